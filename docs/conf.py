@@ -17,22 +17,24 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.apidoc",
     "docs.making.formulas",
+    "docs.making.live",
+    "docs.making.names",
     "docs.making.pictures",
     "docs.making.settings",
 ]
 exclude_patterns = ["_build"]
-myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
-html_theme = "alabaster"
+html_theme = "furo"
+html_title = f"regard {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_extra_path = ["_build/live"]
 html_math_renderer = "mathml"
 html_scaled_image_link = False
-html_theme_options = {
-    "description": release,
-    "page_width": "1280px",
-    "sidebar_width": "240px",
-    "body_max_width": "980px",
-    "code_font_size": "0.8em",
-}
+html_copy_source = False
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
 
 apidoc_modules = [
     {
@@ -81,5 +83,12 @@ def plain(app, what, name, obj, options, lines: list[str]) -> None:
     lines[:] = [out for block in blocks for out in paragraph(block)]
 
 
+def apart(app, page: str, content: list[str]) -> None:
+    """Keep the reference out of the sidebar: with its 600 pages on each of them the site would take half an hour."""
+    if page == "reference/modules":
+        content[0] = ":orphan:\n\n" + content[0]
+
+
 def setup(app) -> None:
+    app.connect("source-read", apart)
     app.connect("autodoc-process-docstring", plain)

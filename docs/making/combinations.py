@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.attention import Attend, history, scores
 from regard.attention import align as aligns
 from regard.attention.align import Align
 from regard.attention.heads import MultiHead
 from regard.attention.history import History
+from regard.attention.masks import Mask, causal, documents, padding, per_head, prefix, window
 from regard.attention.memory import Memory
+from regard.attention.paths import PATHS, Lookup
+from regard.attention.positions import RelativeKeys, Rotary, TensorBias
 from regard.attention.scores import Score
 from regard.models.aligns import ALIGNS
 from regard.models.aligns import HISTORIES as HISTORY_NAMES
@@ -35,6 +38,8 @@ from regard.shapes import Tokens
 WIDTH, HEADS, HIDDEN, TOKENS = 12, 2, 5, 7
 """Of queries and keys, the heads, an additive score's hidden width, and the vocabulary of what is tried."""
 LENGTHS = 5, 3
+LONG = 512
+"""Positions of a lookup that is long enough for every path."""
 
 SCORES: Mapping[type[Score], Callable[[int, int, int | None], Score]] = {
     scores.Dot: lambda query, key, heads: scores.Dot(),
@@ -42,6 +47,7 @@ SCORES: Mapping[type[Score], Callable[[int, int, int | None], Score]] = {
     scores.General: lambda query, key, heads: scores.General(query, key, heads=heads),
     scores.TanhDot: lambda query, key, heads: scores.TanhDot(key, query, heads=heads),
     scores.Additive: lambda query, key, heads: scores.Additive(query, key, HIDDEN, heads=heads),
+    scores.SoftCapped: lambda query, key, heads: scores.SoftCapped(scores.ScaledDot(), 2.0),
     scores.Cosine: lambda query, key, heads: scores.Cosine(2.0),
     scores.Distance: lambda query, key, heads: scores.Distance(),
     scores.InverseDistance: lambda query, key, heads: scores.InverseDistance(),
@@ -51,6 +57,7 @@ SCORES: Mapping[type[Score], Callable[[int, int, int | None], Score]] = {
 """Each for queries and keys of such widths, and for so many heads."""
 ALIGNMENTS: Mapping[type[Align], Callable[[int], Align]] = {
     aligns.Softmax: lambda query: aligns.Softmax(),
+    aligns.SinkSoftmax: lambda query: aligns.SinkSoftmax(),
     aligns.Sparsemax: lambda query: aligns.Sparsemax(),
     aligns.Entmax15: lambda query: aligns.Entmax15(),
     aligns.LocalMonotonic: lambda query: aligns.LocalMonotonic(1),
@@ -221,5 +228,84 @@ def table(head: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell or '–' for cell in line)} |" for line in lines)
 
 
+def of_mask(mask: Mask | None) -> Callable[[Tensor], Memory]:
+    """A memory of some states under a mask."""
+    return lambda states: Memory(states, states, mask)
+
+
+PARTS: Mapping[str, tuple[Callable[[], Attend], Callable[[Tensor], Memory], str]] = {
+    "scaled products": (lambda: Attend(scores.ScaledDot()), of_mask(None), "–"),
+    "`ScaledDot(scale)`": (lambda: Attend(scores.ScaledDot(0.3)), of_mask(None), "–"),
+    "`NormalizedHeads` (QK-norm)": (lambda: Attend(scores.ScaledDot()), of_mask(None), "norms stand before the score"),
+    "`Rotary`": (lambda: Attend(scores.ScaledDot(), positions=Rotary(WIDTH)), of_mask(None), "sides are turned first"),
+    "`Alibi` and other biases by position": (
+        lambda: Attend(scores.ScaledDot(), positions=RelativeKeys(WIDTH)),
+        of_mask(window(LONG, before=3, after=0)),
+        "a bias is a tensor of all pairs; blocks take none",
+    ),
+    "`Memory.bias`": (
+        lambda: Attend(scores.ScaledDot()),
+        lambda states: Memory(states, states, bias=states.new_zeros(LONG, LONG)),
+        "the same",
+    ),
+    "`causal`, `padding`": (lambda: Attend(scores.ScaledDot()), of_mask(causal(LONG)), "–"),
+    "`window`": (lambda: Attend(scores.ScaledDot()), of_mask(window(LONG, before=3, after=0)), "–"),
+    "`window` with `sinks`": (
+        lambda: Attend(scores.ScaledDot()),
+        of_mask(window(LONG, before=3, after=0, sinks=2)),
+        "a block holds successive keys only; the cache forgets all the same",
+    ),
+    "`documents`": (lambda: Attend(scores.ScaledDot()), of_mask(documents([LONG // 2] * 2)), "–"),
+    "`documents`, lengths by row": (
+        lambda: Attend(scores.ScaledDot()),
+        of_mask(documents([LONG // 2] * 2) & padding(torch.tensor([LONG]), LONG)),
+        "documents of equal lengths in all rows only are cut; others have a dense mask",
+    ),
+    "`prefix`": (lambda: Attend(scores.ScaledDot()), of_mask(prefix(torch.tensor([3]), LONG)), "a dense mask"),
+    "`per_head`": (
+        lambda: Attend(scores.ScaledDot()),
+        of_mask(per_head(torch.ones(1, 1, LONG, LONG).bool()).over_heads()),
+        "a dense mask",
+    ),
+    "`SoftCapped`": (
+        lambda: Attend(scores.SoftCapped(scores.ScaledDot(), 2.0)),
+        of_mask(None),
+        "PyTorch's kernels cap no scores",
+    ),
+    "`SinkSoftmax`": (
+        lambda: Attend(scores.ScaledDot(), aligns.SinkSoftmax()),
+        of_mask(None),
+        "PyTorch's kernels have no sink",
+    ),
+    "`dropout` in training": (
+        lambda: Attend(scores.ScaledDot(), dropout=0.1).train(),
+        of_mask(None),
+        "the kernel's random numbers are not ours; in evaluation the fused path serves",
+    ),
+    "a history": (
+        lambda: Attend(scores.Additive(WIDTH, WIDTH, HIDDEN), history=history.Coverage(HIDDEN)),
+        of_mask(None),
+        "each query needs the weights before it",
+    ),
+}
+"""A lookup with each part, its memory, and the reason where no fused path serves it."""
+
+
+def parts() -> str:
+    """The table of parts and the paths that read them, each found by asking the paths."""
+    states, rows = torch.zeros(1, LONG, WIDTH), {}
+    for name, (make, memory, reason) in PARTS.items():
+        reader = make()
+        query, prepared = states, reader.prepare(memory(states))
+        rate = reader.dropout if reader.training else 0.0
+        positions = reader.positions
+        bias = prepared.bias if positions is None or not positions.adds_bias else states.new_zeros(LONG, LONG)
+        given = None if bias is None else TensorBias(bias)
+        lookup = Lookup(reader.score, reader.align, reader.history, query, prepared, bias=given, dropout=rate)
+        with torch.no_grad():
+            rows[name] = [*("yes" if path.serves(lookup) else "" for path in PATHS), reason]
+    return table(["part", *(f"`{type(path).__name__}`" for path in PATHS), "reason for a gap"], rows)
+
+
 if __name__ == "__main__":
-    print(combinations(), run_files(), sep="\n\n")
+    print(combinations(), run_files(), parts(), sep="\n\n")

@@ -1,12 +1,15 @@
-"""Notebooks of the guide's and the mechanisms' pages: `python -m docs.making.notebooks FOLDER`.
+"""Notebooks of the guide's and the mechanisms' pages: `python -m docs.making.notebooks FOLDER [PAGE...]`.
 
 A page's text becomes cells of Markdown, its Python blocks cells of code; a picture that code draws is shown by code.
+Each notebook is run, and has its outputs. Pages are named as `guide/first-training`; without any all are written.
 """
 
 import json
+import os
 import re
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +74,33 @@ def cell(kind: str, source: str, number: int) -> dict[str, Any]:
     return found | ({"execution_count": None, "outputs": []} if kind == "code" else {})
 
 
-def main(folder: Path) -> None:
-    """Writes every page's notebook into a folder, which is made."""
-    for path in PAGES:
+def executed(made: dict[str, Any]) -> dict[str, Any]:
+    """A notebook with its outputs, run from its first cell to its last in a kernel and a folder of its own.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: a cell fails.
+    """
+    import nbformat
+    from nbclient import NotebookClient
+
+    paths = os.pathsep.join([str(DOCS.parent / "src"), str(DOCS.parent)])
+    with tempfile.TemporaryDirectory() as folder:
+        own = {"PYTHONPATH": paths, "IPYTHONDIR": f"{folder}/ipython", "JUPYTER_RUNTIME_DIR": folder}
+        given = nbformat.reads(json.dumps(made), as_version=4)
+        client = NotebookClient(given, timeout=600, resources={"metadata": {"path": folder}})
+        return json.loads(nbformat.writes(client.execute(env={**os.environ, **own})))
+
+
+def main(folder: Path, names: Sequence[str]) -> None:
+    """Write the notebooks of the pages into a folder, which is made."""
+    pages = [path for path in PAGES if not names or str(path.relative_to(DOCS).with_suffix("")) in names]
+    for path in pages:
         place = (folder / path.relative_to(DOCS)).with_suffix(".ipynb")
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(json.dumps(notebook(path), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(f"{len(PAGES)} notebooks in {folder}")
+        content = json.dumps(executed(notebook(path)), indent=1, ensure_ascii=False)
+        place.write_text(content + "\n", encoding="utf-8")
+    print(f"{len(pages)} notebooks with their outputs in {folder}")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -11,11 +11,12 @@ from regard.version import VERSION as __version__
 if TYPE_CHECKING:
     from regard.attention import attend
     from regard.attention.record import record
+    from regard.hub.any_model.run import show
     from regard.runs.interface import fit, train
     from regard.runs.load import load
     from regard.training.supervised import Supervised
 
-__all__ = ["Supervised", "__version__", "attend", "fit", "load", "record", "train"]
+__all__ = ["Supervised", "__version__", "attend", "fit", "load", "record", "show", "train"]
 
 HOMES = {
     "Supervised": "regard.training.supervised",
@@ -23,6 +24,7 @@ HOMES = {
     "fit": "regard.runs.interface",
     "load": "regard.runs.load",
     "record": "regard.attention.record",
+    "show": "regard.hub.any_model.run",
     "train": "regard.runs.interface",
 }
 

@@ -13,6 +13,7 @@ EXTRAS = {
     "ctranslate2": "ctranslate2",
     "pillow": "images",
     "h5py": "elmo",
+    "soundfile": "audio",
     "starlette": "serve",
     "uvicorn": "serve",
 }

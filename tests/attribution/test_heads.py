@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard import record
-from regard.maps import Alignment
+from regard.maps import TextWeights
 from regard.maps.heads import HeadMaps
 from tests.attribution.test_within import CONFIGS, opened
 from tests.attribution.untrained import TEXT, filling, going_on, seeing, telling, writing
@@ -27,10 +27,10 @@ def test_their_mean_is_what_is_looked_at(make):
 def test_of_two_texts_too():
     run = telling()
     looked = run.attribute((TEXT, "the cat"))
-    assert isinstance(looked.weights, Alignment)
+    assert isinstance(looked.weights, TextWeights)
+    assert looked.weights.labels == (*TEXT.split(), "the", "cat")
     maps = HeadMaps.of(looked.lookups[0])
-    assert maps.source.pieces == looked.weights.source
-    np.testing.assert_allclose(maps.mean().weights, looked.weights.weights, atol=1e-6)
+    assert maps.is_self_attention
     assert maps.target.words.labels[-3:] == ("the", "cat", "</s>")
 
 
@@ -54,6 +54,6 @@ def test_of_images_each_map_has_what_the_class_was_told_by():
     assert (found.heads.names, found.patches.shape) == (NAMES, (6, 2, 2))
     np.testing.assert_allclose(found.patches.sum((1, 2)), 1.0)
     with torch.no_grad(), record(run.model, only="encoder.layers.1.self_attention") as maps:
-        run.model(run.config.images.tensor(found.pixels)[None])
+        run.model(run.config.images.tensor(found.photo)[None])
     first = maps["encoder.layers.1.self_attention"][0, 2, 0, 1:].double().numpy()
     np.testing.assert_allclose(found.patches[5].ravel(), first / first.sum(), atol=1e-6)

@@ -205,7 +205,7 @@ def test_the_page_has_every_head_unless_some_are_chosen(
     data = re.search(r'id="data">(.*?)</script>', (tmp_path / "a.html").read_text(encoding="utf-8"))
     assert data is not None
     (one,) = json.loads(data[1])["lookups"]
-    assert (len(one["layers"]), one["heads"], one["source"]) == (layers, heads, ["</s>", *TEXT.split()])
+    assert (len(one["layers"]), one["heads"], one["source"]) == (layers, heads, ["∎", *TEXT.split()])
     assert ("breakdown" in one) == (maps is None)
 
 

@@ -141,14 +141,16 @@ def test_a_caption_reads_itself():
 def test_views_of_each_role(role: Role, view: ViewName, tmp_path: Path):
     answer, (path,) = drawn(writing(), TEXT, tmp_path / "a.svg", FigureOptions(view=view), role=role)
     assert answer == writing().predict([TEXT])[0].text
-    assert f"{TEXT} ({role} self-attention)" in path.read_text()
+    assert f">{TEXT}<" in path.read_text()
+    assert f">{role} self-attention<" in path.read_text()
 
 
 @pytest.mark.parametrize("kind", [None, "norms", "rollout"])
 def test_a_page_of_each_role(kind: Kind | None, tmp_path: Path):
     for role in ("cross", "encoder", "decoder"):
         drawn(writing(), TEXT, tmp_path / "a.html", role=role, kinds=[kind] if kind else [])
-        said = f"{TEXT} ({'cross-attention' if role == 'cross' else f'{role} self-attention'}"
+        line = "cross-attention" if role == "cross" else f"{role} self-attention"
+        said = f'"title":"{TEXT}","details":["{line}'
         assert said in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 

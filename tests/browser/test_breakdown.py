@@ -36,6 +36,7 @@ def test_a_click_breaks_a_lookup_down(opened: Opened):
     weights = np.array([0.880797, 0.119203, 0.0]).reshape(1, 1, 1, 3)
     breakdown = Breakdown(Sums(query, key, 64**-0.5), value, np.array([[True, True, False]]))
     page = opened(View(Lookups(weights, ("a", "b", "masked"), ("t",), breakdown=breakdown)))
+    page.get_by_role("button", name="Matrix", exact=True).click()
     page.locator(".regard-place").focus()
     page.keyboard.press("Enter")
     assert columns(page, "numbers") == [
@@ -74,8 +75,8 @@ def test_a_click_breaks_an_additive_lookup_down(opened: Opened):
     assert isinstance(one.breakdown.of, Sums)
     scores, weights = one.breakdown.of.scores()[0, 0, 1], one.weights[0, 0, 1]
     found = {name: [float(each) for each in cells] for name, *cells in rows(page, "numbers")}
-    assert [*found] == [one.source[place] for place in np.argsort(-weights)]
-    for place, name in enumerate(one.source):
+    assert [*found] == [one.source[place].replace("</s>", "∎") for place in np.argsort(-weights)]
+    for place, name in enumerate(each.replace("</s>", "∎") for each in one.source):
         written = weights[place] * np.linalg.norm(one.breakdown.value[0, 0, place])
         expected = [scores[place], weights[place], written]
         np.testing.assert_allclose([found[name][each] for each in (0, 1, 3)], expected, atol=2e-3)
@@ -132,6 +133,7 @@ def test_of_many_dimensions_the_largest_terms_are_visible(opened: Opened):
     scores = breakdown.of.scores()
     weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     page = opened(View(Lookups(weights, ("a", "b"), ("t",), breakdown=breakdown)))
+    page.get_by_role("button", name="Matrix", exact=True).click()
     page.locator(".regard-place").focus()
     page.keyboard.press("Enter")
     strips = page.locator(".regard-strip").all()

@@ -331,3 +331,12 @@ def test_every_control_has_a_name(visit: Visit):
         )
         assert unnamed == []
         assert page.locator("#status").get_attribute("role") == "status"
+
+
+def test_a_page_begins_with_an_example_to_click(visit: Visit):
+    one = of(toys.translator("transformer"))
+    with serving(replace(one, about={**one.about, "example": {"text": SOURCE}})) as address:
+        page = visit(address)
+        page.get_by_role("button", name=SOURCE).click()
+        finished(page)
+        assert page.get_by_label("Text", exact=True).input_value() == SOURCE

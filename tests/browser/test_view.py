@@ -101,7 +101,7 @@ def test_pointing_at_a_word_changes_the_picture(opened: Opened, view: str):
     page.mouse.move(0, 0)
     before = pixels(page)
     point(page, "target", 1)
-    row = one.weights.mean((0, 1))[1]
+    row = (one.weights[-1].mean(0) if view == "Lines" else one.weights.mean((0, 1)))[1]
     assert status(page).startswith(f"house reads {WORDS[row.argmax()]} {row.max():.3f}")
     assert pixels(page) != before
 
@@ -328,7 +328,8 @@ def test_lookups_that_write_have_their_own_verbs(opened: Opened):
     page.locator(".regard-place").focus()
     assert status(page).startswith("The writes Das ")
     show(page, "Lines")
-    assert page.locator(".regard-sides span").all_inner_texts() == ["target: writes", "source: is written"]
+    sides = page.locator(".regard-sides span").all_inner_texts()
+    assert sides == ["target (queries): writes", "source (keys): is written"]
     point(page, "source", 1)
     assert status(page).startswith("Haus is written by ")
 
@@ -462,16 +463,50 @@ def test_a_link_sets_the_first_view(opened: Opened):
         np.testing.assert_allclose(found, lookups().weights[1, head], atol=6e-4)
 
 
+def test_lines_begin_at_a_threshold_with_a_switch_for_each_head(opened: Opened):
+    page = opened(View(lookups()))
+    show(page, "Lines")
+    assert page.get_by_label("Hide below").input_value() == "0.15"
+    switches = page.locator(".regard-legend button")
+    assert switches.all_inner_texts() == ["head 0", "head 1", "head 2"]
+    page.mouse.move(0, 0)
+    before = pixels(page)
+    switches.nth(1).click()
+    assert [each.get_attribute("aria-pressed") for each in switches.all()] == ["true", "false", "true"]
+    page.mouse.move(0, 0)
+    assert pixels(page) != before
+    show(page, "Matrix")
+    assert page.get_by_label("Hide below").input_value() == "0"
+    assert page.get_by_label("Head", exact=True).evaluate("each => each.selectedOptions[0].text") == "mean of all"
+
+
+def test_compared_halves_stand_flush(opened: Opened):
+    one = lookups()
+    other = replace(one, source=("Donaudampfschifffahrt",) * 7, target=("longer",) * 5, name="another")
+    page = opened(View(replace(one, name="a"), other, compare=1))
+    first, second = (page.locator(".regard-scroll").nth(place).bounding_box() for place in (0, 1))
+    assert first["y"] == second["y"]
+    assert first["height"] == second["height"]
+
+
+def test_the_sign_of_the_end_is_explained(opened: Opened):
+    one = replace(lookups(), target=(*TARGET[:-1], "</s>"))
+    assert opened(View(one)).locator(".regard-signs").inner_text() == "∎ the end of a text"
+    assert opened(View(lookups())).locator(".regard-signs").inner_text() == ""
+
+
 def test_hidden_lines_and_images_are_counted(opened: Opened):
     labels = tuple(f"t{place}" for place in range(130))
     one = Lookups(np.full((1, 1, 130, 130), 0.03), labels, labels)
     page = opened(View(one))
     show(page, "Lines")
     note = page.locator(".regard-key")
+    assert "weights under 0.150 have none, and no weight is larger" in note.inner_text()
+    page.get_by_label("Hide below").fill("0")
     page.wait_for_function("document.querySelector('.regard-key').textContent.includes('4,000')")
     assert "weights under 0.020 have none; of " in note.inner_text()
     page.get_by_label("Hide below").fill("0.5")
-    assert note.inner_text() == "a line is as wide as its weight; weights under 0.500 have none"
+    assert note.inner_text().startswith("a line is as wide as its weight; weights under 0.500 have none, and")
     patches = Patches(np.zeros((4, 4, 3), np.uint8), 2, 2)
     page = opened(View(Lookups(np.full((1, 1, 130, 4), 0.25), patch_labels(2, 2), labels, patches=patches)))
     assert page.locator(".regard-thumbs p").inner_text() == "the first 120 of 130 labels; the arrow keys reach all"
@@ -481,8 +516,7 @@ def test_hidden_lines_and_images_are_counted(opened: Opened):
 def test_heads_have_the_colours_of_pictures_then_dashes(opened: Opened, scheme: str, colours: tuple[str, ...]):
     count = len(colours) + 1
     page = opened(View(Lookups(np.ones((1, count, 1, 1)), ("s",), ("t",))), color_scheme=scheme)
-    show(page, "Lines")
-    choose(page, "Head", "each in its colour")
+    show(page, "Lines")  # which are those of each head, unless one is chosen
     samples = page.locator(".regard-legend canvas").evaluate_all(
         "all => all.map((each) => [...each.getContext('2d').getImageData(0, 4, each.width, 1).data])"
     )
@@ -519,7 +553,8 @@ def test_norms_are_displayed_unscaled(opened: Opened):
     line = f"norms, not shares: a line of {most}, the largest of all layers and heads, is the widest; those under"
     assert legend.inner_text() == f"{line} {0.25 * one.weights.max():.3f} have none"
     point(page, "target", 1)
-    assert status(page).startswith(f"house reads {WORDS[mean[1].argmax()]} {mean[1].max():.3f}")
+    last = one.weights[-1].mean(0)[1]
+    assert status(page).startswith(f"house reads {WORDS[last.argmax()]} {last.max():.3f}")
     show(page, "Reading")
     point(page, "target", 1)
     assert f"{mean[1].max():.3f}" in legend.inner_text()
@@ -599,7 +634,7 @@ def test_another_map_is_chosen_with_its_own_layers_heads_and_labels(opened: Open
     assert page.locator("thead th").all_inner_texts() == list(WORDS[:3])
     assert page.locator("tbody th").all_inner_texts() == ["a class"]
     show(page, "Reading")
-    assert "target: point at what depends on" in page.locator(".regard-texts h2").all_inner_texts()
+    assert page.locator(".regard-texts h2").count() == 0  # one label needs no choice
     show(page, "Table")
     assert page.get_by_label("Layer", exact=True).count() == page.get_by_label("Head", exact=True).count() == 0
     choose(page, "Map", "weights")

@@ -39,7 +39,9 @@ def test_two_runs_or_two_texts(other: tuple[Path | None, str | None], title: str
     found, page = compared(runs, tmp_path / "a.html", other)
     assert (page["title"], page["compare"]) == (title, 1)
     assert [each["name"] for each in page["lookups"]] == names
-    assert [each["source"] for each in page["lookups"]] == [list(each.lookups[0].source) for each in found]
+    assert [each["source"] for each in page["lookups"]] == [
+        [label.replace("</s>", "∎").replace("<s>", "▷") for label in each.lookups[0].source] for each in found
+    ]
 
 
 def test_each_has_the_maps_that_are_asked_for(tmp_path: Path):

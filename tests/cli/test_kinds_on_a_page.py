@@ -13,8 +13,11 @@ from regard.attention.record import record
 from regard.attribution.aggregation import ValueNorms
 from regard.attribution.kinds import Kind
 from regard.cli.show import check_page
+from regard.data.images import LabelledImage
 from regard.errors import InputError
 from regard.maps.lookups import READS, Lookups
+from regard.pictures.labels import visible
+from regard.tasks.image_classification.training import pixels_of
 from regard.tasks.options import AttributionOptions, FigureOptions
 from tests.attribution.untrained import TEXT, filling, going_on, seeing, telling, writing
 from tests.cli import show
@@ -37,7 +40,7 @@ def drawn(run: Any, text: str, out: Path, kinds: list[Kind], **asked: Any) -> tu
     answer, _ = show.drawn(run, text, out, kinds=kinds, **asked)
     shown = json.loads(Reader(out.read_text()).scripts[0])
     (one,) = shown["lookups"]
-    return answer, one | {"title": shown["title"]}
+    return answer, one | {"title": shown["title"], "details": shown.get("details")}
 
 
 def lookups_of(run: Any, example: Any, kind: Kind) -> Lookups:
@@ -48,7 +51,7 @@ def same(packed: dict[str, Any], page: dict[str, Any], wanted: Lookups) -> None:
     """Whether a map of a page is that of lookups, with its labels."""
     np.testing.assert_allclose(numbers(packed), wanted.weights.ravel(), atol=1e-6)
     sides = {side: packed.get(side, page[side]) for side in ("source", "target")}
-    assert sides == {"source": list(wanted.source), "target": list(wanted.target)}
+    assert sides == {"source": [*map(visible, wanted.source)], "target": [*map(visible, wanted.target)]}
     assert packed.get("layers", page["layers"]) == list(wanted.layers)
     assert packed.get("heads", page["heads"]) == wanted.weights.shape[1]
     assert (packed.get("amounts", False), tuple(packed.get("verbs", READS))) == (wanted.amounts, wanted.verbs)
@@ -59,13 +62,23 @@ def test_a_page_has_the_maps_of_each_kind(name: str, tmp_path: Path):
     make, text, given = RUNS[name]
     run = make()
     _, page = drawn(run, text, tmp_path / "a.html", KINDS[::-1])
-    assert [each["name"] for each in page["maps"]] == KINDS  # the weights first, however they are named
-    for kind, packed in zip(KINDS, page["maps"], strict=True):
+    maps = [each for each in page["maps"] if "of the class" not in each["name"]]
+    assert [each["name"] for each in maps] == KINDS  # the weights first, however they are named
+    for kind, packed in zip(KINDS, maps, strict=True):
+        if (name, kind) == ("classes", "rollout"):  # what the class reads
+            text = run.attribute(given).weights
+            np.testing.assert_allclose(numbers(packed), text.weights, atol=1e-6)
+            assert (packed["source"], packed["target"]) == (list(text.labels), ["the class"])
+            continue
         same(packed, page, lookups_of(run, given, kind))
-    assert [each.get("heads") for each in page["maps"]] == [None, 1, 3, 1]
+    assert [each.get("heads") for each in maps] == [None, 1, 3, 1]
+    assert page.get("first") == ("weights of the class" if name == "classes" else None)
 
 
-@pytest.mark.parametrize(("name", "text"), [("han", "the cat sat. the mat."), ("rocktaschel", "the cat\tthe mat")])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("han", "the cat sat. the mat."), ("rocktaschel", "the cat\tthe mat"), ("esim", "the cat\tthe mat")],
+)
 def test_runs_of_one_map(name: str, text: str, tmp_path: Path):
     run, given = classes(name), tuple(text.split("\t")) if "\t" in text else text
     _, page = drawn(run, text, tmp_path / "a.html", ["weights", "gradient", "norms"])
@@ -87,7 +100,7 @@ def test_images(tmp_path: Path):
         np.testing.assert_allclose(numbers(packed), wanted, atol=1e-6)
     _, page = drawn(run, str(image), tmp_path / "b.html", ["norms"])
     norms = page["maps"][1]
-    given = run.config.images.tensor(run.attribute(image).weights.pixels)[None]
+    given = run.config.images.tensor(pixels_of(LabelledImage(image, "", ""), run.config))[None]
     with torch.no_grad(), record(run.model, measure=ValueNorms(run.model)) as found:
         run.model(given)
     last = list(found.values())[-1][0].numpy().mean(0)[0]  # what the class's token reads, heads averaged
@@ -109,9 +122,9 @@ def test_each_side_of_a_transformer(role: Any, tmp_path: Path):
 
 def test_the_title_names_one_kind_alone(tmp_path: Path):
     one: list[Kind] = ["norms"]
-    for kinds, title in ((one, f"{TEXT} (norms)"), (2 * one, f"{TEXT} (norms)"), (KINDS, TEXT)):
+    for kinds, details in ((one, ["norms of weight × value"]), (2 * one, ["norms of weight × value"]), (KINDS, None)):
         _, page = drawn(going_on(), TEXT, tmp_path / "a.html", kinds)
-        assert page["title"] == title
+        assert (page["title"], page["details"]) == (TEXT, details)
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,8 @@ def test_it_is_measured_on_its_test_set(run: Path):
         (["predict", "RUN", "one", "--prefix", "u"], "the option prefix is not supported"),
         (["evaluate", "RUN", "a", "b"], "evaluation has 2 files; expected 3, the source's and one for each language"),
         (
-            ["show", "RUN", "one", "--out", "x.png"],
-            "a run of the task multi-target does not attribute; it can predict, evaluate",
+            ["show", "RUN", "one", "--out", "x.png", "--role", "encoder"],
+            "the option role is not supported where a run of the task multi-target attributes; supported: beam",
         ),
     ],
 )

@@ -45,6 +45,7 @@ def test_a_language_model_there_and_back(regard, here: Path):
     assert sorted(path.name for path in (here / "for-others").iterdir()) == [
         "README.md",
         "config.json",
+        "generation_config.json",
         "model.safetensors",
         "tokenizer.json",
         "tokenizer_config.json",

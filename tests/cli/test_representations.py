@@ -1,10 +1,22 @@
 """What a run, a prediction and an attribution show in a session, and the pages of settings."""
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import regard
 from docs.making.settings import tables
+from regard.data.batching import collate
 from regard.runs import keys
+from regard.tasks.class_prediction import ClassPrediction
+from regard.tasks.classification.batch import collate_marked
+from regard.tasks.extractive_qa.run import SpanPrediction
+from regard.tasks.language_model.continuation import Continuation
+from regard.tasks.meta_rl.run import ActionPrediction
+from regard.tasks.multi_label.outputs import LabelsPrediction
+from regard.tasks.prediction import TextPrediction
+from regard.tasks.regression.outputs import NumberPrediction
 
 
 def test_a_run_and_its_results_are_shown_in_a_line(run: Path):
@@ -17,6 +29,32 @@ def test_a_run_and_its_results_are_shown_in_a_line(run: Path):
     assert repr(model.attribute("14 July 1989")).startswith("<Attribution of ")
     for each in (model, prediction, model.attribute("14 July 1989")):
         assert len(repr(each)) < 200
+
+
+PREDICTIONS = [
+    (ClassPrediction.of(["a", "b"], [0.25, 0.75]), "<ClassPrediction b 0.7500>"),
+    (LabelsPrediction((), {"a": 0.2}), "<LabelsPrediction (none)>"),
+    (NumberPrediction(3.25), "<NumberPrediction 3.25>"),
+    (SpanPrediction("the cat", 3, 10, 4.5), "<SpanPrediction the cat>"),
+    (TextPrediction("one\ntwo"), "<TextPrediction one two>"),
+    (ActionPrediction((1, 2), (0.0, 1.0), (1, 1), 0.5), "<ActionPrediction 1 2>"),
+    (Continuation("So", " it is", -1.5, True, ("it", "is")), "<Continuation So it is>"),
+    (TextPrediction("x" * 200), f"<TextPrediction {'x' * 100}...>"),
+]
+
+
+@pytest.mark.parametrize(("prediction", "expected"), PREDICTIONS)
+def test_a_prediction_of_each_task_is_a_line(prediction: Any, expected: str):
+    assert repr(prediction) == expected
+
+
+def test_a_batch_is_shown_by_its_sizes():
+    batch = collate([([7, 11, 13], [5]), ([7], [8, 9])])
+    assert repr(batch) == (
+        "PairBatch(source=int64[2, 4], source_lengths=int64[2], target_in=int64[2, 3], target_out=int64[2, 3], "
+        "target_lengths=int64[2], target_tokens=5)"
+    )
+    assert len(repr(collate_marked([(([7, 11], [5]), 0), (([7], [8, 9, 10]), 2)]))) < 150
 
 
 def test_every_key_has_a_row_in_the_page_of_settings():

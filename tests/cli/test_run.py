@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from torch import Tensor
 
+from regard.attribution.kinds import KIND_NAMES, Kind
 from regard.data.tokenizer_pair import Tokenizers
 from regard.maps.alignment import Alignment
 from regard.models.bottleneck import Bottleneck, BottleneckConfig
@@ -189,10 +190,11 @@ def test_row_66_show_writes_a_picture(regard, run: Path, tmp_path: Path, name: s
 
 
 @pytest.mark.parametrize("kind", ["weights", "gradient", "norms"])
-def test_show_draws_what_an_answer_depended_on(regard, run: Path, tmp_path: Path, kind: str):
+def test_show_draws_what_an_answer_depended_on(regard, run: Path, tmp_path: Path, kind: Kind):
     code, output, _ = regard("show", str(run), "14 July 1989", "--kind", kind, "--out", str(tmp_path / "x.html"))
     assert (code, output.endswith("x.html.\n")) == (0, True)
-    assert f"14 July 1989 ({kind})" in (tmp_path / "x.html").read_text(encoding="utf-8")
+    titles = f'"title":"14 July 1989","details":["{KIND_NAMES[kind]}"]'
+    assert titles in (tmp_path / "x.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -260,7 +262,7 @@ def test_a_model_that_does_not_attend_has_no_picture(regard, monkeypatch: pytest
     model = Bottleneck(tokenizer.size, tokenizer.size, BottleneckConfig(embedding=3, width=5)).eval()
     assert isinstance(RECIPE, Seq2Seq)
     without = Seq2SeqRun(RECIPE, model, Tokenizers(tokenizer, tokenizer))
-    monkeypatch.setattr("regard.runs.load.load", lambda path, **options: without)
+    monkeypatch.setattr("regard.hub.opening.open_run", lambda path, **options: without)
     code, _, errors = regard("show", "run", "a", "--out", str(tmp_path / "x.png"))
     assert errors == "regard: the run's model does not attend to its source, so there is nothing to draw\n"
     assert code == 2

@@ -77,7 +77,8 @@ def test_pages(tmp_path: Path):
     assert [path.name for path in paths] == ["a-1.svg", "a-2.svg", "a-3.svg", "a-4.svg"]
     assert shown(paths[0]) == ["the", "cat", "sat"]
     assert shown(paths[3]) == ["the", "on", "warm", "mat"]
-    assert f"{TEXT}  (source 4:8, target 0:4)" in paths[1].read_text()
+    assert f">{TEXT}<" in paths[1].read_text()
+    assert ">source 4:8, target 0:4<" in paths[1].read_text()
     _, paths = drawn(going_on(), TEXT, tmp_path / "b.png", FigureOptions(view="reading", page=3))
     assert [path.name for path in paths] == ["b-1.png", "b-2.png", "b-3.png"]
 

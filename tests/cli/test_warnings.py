@@ -44,3 +44,14 @@ def test_row_83_lines_of_standard_input(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"14 July 1989\n\n"))))
     _, err = printed(capsys, "predict", DATES)
     assert "regard: text 2: the text is empty, so the prediction means nothing" in err
+
+
+@pytest.mark.parametrize("command", ["score", "align"])
+def test_row_83_a_pair_that_cannot_be_read(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "source").write_text("14 July 1989\n\u4e2d\u6587 5\n", encoding="utf-8")
+    (tmp_path / "target").write_text("1989-07-14\n1989-07-14\n", encoding="utf-8")
+    sides = ["--source", str(tmp_path / "source"), "--target", str(tmp_path / "target")]
+    out, err = printed(capsys, command, DATES, *sides)
+    assert len(out) == 2
+    [warning] = [line for line in err if "unknown to the model" in line]
+    assert "source:2: 2 of 3 characters of the source are unknown to the model; do not trust it here" in warning

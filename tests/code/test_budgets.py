@@ -25,6 +25,7 @@ HOSTS = {
     "aclanthology.org",
     "arxiv.org",
     "doi.org",
+    "download.pytorch.org",  # builds of torch without CUDA, for the instructions to install
     "example.com",
     "example.org",
     "git-lfs",  # how the first line of a pointer file begins

@@ -47,7 +47,7 @@ def test_the_last_documents_are_held_out(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "held_out", "message"),
     [
-        ("a\nb\n", 0.1, "one document is too few"),
+        ("a\n", 0.1, "one line is too few"),
         ("a\n\nb\n", 1.5, "held_out is 1.5"),
         ("a\n\nb", 0.0, "held_out is 0.0"),
     ],

@@ -89,7 +89,7 @@ def test_keys_inside_keys(name: str, tmp_path: Path):
         assert "no keys 'label' and 'text' in the object, which has 'id', 'review.body', 'review.stars'" in str(
             caught.value
         )
-        assert str(caught.value).endswith("--set data.label=COLUMN and --set data.text=COLUMN")
+        assert str(caught.value).endswith("--set data.label=meta.labels and --set data.text=COLUMN")
     with pytest.raises(InputError, match=r"'review.stars' is int, expected text"):
         texts(path, text="review.stars", label="review.body")
 
@@ -97,7 +97,7 @@ def test_keys_inside_keys(name: str, tmp_path: Path):
 def test_a_record_that_lacks_a_key_among_others_is_a_bad_record(tmp_path: Path):
     lines = [{"text": "a", "label": "b"}, {"text": "c"}]
     path = written(tmp_path, "a.jsonl", "".join(json.dumps(each) + "\n" for each in lines))
-    with pytest.raises(InputError, match=r"a.jsonl:2: column 1: no key 'label' .* leave such records out with skip_"):
+    with pytest.raises(InputError, match=r"a.jsonl:2: no key 'label' .* leave such records out with skip_"):
         texts(path)
     assert texts(path, skip_bad=True) == [("a", "b")]
     path = written(tmp_path, "b.jsonl", "".join(json.dumps(each) + "\n" for each in reversed(lines)))
@@ -123,7 +123,7 @@ def test_span_answers_in_a_table(tmp_path: Path):
     nested = {"question": "Who?", "context": "She did", "answers": {"text": ["She"], "answer_start": [0]}}
     (pair,) = Squad(answer="answers.text").read(written(tmp_path, "b.jsonl", json.dumps(nested)))
     assert pair.answers[0].text == "She"
-    with pytest.raises(MissingColumns, match=r"no column 'answer_text'.*--set data.answer=COLUMN"):
+    with pytest.raises(MissingColumns, match=r"no column 'answer_text'.*--set data.answer=answer$"):
         Questions(train=path).load()
 
 

@@ -19,7 +19,7 @@ def expected(language: Language, row: int, limit: int, alpha: float = 0.0) -> li
     for text, score, finished in language.everything(row, limit):
         length = len(text) + finished
         found.append(Hypothesis(text, score / ((5 + length) / 6) ** alpha, finished))
-    return sorted(found, key=lambda hypothesis: -hypothesis.score)
+    return sorted(found, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score))
 
 
 def assert_same(found: list[Hypothesis], wanted: list[Hypothesis]) -> None:
@@ -214,4 +214,4 @@ def test_a_dead_end_of_an_empty_place_is_no_error():
         return [NO] * 7 if text[:1] not in {(), (4,)} else [NO, NO, NO, NO if len(text) < 2 else 0.0, 1.0, NO, NO]
 
     (found,) = Beam(3)(Scripted(7, script), sources(1), max_length=3, n_best=3)
-    assert [(each.tokens, each.finished) for each in found] == [((4, 4, 4), False), ((4, 4), True)]
+    assert [(each.tokens, each.finished) for each in found] == [((4, 4), True), ((4, 4, 4), False)]

@@ -62,7 +62,7 @@ def every_text(models: Sequence[EncoderDecoder], source: list[int], alpha: float
                     grown.append(((*text, token), score + more))
         going = grown
     found += [Hypothesis(text, score / ((5 + LIMIT) / 6) ** alpha, finished=False) for text, score in going]
-    return sorted(found, key=lambda hypothesis: -hypothesis.score)
+    return sorted(found, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score))
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])

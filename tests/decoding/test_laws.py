@@ -57,7 +57,7 @@ def test_n_best_is_sorted_and_leaves_the_best_unchanged(name: str):
     for best, some, every in zip(*found, strict=True):
         assert best == some[:1]
         assert some == every[:3]
-        assert [each.score for each in every] == sorted((each.score for each in every), reverse=True)
+        assert every == sorted(every, key=lambda one: (not one.finished, -one.score))
         assert len({each.tokens for each in every}) == len(every) == 5
 
 

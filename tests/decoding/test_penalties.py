@@ -52,7 +52,7 @@ def test_it_changes_which_is_best():
     strict = Beam(5, coverage=CoveragePenalty(3.0))(decoder, memory, max_length=LIMIT, n_best=5)
     assert [row[0].tokens for row in plain] != [row[0].tokens for row in strict]
     for row in strict:
-        assert row == sorted(row, key=lambda one: -one.score)
+        assert row == sorted(row, key=lambda one: (not one.finished, -one.score))
 
 
 def test_zero_changes_nothing():

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from docs.making.notebooks import DOCS, PAGES, cell, notebook
-from tests.cli.command import environment
+from docs.making.notebooks import DOCS, PAGES, cell, executed, notebook
 
 nbformat = pytest.importorskip(
     "nbformat", reason="nbclient is not installed: pip install -c constraints.txt -e '.[test]'"
@@ -26,15 +25,14 @@ def read(made: dict[str, Any]) -> Any:
 
 
 @pytest.mark.slow
-def test_row_58_a_notebook_of_a_page_runs_and_a_view_shows_itself(tmp_path: Path):
+def test_row_58_a_notebook_of_a_page_runs_and_a_view_shows_itself():
     """From its first cell to its last; what is drawn is there, and a view is a frame, a picture and a text."""
     pytest.importorskip("ipykernel")
-    client = pytest.importorskip("nbclient").NotebookClient
+    pytest.importorskip("nbclient")
     given = notebook(PAGE)
     assert given["cells"][-1]["cell_type"] == "markdown"
     given["cells"].append(cell("code", VIEW, 999))
-    run = client(read(given), timeout=600, resources={"metadata": {"path": str(tmp_path)}})
-    made = run.execute(env=environment(IPYTHONDIR=str(tmp_path / "ipython"), JUPYTER_RUNTIME_DIR=str(tmp_path)))
+    made = read(executed(given))
     nbformat.validate(made)
     _, shown, seen = [each["outputs"] for each in made["cells"] if each["cell_type"] == "code"]
     ((drawn,), (view,)) = shown, seen
@@ -43,6 +41,16 @@ def test_row_58_a_notebook_of_a_page_runs_and_a_view_shows_itself(tmp_path: Path
     assert view["data"]["text/plain"] == "<b>: 1 x 1 x 3 x 7 (layers x heads x target x source)"
     assert view["data"]["image/png"] in view["data"]["text/html"]
     assert '<iframe sandbox="allow-scripts"' in view["data"]["text/html"]
+
+
+@pytest.mark.slow
+def test_a_notebook_trains_on_a_file_and_keeps_its_outputs():
+    pytest.importorskip("ipykernel")
+    pytest.importorskip("nbclient")
+    made = executed(notebook(DOCS / "guide" / "first-training.md"))
+    outputs = [each["outputs"] for each in made["cells"] if each["cell_type"] == "code"]
+    assert "ClassPrediction bad" in str(outputs[2])
+    assert "<iframe" in str(outputs[3])
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)

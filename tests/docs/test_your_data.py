@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import wave
 from itertools import product
 from pathlib import Path
 
@@ -19,6 +20,7 @@ TINY = {"training.steps": 2, "training.warmup": 0, "training.validate_every": 0,
 SMALL = {
     "vit": {"training.batch_tokens": 208},
     "captions": {"training.batch_tokens": 128, "tokenizer.minimum_count": 1},
+    "spoken-digits": {"training.batch_tokens": 128},
     "few-shot": {"training.batch_tokens": 32, "data.valid_episodes": 3, "data.episodes": 16},
     "characters-gpt2": {"training.batch_tokens": 256},
     "spans": {"training.batch_tokens": 256},
@@ -34,16 +36,28 @@ def write(folder: Path, name: str, content: str) -> None:
     path, lines = folder / name, content.splitlines(keepends=True)
     if not name.endswith("/"):
         head = 1 if path.suffix in (".csv", ".tsv") else 0
-        times = 1 if path.parent != folder else TIMES
+        times = TIMES if path.parent == folder else 20 if "audio,transcript" in content else 1
         path.write_text("".join(lines[:head] + lines[head:] * times), encoding="utf-8")
         return
     from PIL import Image
 
+    if ".wav" in content:
+        for line in content.split():
+            recording(path / line)
+        return
     for number, (line, copy) in enumerate(product(content.split(), ("", *"bcdefghij"))):
         file = path / line
         file.parent.mkdir(parents=True, exist_ok=True)
         pixels = np.random.default_rng(number).integers(0, 255, (32, 32), dtype=np.uint8)
         Image.fromarray(pixels).save(file.with_stem(file.stem + copy))
+
+
+def recording(path: Path) -> None:
+    """A tenth of a second of noise."""
+    path.parent.mkdir(exist_ok=True)
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+        file.writeframes(np.random.default_rng(1).integers(-9000, 9000, 800, dtype=np.int16).tobytes())
 
 
 @pytest.mark.parametrize("title", [title for title, part in SECTIONS.items() if COMMANDS.search(part)])

@@ -61,7 +61,8 @@ def test_spans_on_an_imported_encoder(imported: Path, tmp_path: Path):
     (found,) = run.predict([("who?", "the cat sat")])
     assert found.text == "the cat sat"[found.start : found.end]
     assert torch.isfinite(torch.tensor(found.score))
-    if run.config.encoder.segments != 1:
+    assert isinstance(run.config.reader, BertConfig)
+    if run.config.reader.segments != 1:
         assert export_run(tmp_path / "run", tmp_path / "exported")[-1] == "transformers"
     else:
         with pytest.raises(InputError, match="this run: RobertaForQuestionAnswering: a RoBERTa has two marks between"):

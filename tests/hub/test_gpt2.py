@@ -18,7 +18,7 @@ from regard.hub import export_run, import_run
 from regard.hub.folders import write_run
 from regard.hub.formats import families
 from regard.hub.formats.folder import Folder
-from regard.hub.formats.pretrained_model import PretrainedModel
+from regard.hub.formats.pretrained_model import Continues, PretrainedModel
 from regard.models.gpt2 import GPT2Config
 from regard.models.softmax import AdaptiveSoftmax
 from regard.runs import run_file
@@ -91,9 +91,10 @@ def test_continuations_are_theirs_token_by_token(sizes: dict[str, Any], beam: in
     run = load(tmp_path / "run", "cpu", task=LanguageModelRun)
     last = run.tokenizer.special.end
     room = sizes["n_positions"] - max(len(run.tokenizer.encode(prompt)) for prompt in PROMPTS)
+    run.config = replace(run.config, search=replace(run.config.search, length_penalty=0.0))
     found = run.predict(PROMPTS, tokens=room, beam=beam)
     for prompt, ours in zip(PROMPTS, found, strict=True):
-        expected = written(theirs, [last, *run.tokenizer.encode(prompt)], tokens=room, beam=beam, end=last)
+        expected = written(theirs, run.tokenizer.encode(prompt) or [last], tokens=room, beam=beam, end=last)
         assert ours.tokens == tuple(run.tokenizer.pieces(expected))
         assert ours.finished == (last in expected)
     assert any(ours.finished for ours in found)
@@ -138,7 +139,7 @@ def test_vocabulary_and_merges_in_files_of_their_own(tmp_path: Path):
 def test_a_text_may_outgrow_the_context(tmp_path: Path):
     run, _ = imported(tmp_path, CONFIGURATIONS[0])
     assert run.model.context is not None
-    room = run.model.context - len(run.tokenizer.encode("the"))
+    room = run.model.context + 1 - len(run.tokenizer.encode("the"))
     with pytest.raises(InputError, match=rf"request at most {room} \(--tokens {room}\), or set beyond"):
         run.predict(["the"], tokens=40)
     [stopped] = run.predict(["the"], tokens=40, beyond="stop")
@@ -196,7 +197,8 @@ def test_a_run_that_an_older_version_imported(tmp_path: Path):
     tensors = run.model.state_dict() | {"embedding.table.weight": rows, "output.weight": rows}
     config = replace(run.config.model, closed=3)
     assert isinstance(config, GPT2Config)
-    write_run(PretrainedModel(config, tensors, older), {}, tmp_path / "older")
+    same = Continues(run.config.before)
+    write_run(PretrainedModel(config, tensors, older, search=run.config.search, continues=same), {}, tmp_path / "older")
     again = load(tmp_path / "older", "cpu", task=LanguageModelRun)
     assert again.tokenizer.special == SPECIAL
     for ours, theirs in zip(*(each.predict(PROMPTS, tokens=5, beam=1) for each in (again, run)), strict=True):

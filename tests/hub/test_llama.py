@@ -111,9 +111,10 @@ def test_continuations_are_theirs_token_by_token(kind: str, sizes: dict[str, Any
     """Prompts of different lengths in one batch."""
     run, theirs = imported(tmp_path, kind, sizes)
     last, room = run.tokenizer.special.end, 30
+    run.config = replace(run.config, search=replace(run.config.search, length_penalty=0.0))
     found = run.predict(PROMPTS, tokens=room, beam=beam)
     for prompt, ours in zip(PROMPTS, found, strict=True):
-        expected = written(theirs, [last, *run.tokenizer.encode(prompt)], tokens=room, beam=beam, end=last)
+        expected = written(theirs, run.tokenizer.encode(prompt) or [last], tokens=room, beam=beam, end=last)
         assert ours.tokens == tuple(run.tokenizer.pieces(expected))
 
 
@@ -149,7 +150,7 @@ def test_shards_of_16_bits(tmp_path: Path):
         (
             "Llama",
             {"quantization_config": {"bits": 4}},
-            "quantization_config is {'bits': 4}; regard supports",
+            "quantization_config: the weights are quantised",
         ),
         ("Llama", {"num_key_value_heads": 3}, "heads 4 is not divisible by key_value_heads 3"),
         ("Llama", {"intermediate_size": 24}, "intermediate_size is 24, and model.layers.0.mlp.up_proj.weight has 23"),

@@ -44,7 +44,7 @@ SPECIAL = ["<s> and </s> and <pad> and <unk>", "</s>", ">>fr<< the cat"]
 def pair(folder: Path) -> tuple[Tokenizer, Tokenizer]:
     """Both tokenizers of a published model."""
     size = tokenizers(folder)
-    return marian_files.read_tokenizers(Folder(folder), size, size - 1, 0)
+    return marian_files.read_tokenizers(Folder(folder), size, size - 1, (0,))
 
 
 @pytest.mark.skipif(importlib.util.find_spec("sentencepiece") is None, reason="sentencepiece is not installed")

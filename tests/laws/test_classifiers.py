@@ -11,17 +11,10 @@ from torch.nn import functional
 
 from regard.attention.memory import Memory
 from regard.attention.record import record
-from regard.models.han import (
-    AveragePooling,
-    FlatAttention,
-    FlatConfig,
-    Han,
-    HanConfig,
-    MaximumPooling,
-    Pooling,
-    make_pooling,
-)
+from regard.models.esim import Esim, EsimConfig
+from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig, make_pooling
 from regard.models.rocktaschel import PremiseAttention, ReadByWord, ReadOnce, Rocktaschel, RocktaschelConfig
+from regard.nn.pooling import AveragePooling, MaximumPooling, Pooling
 from regard.nn.recurrent import SequenceReader, read_in_parts
 from regard.tasks.classification.batch import collate_documents, collate_texts, collate_two_texts
 from regard.text.special import PAD
@@ -40,6 +33,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[..., Any], list[Any]]]
     "conditional": (lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR, reading="none")), collate_two_texts, PAIRS),
     "last": (lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR, reading="last")), collate_two_texts, PAIRS),
     "by-word": (lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR)), collate_two_texts, PAIRS),
+    "esim": (lambda: Esim(11, 3, EsimConfig(**PAIR)), collate_two_texts, PAIRS),
     "both-ways": (lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR, both_ways=True)), collate_two_texts, PAIRS),
 }
 everything = pytest.mark.parametrize("name", MODELS)

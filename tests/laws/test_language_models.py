@@ -30,6 +30,7 @@ CONFIGS: dict[str, LanguageModelConfig] = {
     "gpt2": GPT2Config(layers=2, width=6, heads=2, context=11),
     "llama": LlamaConfig(layers=2, width=8, heads=2, key_value_heads=1, context=11),
     "llama-window": LlamaConfig(layers=2, width=8, heads=4, window=3, normalized=True, tied=False, context=11),
+    "llama-sinks": LlamaConfig(layers=2, width=8, heads=4, key_value_heads=2, window=3, sinks=2, context=11),
     "gpt2-cosine": GPT2Config(layers=2, width=6, heads=2, context=11, score="cosine", align="entmax"),
     "gpt2-concat": GPT2Config(layers=2, width=6, heads=2, context=11, score="concat", align="local-m", window=2),
     "gpt2-distance": GPT2Config(layers=2, width=6, heads=2, context=11, score="distance", align="monotonic"),

@@ -9,6 +9,7 @@ import numpy as np
 from tests.oracle.reference import Array, sigmoid
 
 Weights = Mapping[str, Array]
+Carried = dict[tuple[int, int], tuple[Array, Array]]
 
 
 def options(**sizes: Any) -> dict[str, Any]:
@@ -102,13 +103,18 @@ def word(options: dict[str, Any], weights: Weights, ids: Sequence[int]) -> Array
     return states @ weights["CNN_proj/W_proj"] + weights["CNN_proj/b_proj"]
 
 
-def read(options: dict[str, Any], weights: Weights, inputs: Sequence[Array], direction: int) -> list[list[Array]]:
-    """The states of each layer of one direction, in the order of reading."""
+def read(
+    options: dict[str, Any], weights: Weights, inputs: Sequence[Array], direction: int, carried: Carried | None = None
+) -> list[list[Array]]:
+    """The states of each layer of one direction, in the order of reading. `carried` has the last output and cell of
+    each direction and layer of the text before, and those of this one afterwards."""
     lstm = options["lstm"]
     layers, given = [], list(inputs)
+    carried = {} if carried is None else carried
     for layer in range(lstm["n_layers"]):
         place = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
-        hidden, cell = np.zeros(lstm["projection_dim"]), np.zeros(lstm["dim"])
+        nothing = np.zeros(lstm["projection_dim"]), np.zeros(lstm["dim"])
+        hidden, cell = carried.get((direction, layer), nothing)
         outputs = []
         for each in given:
             gates = np.concatenate([each, hidden]) @ weights[f"{place}/W_0"] + weights[f"{place}/B"]
@@ -116,16 +122,20 @@ def read(options: dict[str, Any], weights: Weights, inputs: Sequence[Array], dir
             cell = clipped(sigmoid(forget + 1) * cell + sigmoid(inward) * np.tanh(new), lstm["cell_clip"])
             hidden = clipped((sigmoid(out) * np.tanh(cell)) @ weights[f"{place}/W_P_0"], lstm["proj_clip"])
             outputs.append(hidden)
+        carried[direction, layer] = hidden, cell
         given = [output + before for output, before in zip(outputs, given, strict=True)] if layer else outputs
         layers.append(given)
     return layers
 
 
-def states(options: dict[str, Any], weights: Weights, ids: Sequence[Sequence[int]]) -> Array:
+def states(
+    options: dict[str, Any], weights: Weights, ids: Sequence[Sequence[int]], carried: Carried | None = None
+) -> Array:
     """Of one text, its marks among its words: `(layers + 1, position, 2 projection)`."""
     vectors = [word(options, weights, each) for each in ids]
     found = [[np.concatenate([vector, vector]) for vector in vectors]]
-    ahead, back = read(options, weights, vectors, 0), read(options, weights, vectors[::-1], 1)
+    ahead = read(options, weights, vectors, 0, carried)
+    back = read(options, weights, vectors[::-1], 1, carried)
     for one, other in zip(ahead, back, strict=True):
         found.append([np.concatenate(pair) for pair in zip(one, other[::-1], strict=True)])
     return np.array(found)

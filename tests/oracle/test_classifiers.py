@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from torch import nn
 
+from regard.models.esim import Esim, EsimConfig
 from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig, PoolingName
 from regard.models.rocktaschel import ReadingName, Rocktaschel, RocktaschelConfig
 from regard.tasks.classification.batch import collate_documents, collate_texts, collate_two_texts
@@ -137,3 +138,38 @@ def test_rocktaschel(reading: ReadingName, both_ways: bool):
         ways = [represented(premise, hypothesis)] + [represented(hypothesis, premise)] * both_ways
         expected = reference.linear(p, "output", np.concatenate(ways))
         np.testing.assert_allclose(logits, expected, rtol=1e-12, atol=1e-12)
+
+
+def pair_states(p: Parameters, name: str, inputs: list[Array]) -> list[Array]:
+    """Both directions of an LSTM."""
+
+    def one_direction(part: str, sequence: list[Array]) -> list[Array]:
+        state, cell, states = np.zeros(3), np.zeros(3), []
+        for each in sequence:
+            state, cell = reference.lstm(p, f"{name}.{part}.0", each, state, cell, "_l0")
+            states.append(state)
+        return states
+
+    both = one_direction("forwards", inputs), one_direction("backwards", inputs[::-1])[::-1]
+    return [np.concatenate(each) for each in zip(*both, strict=True)]
+
+
+def composed(p: Parameters, states: list[Array], others: list[Array]) -> list[Array]:
+    """Equations 11 to 20 of one text: the mean and the maximum of its comparisons."""
+    rows = []
+    for state in states:
+        read = reference.lookup(reference.dot, state, np.array(others), np.array(others))[0] if others else 0 * state
+        compared = np.concatenate([state, read, state - read, state * read])
+        rows.append(np.maximum(0, reference.linear(p, "compared.0", compared)))
+    found = pair_states(p, "composed", rows)
+    return [np.mean(found, 0), np.max(found, 0)] if found else [np.zeros(6), np.zeros(6)]
+
+
+def test_esim():
+    model = Esim(11, 2, EsimConfig(embedding=5, width=3))
+    p = drawn(model)
+    found = model(*collate_two_texts([(each, 0) for each in PAIRS]).inputs).detach().numpy()
+    for pair, logits in zip(PAIRS, found, strict=True):
+        a, b = (pair_states(p, "reader", [word(p, token) for token in text]) for text in pair)
+        joined = np.tanh(reference.linear(p, "joined.0", np.concatenate([*composed(p, a, b), *composed(p, b, a)])))
+        np.testing.assert_allclose(logits, reference.linear(p, "output", joined), rtol=1e-12, atol=1e-12)

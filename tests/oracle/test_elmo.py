@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.data.char_words import SpelledBatch, stacked
 from regard.hub.formats.elmo_tensors import convert_tensors
 from regard.models.elmo import ORIGINAL, Elmo, ElmoConfig
+from regard.models.elmo_embedding import continued_states
 from regard.storage.tensors import load_into
 from regard.tasks.bidirectional_language_model.training import losses
 from regard.text.special import IGNORED
@@ -95,6 +96,36 @@ def test_padding_and_the_rest_of_the_batch_change_nothing(options: dict[str, Any
         assert not longer[:, 0, lengths[0] :].any()
 
 
+@every
+@torch.no_grad()
+def test_states_go_on_from_batch_to_batch(options: dict[str, Any]):
+    """Row by row in both directions, through a batch of fewer rows and one of more."""
+    model, size, given = make(options), options["char_cnn"]["max_characters_per_token"], elmo.weights(options)
+    carried: list[elmo.Carried] = [{} for _ in range(4)]
+    state = None
+    for texts in (TEXTS[:3], TEXTS[2:], ["a cat", *TEXTS[1:]], TEXTS[:1]):
+        characters = [[spell(word, size) for word in text.split()] for text in texts]
+        lengths = torch.tensor(list(map(len, characters)))
+        found, state = continued_states(model, stacked(characters, size), lengths, state)
+        for row, text in enumerate(texts):
+            wanted = elmo.states(options, given, spelled(text, size), carried[row])[:, 1:-1]
+            np.testing.assert_allclose(found[:, row, : wanted.shape[1]], wanted, rtol=1e-10, atol=1e-10)
+            assert not found[:, row, wanted.shape[1] :].any()
+
+
+@torch.no_grad()
+def test_parts_after_one_another_are_the_whole_forwards():
+    """Each part begins with the last word of the one before it, as in training."""
+    model, (characters, lengths) = make(elmo.ODD[0]), batch(["a b c d e f g", "x y z u v w q"], 50)
+    whole, state, found = model(characters, lengths), model.begin(2), []
+    for first, last in ((0, 4), (3, 7), (6, 9)):
+        part = characters[:, first:last]
+        counted = torch.full((2,), last - first - 1)
+        states, state = model.read(part, counted + 1, state, counted)
+        found.append(states[:, :, :-1].chunk(2, -1)[0])
+    torch.testing.assert_close(torch.cat(found, 2), whole[:, :, :-1].chunk(2, -1)[0], rtol=1e-12, atol=1e-12)
+
+
 @torch.no_grad()
 def test_neither_direction_sees_what_it_tells():
     """A word changes the states forwards from it on, and those backwards up to it."""
@@ -111,7 +142,7 @@ def test_losses_are_those_of_the_neighbours():
     model = Elmo(11, config(elmo.ODD[0], predictions=True)).double().eval()
     characters, lengths = batch(["a b c", "d"], 50)
     tokens = torch.tensor([[2, 5, 7, 4, 3], [2, 9, 3, IGNORED, IGNORED]])
-    (forward, each), (backward, other) = losses(model, SpelledBatch(characters, tokens, lengths))
+    (forward, each), (backward, other), _ = losses(model, SpelledBatch(characters, tokens, lengths))
     last = model(characters, lengths)[-1]
     assert model.output is not None
     ahead, back = (model.output(half).log_softmax(-1) for half in last.chunk(2, -1))

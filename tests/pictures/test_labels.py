@@ -19,7 +19,9 @@ from regard.pictures.labels import columns, drawable, stacked, visible
         ("\x00", "\\x00"),
         ("\U000f0000", "\\U000f0000"),
         ("क्\u200dष", "क्\u200dष"),
-        ("<s>", "<s>"),
+        ("<s>", "▷"),
+        ("</s>", "∎"),
+        ("<s>.", "<s>."),
     ],
 )
 def test_visible(label, shown):

@@ -36,15 +36,25 @@ def test_from_what_reads_at_the_left_to_what_is_read_at_the_right():
     for text in figure().texts:
         places[text.get_text()] = text.get_position()
     begin, end = second.get_segments()[-1]
-    assert places["a"][0] < begin[0] < end[0] < places["</s>"][0]
+    assert places["a"][0] < begin[0] < end[0] < places["∎"][0]
     assert abs(begin[1] - places["a"][1]) < 0.1
-    assert abs(end[1] - places["</s>"][1]) < 0.1
+    assert abs(end[1] - places["∎"][1]) < 0.1
 
 
 @pytest.mark.usefixtures("chinese")
 def test_everything_is_named_and_the_threshold_is_said():
     shown = {text.get_text() for text in figure().texts}
-    assert {*WORDS, "a", "b", "reads", "is read", "layer 0, head 1", "$x$"} <= shown
+    assert {
+        *WORDS[:-1],
+        "∎",
+        "∎ the end of a text",
+        "a",
+        "b",
+        "target (queries)",
+        "source (keys)",
+        "layer 0, head 1",
+        "$x$",
+    } <= shown
     assert "a line is as wide as its weight; weights under 0.15 have none" in shown
 
 
@@ -68,3 +78,8 @@ def test_heads_that_nobody_could_tell_apart():
 
 def test_nothing_to_show_is_still_a_picture():
     assert min(lines(np.zeros((1, 0, 0)), (), (), ("h",)).get_size_inches()) > 0
+
+
+def test_a_picture_without_a_line_says_so():
+    shown = [text.get_text() for text in lines(np.full((1, 1, 9), 1 / 9), WORDS[:1] * 9, ("a",), ("h",)).texts]
+    assert "no weight is larger" in " ".join(shown)

@@ -37,7 +37,11 @@ def test_pieces_are_named_where_there_is_room():
     named = {text.get_text() for axes in multiples(WEIGHTS, NAMES, (5,), LABELS).axes for text in axes.texts}
     assert named == {"Das", "注\n意", "مرحبا", "a", "$b$"}  # which stands upright
     many = multiples(np.zeros((12, 40, 40)), ("m",) * 12, (12,), (("s",) * 40, ("t",) * 40))
-    assert not [text for axes in many.axes for text in axes.texts]
+    first = [text.get_text() for text in many.axes[0].texts]
+    assert 5 <= first.count("s") == first.count("t") < 40  # too many for the room: some, on the outer edge
+    assert not many.axes[1].texts.count("t")
+    some = multiples(np.zeros((4, 24, 24)), ("m",) * 4, (4,), (("s",) * 24, ("t",) * 24)).axes[0].texts
+    assert [text.get_text() for text in some] == ["t"] * 24 + ["s"] * 24
 
 
 @pytest.mark.usefixtures("chinese")

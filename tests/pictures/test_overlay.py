@@ -2,22 +2,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from regard.errors import InputError
-from regard.pictures.overlay import DARKEST, light, overlay
+from regard.pictures.overlay import EVEN, end_of, heated, overlay, overlays, spread
 from regard.pictures.write import write_figure
 
 PIXELS = np.full((6, 10, 1), 200, dtype=np.uint8)
 WEIGHTS = np.array([[0.0, 0.0], [0.0, 1.0]])
 
 
-def test_light_is_full_at_the_largest_weight_and_linear_between():
-    found = light(WEIGHTS, 4, 8)
-    np.testing.assert_allclose(found[0], DARKEST)
+def test_heat_is_full_at_the_largest_weight_and_linear_between():
+    found = spread(WEIGHTS, 4, 8)
+    np.testing.assert_allclose(found[0], 0)
     np.testing.assert_allclose(found[-1, -2:], 1.0)
-    np.testing.assert_allclose(found[3, 1:7], DARKEST + (1 - DARKEST) * np.array([0, 0.125, 0.375, 0.625, 0.875, 1]))
-    np.testing.assert_allclose(light(np.zeros((2, 3)), 5, 7), DARKEST)
+    np.testing.assert_allclose(found[3, 1:7], [0, 0.125, 0.375, 0.625, 0.875, 1])
+    np.testing.assert_allclose(spread(np.zeros((2, 3)), 5, 7), 0)
+
+
+def test_even_weights_are_faint():
+    np.testing.assert_allclose(spread(np.full((2, 3), 1 / 6), 5, 7), 1 / EVEN)
+    assert end_of(np.full((2, 3), 1 / 6)) == pytest.approx(EVEN / 6)
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
@@ -29,13 +33,18 @@ def test_written_the_same_each_time(channels: int, suffix: str, tmp_path: Path):
     assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
 
 
-def test_the_darker_half_is_where_nobody_looks(tmp_path: Path):
-    write_figure(overlay(np.full((8, 8, 1), 200, dtype=np.uint8), WEIGHTS), tmp_path / "a.png")
-    drawn = np.asarray(Image.open(tmp_path / "a.png").convert("L")).astype(float)
-    left, right = np.array_split(drawn[40:-80], 2, axis=1)
-    assert left[:, 40:-40].std() < 1
-    middle = right[:, 40:-40]
-    assert middle[: len(middle) // 4].mean() < 60 < 150 < middle[-20:, -20:].mean()
+def test_a_photograph_keeps_its_colours_where_nothing_is_read():
+    blue = np.full((8, 8, 3), (20, 60, 200), dtype=np.uint8)
+    found = heated(blue, WEIGHTS)
+    assert (found[:2, :2] == blue[:2, :2]).all()
+    assert found[-1, -1, 0] > 90 > found[-1, -1, 2]
+
+
+def test_a_word_has_its_greatest_weight_and_its_remark():
+    figure = overlays(PIXELS, WEIGHTS[None], ["cat"], title="a cat", remarks=["gate 0.50"], notes=["gate: a share"])
+    assert {"a cat", "cat", "gate 0.50, up to 1", "gate: a share", "0"} <= {each.get_text() for each in figure.texts}
+    with pytest.raises(ValueError, match="zip"):
+        overlays(PIXELS, WEIGHTS[None], ["cat", "dog"])
 
 
 @pytest.mark.parametrize(
@@ -47,4 +56,4 @@ def test_where_nothing_is_written(name: str, message: str, tmp_path: Path):
 
 
 def test_the_scale_is_stated():
-    assert overlay(PIXELS, WEIGHTS).texts[0].get_text() == "darkest: 0, brightest: its greatest weight"
+    assert [each.get_text() for each in overlay(PIXELS, WEIGHTS).texts][-2:] == ["0", "1"]

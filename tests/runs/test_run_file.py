@@ -14,7 +14,14 @@ from regard.data.sources import Parallel
 from regard.data.tokenizer_pair import Tokenizers
 from regard.errors import InputError
 from regard.models.bert import Bert, BertSpans
-from regard.models.catalog import build, build_captioner, build_classifier, build_language_model, build_tagger
+from regard.models.catalog import (
+    build,
+    build_captioner,
+    build_classifier,
+    build_language_model,
+    build_span_model,
+    build_tagger,
+)
 from regard.models.elmo import Elmo
 from regard.models.few_shot_snail import FewShotSnail
 from regard.models.pointer_network import PointerNetwork
@@ -115,9 +122,10 @@ def needed(name: str) -> list[str]:
     needed |= {"squad": ["data.train=[a.json, b.jsonl]", "data.valid=[c.json]"], "classify": ["data.train=a.tsv"]}
     needed |= {"vit": ["data.train=a-images-idx3"], "captions": ["data.train=a.jsonl", "data.split=split"]}
     needed |= {
-        name: ["data.train=a.tsv"] for name in ("reviews", "entailment", "regression", "relatedness", "multi-label")
+        name: ["data.train=a.tsv"]
+        for name in ("reviews", "entailment", "esim", "regression", "relatedness", "multi-label")
     }
-    needed |= {"spans": ["data.train=[a.json]", "data.valid=[b.json]"]}
+    needed |= {name: ["data.train=[a.json]", "data.valid=[b.json]"] for name in ("spans", "span-reader")}
     many = [f"data.{part}=[a, b, c]" for part in ("train", "valid")]
     needed["translate-many"] = ["data.languages=[de, fr]", *many]
     return needed.get(name) or needed.get(name.split("-")[0], [])
@@ -246,7 +254,9 @@ def test_the_models_of_recipes_can_be_built(name: str):
         assert build_tagger(run.tagger, 11, 3).get_parameter("output.bias").shape == (3,)
         return
     if isinstance(run, ExtractiveQA):
-        assert BertSpans(11, run.encoder).output.out_features == 2
+        model = build_span_model(run.reader, 11)
+        outputs = 2 if isinstance(model, BertSpans) else 2 * 2 * run.reader.width
+        assert model.get_parameter("output.weight").shape[0] == outputs
         return
     if isinstance(run, FewShot):
         assert FewShotSnail(2, 1, run.model).output.out_features == 2

@@ -45,7 +45,7 @@ def test_two_language_models_continue_one_prompt():
         long = compare(address, "one", {"text": "the house", "tokens": 30, "beyond": "slide", "other": "two"})
     for name, answer, lookups in zip(("one", "two"), found["answers"], found["view"]["lookups"], strict=True):
         assert (answer["run"], lookups["name"]) == (name, name)
-        assert lookups["source"][:3] == ["</s>", "the", "house"]
+        assert lookups["source"][:3] == ["∎", "the", "house"]
         assert numbers(lookups["maps"][0]).size == 2 * 3 * len(lookups["target"]) * len(lookups["source"])
     too_long = "the prompt 'the house' and its continuation have 32 tokens, and the model reads 23 at once; "
     too_long += "write at most 21"

@@ -60,12 +60,12 @@ def test_a_text_is_predicted_as_by_the_run(kind: str):
         "finished": greedy.finished,
     }
     assert viewed == done | {"view": payload(run.attribute(SOURCE, beam=1).lookups)}
-    assert [each["piece"] for each in tokens] == list(greedy.tokens)
+    assert [each["piece"] for each in tokens] == [shown(each) for each in greedy.tokens]
     assert tokens[-1]["text"] == greedy.text
     assert all(each["candidates"][0]["token"] == each["token"] for each in tokens)
     assert greedy.attention is not None
     assert start["forced"] == 0
-    assert start["view"]["lookups"][0]["source"] == list(greedy.attention.source)
+    assert start["view"]["lookups"][0]["source"] == [shown(each) for each in greedy.attention.source]
     assert start["view"]["lookups"][0]["target"] == []
     weights = np.array([each["weights"] for each in tokens])  # (target, layer, head, source)
     layers = len(start["view"]["lookups"][0]["layers"])
@@ -171,7 +171,7 @@ def test_a_language_model_continues():
     assert [each["piece"] for each in tokens] == list(expected.tokens)
     keys = [len(each["weights"][0][0]) for each in tokens]
     assert keys == list(range(3, 3 + len(tokens)))  # the start of the text, its two words, and what is written
-    assert start["view"]["lookups"][0]["source"] == ["</s>", "the", "house"]
+    assert start["view"]["lookups"][0]["source"] == ["∎", "the", "house"]
     attribution = run.attribute(prompt + expected.text.rpartition(" ")[0])
     last = np.array(tokens[-1]["weights"]).mean((0, 1))
     np.testing.assert_allclose(last, attribution.weights.weights[-1], atol=1e-4)
@@ -193,7 +193,7 @@ def test_the_alternatives_of_a_beam_and_their_attention():
     assert len({each["text"] for each in (whole, *whole["alternatives"])}) == 3
     written = [*run.tokenizer.encode(other), END]
     assert view == payload(list(run.attribute(prompt, target_tokens=written, kinds=["weights", "norms"]).lookups))
-    assert view["lookups"][0]["target"] == run.tokenizer.pieces(written)
+    assert view["lookups"][0]["target"] == [shown(each) for each in run.tokenizer.pieces(written)]
     assert (long.status_code, long.json()["error"]) == (422, "the text has 604 tokens; a page shows at most 512")
 
 
@@ -204,14 +204,14 @@ def test_the_alternatives_of_a_caption_and_their_attention():
         view = post(address, "attention", {**image(), "target": whole["alternatives"][0]["text"]}).json()
         both = post(address, "attention", {**image(), "target": "a tree", "beam": 2})
         many = post(address, "predict", {**image(), "beam": 2, "n_best": 3})
-    pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(image()["image"]))).convert("L"))
+    pixels = base64.b64decode(image()["image"])
     (prediction,) = run.predict([pixels], beam=3, n_best=3)
     (alone,) = run.predict([pixels], beam=3)
     assert whole == prediction.to_json()
     assert [whole["text"], whole["alternatives"][0]["score"] <= whole["score"]] == [alone.text, True]
     assert len({each.text for each in (prediction, *prediction.alternatives)}) == 3
     (lookups,) = view["lookups"]
-    assert lookups["target"] == [*prediction.alternatives[0].tokens, "</s>"]
+    assert lookups["target"] == [*map(shown, prediction.alternatives[0].tokens), "∎"]
     assert view == payload(run.attribute(pixels, target=prediction.alternatives[0].text).lookups)
     assert (both.status_code, both.json()["error"]) == (422, "beam and target are both given; choose one")
     assert many.status_code == 422
@@ -254,6 +254,11 @@ def test_a_document_is_classified_with_its_attention():
     assert wrong.json()["error"] == "second is given: one text is read"
 
 
+def shown(piece: str) -> str:
+    """A token's label in a picture."""
+    return {"</s>": "∎", "<unk>": "\ufffd"}.get(piece, piece)
+
+
 def pixels(encoded: str, channels: int = 1) -> np.ndarray:
     """The pixels that a run reads of an image in a request."""
     return decode_image(base64.b64decode(encoded), channels)
@@ -275,7 +280,7 @@ def test_an_image_is_classified(kind: str):
     assert prediction["label"] == attention["label"]
     assert sum(prediction["probabilities"].values()) == pytest.approx(1)
     patches = attention["view"]["lookups"][0]["patches"]
-    assert (patches["rows"], patches["columns"], patches["height"]) == (3, 3, 12)
+    assert (patches["rows"], patches["columns"], patches["height"], patches["channels"]) == (3, 3, 19, 3)
 
 
 def test_a_caption_has_its_attention():
@@ -284,7 +289,7 @@ def test_a_caption_has_its_attention():
         prediction, attention = post(address, "predict", image()).json(), post(address, "attention", image()).json()
     assert prediction["text"] == attention["text"]
     lookups = attention["view"]["lookups"][0]
-    assert lookups["target"] == prediction["tokens"]
+    assert lookups["target"] == [*map(shown, prediction["tokens"])]
     assert all(note.startswith("gate ") for note in lookups["notes"])
 
 
@@ -299,7 +304,7 @@ def test_a_caption_streams_with_its_attention():
     assert all(each["candidates"][0]["token"] == each["token"] for each in tokens)
     empty, last, whole = (each["view"]["lookups"][0] for each in (start, done, attention))
     assert (empty["source"], empty["target"], empty["patches"]) == (whole["source"], [], whole["patches"])
-    assert last["target"] == [each["piece"] for each in tokens]
+    assert last["target"] == [shown(each["piece"]) for each in tokens]
     assert last["notes"][: len(whole["notes"])] == whole["notes"]
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(image()["image"]))).convert("L"))
     expected = run.attribute(pixels, beam=1).weights.weights

@@ -13,6 +13,7 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.tasks.bidirectional_language_model.run import ElmoRun
+from regard.tasks.bidirectional_language_model.training import Rows
 
 SENTENCES = ["the bank lends me money .", "a river has a muddy bank ."]
 MODEL = "name: elmo, characters: 12, character_width: 5, filters: [[2, 13], [3, 17]], projection: 23, cell: 31"
@@ -57,6 +58,33 @@ def test_it_learns_in_both_directions(folder: Path):
     found = opened(folder).evaluate(SENTENCES * 2)
     assert found["perplexity"] == pytest.approx(result["valid/perplexity"], rel=0.05)
     assert opened(folder).evaluate(["money me lends bank the ."])["perplexity"] > 4 * found["perplexity"]
+
+
+def test_states_that_are_carried(tmp_path: Path):
+    """It learns with them, every part is read once an epoch by some row, and a batch goes on where the last one ends.
+    Embedded after another text, a word has other states."""
+    result = launch.train(
+        run_file.read(path_of("elmo"), [*settings(tmp_path, states="carried"), "training.steps=120"]), tmp_path / "run"
+    )
+    assert result["valid/forward-perplexity"] < 2.5
+    run = opened(tmp_path)
+    [fresh], state = run.continue_words(SENTENCES[:1])
+    torch.testing.assert_close(fresh.states, run.embed_words(SENTENCES[:1])[0].states)
+    [again], _ = run.continue_words(SENTENCES[:1], state)
+    assert not torch.allclose(again.states[1:], fresh.states[1:])
+    rows = Rows(23, 3, 1, processes=2)
+    batches = rows.batches()
+    assert len(batches) == 2 * rows.length == 6
+    first = rows.parts(4, batches[0])
+    assert rows.parts(4, batches[2]) == [part + 1 for part in first]
+    assert rows.turn(batches[0]) == rows.turn(batches[1]) == 0 != rows.turn(batches[2])
+    assert len({part for batch in batches for part in rows.parts(4, batch)}) == 18
+
+
+def test_fewer_parts_than_rows(tmp_path: Path):
+    config = run_file.read(path_of("elmo"), [*settings(tmp_path, states="carried"), "training.batch_tokens=3000"])
+    with pytest.raises(InputError, match="has 72 parts, fewer than the 500 rows of a batch; lower"):
+        launch.train(config, tmp_path / "run")
 
 
 def test_a_word_has_another_vector_in_another_sentence(folder: Path):

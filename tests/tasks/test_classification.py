@@ -8,7 +8,7 @@ import torch
 
 from regard import load
 from regard.errors import InputError
-from regard.maps import Alignment
+from regard.maps import TextWeights
 from regard.models.rocktaschel import Rocktaschel, RocktaschelConfig
 from regard.runs import run_file
 from regard.runs import train as launch
@@ -235,9 +235,13 @@ def test_what_a_pair_of_texts_reads_of_itself(regard, folder: Path, tmp_path: Pa
     run = opened(folder)
     reading, (found,) = run.attribute(("one here", "two one")), run.predict([("one here", "two one")])
     assert reading.prediction.text == found.label
-    assert isinstance(reading.weights, Alignment)
-    assert reading.weights.target == ("<s>", "one", "here", "</s>", "two", "one", "</s>")
-    assert reading.weights.weights.sum(-1) == pytest.approx(1, abs=1e-5)
+    assert isinstance(reading.weights, TextWeights)
+    assert (reading.weights.labels, reading.weights.texts) == (("one", "here", "two", "one"), (0, 0, 1, 1))
+    assert reading.weights.weights.sum() == pytest.approx(1, abs=1e-5)
+    (lookups,) = reading.lookups
+    assert lookups.target == ("<s>", "one", "here", "</s>", "two", "one", "</s>")
+    assert lookups.first == "rollout"
+    assert lookups.others[lookups.first].source == reading.weights.labels
     code, output, _ = regard(
         "show", str(folder / "run"), "one here\ttwo one", "--map", "1", "--out", f"{tmp_path}/a.svg"
     )

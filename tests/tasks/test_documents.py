@@ -10,7 +10,7 @@ import torch
 
 from regard import load
 from regard.errors import InputError
-from regard.maps import Alignment, DocumentWeights
+from regard.maps import Alignment, DocumentWeights, TextWeights
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
@@ -187,10 +187,10 @@ def test_other_readings(folder: Path, reading: str, rows: int, tmp_path: Path):
             run.attribute(("a dog", "a cat"))
         return
     weights = run.attribute(("a dog", "a cat runs")).weights
-    assert isinstance(weights, Alignment)
-    assert weights.target == ("a cat runs",)
+    assert isinstance(weights, TextWeights)
+    assert weights.labels == ("a", "dog")
     assert weights.weights.sum() == pytest.approx(1)
-    assert run.attribute(("a dog", "")).weights.weights.shape == (1, 2)
+    assert run.attribute(("a dog", "")).weights.weights.shape == (2,)
 
 
 def test_pairs_of_nothing(entailment: Path):
@@ -218,7 +218,7 @@ def test_folds(folder: Path):
         (["data.test_folds=[3]"], "fold 3 is for validation and test; choose one"),
         (["data.fold=null"], "fold, and valid_folds or test_folds, go together"),
         (["data.valid=a.jsonl"], "one set has both a file and folds"),
-        (["data.fold=part"], r"reviews.jsonl:1: column 1: no key 'part' in the object"),
+        (["data.fold=part"], r"reviews.jsonl:1: no key 'part' in the object"),
         (["data.second=mood"], "the model han reads one text, and data.second names another; leave it out"),
         (["training.batch_tokens=16"], r"reviews.jsonl:\d+: \d+ tokens, more than training.batch_tokens, 16; raise it"),
     ],

@@ -13,7 +13,8 @@ from regard.models.bert import BertConfig, BertSpans
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
-from regard.tasks.extractive_qa.data import Questions, Window, collate_windows, windows
+from regard.tasks.extractive_qa.data import Cutter, Questions, Row, TwoSides, Window
+from regard.tasks.extractive_qa.features import word_features
 from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.extractive_qa.training import Span, WindowedQuestions, best, best_span, span_loss
 from regard.text import Tokenizer, TokenizerSettings
@@ -28,18 +29,26 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.train(TokenizerSettings("word", 50), [" ".join([*"abcdefghijklmnopq", "where", "is", "?"])])
 
 
+def windows(example: Question, tokenizer: Tokenizer, context: int, longest_question: int) -> list[Window]:
+    return Cutter(tokenizer, Row(), context, longest_question).windows(example)
+
+
+def window(part: list[int], offsets: tuple[tuple[int, int], ...], answer: tuple[int, int] = (0, 0)) -> Window:
+    return Window([7], part, offsets, torch.zeros(len(part), 6), 3, answer)
+
+
 def asked(context: str, answer: str | None, question: str = "where is q ?") -> Question:
     answers = () if answer is None else (Answer(answer, context.index(answer)),)
     return Question(question, context, answers, "x:1")
 
 
 def test_a_window_by_hand():
-    (window,) = windows(asked("a b c", "b c"), tokenizer(), 16, 64)
-    assert (len(window.question), window.first, window.length) == (4, 6, 10)
-    assert window.offsets == ((0, 1), (2, 3), (4, 5))
-    assert window.answer == (7, 8)
-    batch = collate_windows([window, Window([7], [8], ((0, 1),))])
-    assert batch.tokens[0].tolist() == [START, *window.question, END, *window.part, END]
+    (found,) = windows(asked("a b c", "b c"), tokenizer(), 16, 64)
+    assert (len(found.question), found.first, found.length) == (4, 6, 10)
+    assert found.offsets == ((0, 1), (2, 3), (4, 5))
+    assert found.answer == (7, 8)
+    batch = Row().collate([found, window([8], ((0, 1),))])
+    assert batch.tokens[0].tolist() == [START, *found.question, END, *found.part, END]
     assert batch.tokens[1].tolist() == [START, 7, END, 8, END, *[PAD] * 5]
     assert batch.segments[0].tolist() == [0] * 6 + [1] * 4
     assert batch.answers.tolist() == [[7, 8], [0, 0]]
@@ -73,8 +82,8 @@ def test_questions_that_cannot_be_cut():
 def test_loss_is_the_mean_of_both_cross_entropies():
     torch.manual_seed(1)
     model = BertSpans(30, TINY).double()
-    batch = collate_windows([Window([7], [8, 9], ((0, 1), (2, 3)), (3, 4)), Window([7], [8], ((0, 1),))])
-    logits = model(batch.tokens, batch.lengths, batch.segments)
+    batch = Row().collate([window([8, 9], ((0, 1), (2, 3)), (3, 4)), window([8], ((0, 1),))])
+    logits = model(*batch.inputs)
     assert logits[1, 5:].isneginf().all()
     begins, ends = logits.log_softmax(1).unbind(-1)
     expected = -(begins[0, 3] + ends[0, 4] + begins[1, 0] + ends[1, 0]) / 2
@@ -83,17 +92,17 @@ def test_loss_is_the_mean_of_both_cross_entropies():
 
 def test_the_best_span_against_all_spans():
     generator = torch.Generator().manual_seed(3)
-    window = Window([7], list(range(6)), tuple((2 * place, 2 * place + 1) for place in range(6)))
+    cut = window(list(range(6)), tuple((2 * place, 2 * place + 1) for place in range(6)))
     for longest in (1, 2, 6, 30):
         for _ in range(20):
-            logits = torch.randn(window.length, 2, generator=generator)
+            logits = torch.randn(cut.length, 2, generator=generator)
             every = {
                 (begin, end): float(logits[3 + begin, 0] + logits[3 + end, 1])
                 for begin in range(6)
                 for end in range(begin, min(6, begin + longest))
             }
             begin, end = max(every, key=every.__getitem__)
-            found = best_span(window, logits, longest)
+            found = best_span(cut, logits, longest)
             assert (found.start, found.end) == (2 * begin, 2 * end + 1)
             assert found.score == pytest.approx(every[begin, end])
             assert found.none == pytest.approx(float(logits[0].sum()))
@@ -104,9 +113,10 @@ def test_no_answer_is_what_every_window_says():
     assert found == Span(4, 6, 3.0, 1.0)
     questions = [asked("a b c", None)] * 2
     answers = [Span(0, 1, 2.0, 1.5), Span(0, 3, 2.0, 2.5)]
-    assert WindowedQuestions(questions, [], 30, 0.0).texts(answers) == ["a", ""]
-    assert WindowedQuestions(questions, [], 30, 1.0).texts(answers) == ["", ""]
-    assert WindowedQuestions(questions, [], 30, None).texts(answers) == ["a", "a b"]
+    cutter = Cutter(tokenizer(), Row(), 16, 64)
+    assert WindowedQuestions(questions, [], cutter, 30, 0.0).texts(answers) == ["a", ""]
+    assert WindowedQuestions(questions, [], cutter, 30, 1.0).texts(answers) == ["", ""]
+    assert WindowedQuestions(questions, [], cutter, 30, None).texts(answers) == ["a", "a b"]
 
 
 def told(seed: int, count: int, unanswerable: bool = False) -> dict:
@@ -194,8 +204,8 @@ def test_what_a_question_and_its_context_read(regard, folder: Path, tmp_path: Pa
     filler = "these days " * 20
     for context in ("these days emil lives in cairo .", f"{filler}emil lives in cairo ."):
         reading = run.attribute(("who ?", context))
-        assert (reading.prediction.text, {"em", "##il"} <= set(reading.weights.source)) == ("emil", True)
-        assert len(reading.weights.target) <= run.config.encoder.context
+        assert (reading.prediction.text, {"em", "il"} <= set(reading.weights.source)) == ("emil", True)
+        assert len(reading.weights.target) <= run.config.reader.context
     asked = json.dumps({"question": "who ?", "context": "these days emil lives in cairo ."})
     code, output, _ = regard("show", str(folder / "run"), asked, "--out", f"{tmp_path}/a.svg")
     assert (code, output) == (0, f"emil\nThe picture is {tmp_path}/a.svg.\n")
@@ -219,3 +229,77 @@ def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said:
     code, _, errors = regard(command, str(folder / "run"), *rest)
     assert (code, len(errors.splitlines())) == (2, 1)
     assert said in errors
+
+
+def test_features_by_hand():
+    found = word_features(["When", "did", "walking", "end", "?"], ["The", "walks", "ended", "in", "1987", ",", "when"])
+    assert found[:, 0].tolist() == [0, 0, 0, 0, 0, 0, 1]
+    assert found[:, 1].tolist() == [0, 1, 0, 0, 0, 0, 1]  # the stem of "end" has three letters
+    assert found[:, 2].tolist() == [1, 0, 0, 0, 0, 0, 0]
+    assert found[:, 3].tolist() == [0, 0, 0, 0, 1, 0, 0]
+    assert found[:, 4].tolist() == [0, 0, 0, 0, 0, 1, 0]
+    assert found[:, 5].tolist() == pytest.approx([1 / 7] * 7)
+    assert word_features(["a"], []).shape == (0, 6)
+
+
+def test_a_window_of_two_sides():
+    (found,) = Cutter(tokenizer(), TwoSides(), 16, 64).windows(asked("a b c", "b c"))
+    batch = TwoSides().collate([found, window([8], ((0, 1),))])
+    assert (found.answer, batch.size) == ((2, 3), 9)
+    question, lengths, context, context_lengths, features = batch.inputs
+    assert (question[0].tolist(), lengths.tolist()) == (found.question, [4, 1])
+    assert (context[0, :3].tolist(), context_lengths.tolist(), features.shape) == (found.part, [3, 1], (2, 16, 6))
+
+
+@pytest.fixture(scope="module")
+def reader(folder: Path) -> Path:
+    (folder / "company.txt").write_text("anna and bob met carl\nrome is far from paris and oslo\n" * 3)
+    model = "model={name: span-reader, embedding: 16, width: 16, dropout: 0.0}"
+    vectors = f"vectors={{cooccurrence: {folder}/company.txt}}"
+    settings = "tokenizer.kind=word", model, vectors, "training.steps=150"
+    launch.train(config(folder, *settings), folder / "reader")
+    return folder / "reader"
+
+
+def test_a_span_reader_learns_and_its_words_read_the_question(regard, folder: Path, reader: Path, tmp_path: Path):
+    assert json.loads((reader / "result.json").read_text())["valid/f1"] > 90
+    run = load(reader, "cpu", task=ExtractiveQARun)
+    found = run.attribute(("where ?", "these days Bob lives in oslo ."))
+    assert found.prediction.text == "oslo"
+    assert (found.weights.source, found.weights.target) == (
+        ("where", "?"),
+        ("these", "days", "Bob", "lives", "in", "oslo", "."),
+    )
+    assert found.lookups[0].layers == ("words", "states")
+    asked = json.dumps({"question": "who ?", "context": "these days emil lives in cairo ."})
+    code, output, _ = regard("show", str(reader), asked, "--out", f"{tmp_path}/a.svg")
+    assert (code, output) == (0, f"emil\nThe picture is {tmp_path}/a.svg.\n")
+    code, _, errors = regard("show", str(reader), asked, "--kind", "gradient", "--out", f"{tmp_path}/b.svg")
+    assert (code, "this run's model has no gradient; it has weights" in errors) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("file", "model", "expected"),
+    [
+        ("nowhere.txt", "{name: span-reader, embedding: 16, width: 16}", "nowhere.txt: no such file"),
+        ("company.txt", "{name: span-reader, embedding: 300, width: 16}", "lower model.embedding, or raise tokenizer"),
+        ("company.txt", "{name: bert, layers: 1, width: 16, heads: 2}", "vectors: the model has no table of word"),
+    ],
+)
+def test_vectors_that_cannot_be_made(folder: Path, tmp_path: Path, file: str, model: str, expected: str):
+    (folder / "company.txt").write_text("anna and bob met carl\n")
+    settings = "tokenizer.kind=word", f"model={model}", f"vectors={{cooccurrence: {folder / file}}}"
+    with pytest.raises(InputError, match=expected):
+        launch.train(config(folder, *settings), tmp_path / "run")
+
+
+def test_a_run_that_goes_on_needs_no_file_of_vectors(folder: Path, tmp_path: Path):
+    path = tmp_path / "company.txt"
+    path.write_text("anna and bob met carl\n")
+    model = "model={name: span-reader, embedding: 8, width: 4}"
+    settings = ["tokenizer.kind=word", model, f"vectors={{cooccurrence: {path}}}", "training.warmup=1"]
+    launch.train(config(folder, *settings, "training.steps=4"), tmp_path / "run")
+    path.unlink()
+    launch.train(config(folder, *settings, "training.steps=4"), tmp_path / "run", resume=True)
+    with pytest.raises(InputError, match=r"company\.txt: no such file"):
+        launch.train(config(folder, *settings, "training.steps=4"), tmp_path / "other")

@@ -14,12 +14,13 @@ from regard.attribution.aggregation import ValueNorms
 from regard.attribution.kinds import Kind
 from regard.data.images import ImageFolders
 from regard.errors import InputError
-from regard.maps import Alignment, DocumentWeights, rollout, shares
+from regard.maps import Alignment, DocumentWeights, TextWeights, rollout, shares
 from regard.maps.heads import HeadMaps
 from regard.maps.lookups import mean_alignment
 from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.bert import Bert, BertConfig, BertSpans
 from regard.models.catalog import build_classifier, build_language_model
+from regard.models.esim import EsimConfig
 from regard.models.gpt2 import GPT2Config
 from regard.models.han import FlatConfig, HanConfig
 from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
@@ -52,7 +53,9 @@ CLASSES = {
     "han": HanConfig(embedding=5, width=3, attention=7, longest_sentence=4),
     "flat-attention": FlatConfig(embedding=5, width=3, attention=7),
     "rocktaschel": RocktaschelConfig(embedding=5, width=7),
+    "esim": EsimConfig(embedding=5, width=7, dropout=0.0),
 }
+PAIRED = ("rocktaschel", "esim")
 
 
 def drawn(model: nn.Module) -> Any:
@@ -78,7 +81,7 @@ def blanks(**more: Any) -> MaskedLanguageModelRun:
 
 def classes(name: str) -> ClassificationRun:
     tokenizer = Tokenizer.train(WORDS if name == "bert" else TokenizerSettings("word"), [TEXT])
-    second = "other" if name == "rocktaschel" else None
+    second = "other" if name in PAIRED else None
     data = LabelledTables(train="none.tsv", second=second)
     config = Classification(data=data, tokenizer=tokenizer.settings, model=CLASSES[name])
     model = drawn(build_classifier(config.classifier, tokenizer.size, 3))
@@ -228,7 +231,7 @@ def test_spans(kind: Kind):
 @pytest.mark.parametrize("name", CLASSES)
 def test_classes(name: str, kind: Kind):
     run = classes(name)
-    text: Any = (TEXT, "the dog sat") if name == "rocktaschel" else "the cat sat. on the mat the cat sat. on the mat."
+    text: Any = (TEXT, "the dog sat") if name in PAIRED else "the cat sat. on the mat the cat sat. on the mat."
     if kind == "rollout" and name != "bert":
         with pytest.raises(InputError, match=f"self-attention layers with residuals, which this run's {name} lacks"):
             run.attribute(text, kinds=[kind])
@@ -238,10 +241,12 @@ def test_classes(name: str, kind: Kind):
     assert looked.prediction.probabilities == pytest.approx(run.predict([text])[0].probabilities)
     if isinstance(looked.weights, Alignment):
         np.testing.assert_allclose(looked.weights.weights.sum(-1), 1, rtol=1e-6)
-        if kind == "gradient":
-            assert looked.weights.target == (looked.prediction.text,)
-        if (name, kind) == ("rocktaschel", "gradient"):
-            assert looked.weights.source == (*TEXT.split(), "the", "dog", "sat")
+    elif kind == "gradient" or name == "bert":
+        assert isinstance(looked.weights, TextWeights)
+        assert np.abs(looked.weights.weights).sum() == pytest.approx(1)
+        assert looked.weights.signed or kind != "gradient"
+        assert looked.weights.labels == tuple(" ".join(text if isinstance(text, tuple) else [text]).split())
+        assert looked.weights.name == (looked.prediction.text if kind == "gradient" else "the class")
     else:
         assert isinstance(looked.weights, DocumentWeights)
         assert looked.weights.weights.sum() == pytest.approx(1)
@@ -254,8 +259,8 @@ def test_words_of_a_document_owe_what_their_tokens_do():
     run = classes("han")
     embedding: Any = run.model.embedding
     looked = run.attribute("the cat sat. the mat.", kinds=["gradient"])
-    assert isinstance(looked.weights, DocumentWeights)
-    assert looked.weights.sentences == (("the", "cat", "sat."), ("the", "mat."))
+    assert isinstance(looked.weights, TextWeights)
+    assert looked.weights.labels == ("the", "cat", "sat.", "the", "mat.")
     tokens = torch.tensor([[*run.tokenizer.encode("the mat."), 0], run.tokenizer.encode("the cat sat.")])
     place = run.labels.index(looked.prediction.text)
     given = tokens, torch.tensor([3, 4]), torch.tensor([[1, 0]]), torch.tensor([2])
@@ -270,10 +275,9 @@ def test_words_of_a_document_owe_what_their_tokens_do():
                 with torch.no_grad():
                     both.append(float(run.model(*given)[0].log_softmax(-1)[place]))
                 hook.remove()
-            amounts[row, column] = abs(both[0] - both[1])
-    np.testing.assert_allclose(looked.weights.weights, amounts[[1, 0]].sum(1) / amounts.sum(), rtol=1e-4)
-    first = np.array([amounts[1, 0], amounts[1, 1], amounts[1, 2:].sum()]) / amounts[1].sum()
-    np.testing.assert_allclose(looked.weights.words[0], first, rtol=1e-4)
+            amounts[row, column] = both[0] - both[1]
+    words = [amounts[1, 0], amounts[1, 1], amounts[1, 2:].sum(), amounts[0, 0], amounts[0, 1:].sum()]
+    np.testing.assert_allclose(looked.weights.weights, words / np.abs(words).sum(), rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
@@ -319,5 +323,5 @@ def test_an_image_that_owes_nothing_is_not_divided_by_nothing():
 def test_documents_of_nothing(kind: Kind):
     if kind != "rollout":
         looked = classes("han").attribute("", kinds=[kind])
-        assert isinstance(looked.weights, DocumentWeights)
-        assert looked.weights.sentences == ()
+        found = looked.weights
+        assert (found.labels if isinstance(found, TextWeights) else found.sentences) == ()

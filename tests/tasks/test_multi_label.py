@@ -165,8 +165,7 @@ def test_the_commands(regard, run: Path, tmp_path: Path):
 
 def test_a_gradient_explains_the_most_likely_label(run: Path):
     found = load(run, "cpu", task=MultiLabelRun).attribute("here two there", kinds=["gradient"])
-    (words,), (shares,) = found.weights.sentences, found.weights.words
-    assert words[int(shares.argmax())] == "two"
+    assert found.weights.labels[int(found.weights.weights.argmax())] == "two"
     assert found.prediction.to_json()["labels"] == ["two"]
 
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,7 +20,7 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.multi_target.config import MultiTarget
 from regard.tasks.multi_target.data import Multiparallel
-from regard.tasks.multi_target.run import MultiTargetRun, build_many
+from regard.tasks.multi_target.run import MultiTargetPrediction, MultiTargetRun, build_many
 from regard.tasks.multi_target.setup import setup
 from regard.tasks.multi_target.training import MultiTargetObjective, of_all
 from regard.tasks.seq2seq.metrics import Scoring
@@ -114,6 +115,20 @@ def test_predictions_are_those_of_each_language_alone_from_one_reading(config: M
     attending = run.predict(["the cat"])[0].predictions["fr"]
     assert attending.attention is not None
     assert attending.attention.source[:3] == ("t", "h", "e")
+
+
+def test_the_attribution_has_the_rows_of_each_language(config: MultiTarget):
+    run = MultiTargetRun(config, build_many(config, tokenizers()).eval(), tokenizers())
+    found = run.attribute("the cat", beam=2)
+    alone = {language: run.of(language).attribute("the cat", beam=2) for language in run.tokenizers}
+    assert isinstance(found.prediction, MultiTargetPrediction)
+    assert found.prediction.texts == {language: each.prediction.text for language, each in alone.items()}
+    assert found.weights.source == alone["de"].weights.source
+    np.testing.assert_allclose(found.weights.weights, np.concatenate([each.weights.weights for each in alone.values()]))
+    assert [label.partition(": ")[0] for label in found.weights.target] == [
+        language for language, each in alone.items() for _ in each.weights.target
+    ]
+    assert [each.name for each in found.lookups] == list(alone)
 
 
 def test_the_run_of_a_language_is_measured_on_its_own_files(config: MultiTarget):

@@ -18,7 +18,7 @@ from regard.models.recurrent_tagger import RecurrentTaggerConfig
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
-from regard.tasks.tagging.data import Tagged, TaggedFiles, of_spans, of_words, word_places
+from regard.tasks.tagging.data import Names, Tagged, TaggedFiles, of_spans, of_words, word_places
 from regard.tasks.tagging.parts import Part, collate_parts, first_tokens, parts
 from regard.tasks.tagging.run import TaggingRun
 from regard.tasks.tagging.training import chosen_tags
@@ -244,6 +244,34 @@ def test_predictions_are_spans_of_characters(regard, run: Path, tmp_path: Path):
     (tmp_path / "own.jsonl").write_text(output, encoding="utf-8")  # predictions are read as data
     code, output, _ = regard("evaluate", str(run), str(tmp_path / "own.jsonl"), "--json")
     assert (code, json.loads(output)["f1"]) == (0, 100)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns"),
+    [
+        ("own.tsv", "7\tB-PER\tAnna\n8\tO\tsleeps\n", "3,2"),
+        ("own.tsv", "7\tB-PER\tAnna\n8\tO\tsleeps\n", "-1,-2"),
+        ("own.jsonl", '{"body": "Anna sleeps", "names": [[0, 4, "PER"]]}\n', "body,names"),
+    ],
+)
+def test_other_columns_in_evaluation(name: str, content: str, columns: str, tmp_path: Path):
+    (path := tmp_path / name).write_text(content, encoding="utf-8")
+    for section in (TaggedFiles(), Names()):
+        (found,) = section.with_columns(columns, str(path)).read(str(path))
+        assert (found.text, found.tags) == ("Anna sleeps", ("B-PER", "O"))
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "said"),
+    [
+        ("a.tsv", "word,tag", "columns is 'word,tag'; expected the numbers of the columns WORD,TAG, such as 1,-1"),
+        ("a.tsv", "1", "columns is '1'; expected the numbers"),
+        ("a.jsonl", "text", "columns is 'text'; expected the keys TEXT,SPANS"),
+    ],
+)
+def test_columns_that_do_not_fit(name: str, columns: str, said: str):
+    with pytest.raises(InputError, match=said):
+        TaggedFiles().with_columns(columns, name)
 
 
 def test_texts_of_nothing_and_of_many_parts(run: Path):

@@ -21,8 +21,10 @@ from regard.training.batches import BatchStream
 from regard.training.loop import fit
 from regard.training.objective import Loss, LossModule
 from regard.training.processes import Processes
-from regard.training.progress import Board, Metrics
+from regard.training.progress import Metrics
+from regard.training.settings import Training
 from regard.training.signals import Stop, Stopped
+from regard.training.trackers import Board
 from regard.training.update import Updater
 from tests.training import toy
 
@@ -283,7 +285,7 @@ def test_row_75_a_full_disk_under_tensorboard(tmp_path: Path):
 def test_tensorboard_is_used_where_it_is_installed(tmp_path: Path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     with RunDirectory.create(tmp_path) as directory:
-        metrics = Metrics(directory, tmp_path / "tensorboard")
+        metrics = Metrics(directory, Training())
         metrics.write("validation", 5, {"bleu": 31.5, "loss": 2.0})
         metrics.write("validation", 7, {"bleu": 32.5, "loss": math.nan})
         read = accumulator.EventAccumulator(str(tmp_path / "tensorboard")).Reload()  # while it is written

@@ -68,6 +68,9 @@ CASES = {
         files.photographs,
     ),
     "characters-gpt2": Case(sized(256, layers=2, width=32, heads=4, context=32) | {"window": "32"}, files.text),
+    "characters-llama": Case(
+        sized(256, layers=2, width=32, heads=4, key_value_heads=2, hidden=48, context=32) | {"window": "32"}, files.text
+    ),
     "classify": Case(PIECES | sized(256, context=64, **BERT), files.labelled),
     "convex-hull": Case(POINTING),
     "copy": Case(TURING | {"data.most": "6"}),
@@ -86,6 +89,7 @@ CASES = {
         files.text,
     ),
     "entailment": Case(PIECES | sized(300, embedding=16, width=16), files.entailment),
+    "esim": Case(PIECES | sized(300, embedding=16, width=16), files.entailment),
     "few-shot": Case(
         sized(48, code_filters=8, filters=8)
         | {"data.held_out": "0.2", "data.valid_episodes": "6", "data.test_episodes": "6"},
@@ -117,7 +121,12 @@ CASES = {
         | sized(256, stages="[8, 8, 16]", embedding=16, width=16, attention=16),
     ),
     "sorting": Case(POINTING),
+    "span-reader": Case({"tokenizer.size": "200"} | sized(400, embedding=16, width=16), files.questions),
     "spans": Case(PIECES | sized(512, context=64, **BERT), files.questions),
+    "spoken-digits": Case(
+        {"data.train": "60", "data.valid": "6", "data.test": "6", "data.most": "2"}
+        | sized(512, stages="[4, 4]", reader=12, embedding=8, width=16, attention=12, maxout=8)
+    ),
     "squad": Case(sized(800, embedding=16, width=24, attention=24), files.questions),
     "summarise": Case(sized(500, embedding=16, width=24, attention=24), files.mails),
     "tagging": Case(PIECES | sized(400, context=64, **BERT), files.tagged),

@@ -1,16 +1,18 @@
 """Multi-head attention over any score: split, attend, merge (Vaswani 2017, section 3.2.2)."""
 
+from dataclasses import replace
 from typing import Any
 
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
-from regard.attention.lookup import Attend, Read, check
+from regard.attention.lookup import Attend, Read, check, expect_size
 from regard.attention.masks import Mask, as_mask
 from regard.attention.memory import Memory, Packing
 from regard.attention.paths import runs
-from regard.attention.scores import ScaledDot
+from regard.attention.scores import ScaledDot, SoftCapped
 from regard.attention.scores.protocol import Product
+from regard.kernels.product import over_heads
 from regard.shapes import Float
 
 
@@ -26,14 +28,15 @@ class MultiHead(nn.Module):
         attend: lookup of each head. A score with parameters is built with `heads=H` and the head width. Default
             `Attend(ScaledDot())`.
         memory_width: width of the memory's keys and values. Default `width`.
-        head_width: width of one head. Default `width / heads`.
+        head_width: width of one head; a pair for queries and keys of one width and values of another. Default `width /
+            heads`.
         key_value_heads: number of heads of keys and values, each shared by H / key_value_heads query heads (Ainslie
             2023, 2305.13245). Default H.
         shared_key_value: use one projection for keys and values.
 
     Raises:
         ValueError: `heads` does not divide `width` and there is no `head_width`, or `key_value_heads` does not divide
-            `heads`.
+            `heads`, or a part of `attend` was made for another width or number of heads.
     """
 
     def __init__(
@@ -43,7 +46,7 @@ class MultiHead(nn.Module):
         *,
         attend: Attend | None = None,
         memory_width: int | None = None,
-        head_width: int | None = None,
+        head_width: int | tuple[int, int] | None = None,
         key_value_heads: int | None = None,
         shared_key_value: bool = False,
     ):
@@ -56,13 +59,17 @@ class MultiHead(nn.Module):
         if heads % key_value_heads:
             raise ValueError(f"{heads} heads cannot share {key_value_heads} key-value heads evenly")
         head_width = width // heads if head_width is None else head_width
+        head_width, value_width = head_width if isinstance(head_width, tuple) else (head_width, head_width)
+        if shared_key_value and head_width != value_width:
+            raise ValueError(f"one projection cannot have keys {head_width} and values {value_width} wide")
         memory_width = width if memory_width is None else memory_width
         self.heads, self.key_value_heads = heads, key_value_heads
         self.query = nn.Linear(width, heads * head_width)
         self.key = nn.Linear(memory_width, key_value_heads * head_width)
-        self.value = self.key if shared_key_value else nn.Linear(memory_width, key_value_heads * head_width)
-        self.output = nn.Linear(heads * head_width, width)
+        self.value = self.key if shared_key_value else nn.Linear(memory_width, key_value_heads * value_width)
+        self.output = nn.Linear(heads * value_width, width)
         self.attend = Attend(ScaledDot()) if attend is None else attend
+        self.attend.check_sizes(head_width, head_width, heads)
         for projection in (self.query, self.key, self.value, self.output):
             nn.init.xavier_uniform_(projection.weight)
             nn.init.zeros_(projection.bias)
@@ -74,10 +81,15 @@ class MultiHead(nn.Module):
 
     def prepare(self, memory: Memory) -> Memory:
         """Project and split a memory: keys and values `(batch, group, key, head_width)`, the score's key side
-        computed."""
+        computed. Raises ValueError for keys and values of another width."""
+        if memory.key.shape[-1] != self.key.in_features or memory.value.shape[-1] != self.value.in_features:
+            expect_size("the map of MultiHead to keys", self.key.in_features, "the memory's key", memory.key.shape[-1])
+            expect_size("the map to values", self.value.in_features, "the memory's value", memory.value.shape[-1])
         key = self.key(memory.key)
         shared = self.value is self.key and memory.value is memory.key
-        return self._prepared(key, key if shared else self.value(memory.value), memory.mask, memory.places)
+        prepared = self._prepared(key, key if shared else self.value(memory.value), memory.mask, memory.places)
+        bias = memory.bias
+        return prepared if bias is None else replace(prepared, bias=over_heads(bias, 3), clean=False)
 
     def _prepared(self, key: Tensor, value: Tensor, mask: Mask | None, places: Tensor | None = None) -> Memory:
         split = self.split_key(key)
@@ -90,7 +102,8 @@ class MultiHead(nn.Module):
         only if the score has key weights for each head or code of its own."""
         states = rearrange(states, "b s (g d) -> b g s d", g=self.key_value_heads)
         repeats, score = self.heads // self.key_value_heads, self.attend.score
-        if repeats == 1 or (score.shares_keys and runs(score, Product) and self.attend.history is None):
+        known = runs(score, Product) or runs(score, SoftCapped)
+        if repeats == 1 or (score.shares_keys and known and self.attend.history is None):
             return states
         return repeat(states, "b g s d -> b (g r) s d", r=repeats)
 
@@ -135,6 +148,12 @@ class MultiHead(nn.Module):
         if query.ndim != 3:
             raise ValueError(f"heads need one batch axis: (batch, query, width); got query {tuple(query.shape)}")
         return self.read(query, self.prepare(memory)).context
+
+
+def without_bias(*maps: nn.Linear) -> None:
+    """Remove the biases of linear maps, such as `heads.query` and `heads.output`."""
+    for each in maps:
+        each.register_parameter("bias", None)
 
 
 class NormalizedHeads(MultiHead):

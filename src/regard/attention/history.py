@@ -17,6 +17,9 @@ Addition = Float[Tensor, "*batch key width"]
 class History(nn.Module, ABC):
     """Features of each key from the weights of earlier queries."""
 
+    width: int | None = None
+    """Width of the prepared keys that the features are added to; None if it is not known."""
+
     @abstractmethod
     def forward(self, past: Past) -> Addition:
         """The features to add to the prepared keys, `(*batch, key, width)`."""
@@ -35,6 +38,7 @@ class Coverage(History):
 
     def __init__(self, width: int):
         super().__init__()
+        self.width = width
         self.weight = nn.Parameter(torch.empty(width).uniform_(-(width**-0.5), width**-0.5))
 
     def forward(self, past: Past) -> Addition:
@@ -56,6 +60,7 @@ class LocationAware(History):
         super().__init__()
         if not kernel % 2:
             raise ValueError(f"kernel is {kernel}; it must be odd, so that it has a middle")
+        self.width = width
         self.filters = nn.Conv1d(1, filters, kernel, padding=kernel // 2, bias=False)
         self.linear = nn.Linear(filters, width, bias=False)
 

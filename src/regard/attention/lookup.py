@@ -17,8 +17,9 @@ from regard.attention.masks import Mask, as_mask
 from regard.attention.memory import Memory
 from regard.attention.observer import observer_of
 from regard.attention.paths import PATHS, Lookup, Path, Read, first_that_serves, mixture, runs, weigh
-from regard.attention.positions import Bias, RelativePositions
+from regard.attention.positions import Bias, RelativePositions, SumOfBiases, TensorBias
 from regard.attention.scores.protocol import Score, TanhSum
+from regard.errors import InputError
 from regard.kernels.additive import can_fuse, exponentials
 from regard.shapes import Context, Float, Weights
 
@@ -58,6 +59,8 @@ def attend(
     return mixture(weights, memory.value), weights
 
 
+HEADS = "number of heads"
+"""The name of this size in messages."""
 Widths = tuple[int | None, int | None, int | None]
 
 
@@ -104,6 +107,13 @@ def shapes(query: Tensor, key: Tensor, value: Tensor) -> str:
     return f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
 
 
+def expect_size(part: str, size: int | None, of: str, found: int | None, name: str = "width") -> None:
+    """Raise InputError, which names both parts, if `part` was made for another `size` than the one `found` in `of`.
+    None fits any size."""
+    if size is not None and found is not None and size != found:
+        raise InputError(f"the {name} of {of} is {found}, but {part} expects {size}; make both the same")
+
+
 class Attend(nn.Module):
     """One score and one alignment as a module: `attend(query, memory) -> context`.
 
@@ -111,11 +121,13 @@ class Attend(nn.Module):
     are then read one after another. With `positions` the score also depends on where queries and keys stand (see
     `regard.attention.positions`). Prepare a memory once if many calls read it: `read(query, prepare(memory))`.
 
-    `paths` lists the ways to compute a read; the first that serves a lookup is used. Set it on a module or on the class
-    to use others.
+    `dropout` is the share of weights that training sets to 0 (as in the published Transformer, BERT, GPT-2 and ViT);
+    recorded weights are those before it. `paths` lists the ways to compute a read; the first that serves a lookup is
+    used. Set it on a module or on the class to use others.
 
     Raises:
-        ValueError: there is a history and the score is not additive, so there is no sum to add it to.
+        ValueError: there is a history and the score is not additive, so there is no sum to add it to, or parts were
+            made for queries or sums of different widths.
     """
 
     paths: Sequence[Path] = PATHS
@@ -126,20 +138,44 @@ class Attend(nn.Module):
         align: Align | None = None,
         history: History | None = None,
         positions: RelativePositions | None = None,
+        dropout: float = 0.0,
     ):
         super().__init__()
         if history is not None and not isinstance(score, TanhSum):
             raise ValueError(f"a history adds to the sum in an additive score; {type(score).__name__} has none")
-        self.score, self.history, self.positions = score, history, positions
+        self.score, self.history, self.positions, self.dropout = score, history, positions, dropout
         self.align = Softmax() if align is None else align
+        self.check_sizes()
 
     @property
     def widths(self) -> Widths:
         """Expected widths of queries, keys and values; None for any (queries: the width of the keys)."""
-        return self.score.widths
+        query, key, value = self.score.widths
+        return self.align.query_width if query is None else query, key, value
+
+    def check_sizes(self, query: int | None = None, key: int | None = None, heads: int | None = None) -> None:
+        """Check that the parts fit each other, and queries and keys of these widths in so many heads; None is any.
+        Raises InputError, which names the part."""
+        score, align, positions, history = self.score, self.align, self.positions, self.history
+        name = f"the score {type(score).__name__}"
+        query = score.query_width if query is None else query
+        expect_size(name, score.query_width, "the query", query)
+        expect_size(name, score.key_width, "the memory's key", key)
+        expect_size(name, score.heads, "the attention", heads, HEADS)
+        if score.query_width is score.key_width is None and not score.by_place:
+            expect_size(f"{name} of the memory's keys", key, "the query", query)
+        expect_size(f"the alignment {type(align).__name__}", align.query_width, "the query", query)
+        expect_size(f"the alignment {type(align).__name__}", align.heads, "the attention", heads, HEADS)
+        if positions is not None:
+            expect_size(f"the positions {type(positions).__name__}", positions.width, "the query", query)
+            expect_size(f"the positions {type(positions).__name__}", positions.heads, "the attention", heads, HEADS)
+        if history is not None and isinstance(score, TanhSum):
+            expect_size(f"the history {type(history).__name__}", history.width, name, score.hidden_width)
 
     def prepare(self, memory: Memory) -> Memory:
-        """Compute the score's key side, once per memory."""
+        """Compute the score's key side, once per memory. Raises ValueError for keys of another width."""
+        if self.score.key_width not in (None, memory.key.shape[-1]):
+            self.check_sizes(key=memory.key.shape[-1])
         key = memory.key if self.positions is None else self.positions.rotate(memory.key, memory.positions())
         key = self.score.prepare(key)
         steady = self.history is None and runs(self.score, TanhSum) and can_fuse(key)
@@ -155,7 +191,10 @@ class Attend(nn.Module):
         needs_weights = weights or (observer is not None and observer.needs_weights)
         query, bias = self._placed(query, memory, places)
         parts = self.score, self.align, self.history
-        lookup = Lookup(*parts, query, memory, state, observer is not None, needs_weights, bias)
+        if memory.bias is not None:
+            bias = TensorBias(memory.bias) if bias is None else SumOfBiases(bias, TensorBias(memory.bias))
+        rate = self.dropout if self.training else 0.0
+        lookup = Lookup(*parts, query, memory, state, observer is not None, needs_weights, bias, rate)
         read = first_that_serves(self.paths, lookup).read(lookup)
         if observer is not None:
             observer.receive(self, record_of(lookup, read))

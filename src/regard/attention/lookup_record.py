@@ -18,7 +18,7 @@ from regard.attention.paths import (
     product_of,
     sides_of,
 )
-from regard.attention.positions import Bias
+from regard.attention.positions import PairBias
 from regard.attention.scores.protocol import Sides
 from regard.kernels.product import of_heads, part, shared_part, shares
 from regard.shapes import Weights
@@ -60,7 +60,7 @@ def some_weights(lookup: Lookup) -> Chosen:
 
 
 def softmax_of_products(
-    sides: Sides, mask: Mask | None, bias: Bias | None, heads: Sequence[int] | None, rows: Sequence[int] | None
+    sides: Sides, mask: Mask | None, bias: PairBias | None, heads: Sequence[int] | None, rows: Sequence[int] | None
 ) -> Weights:
     """The weights of the chosen heads and queries (None: all)."""
     heads = heads if sides.query.ndim > 3 else None

@@ -24,7 +24,8 @@ class Memory:
     `summary (batch, width)` is an encoder's vector of the whole sequence, for decoders that start from one. `tokens
     (batch, key)` are the ids at the keys, for decoders that copy them. `exponentials (*batch, key, any width)` is the
     input of an additive score's kernel, computed from these keys by `prepare`. `places ([batch,] key)` are the
-    positions of the keys, for relative positions; None for 0, 1, 2, ...
+    positions of the keys, for relative positions; None for 0, 1, 2, ... `bias ([*batch,] query, key)` is added to the
+    scores; with an axis for heads before `query` it is that of each head of a `MultiHead`.
     """
 
     key: Tensor
@@ -34,6 +35,7 @@ class Memory:
     tokens: Tokens | None = None
     exponentials: Tensor | None = None
     places: Tensor | None = None
+    bias: Tensor | None = None
     clean: InitVar[bool] = True
 
     def __post_init__(self, clean: bool) -> None:
@@ -44,6 +46,8 @@ class Memory:
         if not clean or readable is None:
             return
         hidden = ~readable[..., None]
+        if hidden.shape[-2] not in (1, self.key.shape[-2]):
+            raise ValueError(f"the mask covers {hidden.shape[-2]} keys, but the memory has {self.key.shape[-2]}")
         same = self.key is self.value
         object.__setattr__(self, "key", self.key.masked_fill(hidden, 0.0))
         object.__setattr__(self, "value", self.key if same else self.value.masked_fill(hidden, 0.0))
@@ -75,6 +79,8 @@ class Memory:
         """
         if self.mask is not None:
             raise ValueError("a memory with a mask does not grow; append to one without and mask when it is read")
+        if self.bias is not None:
+            raise ValueError("a memory with a bias does not grow; give the bias when it is read")
         if self.places is not None:
             raise ValueError("a memory with positions of its keys does not grow; give them when it is read")
         key, value = torch.cat([self.key, key], -2), torch.cat([self.value, value], -2)
@@ -88,7 +94,9 @@ class Memory:
         mask = None if self.mask is None else self.mask.select(rows)
         parts = (None if part is None else pick(part) for part in (self.summary, self.tokens, self.exponentials))
         places = self.places if self.places is None or self.places.ndim == 1 else pick(self.places)
-        return Memory(key, value, mask, *parts, places=places, clean=False)
+        bias = self.bias
+        bias = bias if bias is None or bias.ndim < 3 or len(bias) == 1 else pick(bias)
+        return Memory(key, value, mask, *parts, places=places, bias=bias, clean=False)
 
     def positions(self) -> Int[Tensor, "..."]:
         """The positions of the keys, `([batch,] key)`."""

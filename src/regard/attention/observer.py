@@ -41,6 +41,10 @@ class LookupRecord(NamedTuple):
     scores: the score's two sides, or the scores before the mask; None if unknown.
     draws: sampled keys, for training.
     projected: queries, keys and values of a model of transformers.
+    width: number of weights of a query in all rows and heads; 0 if unknown.
+    call: number of this call of the module within a pass; several calls are several layers.
+    first_key: absolute position of the first key, where a cache has forgotten those before it.
+    cached: whether the keys come from a cache of transformers.
     """
 
     queries: int
@@ -50,6 +54,10 @@ class LookupRecord(NamedTuple):
     scores: Callable[[], Sides | Tensor] | None = None
     draws: tuple[Draw, ...] = ()
     projected: Projected | None = None
+    width: int = 0
+    call: int = 0
+    first_key: int = 0
+    cached: bool = False
 
 
 class Observer(ABC):
@@ -68,16 +76,33 @@ class Observer(ABC):
     def receive(self, module: nn.Module, record: LookupRecord) -> None:
         """Receive a lookup of a module that it observes."""
 
+    def reordered(self, rows: Tensor) -> None:
+        """The rows of a decode continue as these of them, `(row,)`."""
+        return
 
-_here: ContextVar[Observer | None] = ContextVar("regard_observer", default=None)
+    def rejected(self, queries: int) -> None:
+        """The last queries of a decode are dropped."""
+        return
+
+    def search_started(self) -> None:
+        """A beam search begins."""
+        return
+
+    def search_ended(self, rows: Tensor) -> None:
+        """The beam search returned sequences, each with its row in every pass `(sequence, pass)`; -1 after its end."""
+        return
+
+
+_here: ContextVar[tuple[Observer, ...]] = ContextVar("regard_observers", default=())
 _open: list[int] = []
 """Observers of all threads. `torch.compile` guards on this list; it cannot guard on a context variable."""
 
 
 @contextmanager
 def observing(observer: Observer) -> Iterator[None]:
-    """Inside the block `observer` alone receives lookups."""
-    token = _here.set(observer)
+    """Inside the block `observer` alone receives the lookups of the modules that it observes; those of other modules
+    still go to the observers around the block."""
+    token = _here.set((observer, *_here.get()))
     _open.append(id(observer))
     try:
         yield
@@ -86,15 +111,19 @@ def observing(observer: Observer) -> Iterator[None]:
         _here.reset(token)
 
 
+def observers() -> tuple[Observer, ...]:
+    """The observers of this thread or task, innermost first."""
+    return _here.get() if _open else ()
+
+
 def current() -> Observer | None:
-    """The observer of this thread or task, or None."""
-    return _here.get() if _open else None
+    """The innermost observer of this thread or task, or None."""
+    return next(iter(observers()), None)
 
 
 def observer_of(module: nn.Module) -> Observer | None:
     """The observer of this module's lookups, or None."""
-    observer = current()
-    return observer if observer is not None and observer.observes(module) else None
+    return next((each for each in observers() if each.observes(module)), None)
 
 
 def observe(module: nn.Module, record: LookupRecord) -> None:

@@ -19,11 +19,12 @@ from regard.attention.align.protocol import reaching
 from regard.attention.history import History
 from regard.attention.masks import Mask
 from regard.attention.memory import Memory
-from regard.attention.positions import Bias
+from regard.attention.positions import PairBias, TensorBias
 from regard.attention.scores.protocol import Product, Score, Sides, TanhSum
 from regard.kernels.additive import can_fuse, fused_additive
+from regard.kernels.dropout import dropout
 from regard.kernels.product import Masked, by_group, fused, fused_is_faster, shares
-from regard.kernels.windows import pays, picked, windowed
+from regard.kernels.windows import by_document, pays, picked, windowed
 from regard.shapes import Context, Weights
 
 A = TypeVar("A")
@@ -31,10 +32,11 @@ A = TypeVar("A")
 
 class Lookup(NamedTuple):
     """Queries `(*batch, query, query_width)`, a prepared memory, and the score, alignment and history that read it.
-    `state` is the alignment's, `bias` that of relative positions.
+    `state` is the alignment's, `bias` that of relative positions and of the memory.
 
     observed: an observer records the lookup.
     needs_weights: the weights of all queries are needed.
+    dropout: the share of weights to set to 0.
     """
 
     score: Score
@@ -45,7 +47,8 @@ class Lookup(NamedTuple):
     state: Any = None
     observed: bool = False
     needs_weights: bool = False
-    bias: Bias | None = None
+    bias: PairBias | None = None
+    dropout: float = 0.0
 
 
 class Read(NamedTuple):
@@ -87,9 +90,10 @@ def weigh(
     return scores, align(scores, mask)
 
 
-def mixture(weights: Weights, value: Tensor) -> Context:
-    """c_t = sum_i a_ti v_i, in the dtype of the values. Several heads may share a head of values."""
-    weights = weights.to(value.dtype)
+def mixture(weights: Weights, value: Tensor, rate: float = 0.0) -> Context:
+    """c_t = sum_i a_ti v_i, in the dtype of the values, with dropout of the weights at this rate. Several heads may
+    share a head of values."""
+    weights = (dropout(weights, rate) if rate else weights).to(value.dtype)
     return weights @ value if weights.ndim < 4 else by_group(weights, value)
 
 
@@ -109,7 +113,7 @@ class Fused(Path):
     """A softmax of products by PyTorch's fused attention. It uses the mask's structure and does not keep weights."""
 
     def serves(self, lookup: Lookup) -> bool:
-        if lookup.needs_weights or not is_softmax_of_products(lookup):
+        if lookup.needs_weights or lookup.dropout or not is_softmax_of_products(lookup):
             return False
         return fused_is_faster(lookup.query, lookup.memory.key, masked(lookup.memory.mask))
 
@@ -139,6 +143,23 @@ class Windowed(Fused):
         return Read(_mixed(lookup, partial(windowed, near=near, allowed=None if keys is None else keys.dense())))
 
 
+class ByDocument(Fused):
+    """A fused softmax of products for documents one behind the other, document by document."""
+
+    def serves(self, lookup: Lookup) -> bool:
+        mask = lookup.memory.mask
+        if mask is None or mask.within is None or lookup.bias is not None:
+            return False
+        return lookup.query.shape[-2] == sum(mask.within.lengths) and super().serves(lookup)
+
+    def read(self, lookup: Lookup) -> Read:
+        mask = lookup.memory.mask
+        assert mask is not None
+        assert mask.within is not None
+        lengths, causal = mask.within
+        return Read(_mixed(lookup, partial(by_document, lengths=lengths, causal=causal)))
+
+
 class Plain(Path):
     """Score every query against every key."""
 
@@ -148,7 +169,8 @@ class Plain(Path):
     def read(self, lookup: Lookup) -> Read:
         scores, aligned = _weighed(lookup)
         draws = () if aligned.draw is None else (aligned.draw,)
-        return Read(mixture(aligned.weights, lookup.memory.value), aligned.state, aligned.weights, scores, draws)
+        context = mixture(aligned.weights, lookup.memory.value, lookup.dropout)
+        return Read(context, aligned.state, aligned.weights, scores, draws)
 
 
 class Picked(Path):
@@ -158,7 +180,7 @@ class Picked(Path):
         if lookup.observed or lookup.needs_weights or lookup.history is not None or lookup.score.by_place:
             return False
         align, key = lookup.align, lookup.memory.key
-        if lookup.bias is not None or not isinstance(align, Local) or shares(lookup.query, key) > 1:
+        if lookup.dropout or lookup.bias is not None or not isinstance(align, Local) or shares(lookup.query, key) > 1:
             return False
         return runs(align, Local) and align.picks(lookup.query, key)
 
@@ -194,17 +216,18 @@ class InTurn(Path):
         for place, one in enumerate(query.split(1, -2) if query.shape[-2] else ()):
             mask = None if memory.mask is None else memory.mask.of_query(place)
             moved = replace(memory, key=memory.key + history(past), mask=mask, clean=False)
-            found, aligned = _weighed(lookup._replace(query=one, memory=moved, state=inner))
+            bias = None if lookup.bias is None else TensorBias(lookup.bias.of(None, [place]))
+            found, aligned = _weighed(lookup._replace(query=one, memory=moved, state=inner, bias=bias))
             past, inner = history.after(past, aligned.weights[..., 0, :]), aligned.state
             rows.append(aligned.weights)
             scores.append(found)
             draws += [] if aligned.draw is None else [aligned.draw]
         weights = torch.cat(rows, -2)
         kept = torch.cat(scores, -2) if lookup.observed else None
-        return Read(mixture(weights, memory.value), (past, inner), weights, kept, tuple(draws))
+        return Read(mixture(weights, memory.value, lookup.dropout), (past, inner), weights, kept, tuple(draws))
 
 
-PATHS: tuple[Path, ...] = (Windowed(), Fused(), Picked(), InTurn(), Plain())
+PATHS: tuple[Path, ...] = (Windowed(), ByDocument(), Fused(), Picked(), InTurn(), Plain())
 """All paths, in the order in which they are tried."""
 
 
@@ -244,7 +267,7 @@ def _weighed(lookup: Lookup) -> tuple[Tensor, Aligned]:
     return weigh(lookup.query, memory.key, memory.mask, score, align)
 
 
-def _biased(score: Callable[..., Tensor], bias: Bias) -> Callable[..., Tensor]:
+def _biased(score: Callable[..., Tensor], bias: PairBias) -> Callable[..., Tensor]:
     """The score with the bias of relative positions."""
     return lambda query, key: score(query, key) + bias.of()
 

@@ -8,12 +8,12 @@ import math
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from regard.kernels.product import part
+from regard.kernels.product import part, shared_part
 from regard.shapes import Float, Int, Scores
 
 
@@ -22,6 +22,10 @@ class RelativePositions(nn.Module, ABC):
 
     adds_bias = False
     """Whether `bias` is defined."""
+    width: int | None = None
+    """Width of the queries and keys; None for any."""
+    heads: int | None = None
+    """Number of heads; None for any."""
 
     def rotate(self, states: Float[Tensor, "*batch position width"], places: Int[Tensor, "..."]) -> Tensor:
         """Turn queries or keys that stand at these positions."""
@@ -31,6 +35,34 @@ class RelativePositions(nn.Module, ABC):
         """The bias of each pair, `([*batch,] [head,] query, key)`, for queries `(*batch, [head,] query, width)` at
         `places (*batch, query)` and `keys (*batch, key)`. Defined if `adds_bias` is True."""
         raise TypeError(f"{type(self).__name__} adds no bias")
+
+
+@runtime_checkable
+class PairBias(Protocol):
+    """What is added to the score of each pair of a lookup."""
+
+    def of(self, heads: Sequence[int] | None = None, rows: Sequence[int] | None = None) -> Tensor:
+        """The bias of the chosen heads and queries (None: all), `([*batch,] [head,] query, key)`."""
+        ...
+
+
+class TensorBias(NamedTuple):
+    """A tensor that broadcasts to the scores, `([*batch,] [head,] query, key)`."""
+
+    tensor: Tensor
+
+    def of(self, heads: Sequence[int] | None = None, rows: Sequence[int] | None = None) -> Tensor:
+        return shared_part(self.tensor, heads, rows)
+
+
+class SumOfBiases(NamedTuple):
+    """Two biases together."""
+
+    one: PairBias
+    other: PairBias
+
+    def of(self, heads: Sequence[int] | None = None, rows: Sequence[int] | None = None) -> Tensor:
+        return self.one.of(heads, rows) + self.other.of(heads, rows)
 
 
 class Bias(NamedTuple):
@@ -138,16 +170,18 @@ class Rotary(RelativePositions):
         if width % 2:
             raise ValueError(f"the width of a head is {width}, choose an even one: a rotation turns pairs of it")
         plain = frequencies(width, base) if scaling is None else scaling.frequencies(width, base)
-        self.length = 1.0 if scaling is None else scaling.length
+        self.width, self.length = width, 1.0 if scaling is None else scaling.length
         self.register_buffer("frequencies", plain.float(), persistent=False)
 
     def rotate(self, states: Float[Tensor, "*batch position width"], places: Int[Tensor, "..."]) -> Tensor:
         angle = places[..., None].to(self.frequencies) * self.frequencies
         while 2 < angle.ndim < states.ndim:  # positions of each row are those of all its heads
             angle = angle.unsqueeze(-3)
-        cos, sin = (each.to(states.dtype) for each in (angle.cos() * self.length, angle.sin() * self.length))
-        left, right = states.chunk(2, -1)
-        return torch.cat([left * cos - right * sin, right * cos + left * sin], -1)
+        cos, sin = angle.cos() * self.length, angle.sin() * self.length
+        cos, sin = (each.to(states.dtype) for each in (torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)))
+        return torch.addcmul(
+            states * cos, states.roll(states.shape[-1] // 2, -1), sin
+        )  # half the time of four products
 
 
 class Alibi(RelativePositions):
@@ -160,7 +194,7 @@ class Alibi(RelativePositions):
 
     def __init__(self, heads: int):
         super().__init__()
-        power = 2 ** math.floor(math.log2(heads))
+        self.heads, power = heads, 2 ** math.floor(math.log2(heads))
         slopes = [2 ** (-8 * i / power) for i in range(1, power + 1)]
         slopes += [2 ** (-4 * i / power) for i in range(1, 2 * power + 1, 2)][: heads - power]
         self.register_buffer("slopes", torch.tensor(slopes)[:, None, None], persistent=False)
@@ -184,7 +218,7 @@ class BucketedBias(RelativePositions):
 
     def __init__(self, heads: int, buckets: int = 32, farthest: int = 128, *, both_sides: bool = True):
         super().__init__()
-        self.buckets, self.farthest, self.both_sides = buckets, farthest, both_sides
+        self.heads, self.buckets, self.farthest, self.both_sides = heads, buckets, farthest, both_sides
         self.table = nn.Parameter(torch.zeros(heads, buckets))
 
     def bucket(self, distance: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
@@ -209,7 +243,7 @@ class RelativeKeys(RelativePositions):
 
     def __init__(self, width: int, farthest: int = 16):
         super().__init__()
-        self.farthest = farthest
+        self.width, self.farthest = width, farthest
         self.table = nn.Parameter(torch.randn(2 * farthest + 1, width) * width**-0.5)
 
     def bias(self, query: Tensor, places: Int[Tensor, "..."], keys: Int[Tensor, "..."]) -> Scores:

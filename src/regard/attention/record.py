@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 
 from torch import Tensor, nn
 
-from regard.attention.hugging_face import opened, refuse_closed
+from regard.attention.hugging_face import opened
+from regard.attention.hugging_face_support import refuse_closed
 from regard.attention.observer import LookupRecord, chosen_of, observe, observing
 from regard.attention.recorded import ALL, Choice, Maps, Measure
 from regard.maps.reductions import Reduction
@@ -30,7 +31,8 @@ def record(
 
     If only some weights are recorded, attention by a softmax of products stays fused: the recorded weights are computed
     apart, at most `TOGETHER` queries at a time unless the weights themselves are kept. Other attention computes all its
-    weights first. The model may be or contain a model of the transformers library, whose attention always stays fused.
+    weights first. The model may be or contain a model of the transformers library, which computes as
+    without the block.
 
     Args:
         only: names of the modules to record, with `*` and `?` as wildcards, e.g. `"decoder.*.cross_attention"`.
@@ -43,8 +45,7 @@ def record(
 
     Raises:
         ValueError: no module has a name that `only` matches; or there is a `measure` and a module does not report
-            values; or all matched modules belong to models of transformers that do not use the library's common
-            attention.
+            values; or a matched module of transformers does not use the library's common attention.
     """
     with recording(model, only, Choice(heads, rows, reduce, measure, differentiable)) as maps:
         yield maps
@@ -61,7 +62,7 @@ def record_breakdown(
 def recording(model: nn.Module, only: str | Sequence[str], choice: Choice) -> Iterator[Maps]:
     """Collect the weights that `choice` selects inside the block. Raises ValueError as `record` does."""
     maps = Maps(named(model, only), choice)
-    with observing(maps), opened(model, observe):
+    with observing(maps), opened(model):
         yield maps
 
 

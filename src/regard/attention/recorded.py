@@ -10,8 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.observer import Chosen, LookupRecord, Observer, Projected, chosen_of
+from regard.attention.observer import LookupRecord, Observer, Projected, chosen_of
 from regard.attention.recorded_breakdown import Call, breakdown_of_calls
+from regard.attention.recorded_steps import Part, Steps, joined
 from regard.maps.breakdown import Breakdown, Sums, breakdown_of_products
 from regard.maps.lookups import Lookups
 from regard.maps.reductions import Reduction, Whole
@@ -45,15 +46,19 @@ class Choice:
 
 class Maps(Mapping[str, Tensor], Observer):
     """Recorded weights by module name, `(batch, [head,] query, key)`. The steps of a decode are joined along the query
-    axis; keys that an early step did not have are 0 there."""
+    axis; keys that an early step did not have are 0 there. Further calls of a module in one pass of a model of
+    transformers are further layers, `name:1` and so on. After a beam search of that library the rows are those of the
+    returned sequences; queries of rejected drafts are dropped."""
 
     def __init__(self, names: dict[int, str], choice: Choice):
         self._names, self.choice = names, choice
         self.draws: dict[str, list[Any]] = {}
         """Samples of each module in the order of the steps, for training."""
-        self._steps: dict[str, list[Tensor]] = {}
-        self._places: dict[str, list[Tensor]] = {}
-        self._queries: dict[str, int] = {}
+        self._steps: dict[str, Steps] = {}
+        self._search: dict[str, int] | None = None
+        """Number of passes of each module before the current beam search."""
+        self._several_batches: set[str] = set()
+        """Modules whose rows or queries changed during a decode; these have no breakdown."""
         self._calls: dict[str, list[Call]] = {}
         self._query_sides: dict[str, list[Tensor]] = {}
         self._projected: dict[str, Projected] = {}
@@ -68,6 +73,7 @@ class Maps(Mapping[str, Tensor], Observer):
     def receive(self, module: nn.Module, record: LookupRecord) -> None:
         """Raises ValueError for a measure on a module whose values are unknown."""
         name, measure = self._names[id(module)], self.choice.measure
+        name = f"{name}:{record.call}" if record.call else name
         if record.draws:
             self.draws.setdefault(name, []).extend(record.draws)
         call = Call.of_record(record) if self.choice.breakdown else None
@@ -78,39 +84,67 @@ class Maps(Mapping[str, Tensor], Observer):
             projected = Projected(query, key, value, record.projected.scale)
             self._query_sides.setdefault(name, []).append(projected.query)
             self._projected[name] = projected  # a step's keys and values include those of earlier steps
-        chosen = record.weights
         if measure is not None:
-            chosen = chosen_of(measure(module, chosen(None, None), _value(record, name)))
-        self._add(name, record.queries, chosen)
+            chosen = chosen_of(measure(module, record.weights(None, None), _value(record, name)))
+            record = record._replace(weights=chosen)
+        self._add(name, record)
 
-    def _add(self, name: str, queries: int, weights: Chosen) -> None:
-        first = self._queries.get(name, 0)
-        self._queries[name] = first + queries
-        chosen = range(first, first + queries) if self.choice.rows is None else self.choice.rows
-        rows = [row - first for row in chosen if first <= row < first + queries]
-        reduce, every = self.choice.reduce, list(range(queries))
-        for some in reduce.parts(rows):
-            found, places = reduce.of(weights(self.choice.heads, None if some == every else some))
+    def _add(self, name: str, record: LookupRecord) -> None:
+        steps = self._steps.setdefault(name, Steps())
+        first, number, reduce = steps.count, len(steps.queries), self.choice.reduce
+        steps.queries.append(record.queries)
+        steps.cached |= record.cached
+        if record.first_key:
+            self._several_batches.add(name)
+        chosen = range(first, first + record.queries) if self.choice.rows is None else self.choice.rows
+        rows = [row - first for row in chosen if first <= row < first + record.queries]
+        every = list(range(record.queries))
+        for some in reduce.parts(rows, record.width):
+            found, places = reduce.of(record.weights(self.choice.heads, None if some == every else some))
             found = found if self.choice.differentiable else found.detach()
-            self._steps[name] = reduce.after(self._steps.get(name, []), found)
-            if places is not None:
-                self._places.setdefault(name, []).append(places)
+            if reduce.keeps_keys and record.first_key:
+                found = nn.functional.pad(found, (record.first_key, 0))
+            places = None if places is None else places + record.first_key
+            part = Part(found, places, [first + row for row in some], number)
+            steps.add(part, reduce, apart=self._search is not None)
+
+    def reordered(self, rows: Tensor) -> None:
+        """Reorder what is recorded of a decode, unless a beam search chooses its rows at its end."""
+        if self._search is None:
+            for steps in self._decoded():
+                steps.reorder(rows)
+
+    def rejected(self, queries: int) -> None:
+        """Drop the last queries of a decode."""
+        for steps in self._decoded():
+            steps.reject(queries)
+
+    def search_started(self) -> None:
+        """Keep the passes of a beam search apart until its end."""
+        self._search = {name: len(steps.queries) for name, steps in self._steps.items()}
+
+    def search_ended(self, rows: Tensor) -> None:
+        """Keep of each pass the row of each returned sequence, `(sequence, pass)`."""
+        before, self._search = self._search or {}, None
+        for name, steps in self._steps.items():
+            first = before.get(name, 0)
+            if len(steps.queries) > first:
+                steps.select(rows, first)
+                self._several_batches.add(name)
+
+    def _decoded(self) -> Iterator[Steps]:
+        """The steps of modules that read a cache."""
+        for name, steps in self._steps.items():
+            if steps.cached:
+                self._several_batches.add(name)
+                yield steps
 
     def __getitem__(self, name: str) -> Tensor:
-        return self._joined(name, self._steps[name], 0)
+        return joined(name, self._steps[name].values(self.choice.reduce), 0)
 
     def places(self, name: str) -> Tensor:
         """The keys of the greatest weights; -1 where a query had fewer keys."""
-        return self._joined(name, self._places[name], -1)
-
-    def _joined(self, name: str, steps: list[Tensor], empty: int) -> Tensor:
-        if len({step.shape[:-2] for step in steps}) > 1:
-            raise ValueError(
-                f"the batch of {name!r} changed between steps, from {steps[0].shape[0]} rows to {steps[-1].shape[0]}: "
-                "record a pass over the finished sequences instead"
-            )
-        keys = max(step.shape[-1] for step in steps)
-        return torch.cat([nn.functional.pad(step, (0, keys - step.shape[-1]), value=empty) for step in steps], -2)
+        return joined(name, self._steps[name].places(), -1)
 
     def without(self, *names: str | None) -> "Maps":
         """The maps of the other modules."""
@@ -151,7 +185,7 @@ class Maps(Mapping[str, Tensor], Observer):
 
     def _breakdown(self, row: int, weights: np.ndarray) -> Breakdown | None:
         """The breakdown of all modules; None if some have none, or if their shapes or scales differ."""
-        if not all(name in self._projected for name in self):
+        if not all(name in self._projected and name not in self._several_batches for name in self):
             return None
         every = [self._projected[name] for name in self]
         if len({(*each.key.shape, each.value.shape[-1], each.scale) for each in every}) > 1:
@@ -174,7 +208,11 @@ class Maps(Mapping[str, Tensor], Observer):
 
 
 def distinguished(names: Iterable[str]) -> tuple[str, ...]:
-    """Shorten module names to the part that distinguishes them: `layer 0` for `encoder.layers.0.attention`."""
+    """Shorten module names to the part that distinguishes them: `layer 0` for `encoder.layers.0.attention`, and for the
+    calls of one module."""
+    names = [*names]
+    if len(names) > 1 and len({name.partition(":")[0] for name in names}) == 1:
+        return tuple(f"layer {number}" for number in range(len(names)))
     parts = [name.split(".") for name in names]
     numbers = [[part for part in each if part.isdigit()] for each in parts]
     if all(len(each) == 1 for each in numbers) and len({each[0] for each in numbers}) == len(parts):

@@ -10,6 +10,14 @@ norms: the norms of the weighted, transformed values.
 rollout: the product of the weights of all layers, each with its residual.
 """
 
+KIND_NAMES: dict[Kind, str] = {
+    "weights": "attention weights",
+    "gradient": "gradient × input",
+    "norms": "norms of weight × value",
+    "rollout": "attention rollout, all layers multiplied",
+}
+"""The name of each kind in a picture."""
+
 AMOUNTS: frozenset[Kind] = frozenset({"norms"})
 """Kinds with a unit; the others are shares of a row."""
 

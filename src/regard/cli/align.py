@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from regard.cli.options import Maps, RunFolder
-from regard.cli.output import say, table
+from regard.cli.output import say, table, warn
 from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.data.pair import Pair
+    from regard.maps.alignment import Alignment
     from regard.tasks.capabilities import Aligns
 
 Joined = Literal["intersection", "union", "grow-diag-final-and"]
@@ -90,7 +91,17 @@ def _links(run: Path, pairs: "list[Pair]", maps: list[int] | None) -> list[str]:
     """The links of each pair in one direction."""
     from regard.maps.links import pharaoh, strongest
 
-    return [pharaoh(strongest(each.weights)) for each in aligning(run).align(pairs, maps)]
+    return [pharaoh(strongest(each.weights)) for each in _aligned(run, pairs, maps)]
+
+
+def _aligned(run: Path, pairs: "list[Pair]", maps: list[int] | None = None) -> "list[Alignment]":
+    """The alignment of each pair, with a warning for one that the run can hardly read."""
+    from regard.tasks.capabilities import pair_warnings
+
+    loaded = aligning(run)
+    for pair in pairs:
+        warn(pair.place, pair_warnings(loaded, pair))
+    return loaded.align(pairs, maps)
 
 
 def _joined(runs: tuple[Path, Path], pairs: "list[Pair]", maps: list[int] | None, join: Joined) -> list[str]:
@@ -100,10 +111,7 @@ def _joined(runs: tuple[Path, Path], pairs: "list[Pair]", maps: list[int] | None
 
     how = {"intersection": intersection, "union": union, "grow-diag-final-and": grow_diag_final_and}[join]
     exchanged = [Pair(pair.target, pair.source, pair.place) for pair in pairs]
-    forward, backward = (
-        aligning(runs[0]).align(pairs, maps),
-        aligning(runs[1]).align(exchanged),
-    )
+    forward, backward = _aligned(runs[0], pairs, maps), _aligned(runs[1], exchanged)
     return [
         pharaoh(how(strongest(one.weights), turned(strongest(other.weights))))
         for one, other in zip(forward, backward, strict=True)

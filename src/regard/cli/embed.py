@@ -32,9 +32,9 @@ def embed(
     check_source(texts, piped)
     with loading():
         from regard.cli.stream import parts
-        from regard.runs.load import load
+        from regard.hub.opening import open_run
 
-        loaded = load(run, allow_missing=allow_missing)
+        loaded = open_run(run, allow_missing=allow_missing)
     for some in parts(texts):
         for text, found in zip(some, vectors(loaded, run, some, pool, words), strict=True):
             warn(quoted(text), loaded.warnings(text))

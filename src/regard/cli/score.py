@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from regard.cli.options import AllowMissing, Json, RunFolder
-from regard.cli.output import say, say_json
+from regard.cli.output import say, say_json, warn
 
 
 def score(
@@ -24,10 +24,12 @@ def score(
     """
     from regard.data.readers import read_parallel
     from regard.runs.load import load
-    from regard.tasks.capabilities import Scores, capable
+    from regard.tasks.capabilities import Scores, capable, pair_warnings
 
     pairs = read_parallel(source, target)
     loaded = capable(load(run, allow_missing=allow_missing), Scores, run)
+    for pair in pairs:
+        warn(pair.place, pair_warnings(loaded, pair))
     for pair, tokens in zip(pairs, loaded.score(pairs), strict=True):
         total = sum(tokens)
         record = {"source": pair.source, "target": pair.target, "score": total, "tokens": tokens}

@@ -139,6 +139,7 @@ def serve(
 
 
 def _serve(folders: Sequence[Path], place: Place, most: Most, int8: bool, access_log: Log) -> None:
+    from regard.hub.opening import open_run
     from regard.serve.access_log import AccessLog
     from regard.serve.app import application
     from regard.serve.catalog import load_runs
@@ -153,10 +154,10 @@ def _serve(folders: Sequence[Path], place: Place, most: Most, int8: bool, access
     def reload() -> "Sequence[ServedRun]":
         if tls is not None and place.tls_cert is not None:
             tls.load_cert_chain(place.tls_cert, place.tls_key, password="")
-        return load_runs(folders, int8=int8)
+        return load_runs(folders, int8=int8, open_run=open_run)
 
     with listen(place.host, place.port) as listener:
-        runs = load_runs(folders, int8=int8)
+        runs = load_runs(folders, int8=int8, open_run=open_run)
         log = None if access_log is None else AccessLog(access_log)
         app = application(runs, limits, hosts=hosts, token=place.token, reload=reload, log=log)
         say(_greeting([each.name for each in runs], place, listener))

@@ -35,7 +35,7 @@ class AttributionFlags:
             name="--kind",
             negative="",
             help="What to draw: the weights; gradient x input; the norms of what is read; or all layers rolled out. "
-            "Repeatable for a page, which has them behind a menu. Default: weights, of an image's class rollout.",
+            "Repeatable for a page, which has them behind a menu. Default: weights; for a class rollout of its layers.",
         ),
     ] = None
     role: Annotated[
@@ -63,7 +63,7 @@ class FigureFlags:
         Parameter(
             help="matrix; lines between two copies of the text, a colour a head; heads, all of all layers side by "
             "side; reading, the text shaded by what each token reads; rollout, all layers together beside the last; "
-            "entropy of every head. Default: matrix; of images and documents the run's own picture."
+            "entropy of every head. Default: matrix; of classes of texts the shaded text, of images a heat map."
         ),
     ] = None
     words: Annotated[
@@ -117,7 +117,8 @@ Text = Annotated[
     str,
     Parameter(
         name="TEXT",
-        help="What the run predicts for; two texts with a tab between, an image by its path, an episode as JSON.",
+        help="What the run predicts for; two texts with a tab between, an image or a sound by its path, an episode as "
+        "JSON.",
     ),
 ]
 Out = Annotated[
@@ -158,10 +159,10 @@ def show(
     check_page(out, options, drawing, comparing=comparison.chosen)
     second = comparison.run or run, text if comparison.text is None else comparison.text
     with loading():
-        from regard.runs.load import load
+        from regard.hub.opening import open_run
 
-        loaded = load(run, allow_missing=attribution.allow_missing)
-        other = loaded if comparison.run is None else load(comparison.run, allow_missing=attribution.allow_missing)
+        loaded = open_run(run, allow_missing=attribution.allow_missing)
+        other = loaded if comparison.run is None else open_run(comparison.run, allow_missing=attribution.allow_missing)
     attributions = [attribute(loaded, text, options)]
     if comparison.chosen:
         attributions.append(attribute(other, second[1], options))

@@ -36,12 +36,20 @@ class MissingColumns(InputError):
         what = "column" if where == "header" else "key"
         *most, last = map(repr, names)
         lacking = f"no {what}{'s' if most else ''} {', '.join(most)}{' and ' if most else ''}{last}"
-        found = f"{lacking} in the {where}, which has {_listed(names, self.known)}"
+        found = f"{lacking} in the {where}, which has {_listed(self.known)}"
+        near = [repr(close) for name in names if (close := self.closest(name))]
+        advice = advice or (f"did you mean {' and '.join(near)}?" if near else "")
         super().__init__(f"{place}{found}{f'; {advice}' if advice else ''}")
 
     def at(self, place: str) -> "MissingColumns":
         """The same at a place, `file:line`."""
         return MissingColumns(self.names, self.known, self.where, f"{place}: {self.place}")
+
+    def closest(self, name: str) -> str | None:
+        """The known name closest to a missing one, as a whole or by its last part; None where none is close."""
+        last = {each.rpartition(".")[2].casefold(): each for each in reversed(self.known)}
+        near = get_close_matches(name, self.known, 1) or get_close_matches(name.casefold(), last, 1)
+        return last.get(near[0], near[0]) if near else None
 
     def advised(self, advice: str, keys: Iterable[str] = ()) -> "MissingColumns":
         """The same with what to do."""
@@ -89,8 +97,6 @@ class RowCollector:
         return self.rows
 
 
-def _listed(missing: Sequence[str], names: Sequence[str]) -> str:
-    """The first few names, and the closest match to a missing one."""
-    near = [close[0] for name in missing for close in [get_close_matches(name, names, 1)] if close]
-    shown = ", ".join(repr(each[:40]) for each in names[:8]) + (", ..." if len(names) > 8 else "")
-    return (shown or "none") + (f"; did you mean {' and '.join(map(repr, near))}?" if near else "")
+def _listed(names: Sequence[str]) -> str:
+    """The first few names."""
+    return ", ".join(repr(each[:40]) for each in names[:8]) + (", ..." if len(names) > 8 else "") or "none"

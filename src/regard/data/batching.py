@@ -2,6 +2,7 @@
 
 Batches are a pure function of lengths, size, seed and epoch, so a resumed run repeats them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -47,7 +48,7 @@ def require_one_batch(lengths: Sequence[Lengths], tokens: int, name: str) -> Non
     if found < tokens:
         raise InputError(
             f"{name}: fewer examples than one batch: needed {tokens} tokens, found {found} in {len(lengths)} examples; "
-            "add data or lower training.batch_tokens"
+            f"add data, or lower it, as by --set training.batch_tokens={max([found // 4, *map(max, lengths)])}"
         )
 
 
@@ -122,7 +123,11 @@ B = TypeVar("B", bound="Batch")
 
 
 class Batch:
-    """A frozen dataclass of tensors and numbers."""
+    """A frozen dataclass of tensors and numbers, without a `repr` of its own."""
+
+    def __repr__(self) -> str:
+        parts = (f"{name}={_shown(part)}" for name, part in vars(self).items() if part is not None)
+        return f"{type(self).__name__}({', '.join(parts)})"
 
     def to(self: B, device: torch.device | str) -> B:
         """The same batch on `device`."""
@@ -130,6 +135,28 @@ class Batch:
         moved = {name: part.to(device, non_blocking=True) for name, part in parts if isinstance(part, Tensor)}
         changed: Any = replace(self, **moved)  # pyright: ignore[reportArgumentType]
         return changed
+
+
+class InputBatch(Batch, ABC):
+    """A batch of texts that has the arguments of a model."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The arguments of the model, in order."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of tokens, without padding."""
+
+
+def _shown(part: Any) -> str:
+    """A tensor by its type and sizes, any other value by the first of its `repr`."""
+    if isinstance(part, Tensor):
+        return f"{str(part.dtype).removeprefix('torch.')}{list(part.shape)}"
+    text = repr(part)
+    return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 def padded(
@@ -143,7 +170,7 @@ def padded(
     return torch.tensor(whole, dtype=torch.int64).reshape(len(rows), longest), torch.tensor(lengths, dtype=torch.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PairBatch(Batch):
     """Ids (int64), padded on the right. The decoder reads `target_in` and predicts `target_out`, which is padded with
     `IGNORED`.

@@ -19,14 +19,15 @@ Part = Sequence[tuple[Spelling, int]]
 """The characters and the id of each word."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SpelledBatch(Batch):
     """Parts of texts padded on the right: characters `(batch, position, character)`, ids padded with `IGNORED`, and the
-    number of words of each part."""
+    number of words of each part. `fresh` batches start from an empty state; others may continue the batch before."""
 
     characters: Int[Tensor, "batch position character"]
     tokens: Int[Tensor, "batch position"]
     lengths: Int[Tensor, " batch"]
+    fresh: bool = True
 
 
 class SpelledTexts:

@@ -126,8 +126,8 @@ def check_classes(path: str, names: Sequence[str]) -> None:
 
 def contents(image: Image) -> str:
     """A digest of an image's bytes."""
-    if isinstance(image, np.ndarray):
-        return hashlib.sha256(image.tobytes()).hexdigest()
+    if isinstance(image, np.ndarray | bytes):
+        return hashlib.sha256(image if isinstance(image, bytes) else image.tobytes()).hexdigest()
     with Path(image).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -101,7 +101,7 @@ def _rows(
             found = ((each, value_at(record, each)) for each in columns)
             values = [_joined(value) if each in listed else _written(value, each in counted) for each, value in found]
         if not fault and (lacking := [name for name, value in zip(columns, values, strict=False) if value is ABSENT]):
-            collector.lack(number, MissingColumns(lacking, list(_keys(record)), "object", line and "column 1: "))
+            collector.lack(number, MissingColumns(lacking, list(_keys(record)), "object"))
             continue
         fault = fault or _fault(columns, values, record, line, listed)
         if fault:

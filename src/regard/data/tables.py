@@ -3,6 +3,7 @@
 A bad record (wrong number of columns, blank, wrong type) raises InputError with file and line. With `skip_bad` it is
 skipped, and one warning per file counts such records on the logger `regard.data.bad_records`."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -83,7 +84,9 @@ class Tabular:
         try:
             return read_table(path, chosen, skip_bad=self.skip_bad, numbers=numbers, lists=lists, layout=self.layout())
         except MissingColumns as error:
-            lacking = [_setting(key) for key, column in columns.items() if column in error.names]
+            lacking = [
+                _setting(key, error.closest(str(column))) for key, column in columns.items() if column in error.names
+            ]
             raise error.advised(f"name yours with {' and '.join(dict.fromkeys(lacking))}", self.columns) from error
 
     def layout(self) -> dict[str, Any]:
@@ -134,7 +137,9 @@ def suffix(path: str | Path) -> str:
     return PurePath(str(path).removesuffix(".gz")).suffix.removeprefix(".")
 
 
-def _setting(key: str) -> str:
-    """The option that names the column of a key, or those of a key with several."""
+def _setting(key: str, near: str | None) -> str:
+    """The option that names the column of a key, or those of a key with several; `near` is the likely column."""
     name, several, _ = key.partition("[")
-    return f"--set 'data.{name}=[COLUMN, ...]'" if several else f"--set data.{name}=COLUMN"
+    if several:
+        return f"--set 'data.{name}=[COLUMN, ...]'"
+    return "--set " + shlex.quote(f"data.{name}={near or 'COLUMN'}")

@@ -54,17 +54,23 @@ class Tokenizers:
         return self.target.decode(ids, self.own_words(source))
 
     def source_pieces(self, ids: Sequence[int], source: str) -> list[str]:
-        """One readable label for each id of a source."""
+        """One readable label for each id of a source, as the model sees it."""
         return self.source.pieces(ids, self.own_words(source))
+
+    def source_labels(self, ids: Sequence[int], source: str) -> list[str]:
+        """One label for each id of a source: the characters that it covers."""
+        return list(side(self.source, ids, self.own_words(source), [source]).pieces)
 
     def target_pieces(self, ids: Sequence[int], source: str) -> list[str]:
         """One readable label for each id generated for a source."""
         return self.target.pieces(ids, self.own_words(source))
 
-    def sides(self, source_ids: Sequence[int], target_ids: Sequence[int], source: str) -> tuple[Side, Side]:
-        """The pieces of a source and of its output, with their words."""
-        own = self.own_words(source)
-        return side(self.source, source_ids, own), side(self.target, target_ids, own)
+    def sides(
+        self, source_ids: Sequence[int], target_ids: Sequence[int], source: str, target: str | None = None
+    ) -> tuple[Side, Side]:
+        """The labels of a source and of its output, whose text is known if it is forced, with their words."""
+        own, written = self.own_words(source), [] if target is None else [target]
+        return side(self.source, source_ids, own, [source]), side(self.target, target_ids, own, written)
 
     def own_words(self, source: str) -> list[str]:
         """The distinct out-of-vocabulary words of a source; none without copying."""

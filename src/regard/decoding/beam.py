@@ -8,6 +8,7 @@ from torch import Tensor
 from regard.attention.memory import Memory
 from regard.decoding.beam_state import BeamState, Extensions, concatenate
 from regard.decoding.hypothesis import CoveragePenalty, Hypothesis, LengthPenalty, limits
+from regard.decoding.hypothesis import ended as is_end
 from regard.decoding.logits_processors import LogitsProcessor
 from regard.nn.decoders.protocol import Decoder
 
@@ -17,14 +18,19 @@ class Beam:
     """Beam search: keep the `width` best hypotheses at every step.
 
     A source is done when it has `width` ended hypotheses and no open one scores better at its present length, with full
-    coverage, than the worst of them. Hypotheses at the length limit are returned, as unfinished, only where too few
-    have ended. A variant overrides `choose`, and `start` for the places that are open at first.
+    coverage, than the worst of them. Hypotheses at the length limit are returned, as unfinished and behind the
+    finished ones, only where too few have ended. A variant overrides `choose`, and `start` for the places that are open
+    at first.
     """
 
     width: int
     length: LengthPenalty = field(default_factory=LengthPenalty)
     coverage: CoveragePenalty | None = None
     processors: tuple[LogitsProcessor, ...] = ()
+    begins: tuple[int, ...] = ()
+    """The number of tokens of each source that belong to its prompt and have no length for the penalty."""
+    early: bool = False
+    """A source is done as soon as it has `width` ended hypotheses."""
 
     @property
     def start(self) -> tuple[int, ...]:
@@ -34,8 +40,8 @@ class Beam:
     def choose(self, beam: BeamState, extended: Tensor) -> tuple[Extensions, Extensions]:
         """Split the best extensions out of `(source, width, vocabulary)` into those that end, with END among the
         `width` best, and the `width` best that continue."""
-        best = Extensions.best(extended, 2 * self.width)
-        end = best.tokens == beam.special.end
+        best = Extensions.best(extended, (1 + len(beam.special.ends)) * self.width)
+        end = is_end(best.tokens, beam.special)
         ending = Extensions(*(each[:, : self.width] for each in best.only(end)))
         return ending, best.only(~end).top(self.width)
 
@@ -80,10 +86,15 @@ class Beam:
 
     def score(self, beam: BeamState, source: int, place: int, log_probability: float, ended: int) -> float:
         """The score of a hypothesis with its penalties; its length counts END if it has `ended`."""
-        score = self.length(log_probability, beam.tokens.shape[1] + ended)
+        prompt = self.prompt(int(beam.sources[source]))
+        score = self.length(log_probability, beam.tokens.shape[1] - prompt + ended)
         if self.coverage is None or beam.coverage is None:
             return score
         return score + self.coverage(beam.coverage[source * self.width + place])
+
+    def prompt(self, source: int) -> int:
+        """The number of tokens of a source that belong to its prompt."""
+        return self.begins[source] if self.begins else 0
 
     def without_done(self, beam: BeamState, ended: list[list[Hypothesis]], limit: Tensor) -> BeamState:
         """The beam without the sources that are done; at the length limit, open hypotheses fill up the ended ones."""
@@ -96,21 +107,23 @@ class Beam:
                     if scores[place] > -torch.inf:
                         score = self.score(beam, row, place, scores[place], ended=0)
                         done.append(Hypothesis(tuple(beam.text(row, place)), score, finished=False))
-            elif max(scores) > -torch.inf and not self.settled(done, max(scores), length):
+            elif max(scores) > -torch.inf and not self.settled(done, max(scores), length - self.prompt(source)):
                 keep.append(row)
         if len(keep) == len(beam.sources):
             return beam
         return beam.select(torch.tensor(keep, dtype=torch.long, device=limit.device))
 
     def settled(self, ended: list[Hypothesis], best_open: float, length: int) -> bool:
-        """Whether no open hypothesis can still be among the best."""
-        return len(ended) >= self.width and self.length(best_open, length) <= ended[self.width - 1].score
+        """Whether no open hypothesis, `length` tokens behind its prompt, can still be among the best."""
+        if len(ended) < self.width:
+            return False
+        return self.early or self.length(best_open, max(length, 1)) <= ended[self.width - 1].score
 
     def best(self, source: int, found: list[Hypothesis]) -> list[Hypothesis]:
-        """The different hypotheses of a source, best first."""
+        """The different hypotheses of a source, the finished ones first, and best first."""
         ordered = sorted(found, key=lambda hypothesis: hypothesis.score)
         different = {(each.tokens, each.finished): each for each in ordered}
-        return sorted(different.values(), key=lambda hypothesis: -hypothesis.score)
+        return sorted(different.values(), key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score))
 
 
 @dataclass(frozen=True)
@@ -142,10 +155,10 @@ class DiverseBeam(Beam):
         ending, going = [], []
         for first in range(0, self.width, size):
             group = extended[:, first : first + size]
-            lowered = Extensions.best(group - self.strength * counts, 2 * size)
+            lowered = Extensions.best(group - self.strength * counts, (1 + len(beam.special.ends)) * size)
             own = group.flatten(1).gather(1, lowered.parents * group.shape[-1] + lowered.tokens)
             found = Extensions(own, lowered.parents + first, lowered.tokens)
-            end = found.tokens == beam.special.end
+            end = is_end(found.tokens, beam.special)
             ending.append(Extensions(*(each[:, :size] for each in found.only(end))))
             order = lowered.only(~end).scores.topk(size).indices
             going.append(Extensions(*(each.gather(1, order) for each in found.only(~end))))

@@ -39,8 +39,8 @@ class ConstrainedBeam(Beam):
         for row, source in enumerate(beam.sources.tolist()):
             candidates = self.candidates(beam, extended, row, self.phrases[source])
             ranked = in_banks(candidates)
-            ending.append([each for each in ranked[: self.width] if each[2] == beam.special.end])
-            going.append([each for each in ranked if each[2] != beam.special.end][: self.width])
+            ending.append([each for each in ranked[: self.width] if each[2] in beam.special.ends])
+            going.append([each for each in ranked if each[2] not in beam.special.ends][: self.width])
         return table(ending, self.width, extended), table(going, self.width, extended)
 
     def best(self, source: int, found: list[Hypothesis]) -> list[Hypothesis]:
@@ -58,7 +58,7 @@ class ConstrainedBeam(Beam):
         the best of each hypothesis and every next token of a phrase. END is a candidate only if no phrase is
         missing."""
         scores = extended[row]
-        best = Extensions.best(scores[None], 2 * self.width)
+        best = Extensions.best(scores[None], (1 + len(beam.special.ends)) * self.width)
         places = set(zip(best.parents[0].tolist(), best.tokens[0].tolist(), strict=True))
         places |= set(enumerate(scores.argmax(-1).tolist()))
         found = []
@@ -69,7 +69,7 @@ class ConstrainedBeam(Beam):
             complete = not any(missing(text, phrase) for phrase in phrases)
             for token in {token for parent, token in places if parent == place} | following:
                 score = float(scores[place, token])
-                if score > -torch.inf and (token != beam.special.end or complete):
+                if score > -torch.inf and (token not in beam.special.ends or complete):
                     longer = [*text, token]
                     matched = sum(len(phrase) - len(missing(longer, phrase)) for phrase in phrases)
                     found.append((matched, score, place, token))

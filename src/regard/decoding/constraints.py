@@ -19,11 +19,16 @@ class DecodingConstraints:
     """Require `n_best` outputs of each row that begin with the row's prefix and contain all its phrases.
 
     `prefixes` and `phrases` have one entry for all rows, or one for each.
+
+    before: tokens of each row that the decoder has read before the search, all of one length; none if it is empty.
+    prompts: the number of tokens of each row's prefix that belong to its prompt; none if it is empty.
     """
 
     n_best: int = 1
     prefixes: tuple[Tokens, ...] = ((),)
     phrases: tuple[tuple[Tokens, ...], ...] = ((),)
+    before: tuple[Tokens, ...] = ()
+    prompts: tuple[int, ...] = ()
 
     def prefixes_of(self, rows: int) -> Sequence[Tokens]:
         """The prefix of each row."""
@@ -38,7 +43,11 @@ class DecodingConstraints:
         most = max(rows, default=-1) + 1
         prefixes, phrases = self.prefixes_of(most), self.phrases_of(most)
         return DecodingConstraints(
-            self.n_best, tuple(prefixes[row] for row in rows), tuple(phrases[row] for row in rows)
+            self.n_best,
+            tuple(prefixes[row] for row in rows),
+            tuple(phrases[row] for row in rows),
+            tuple(self.before[row] for row in rows if self.before),
+            tuple(self.prompts[row] for row in rows if self.prompts),
         )
 
     def check(self, limits: Sequence[int]) -> None:

@@ -1,7 +1,7 @@
 """Wrappers of decoders: one continues prompts, one has a sliding context."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -9,6 +9,9 @@ from torch import Tensor
 from regard.attention.memory import Memory
 from regard.nn.decoders.protocol import SequenceDecoder, State
 from regard.shapes import States, Tokens
+
+Before = Literal["end", "start", "nothing"]
+"""What precedes a text to continue: the end of another text, the start token, or nothing."""
 
 
 @dataclass(frozen=True, eq=False)

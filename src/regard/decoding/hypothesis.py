@@ -51,14 +51,25 @@ def last_tokens(tokens: Tensor, start: int) -> Tensor:
 
 
 def next_scores(logits: Tensor, special: SpecialTokens) -> Tensor:
-    """Logits -> log-probabilities of the same shape, with minus infinity for padding and start, which no text contains.
+    """Logits -> log-probabilities of the same shape, with minus infinity for padding, start and unused ids, which no
+    text contains.
 
     The others are not normalised again, so that a hypothesis has the same score as in forced decoding.
     """
     scores = logits.float().log_softmax(-1)
     for token in special.unwritten:
         scores[..., token] = -torch.inf
+    if special.unused:
+        scores[..., scores.shape[-1] - special.unused :] = -torch.inf
     return scores
+
+
+def ended(tokens: Tensor, special: SpecialTokens) -> Tensor:
+    """Whether each token ends a text, in the shape of `tokens`."""
+    found = tokens == special.end
+    for end in special.more_ends:
+        found = found | (tokens == end)
+    return found
 
 
 class NoTokenError(RunError, ValueError):
@@ -86,6 +97,7 @@ class LengthPenalty:
     offset: float = 5.0
 
     def __call__(self, log_probability: float, length: int) -> float:
+        """The score of a text of `length` tokens, at least 1."""
         return log_probability / ((self.offset + length) / (self.offset + 1)) ** self.alpha
 
 
@@ -108,6 +120,7 @@ class SequenceState:
     log-probabilities; `state` is the decoder's.
 
     special: ids of the start and end tokens.
+    begins: the number of tokens of each row of the memory that belong to its prompt; none if it is empty.
     """
 
     rows: Tensor
@@ -115,13 +128,14 @@ class SequenceState:
     scores: Tensor
     state: State
     special: SpecialTokens = SPECIAL
+    begins: tuple[int, ...] = ()
 
     @classmethod
-    def first(cls, decoder: Decoder, memory: Memory) -> "SequenceState":
+    def first(cls, decoder: Decoder, memory: Memory, begins: tuple[int, ...] = ()) -> "SequenceState":
         """Sequences without a token."""
         rows = torch.arange(memory.value.shape[0], device=memory.value.device)
         tokens, scores = rows.new_empty(len(rows), 0), torch.zeros(len(rows), device=rows.device)
-        return cls(rows, tokens, scores, decoder.start(memory), decoder.special)
+        return cls(rows, tokens, scores, decoder.start(memory), decoder.special, begins)
 
     def step(
         self, decoder: Decoder, choose: Callable[[Tensor], Tensor], processors: Sequence[LogitsProcessor]
@@ -130,8 +144,10 @@ class SequenceState:
         the model. `choose` selects the token by the scores after the processors."""
         checkpoint()
         logits, state = decoder.step(last_tokens(self.tokens, self.special.start), self.state)
-        following = next_scores(logits, self.special)
-        allowed = process(processors, following, self.tokens, self.rows)
+        early = [each for each in processors if each.on_logits]
+        following = next_scores(process(early, logits.float(), self.tokens, self.rows), self.special)
+        late = [each for each in processors if not each.on_logits]
+        allowed = process(late, following, self.tokens, self.rows)
         chosen = choose(allowed)
         scores = self.scores + allowed.gather(1, chosen[:, None])[:, 0]
         grown = torch.cat([self.tokens, chosen[:, None]], 1)
@@ -139,12 +155,13 @@ class SequenceState:
 
     def done(self, limit: Tensor) -> Tensor:
         """Whether each sequence has ended or reached its row's `limit (batch,)`: `(place,)`."""
-        return (self.tokens[:, -1] == self.special.end) | (self.tokens.shape[1] >= limit[self.rows])
+        return ended(self.tokens[:, -1], self.special) | (self.tokens.shape[1] >= limit[self.rows])
 
     def hypothesis(self, place: int, penalty: LengthPenalty) -> Hypothesis:
         """The hypothesis of a sequence that is done."""
-        text, score = self.tokens[place].tolist(), penalty(float(self.scores[place]), self.tokens.shape[1])
-        finished = text[-1] == self.special.end
+        text, prompt = self.tokens[place].tolist(), self.begins[int(self.rows[place])] if self.begins else 0
+        score = penalty(float(self.scores[place]), len(text) - prompt)
+        finished = text[-1] in self.special.ends
         return Hypothesis(tuple(text[:-1] if finished else text), score, finished)
 
     def without(self, which: Tensor) -> "SequenceState":

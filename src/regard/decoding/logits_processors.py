@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,7 +13,13 @@ from regard.text.special import SPECIAL
 
 
 class LogitsProcessor(ABC):
-    """Forbid tokens by a score of minus infinity; the other scores stay as they are."""
+    """Forbid tokens by a score of minus infinity, or change scores.
+
+    on_logits: greedy decoding and sampling apply it to logits, before they are normalised; a beam, like all others, to
+        log-probabilities.
+    """
+
+    on_logits: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(
@@ -21,10 +28,10 @@ class LogitsProcessor(ABC):
         tokens: Int[Tensor, "row length"],
         sources: Int[Tensor, " row"],
     ) -> Float[Tensor, "row vocabulary"]:
-        """Log-probabilities of each row's next token, minus infinity for forbidden tokens.
+        """Scores of each row's next token, minus infinity for forbidden tokens.
 
         Args:
-            scores: log-probabilities of the model.
+            scores: log-probabilities of the model, or logits.
             tokens: the tokens of each row so far.
             sources: index of each row's source in the batch.
         """
@@ -54,27 +61,155 @@ class NoRepeat(LogitsProcessor):
         same = (runs[..., :-1] == tokens[:, None, length - self.size + 1 :]).all(-1)
         repeats = torch.zeros_like(scores).scatter_add_(1, runs[..., -1], same.to(scores)).bool()
         repeats[:, self.end] = False
-        allowed = scores.masked_fill(repeats, -torch.inf)
-        return torch.where((allowed == -torch.inf).all(-1, keepdim=True), scores, allowed)
+        return without(scores, repeats)
+
+
+@dataclass(frozen=True)
+class RepetitionPenalty(LogitsProcessor):
+    """Divide the positive scores of tokens that the text contains by `penalty`, and multiply the negative ones (Keskar
+    2019, 1909.05858, section 4.1). Every log-probability is negative.
+
+    Raises:
+        ValueError: penalty not positive.
+    """
+
+    penalty: float
+    on_logits: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.penalty < float("inf"):
+            raise ValueError(f"repetition_penalty is {self.penalty}; it must be above 0, where 1 changes nothing")
+
+    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+        found = scores.gather(1, tokens)
+        return scores.scatter(1, tokens, torch.where(found < 0, found * self.penalty, found / self.penalty))
+
+
+@dataclass(frozen=True)
+class Banned(LogitsProcessor):
+    """Forbid sequences of tokens: the last token of each wherever the text ends with the others. If all other tokens
+    are forbidden, they are allowed.
+
+    Raises:
+        ValueError: a sequence is empty.
+    """
+
+    sequences: Sequence[Sequence[int]]
+
+    def __post_init__(self) -> None:
+        if any(not sequence for sequence in self.sequences):
+            raise ValueError("banned has an empty sequence; give at least one id in each")
+
+    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+        forbidden = torch.zeros_like(scores, dtype=torch.bool)
+        for *before, last in self.sequences:
+            if len(before) <= tokens.shape[1]:
+                begun = tokens.new_tensor(before)
+                forbidden[:, last] |= (tokens[:, tokens.shape[1] - len(before) :] == begun).all(-1)
+        return without(scores, forbidden)
+
+
+@dataclass(frozen=True)
+class MinimumLength(LogitsProcessor):
+    """Forbid the `ends` until a text has `least` tokens, the end included, behind the first `begins` tokens of its
+    source. If all other tokens are forbidden, they are allowed."""
+
+    least: int
+    ends: Sequence[int] = (SPECIAL.end,)
+    begins: Sequence[int] = ()
+
+    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+        begins = [self.begins[source] if self.begins else 0 for source in sources.tolist()]
+        short = tokens.new_tensor(begins) + self.least > tokens.shape[1] + 1
+        forbidden = torch.zeros_like(scores, dtype=torch.bool)
+        forbidden[:, list(self.ends)] = short[:, None]
+        return without(scores, forbidden)
+
+
+@dataclass(frozen=True)
+class FirstToken(LogitsProcessor):
+    """Force the first `token` behind the first `begins` tokens of each source; its log-probability counts as 0."""
+
+    token: int
+    begins: Sequence[int] = ()
+
+    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+        first = [tokens.shape[1] == (self.begins[source] if self.begins else 0) for source in sources.tolist()]
+        return forced(scores, torch.tensor(first, device=scores.device), self.token)
+
+
+@dataclass(frozen=True)
+class EndAtLimit(LogitsProcessor):
+    """Force the `end` as the last token before each source's limit; its log-probability counts as 0."""
+
+    limits: Sequence[int]
+    end: int = SPECIAL.end
+
+    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+        last = [tokens.shape[1] + 1 == self.limits[source] for source in sources.tolist()]
+        return forced(scores, torch.tensor(last, device=scores.device), self.end)
+
+
+@dataclass(frozen=True)
+class Renormalize(LogitsProcessor):
+    """Normalise scores to log-probabilities, so that the allowed tokens share the probability of the forbidden. A row
+    without any allowed token, such as one of an empty place of a beam, stays as it is."""
+
+    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+        return torch.where((scores == -torch.inf).all(-1, keepdim=True), scores, scores.log_softmax(-1))
+
+
+@dataclass(frozen=True)
+class Behind(LogitsProcessor):
+    """Apply a processor to texts that continue the tokens `before`, `(source, position)`."""
+
+    processor: LogitsProcessor
+    before: Int[Tensor, "source position"]
+
+    @property
+    def on_logits(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.processor.on_logits
+
+    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+        return self.processor(scores, torch.cat([self.before[sources], tokens], 1), sources)
 
 
 @dataclass(frozen=True)
 class Prefix(LogitsProcessor):
-    """Force the first tokens of each source's text; their scores stay the model's own."""
+    """Force the first tokens of each source's text; the `processors` apply behind them only. Their scores stay the
+    model's own, but those of the first `begins` tokens of each source are 0: they are known, not predicted."""
 
     prefixes: Sequence[Sequence[int]]
+    processors: Sequence[LogitsProcessor] = ()
+    begins: Sequence[int] = ()
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
-        at = tokens.shape[1]
-        following = [self.prefixes[source][at : at + 1] for source in sources.tolist()]
-        forced = [(row, token) for row, few in enumerate(following) for token in few]
-        if not forced:
-            return scores
-        rows, ids = torch.tensor(forced, device=scores.device).unbind(1)
-        only = scores.clone()
-        only[rows] = -torch.inf
-        only[rows, ids] = scores[rows, ids]
+        at, free = tokens.shape[1], process(self.processors, scores, tokens, sources)
+        known = [
+            (row, source, self.prefixes[source][at])
+            for row, source in enumerate(sources.tolist())
+            if at < len(self.prefixes[source])
+        ]
+        if not known:
+            return free
+        only = free.clone()
+        for row, source, token in known:
+            only[row] = -torch.inf
+            only[row, token] = 0.0 if self.begins and at < self.begins[source] else scores[row, token]
         return only
+
+
+def without(scores: Tensor, forbidden: Tensor) -> Tensor:
+    """Scores with minus infinity where `forbidden (row, vocabulary)`, except in rows where nothing else is left."""
+    allowed = scores.masked_fill(forbidden, -torch.inf)
+    return torch.where((allowed == -torch.inf).all(-1, keepdim=True), scores, allowed)
+
+
+def forced(scores: Tensor, rows: Tensor, token: int) -> Tensor:
+    """Scores that allow the `token` alone, with 0, in the rows where `rows (row,)` is true."""
+    only = torch.full_like(scores, -torch.inf)
+    only[:, token] = 0.0
+    return torch.where(rows[:, None], only, scores)
 
 
 def process(processors: Sequence[LogitsProcessor], scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:

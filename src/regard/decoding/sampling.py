@@ -62,16 +62,18 @@ def sample(
     max_length: int | Tensor,
     penalty: LengthPenalty | None = None,
     processors: Sequence[LogitsProcessor] = (),
+    begins: tuple[int, ...] = (),
 ) -> list[list[Hypothesis]]:
     """Sample one hypothesis for each row of the memory, scored as in `Beam`. Finished sequences leave the batch.
 
     Args:
         max_length: the maximal number of tokens, the end included: one number, or `(batch,)`.
+        begins: the number of tokens of each row that belong to its prompt and have no length for the penalty.
     """
     limit = limits(memory, max_length)
     penalty = LengthPenalty() if penalty is None else penalty
     found: list[list[Hypothesis]] = [[] for _ in limit]
-    sequences = SequenceState.first(decoder, memory)
+    sequences = SequenceState.first(decoder, memory, begins)
     while len(sequences.rows):
         sequences, _ = sequences.step(decoder, sampler, processors)
         done = sequences.done(limit)
@@ -88,8 +90,15 @@ def greedy(
     max_length: int | Tensor,
     penalty: LengthPenalty | None = None,
     processors: Sequence[LogitsProcessor] = (),
+    begins: tuple[int, ...] = (),
 ) -> list[list[Hypothesis]]:
     """Choose the best token at every step: one hypothesis for each row of the memory."""
     return sample(
-        decoder, memory, Sampler(temperature=0.0), max_length=max_length, penalty=penalty, processors=processors
+        decoder,
+        memory,
+        Sampler(temperature=0.0),
+        max_length=max_length,
+        penalty=penalty,
+        processors=processors,
+        begins=begins,
     )

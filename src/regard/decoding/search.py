@@ -12,9 +12,20 @@ from torch import Tensor
 from regard.attention.memory import Memory
 from regard.decoding.beam import Beam, DiverseBeam
 from regard.decoding.constrained_beam import ConstrainedBeam, Phrase
-from regard.decoding.constraints import DecodingConstraints, Tokens
+from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.hypothesis import CoveragePenalty, Hypothesis, LengthPenalty
-from regard.decoding.logits_processors import LogitsProcessor, NoRepeat, Prefix
+from regard.decoding.logits_processors import (
+    Banned,
+    Behind,
+    EndAtLimit,
+    FirstToken,
+    LogitsProcessor,
+    MinimumLength,
+    NoRepeat,
+    Prefix,
+    Renormalize,
+    RepetitionPenalty,
+)
 from regard.decoding.sampling import Sampler, greedy, sample
 from regard.decoding.streaming import Step, StepOptions, stream
 from regard.nn.decoders.protocol import Decoder
@@ -30,8 +41,8 @@ class Search:
     seed gives the same samples for the same batch.
 
     Raises:
-        ValueError: temperature, top_k, top_p, seed, groups or diversity out of range, top_k or top_p without a
-            temperature, or groups that do not divide the beam.
+        ValueError: a number out of range, top_k or top_p without a temperature, an empty sequence, or groups that do
+            not divide the beam.
     """
 
     beam: Annotated[int, Field(ge=1)] = 1
@@ -40,7 +51,21 @@ class Search:
     """Added to a length before it is penalised; 0 with a `length_penalty` of 1 gives the mean over the tokens."""
     coverage_penalty: Annotated[float, Field(ge=0)] = 0.0
     no_repeat: Annotated[int, Field(ge=0)] = 0
-    """Forbid repeated n-grams of this many tokens in one output; 0 allows them."""
+    """Forbid repeated n-grams of this many tokens in one output, and its prompt if it has one; 0 allows them."""
+    repetition_penalty: float = 1.0
+    """Divide the scores of tokens that the output or its prompt contains (`RepetitionPenalty`); 1 changes nothing."""
+    min_length: Annotated[int, Field(ge=0)] = 0
+    """An output has at least this many tokens, the end included."""
+    banned: tuple[tuple[int, ...], ...] = ()
+    """Sequences of ids that no output contains."""
+    first_token: Annotated[int, Field(ge=0)] | None = None
+    """The id that every output begins with, whatever its probability."""
+    end_at_limit: bool = False
+    """End an output at its maximal length, whatever the probability of the end; otherwise it stays unfinished."""
+    renormalize: bool = False
+    """Share the probability of forbidden tokens, padding too, between the others."""
+    early_stopping: bool = False
+    """End a beam as soon as it has as many ended hypotheses as its width, whether or not an open one scores better."""
     groups: int = 1
     """Groups of a diverse beam; `diversity` is the strength of its penalty."""
     diversity: float = 0.5
@@ -58,9 +83,13 @@ class Search:
         if self.temperature is None and (self.top_k or self.top_p < 1):
             raise ValueError(f"top_k is {self.top_k} and top_p {self.top_p}, without sampling; set a temperature")
         DiverseBeam(self.beam, groups=self.groups, strength=self.diversity)
+        RepetitionPenalty(self.repetition_penalty)
+        Banned(self.banned)
 
-    def searching(self, beam: int) -> "Search":
-        """The same settings with this beam, in one group and without sampling."""
+    def searching(self, beam: int | None) -> "Search":
+        """The same settings with this beam, in one group and without sampling; unchanged for None."""
+        if beam is None:
+            return self
         return replace(self, beam=beam, groups=1, temperature=None, top_k=0, top_p=1.0)
 
     def limit(self, lengths: Tensor) -> Tensor:
@@ -79,30 +108,45 @@ class Search:
         """
         constraints = DecodingConstraints() if constraints is None else constraints
         constraints.check(limit.tolist())
-        processors = self.processors(constraints, len(limit), decoder.special.end)
+        processors = self.processors(constraints, limit, decoder)
         if self.temperature is not None:
             if any(constraints.phrases):
                 raise ValueError("phrases need a beam; samples cannot be made to contain them")
-            return self.sample(decoder, memory, limit, constraints.n_best, processors)
+            return self.sample(decoder, memory, limit, constraints, processors)
         if self.beam == constraints.n_best == 1 and not self.coverage_penalty and not any(constraints.phrases):
-            return greedy(decoder, memory, max_length=limit, penalty=self.length, processors=processors)
+            return greedy(
+                decoder,
+                memory,
+                max_length=limit,
+                penalty=self.length,
+                processors=processors,
+                begins=constraints.prompts,
+            )
         coverage = CoveragePenalty(self.coverage_penalty) if self.coverage_penalty else None
-        search = self.kind(constraints.phrases_of(len(limit)))(self.beam, self.length, coverage, processors)
+        search = self.kind(constraints.phrases_of(len(limit)))(
+            self.beam, self.length, coverage, processors, constraints.prompts, self.early_stopping
+        )
         return search(decoder, memory, max_length=limit, n_best=constraints.n_best)
 
     def stream(
-        self, decoder: Decoder, memory: Memory, limit: Tensor, prefixes: Sequence[Tokens], options: StepOptions
+        self,
+        decoder: Decoder,
+        memory: Memory,
+        limit: Tensor,
+        constraints: DecodingConstraints,
+        options: StepOptions,
     ) -> Iterator[Step]:
         """Decode one sequence for each row of the memory, behind its prefix, step by step: sampled with a temperature,
         else greedy, since a beam has no result before its end. Raises ValueError as `__call__` does."""
-        constraints = DecodingConstraints(prefixes=tuple(prefixes))
         constraints.check(limit.tolist())
-        processors, choose = (
-            self.processors(constraints, len(limit), decoder.special.end),
-            self.sampler(memory.value.device),
-        )
         return stream(
-            decoder, memory, options, max_length=limit, choose=choose, penalty=self.length, processors=processors
+            decoder,
+            memory,
+            replace(options, begins=constraints.prompts),
+            max_length=limit,
+            choose=self.sampler(memory.value.device),
+            penalty=self.length,
+            processors=self.processors(constraints, limit, decoder),
         )
 
     @property
@@ -116,10 +160,39 @@ class Search:
             return Sampler(temperature=0.0)
         return Sampler(self.temperature, self.top_k, self.top_p, torch.Generator(device).manual_seed(self.seed))
 
-    def processors(self, constraints: DecodingConstraints, rows: int, end: int) -> tuple[LogitsProcessor, ...]:
-        """The logits processors of every step; a prefix may contain repeated n-grams."""
-        prefix = [Prefix(constraints.prefixes_of(rows))] if any(constraints.prefixes) else []
-        return (*prefix, *([NoRepeat(self.no_repeat, end)] if self.no_repeat else []))
+    def processors(
+        self, constraints: DecodingConstraints, limit: Tensor, decoder: Decoder
+    ) -> tuple[LogitsProcessor, ...]:
+        """The logits processors of every step. A prefix may contain what is forbidden. Raises ValueError for an id
+        beyond the vocabulary."""
+        self._check_ids(decoder.output.out_features)
+        before = torch.tensor(constraints.before, device=limit.device) if constraints.before else None
+        early, late = self._by_text(decoder.special.end, before)
+        ends, begins = decoder.special.ends, constraints.prompts
+        late += [MinimumLength(self.min_length, ends, begins)] if self.min_length else []
+        late += [] if self.first_token is None else [FirstToken(self.first_token, begins)]
+        late += [EndAtLimit(limit.tolist(), decoder.special.end)] if self.end_at_limit else []
+        late += [Renormalize()] if self.renormalize else []
+        if any(constraints.prefixes):
+            late = [Prefix(constraints.prefixes_of(len(limit)), late, begins)]
+        return (*early, *late)
+
+    def _by_text(self, end: int, before: Tensor | None) -> tuple[list[LogitsProcessor], list[LogitsProcessor]]:
+        """The processors that depend on the text so far, with the prompt `before` it: those of logits, the others."""
+        early = [RepetitionPenalty(self.repetition_penalty)] if self.repetition_penalty != 1 else []
+        late = [*([NoRepeat(self.no_repeat, end)] if self.no_repeat else [])]
+        late += [Banned(self.banned)] if self.banned else []
+        if before is None:
+            return [*early], [*late]
+        return [Behind(each, before) for each in early], [Behind(each, before) for each in late]
+
+    def _check_ids(self, vocabulary: int) -> None:
+        """Raises ValueError for an id beyond the vocabulary."""
+        ids = {token for sequence in self.banned for token in sequence}
+        ids |= set() if self.first_token is None else {self.first_token}
+        wrong = sorted(token for token in ids if not 0 <= token < vocabulary)
+        if wrong:
+            raise ValueError(f"the search has the id {wrong[0]}; the vocabulary has 0 to {vocabulary - 1}")
 
     def kind(self, phrases: Sequence[Sequence[Phrase]]) -> Callable[..., Beam]:
         """The beam search of these settings. Raises ValueError for groups with phrases."""
@@ -130,16 +203,30 @@ class Search:
         return Beam if self.groups == 1 else partial(DiverseBeam, groups=self.groups, strength=self.diversity)
 
     def sample(
-        self, decoder: Decoder, memory: Memory, limit: Tensor, n_best: int, processors: tuple[LogitsProcessor, ...]
+        self,
+        decoder: Decoder,
+        memory: Memory,
+        limit: Tensor,
+        constraints: DecodingConstraints,
+        processors: tuple[LogitsProcessor, ...],
     ) -> list[list[Hypothesis]]:
-        """`n_best` samples for each row. The first is the same for every `n_best`; the others follow, best first.
-        Raises ValueError for an `n_best` out of range."""
+        """As many samples for each row as `constraints` requires. The first is the same for every
+        number; the others follow, best first. Raises ValueError for a number out of range."""
         assert self.temperature is not None
+        n_best = constraints.n_best
         if n_best < 1 or (n_best > 1 and self.temperature == 0):
             raise ValueError(f"n_best is {n_best}; it must be at least 1, and 1 at temperature 0")
         sampler = self.sampler(memory.value.device)
         draws = [
-            sample(decoder, memory, sampler, max_length=limit, penalty=self.length, processors=processors)
+            sample(
+                decoder,
+                memory,
+                sampler,
+                max_length=limit,
+                penalty=self.length,
+                processors=processors,
+                begins=constraints.prompts,
+            )
             for _ in range(n_best)
         ]
         rows = [[one for (one,) in row] for row in zip(*draws, strict=True)]

@@ -33,12 +33,14 @@ class StepOptions:
     model, names: modules of `model` whose weights are recorded; None for none.
     candidates: number of likely tokens to return.
     active: called with a row before each step; a row for which it is false is dropped.
+    begins: the number of tokens of each row that belong to its prompt and have no length for the penalty.
     """
 
     model: nn.Module
     names: str | tuple[str, ...] | None = None
     candidates: int = 0
     active: Callable[[int], bool] = always
+    begins: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,7 @@ def stream(
     limit, penalty = limits(memory, max_length), penalty or LengthPenalty()
     choose = Sampler(temperature=0.0) if choose is None else choose
     with torch.no_grad():  # never across a yield: it would switch gradients off for the caller
-        state = _active(SequenceState.first(decoder, memory), options)
+        state = _active(SequenceState.first(decoder, memory, options.begins), options)
     while len(state.rows):
         with torch.no_grad(), _recording(options) as maps:
             state, following = state.step(decoder, choose, processors)

@@ -115,7 +115,8 @@ def stream_ids(
         memory = model.encoder(batch.source, batch.source_lengths)
     limit, lengths = _most(model, search.limit(batch.source_lengths)), batch.source_lengths.tolist()
     options = StepOptions(model.decoder, model.decoder.source_attention, candidates, active)
-    for step in search.stream(model.decoder, memory, limit, [tuple(prefix) for prefix in prefixes], options):
+    constraints = DecodingConstraints(prefixes=tuple(tuple(prefix) for prefix in prefixes))
+    for step in search.stream(model.decoder, memory, limit, constraints, options):
         read = step.attention
         yield step if read is None else replace(step, attention=read[..., : lengths[step.row]])
 

@@ -17,7 +17,7 @@ FILE = "README.md"
 TAG = "regard"
 SHOWN = ("model", "training", "search")
 """The sections of the run file that a card shows. The section of the data names files of the user."""
-PRIVATE = ("start", "tensorboard", "workers", "threads", "device")
+PRIVATE = ("start", "tensorboard", "tracker", "workers", "threads", "device")
 """Settings of the training that concern one machine."""
 
 

@@ -20,7 +20,17 @@ from regard.hub.formats.folder import Folder
 from regard.storage.atomic import FULL, REFUSED
 
 FILES = ["config.json", "generation_config.json", "preprocessor_config.json"]
-FILES += ["*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "*.spm"]
+FILES += [
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "tokenizer*",
+    "vocab*",
+    "merges.txt",
+    "*.spm",
+    "spiece.model",
+    "sentencepiece*.model",
+]
+FILES += ["special_tokens_map.json", "added_tokens.json", "normalizer.json", "processor_config.json"]
 FILES += [f"*{elmo.OPTIONS}", f"*{elmo.WEIGHTS}"]
 """The files to fetch; pickles and code are excluded."""
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")

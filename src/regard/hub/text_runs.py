@@ -10,7 +10,7 @@ from torch import nn
 
 from regard.errors import InputError
 from regard.hub.formats import bert_heads, families
-from regard.hub.formats.pretrained_model import Classes, PretrainedImageModel, PretrainedModel, Spans
+from regard.hub.formats.pretrained_model import Classes, Continues, PretrainedImageModel, PretrainedModel, Spans
 from regard.hub.image_runs import build_image_model, image_run_config
 from regard.models.bert import Bert, BertClassifier, BertConfig, BertSpans, BertTagger
 from regard.models.catalog import build, build_language_model
@@ -46,13 +46,21 @@ def run_config(pretrained: PretrainedModel | PretrainedImageModel) -> dict[str, 
             sides = {"source": pretrained.tokenizer.settings, "target": pretrained.target.settings}
             own = {"tokenizers": sides, "search": pretrained.search}
         case GPT2Config() | LlamaConfig():
-            own["window"] = config.context
+            own |= {"window": config.context} | _continues(pretrained)
         case BertConfig() if isinstance(pretrained.head, Classes) and pretrained.head.paired:
             own["data"] = {"second": "second"}
     if not isinstance(config, ElmoConfig):
         own["training"] = {"batch_tokens": max(Training.batch_tokens, context(config)), "learning_rate": RATE}
     name = config.name if pretrained.head is None else f"{config.name}-{type(pretrained.head).__name__.lower()}"
     return template(name) | own | {"model": config}
+
+
+def _continues(pretrained: PretrainedModel) -> dict[str, Any]:
+    """The keys of a run file for the continuations of a language model."""
+    continues = pretrained.continues or Continues()
+    tokens = {} if continues.tokens is None else {"tokens": continues.tokens}
+    search = {} if pretrained.search is None else {"search": pretrained.search}
+    return {"before": continues.before} | tokens | search
 
 
 def template(name: str) -> dict[str, Any]:
@@ -123,7 +131,9 @@ def pretrained_of_run(run: Any, path: Path) -> PretrainedModel | PretrainedImage
         both = run.tokenizers
         return PretrainedModel(config, run.model.state_dict(), both.source, both.target, run.config.search)
     if isinstance(config, GPT2Config | LlamaConfig):
-        return PretrainedModel(config, run.model.state_dict(), run.tokenizer)
+        continues = Continues(run.config.before, run.config.tokens)
+        search = run.config.search
+        return PretrainedModel(config, run.model.state_dict(), run.tokenizer, search=search, continues=continues)
     if isinstance(config, BertConfig):
         return pretrained_bert_of_run(run, config, path)
     raise InputError(f"{path}: is a model named {config.name}; regard exports gpt2, llama, bert, transformer and vit")

@@ -11,11 +11,13 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.images.files import MODES, MOST_PIXELS, pillow, read_image
+from regard.images.files import MODES, MOST_PIXELS, decode_image, pillow, read_image
 
 Pixels = UInt8[np.ndarray, "height width channel"]
-Image = Path | str | np.ndarray
-"""The path of a file, or an array of uint8 `(height, width)` or `(height, width, channel)`."""
+Image = Path | str | bytes | np.ndarray
+"""The path of a file, its content, or an array of uint8 `(height, width)` or `(height, width, channel)`."""
+LONGEST = 384
+"""The most pixels of a side of a photograph that is drawn or sent to a page."""
 Resampling = Literal["nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"]
 Side = Annotated[int, Field(ge=1)]
 
@@ -53,17 +55,31 @@ class Preparation:
         Raises:
             InputError: the file cannot be read as an image, or the array has another shape.
         """
-        found = _checked(image, channels, place) if isinstance(image, np.ndarray) else read_image(image, channels)
+        found = _read(image, channels, place)
         size = self.size or size
         resize = max(self.resize or size, size)
         height, width = found.shape[:2]
         scaled = (height * resize // min(height, width), width * resize // min(height, width))
         if scaled[0] * scaled[1] > MOST_PIXELS:
-            name = place if isinstance(image, np.ndarray) else image
+            name = place if isinstance(image, np.ndarray | bytes) else image
             raise InputError(f"{name}: {width} x {height} pixels are too long and thin; crop the image")
         found = self._resized(found, (resize, resize) if self.shape == "stretched" else scaled)
         top, left = (found.shape[0] - size) // 2, (found.shape[1] - size) // 2
         return found[top : top + size, left : left + size]
+
+    def photograph(self, image: Image, size: int, place: str = "the image") -> Pixels:
+        """The part of an image that `pixels` has, in the image's own colours and resolution, at most `LONGEST` pixels a
+        side. Raises InputError as `pixels` does."""
+        found = _read(image, 3, place) if not isinstance(image, np.ndarray) else _with_channels(image)
+        size = self.size or size
+        share = size / max(self.resize or size, size)
+        height, width = found.shape[:2]
+        sides = (height, width) if self.shape == "stretched" else (min(height, width),) * 2
+        tall, wide = (max(1, round(share * each)) for each in sides)
+        top, left = (height - tall) // 2, (width - wide) // 2
+        part = found[top : top + tall, left : left + wide]
+        less = min(1.0, LONGEST / max(tall, wide))
+        return self._resized(part, (max(1, round(less * tall)), max(1, round(less * wide))))
 
     def tensor(
         self, pixels: UInt8[np.ndarray, "*batch height width channel"]
@@ -85,8 +101,19 @@ class Preparation:
         return found[:, :, None] if grey else found
 
 
+def _read(image: Image, channels: int, place: str) -> Pixels:
+    """An image of any form with these channels."""
+    if isinstance(image, np.ndarray):
+        return _checked(image, channels, place)
+    return decode_image(image, channels, place) if isinstance(image, bytes) else read_image(image, channels)
+
+
+def _with_channels(array: np.ndarray) -> np.ndarray:
+    return array[:, :, None] if array.ndim == 2 else array
+
+
 def _checked(array: np.ndarray, channels: int, place: str) -> Pixels:
-    found = array[:, :, None] if array.ndim == 2 else array
+    found = _with_channels(array)
     if found.dtype != np.uint8 or found.ndim != 3 or 0 in found.shape or found.shape[2] not in (1, channels):
         colours = " or ".join(str(each) for each in sorted({1, channels} & set(MODES)))
         raise InputError(

@@ -3,10 +3,11 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 
 import numpy as np
 
-from regard.images.files import KINDS, pillow, read_image
+from regard.images.files import KINDS, decode_image, pillow, read_image
 from regard.images.preparation import Image
 
 DECODED = 20
@@ -41,12 +42,15 @@ def _size(image: Image) -> tuple[int, int]:
         return image.shape[0], image.shape[1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with pillow().Image.open(image, formats=KINDS) as opened:
+        with pillow().Image.open(BytesIO(image) if isinstance(image, bytes) else image, formats=KINDS) as opened:
             return opened.height, opened.width
 
 
 def _coloured(image: Image) -> bool:
-    pixels = image if isinstance(image, np.ndarray) else read_image(image)
+    if isinstance(image, bytes):
+        pixels = decode_image(image)
+    else:
+        pixels = image if isinstance(image, np.ndarray) else read_image(image)
     if pixels.ndim == 2 or pixels.shape[2] == 1:
         return False
     channels = pixels[:, :, :3].astype(np.int16)

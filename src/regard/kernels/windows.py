@@ -55,6 +55,15 @@ def windowed(
     return flat(query, key, value, open_, scale)[..., :queries, :]
 
 
+def by_document(
+    query: Tensor, key: Tensor, value: Tensor, lengths: tuple[int, ...], *, causal: bool, scale: float = 1.0
+) -> Tensor:
+    """The result of `fused` for documents of these lengths one behind the other, each read by itself; with `causal`
+    each position reads up to itself."""
+    parts = zip(*(each.split(lengths, -2) for each in (query, key, value)), strict=True)
+    return torch.cat([fused(*sides, causal=causal, scale=scale) for sides in parts], -2)
+
+
 def flat(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor, scale: float) -> Tensor:
     """Attention within blocks `(*batch, block, position, width)`, with blocks as heads -> `(*batch, query, width)`."""
     batch = query.shape[:-3]

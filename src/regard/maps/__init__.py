@@ -6,6 +6,7 @@ from regard.maps.document import DocumentWeights
 from regard.maps.lookups import Lookups, beside
 from regard.maps.other_map import OtherMap
 from regard.maps.rollout import of_patches, rollout
+from regard.maps.text import TextWeights
 from regard.maps.words import join_words, word_alignment
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "DocumentWeights",
     "Lookups",
     "OtherMap",
+    "TextWeights",
     "average_heads",
     "average_layers",
     "beside",

@@ -12,6 +12,7 @@ from regard.maps.averages import average_of
 from regard.maps.breakdown import Breakdown
 from regard.maps.document import DocumentWeights
 from regard.maps.other_map import OtherMap, check_fit, frozen_weights, labels_of, names_of
+from regard.maps.text import TextWeights
 from regard.maps.words import Words
 
 READS = ("reads", "is read")
@@ -47,6 +48,8 @@ class Lookups:
     verbs: verbs from a target label to a source label, and back.
     kind: name of the weights among the maps.
     amounts: whether weights have a unit, as norms do, and are not shares of a row.
+    signed: whether weights may be negative, as gradient x input is.
+    first: name of the map that a page shows first, as shaded text. Default: the weights, in their own view.
 
     Raises ValueError for shapes and counts that do not fit, or a weight that is negative or not finite, and TypeError
     for labels that are one string.
@@ -68,6 +71,8 @@ class Lookups:
     verbs: tuple[str, str] = READS
     kind: str = "weights"
     amounts: bool = False
+    signed: bool = False
+    first: str | None = None
 
     def __post_init__(self) -> None:
         weights = frozen_weights("weights", self.weights)
@@ -78,7 +83,7 @@ class Lookups:
         check_fit("weights", weights, layers, source, target)
         for name, other in self.others.items():
             check_fit(name, other.weights, other.layers, *other.labels(source, target))
-        if (weights < 0).any():
+        if (weights < 0).any() and not self.signed:
             raise ValueError(f"weights hold {weights.min()}; expected no negative weight")
         self._check_counts()
         self._check_parts()
@@ -111,9 +116,9 @@ class Lookups:
 
 
 def mean_alignment(lookups: Lookups, maps: Sequence[int] | None = None) -> Alignment:
-    """The mean of all maps, or of those with these numbers, layer x heads + head. Raises InputError for a number
-    without a map."""
-    weights = rearrange(lookups.weights, "layer head target source -> (layer head) target source")
+    """The mean of all maps, or of those with these numbers, layer x heads + head; of signed ones their magnitudes.
+    Raises InputError for a number without a map."""
+    weights = rearrange(np.abs(lookups.weights), "layer head target source -> (layer head) target source")
     return Alignment(average_of(weights.astype(np.float64), maps), lookups.source, lookups.target)
 
 
@@ -155,6 +160,12 @@ def patch_labels(rows: int, columns: int) -> tuple[str, ...]:
 def of_alignment(alignment: Alignment, *, name: str = "") -> Lookups:
     """Lookups with one layer and one head."""
     return Lookups(alignment.weights[None, None], alignment.source, alignment.target, name, layers=("weights",))
+
+
+def of_text(text: TextWeights, kind: str = "weights") -> Lookups:
+    """The lookup of one query, an output, over the parts of a text."""
+    weights = text.weights[None, None, None]
+    return Lookups(weights, text.labels, (text.name,), layers=(kind,), kind=kind, signed=True)
 
 
 def of_document(document: DocumentWeights, label: str = "document") -> Lookups:

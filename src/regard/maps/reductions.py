@@ -7,7 +7,7 @@ result has as many axes as the weights.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 from torch.nn import functional
@@ -15,8 +15,8 @@ from torch.nn import functional
 from regard.maps.entropy import bits
 from regard.shapes import Weights, wide
 
-TOGETHER = 256
-"""Number of queries whose weights exist at one time."""
+TOGETHER, NUMBERS = 256, 1 << 24
+"""Number of queries whose weights exist at one time, and of their weights; of one query all exist."""
 
 
 class Kept(NamedTuple):
@@ -27,16 +27,22 @@ class Kept(NamedTuple):
 
 
 class Reduction(ABC):
-    """Reduce weights `(*batch, query, key)`."""
+    """Reduce weights `(*batch, query, key)`.
+
+    keeps_keys: whether the result's last axis is that of the keys.
+    """
+
+    keeps_keys: ClassVar[bool] = False
 
     @abstractmethod
     def of(self, weights: Weights) -> Kept:
         """Reduce the weights of some queries."""
 
-    def parts(self, queries: Sequence[int]) -> Iterable[Sequence[int]]:
-        """Split the queries into groups that are reduced together."""
-        firsts = range(0, max(1, len(queries)), TOGETHER)  # one empty group if there are no queries
-        return (queries[first : first + TOGETHER] for first in firsts)
+    def parts(self, queries: Sequence[int], width: int = 0) -> Iterable[Sequence[int]]:
+        """Split the queries, each with `width` weights (0: unknown), into groups that are reduced together."""
+        together = min(TOGETHER, max(1, NUMBERS // max(1, width)))
+        firsts = range(0, max(1, len(queries)), together)  # one empty group if there are no queries
+        return (queries[first : first + together] for first in firsts)
 
     def after(self, before: list[Tensor], found: Tensor) -> list[Tensor]:
         """Add the reduced values of further queries: a list of tensors to join along the query axis."""
@@ -48,10 +54,12 @@ class Reduction(ABC):
 class Whole(Reduction):
     """Keep the weights, `(*batch, query, key)`."""
 
+    keeps_keys = True
+
     def of(self, weights: Weights) -> Kept:
         return Kept(weights)
 
-    def parts(self, queries: Sequence[int]) -> Iterable[Sequence[int]]:
+    def parts(self, queries: Sequence[int], width: int = 0) -> Iterable[Sequence[int]]:
         return [queries]
 
 
@@ -82,6 +90,8 @@ class Entropy(Reduction):
 @dataclass(frozen=True)
 class Totals(Reduction):
     """Keep the total weight of each key over all queries, `(*batch, 1, key)`."""
+
+    keeps_keys = True
 
     def of(self, weights: Weights) -> Kept:
         return Kept(wide(weights).sum(-2, keepdim=True))

@@ -8,12 +8,19 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from regard.attention import Attend
+from regard.attention.lookup import expect_size
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
 from regard.models.aligns import HISTORIES, AlignChoice, HistoryName, chosen_align
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.cells import CELLS, Stack
-from regard.nn.decoders.recurrent import InitialStateName, RecurrentDecoder, RecurrentDecoderState, choose_initial_state
+from regard.nn.decoders.recurrent import (
+    InitialStateName,
+    RecurrentDecoder,
+    RecurrentDecoderState,
+    choose_initial_state,
+    first_cells,
+)
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
@@ -94,7 +101,10 @@ class BahdanauDecoder(RecurrentDecoder[RecurrentDecoderState]):
         self.initial, self.readout, self.output = start, readout, output
 
     def start(self, memory: Memory) -> RecurrentDecoderState:
-        cells = self.initial(memory).unflatten(1, self.stack.state_shape)
+        self.attend.check_sizes(self.stack.width, memory.key.shape[-1])
+        read = self.embedding.width + memory.value.shape[-1]
+        expect_size("the stack", self.stack.input_width, "embedding and context", read)
+        cells = first_cells(self.initial, memory, self.stack.state_shape)
         return RecurrentDecoderState(cells, self.attend.prepare(memory))
 
     def transition(self, embedded: Tensor, state: RecurrentDecoderState) -> tuple[Tensor, RecurrentDecoderState]:

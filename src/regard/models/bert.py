@@ -32,7 +32,7 @@ class BertConfig:
     A row has at most `context` tokens. `segments` is the number of segment embeddings, 0 for models without them.
     `epsilon` is added to the variance in norms. Heads on the encoder: `predictions` of the token at a position, a
     `pooler`, and on it `next_sentence`. `score`, `align` and relative `positions` are those of all heads, `window` that
-    of a local alignment.
+    of a local alignment. `attention_dropout` is that of the weights, 0.1 in the paper.
     """
 
     named_sizes: ClassVar[NamedSizes] = {
@@ -48,6 +48,7 @@ class BertConfig:
     context: Size = 128
     segments: Annotated[int, Field(ge=0)] = 2
     dropout: Share = 0.1
+    attention_dropout: Share = 0.0
     epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-12
     predictions: bool = True
     pooler: bool = True
@@ -202,6 +203,7 @@ class BertSpans(nn.Module):
     """Extractive question answering: the encoder, and the dot products of its states with two vectors, which score each
     position as the start and as the end of the answer."""
 
+    config_class, form = BertConfig, "one-row"
     self_attention = "encoder.layers.*.self_attention"
 
     def __init__(self, vocabulary: int, config: BertConfig):

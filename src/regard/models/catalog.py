@@ -48,6 +48,7 @@ CLASSIFIERS = Registry(
         "han": "han:Han",
         "flat-attention": "han:FlatAttention",
         "rocktaschel": "rocktaschel:Rocktaschel",
+        "esim": "esim:Esim",
     },
     group="regard.classifiers",
 )
@@ -55,6 +56,11 @@ TAGGERS = Registry(
     "regard.models",
     {"bert": "bert:BertTagger", "recurrent-tagger": "recurrent_tagger:RecurrentTagger"},
     group="regard.taggers",
+)
+SPAN_MODELS = Registry(
+    "regard.models",
+    {"bert": "bert:BertSpans", "span-reader": "span_reader:SpanReader"},
+    group="regard.span_models",
 )
 
 if TYPE_CHECKING:
@@ -66,6 +72,7 @@ if TYPE_CHECKING:
     from regard.models.bottleneck import BottleneckConfig
     from regard.models.captioner import Captioner
     from regard.models.classifier import Classifier
+    from regard.models.esim import EsimConfig
     from regard.models.gpt2 import GPT2Config
     from regard.models.grid_transformer import GridTransformerConfig
     from regard.models.han import FlatConfig, HanConfig
@@ -80,6 +87,7 @@ if TYPE_CHECKING:
     from regard.models.rocktaschel import RocktaschelConfig
     from regard.models.show_and_tell import ShowAndTellConfig
     from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
+    from regard.models.span_reader import SpanReaderConfig
     from regard.models.spatial_attention import SpatialAttentionConfig
     from regard.models.transformer import TransformerConfig
     from regard.nn.encoder_decoder import EncoderDecoder
@@ -89,14 +97,16 @@ if TYPE_CHECKING:
     LanguageModelConfig = (
         RecurrentLanguageModelConfig | AttentionLanguageModelConfig | LSTMNConfig | GPT2Config | LlamaConfig
     )
-    ClassifierConfig = BertConfig | HanConfig | FlatConfig | RocktaschelConfig
+    ClassifierConfig = BertConfig | HanConfig | FlatConfig | RocktaschelConfig | EsimConfig
     TaggerConfig = BertConfig | RecurrentTaggerConfig
+    SpanModelConfig = BertConfig | SpanReaderConfig
 else:
     ModelConfig = Annotated[Any, Discriminated("name", MODELS, "config_class")]
     CaptionerConfig = Annotated[Any, Discriminated("name", CAPTIONERS, "config_class")]
     LanguageModelConfig = Annotated[Any, Discriminated("name", LANGUAGE_MODELS, "config_class")]
     ClassifierConfig = Annotated[Any, Discriminated("name", CLASSIFIERS, "config_class")]
     TaggerConfig = Annotated[Any, Discriminated("name", TAGGERS, "config_class")]
+    SpanModelConfig = Annotated[Any, Discriminated("name", SPAN_MODELS, "config_class")]
 
 
 def build(
@@ -134,3 +144,9 @@ def build_tagger(config: TaggerConfig, vocabulary: int, tags: int) -> "nn.Module
     """The tagger of a configuration, with fresh weights: its `forward` takes tokens `(batch, position)`, padded on the
     right, and lengths `(batch,)`, and gives logits `(batch, position, tag)`, computed by its `output`."""
     return TAGGERS[config.name](vocabulary, tags, config)
+
+
+def build_span_model(config: SpanModelConfig, vocabulary: int) -> "nn.Module":
+    """The span model of a configuration, with fresh weights: its `forward` takes windows in its `form`, and gives
+    logits `(batch, position, 2)` of the answer's first and last token; position 0 stands for no answer."""
+    return SPAN_MODELS[config.name](vocabulary, config)

@@ -18,6 +18,8 @@ from regard.shapes import Float, Inputs, Int, Lengths
 from regard.text.spelling import ALPHABET
 
 Characters = Int[Tensor, "batch position character"]
+StacksState = Float[Tensor, "batch direction depth state_width"]
+"""The state of each layer of both directions, forward before backward."""
 Clip = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -107,8 +109,8 @@ def clipped(numbers: Tensor, size: float | None) -> Tensor:
 
 
 class TwoStacks(nn.Module):
-    """Forward layers and, independent of them, backward layers, each starting from zeros. Each layer but the first has
-    a residual connection, and `dropout` stands before each.
+    """Forward layers and, independent of them, backward layers, each starting from zeros or from an earlier state. Each
+    layer but the first has a residual connection, and `dropout` stands before each.
 
     Raises:
         ValueError: the two directions have different numbers of layers.
@@ -127,20 +129,33 @@ class TwoStacks(nn.Module):
     def forward(self, inputs: Inputs, lengths: Lengths) -> Float[Tensor, "layer batch position both_widths"]:
         """Inputs `(batch, position, input_width)`, at least one position -> the states of all layers `(layer, batch,
         position, 2 width)`, forward before backward, zero past the end."""
-        inside, turned = turn_round(lengths, inputs.shape[1])
-        ahead = self._read(self.forwards, inputs)
-        back = [pick(states, turned) for states in self._read(self.backwards, pick(inputs, turned))]
-        states = torch.cat([torch.stack(ahead), torch.stack(back)], -1)
-        return states.masked_fill(~inside[..., None], 0.0)
+        return self.read(inputs, lengths)[0]
 
-    def _read(self, layers: Iterable[nn.Module], states: Tensor) -> list[Tensor]:
+    def read(
+        self, inputs: Inputs, lengths: Lengths, state: StacksState | None = None, counted: Lengths | None = None
+    ) -> tuple[Float[Tensor, "layer batch position both_widths"], StacksState]:
+        """`forward` after an earlier state (None: zeros), and the state after the first `counted (batch,)` inputs of
+        each direction (None: the state is of no use where a sequence is padded)."""
+        inside, turned = turn_round(lengths, inputs.shape[1])
+        kept = None if counted is None else turn_round(counted, inputs.shape[1])[0]
+        before = (None, None) if state is None else state.unbind(1)
+        ahead, last = self._read(self.forwards, inputs, before[0], kept)
+        back, first = self._read(self.backwards, pick(inputs, turned), before[1], kept)
+        states = torch.cat([torch.stack(ahead), torch.stack([pick(each, turned) for each in back])], -1)
+        return states.masked_fill(~inside[..., None], 0.0), torch.stack([last, first], 1)
+
+    def _read(
+        self, layers: Iterable[nn.Module], states: Tensor, before: Tensor | None, kept: Tensor | None
+    ) -> tuple[list[Tensor], Tensor]:
         found: list[Tensor] = []
+        after: list[Tensor] = []
         for layer in layers:
             dropped = self.dropout(states)
-            outputs, _ = layer(dropped)
+            outputs, last = layer(dropped, None if before is None else before[:, len(after)], kept)
             states = outputs + dropped if found else outputs
             found.append(states)
-        return found
+            after.append(last)
+        return found, torch.stack(after, 1)
 
 
 class Elmo(nn.Module):
@@ -163,17 +178,33 @@ class Elmo(nn.Module):
     ) -> Float[Tensor, "layer batch position both_projections"]:
         """Characters of words, the texts' begin and end markers included -> states `(layers + 1, batch, position, 2
         projection)`, zero past the end: h_0 is the word's vector twice, each further h_j is [forward; backward]."""
+        return self.read(characters, lengths)[0]
+
+    def read(
+        self, characters: Characters, lengths: Lengths, state: StacksState | None = None, counted: Lengths | None = None
+    ) -> tuple[Float[Tensor, "layer batch position both_projections"], StacksState]:
+        """`forward` after the state of an earlier batch (None: zeros), row by row in both directions as the released
+        model does it, and the state after the first `counted (batch,)` words that each direction reads."""
         inside, _ = turn_round(lengths, characters.shape[1])
         vectors = self.words(characters).masked_fill(~inside[..., None], 0.0)
-        return torch.cat([torch.cat([vectors, vectors], -1)[None], self.reader(vectors, lengths)])
+        states, after = self.reader.read(vectors, lengths, state, counted)
+        return torch.cat([torch.cat([vectors, vectors], -1)[None], states]), after
 
     def features(
-        self, characters: Characters, lengths: Lengths
-    ) -> tuple[Float[Tensor, "batch word projection"], Float[Tensor, "batch word projection"]]:
+        self, characters: Characters, lengths: Lengths, state: StacksState | None = None
+    ) -> tuple[Float[Tensor, "batch word projection"], Float[Tensor, "batch word projection"], StacksState]:
         """The inputs of the output layer, both `(batch, word, projection)`: for each word but the first from the words
-        before it, and for each word but the last from the words behind it."""
-        ahead, back = self.dropout(self(characters, lengths)[-1]).chunk(2, -1)
-        return ahead[:, :-1], back[:, 1:]
+        before it, and for each word but the last from the words behind it. The state that goes on is that before the
+        last word of each direction, which a next part begins with."""
+        counted = None if state is None else (lengths - 1).clamp(min=0)
+        states, after = self.read(characters, lengths, state, counted)
+        ahead, back = self.dropout(states[-1]).chunk(2, -1)
+        return ahead[:, :-1], back[:, 1:], after
+
+    def begin(self, batch: int) -> StacksState:
+        """The state before the first word of `batch` texts: zeros."""
+        cell = next(each for each in self.reader.modules() if isinstance(each, Cell))
+        return next(self.parameters()).new_zeros(batch, 2, self.layers, cell.state_width)
 
 
 def cells(config: ElmoConfig) -> list[ProjectedLSTMCell]:

@@ -65,17 +65,34 @@ class ElmoEmbedding(Embedding):
         return self.dropout(self.mix(word_states(self.elmo, characters, lengths)))
 
 
+CarriedState = Float[Tensor, "_rows direction depth state_width"]
+"""The state after earlier batches, which may have had more or fewer rows."""
+
+
 @torch.no_grad()
 def word_states(elmo: Elmo, characters: Characters, lengths: Lengths) -> Float[Tensor, "layer batch position width"]:
     """All layers' states of texts without markers: the markers are added here, and their own states are left out."""
+    return continued_states(elmo, characters, lengths, None)[0]
+
+
+@torch.no_grad()
+def continued_states(
+    elmo: Elmo, characters: Characters, lengths: Lengths, state: CarriedState | None
+) -> tuple[Float[Tensor, "layer batch position width"], CarriedState]:
+    """`word_states` after the state of earlier batches (None: zeros), as the released model reads one batch after
+    another: row i goes on where the last batch that had a row i ended, in both directions. Returns the state for the
+    next batch too."""
     batch, positions, size = characters.shape
     begins, ends = (torch.tensor(spell_mark(mark, size)).to(characters) for mark in (TEXT_BEGINS, TEXT_ENDS))
     marked = characters.new_zeros(batch, positions + 2, size)
     marked[:, 0] = begins
     marked[:, 1:-1] = characters
     marked[torch.arange(batch, device=lengths.device), lengths + 1] = ends
-    states = elmo(marked, lengths + 2)[:, :, 1:-1]
-    return states.masked_fill(~padding(lengths, positions).readable()[..., None], 0.0)
+    known = elmo.begin(0) if state is None else state
+    before = torch.cat([known[:batch], elmo.begin(max(0, batch - len(known)))])
+    states, after = elmo.read(marked, lengths + 2, None if state is None else before, lengths + 2)
+    hidden = ~padding(lengths, positions).readable()[..., None]
+    return states[:, :, 1:-1].masked_fill(hidden, 0.0), torch.cat([after, known[batch:]])
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class GPT2Config:
     `hidden` is the width of the feed-forward networks, by default four times `width`. A row has at most `context`
     tokens. The first `closed` tokens of the vocabulary are never predicted; runs imported by an older version have
     three special tokens there. `score`, `align` and relative `positions` are those of all heads, `window` that of a
-    local alignment.
+    local alignment. `attention_dropout` is that of the weights; the released models were trained with 0.1.
     """
 
     named_sizes: ClassVar[NamedSizes] = {
@@ -46,6 +46,7 @@ class GPT2Config:
     heads: Size = 4
     context: Size = 256
     dropout: Share = 0.1
+    attention_dropout: Share = 0.0
     hidden: Size | None = None
     closed: Literal[0, 3] = 0
     softmax: Softmax = FULL

@@ -6,7 +6,6 @@ by the root of their width. The paper has no dropout; here `dropout` follows the
 documents, never within the GRUs.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,13 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.attention.masks import padding
 from regard.attention.memory import Memory
 from regard.attention.scores import TanhDot
 from regard.models.classifier import Classifier
 from regard.models.elmo_embedding import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
-from regard.nn.encoders.transformer import mean
+from regard.nn.pooling import AveragePooling, MaximumPooling, Pooling
 from regard.nn.recurrent import SequenceReader, read_in_parts
 from regard.nn.sublayers import Dropout
 from regard.shapes import Float, Inputs, Int, Lengths, States, Tokens
@@ -60,14 +58,6 @@ class FlatConfig:
     dropout: Share = 0.0
 
 
-class Pooling(nn.Module, ABC):
-    """Reduce padded sequences of states to one vector each; zeros for a sequence of length 0."""
-
-    @abstractmethod
-    def forward(self, states: States, lengths: Lengths) -> Float[Tensor, "batch width"]:
-        """States `(batch, position, width)` of `lengths (batch,)` -> `(batch, width)`."""
-
-
 class AttentionPooling(Pooling):
     """A learned query u reads the states h (equations 5 to 7 and 8 to 10):
 
@@ -84,26 +74,6 @@ class AttentionPooling(Pooling):
     def forward(self, states: States, lengths: Lengths) -> Float[Tensor, "batch width"]:
         query = self.query.expand(len(states), 1, -1)
         return self.attend(query, Memory.of(states, lengths))[:, 0]
-
-
-class AveragePooling(Pooling):
-    """The mean of the states."""
-
-    def forward(self, states: States, lengths: Lengths) -> Float[Tensor, "batch width"]:
-        memory = Memory.of(states, lengths)
-        return mean(memory.value, padding(lengths, states.shape[1]), lengths)
-
-
-class MaximumPooling(Pooling):
-    """The maximum of each number over the positions."""
-
-    def forward(self, states: States, lengths: Lengths) -> Float[Tensor, "batch width"]:
-        outside = ~padding(lengths, states.shape[1]).readable()
-        empty = (lengths == 0)[:, None]
-        lowest = torch.finfo(states.dtype).min
-        least = states.new_full((len(states), 1, states.shape[2]), lowest)  # amax needs at least one position
-        whole = torch.cat([states.masked_fill(outside[..., None], lowest), least], 1)
-        return whole.amax(1).masked_fill(empty, 0.0)
 
 
 def make_pooling(name: PoolingName, width: int, hidden: int) -> Pooling:

@@ -18,7 +18,7 @@ SelfAlignChoice = SelfAlignName | StraightThroughSettings | MonotonicSettings
 @runtime_checkable
 class HeadSizes(Protocol):
     """The sizes of heads in a model's configuration, with the names of their score and alignment. `window` is that of a
-    local alignment."""
+    local alignment, `attention_dropout` the dropout of weights."""
 
     @property
     def width(self) -> int: ...
@@ -35,6 +35,9 @@ class HeadSizes(Protocol):
     @property
     def window(self) -> int: ...
 
+    @property
+    def attention_dropout(self) -> float: ...
+
 
 def named_heads(config: HeadSizes, longest: int, positions: PositionsName = "none") -> MultiHead:
     """Heads with a score, an alignment and relative positions by name, `width / heads` wide; they share the parameters
@@ -47,6 +50,7 @@ def named_heads(config: HeadSizes, longest: int, positions: PositionsName = "non
     width = config.width // config.heads
     relative = relative_positions(positions, config.heads, width)
     attend = named_attend(width, config.score, config.align, window=config.window, longest=longest, positions=relative)
+    attend.dropout = config.attention_dropout
     return MultiHead(config.width, config.heads, attend=attend)
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import nn
 
 from regard.attention import Attend
-from regard.attention.heads import MultiHead, NormalizedHeads
+from regard.attention.heads import MultiHead, NormalizedHeads, without_bias
 from regard.attention.positions import Rotary, RotaryScaling
 from regard.attention.scores import ScaledDot
 from regard.models.language_model import LanguageModel
@@ -38,9 +38,12 @@ class LlamaConfig:
     hidden: width of the feed-forward networks; None for 8/3 of `width`, rounded up to a multiple
         of 8.
     context: the most tokens of a row.
+    attention_dropout: dropout of the weights.
     epsilon: added to the mean square in norms.
     base, scaling: of the rotary positions.
-    window: the most positions that each reads, its own included (Mistral); None for all before it.
+    window: the most positions that each reads, its own included (Mistral); None for all before it. The cache of keys
+        and values forgets the others.
+    sinks: the first positions of a text that are read beside the window (Xiao 2023, 2309.17453).
     biased: whether the maps to queries, keys and values have biases (Qwen 2).
     normalized: whether queries and keys are normalised (Qwen 3).
     tied: whether the output layer shares the weight of the embedding.
@@ -64,10 +67,12 @@ class LlamaConfig:
     hidden: Size | None = None
     context: Size = 256
     dropout: Share = 0.0
+    attention_dropout: Share = 0.0
     epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-5
     base: Annotated[float, Field(gt=0)] = 10_000.0
     scaling: RotaryScaling | None = None
     window: Size | None = None
+    sinks: Annotated[int, Field(ge=0)] = 0
     biased: bool = False
     normalized: bool = False
     tied: bool = True
@@ -80,6 +85,8 @@ class LlamaConfig:
             raise ValueError(
                 f"heads {self.heads} is not divisible by key_value_heads {self.key_value_heads}; choose a divisor"
             )
+        if self.sinks and self.window is None:
+            raise ValueError(f"sinks is {self.sinks}, but without a window every position is read; set window")
         if self.width_of_head % 2:
             raise ValueError(f"a head is {self.width_of_head} wide; rotary positions need an even width")
 
@@ -100,7 +107,7 @@ class Block(nn.Module):
 
     def __init__(self, config: LlamaConfig):
         super().__init__()
-        self.before = None if config.window is None else config.window - 1
+        self.before, self.sinks = None if config.window is None else config.window - 1, config.sinks
         self.self_attention = heads(config)
         self.feedforward = SwiGLU(config.width, config.width_of_network)
         self.norms = nn.ModuleList(nn.RMSNorm(config.width, config.epsilon) for _ in range(2))
@@ -108,7 +115,7 @@ class Block(nn.Module):
 
     def forward(self, states: States, past: Past) -> tuple[States, Past]:
         """Positions that follow `past` -> their states, and the past including them."""
-        context, past = read_past(self.self_attention, self.norms[0](states), past, self.before)
+        context, past = read_past(self.self_attention, self.norms[0](states), past, self.before, self.sinks)
         states = states + self.dropout(context)
         return states + self.dropout(self.feedforward(self.norms[1](states))), past
 
@@ -117,13 +124,12 @@ def heads(config: LlamaConfig) -> MultiHead:
     """Heads with rotary positions, which share heads of keys and values."""
     rotary = Rotary(config.width_of_head, base=config.base, scaling=config.scaling)
     sizes: dict[str, Any] = {"head_width": config.width_of_head, "key_value_heads": config.key_value_heads}
-    sizes["attend"] = Attend(ScaledDot(), positions=rotary)
+    sizes["attend"] = Attend(ScaledDot(), positions=rotary, dropout=config.attention_dropout)
     if config.normalized:
         found: MultiHead = NormalizedHeads(config.width, config.heads, epsilon=config.epsilon, **sizes)
     else:
         found = MultiHead(config.width, config.heads, **sizes)
-    for each in (found.output,) if config.biased else (found.query, found.key, found.value, found.output):
-        each.register_parameter("bias", None)
+    without_bias(*((found.output,) if config.biased else (found.query, found.key, found.value, found.output)))
     return found
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
+from regard.attention.lookup import expect_size
 from regard.attention.memory import Memory
 from regard.models.aligns import AlignChoice, chosen_align
 from regard.models.scores import SCORES, ScoreName
@@ -20,6 +21,7 @@ from regard.nn.decoders.recurrent import (
     RecurrentDecoderState,
     SummaryInitialState,
     choose_initial_state,
+    first_cells,
 )
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
@@ -70,6 +72,12 @@ class LuongState(State):
     alignment: Any = None
 
 
+def check_read(attend: Attend, combine: nn.Linear, memory: Memory, width: int) -> None:
+    """Check that states of this width can read the memory, and W_c its contexts. Raises ValueError."""
+    attend.check_sizes(width, memory.key.shape[-1])
+    expect_size("the combining map", combine.in_features, "context and state", memory.value.shape[-1] + width)
+
+
 class LuongDecoder(RecurrentDecoder[LuongState]):
     """h_t = stack([E y_{t-1}; h~_{t-1}]); c_t reads the memory with h_t; h~_t = tanh(W_c [c_t; h_t]).
 
@@ -92,9 +100,13 @@ class LuongDecoder(RecurrentDecoder[LuongState]):
         self.embedding, self.attend, self.stack = embedding, attend, stack
         self.initial, self.combine, self.output = start, combine, output
         self.readout = Dropout(dropout)
+        fed = embedding.width + combine.out_features
+        expect_size("the stack", stack.input_width, "embedding and attentional vector", fed)
+        expect_size("the output layer", output.in_features, "the attentional vector", combine.out_features)
 
     def start(self, memory: Memory) -> LuongState:
-        cells = self.initial(memory).unflatten(1, self.stack.state_shape)
+        check_read(self.attend, self.combine, memory, self.stack.width)
+        cells = first_cells(self.initial, memory, self.stack.state_shape)
         attentional = cells.new_zeros(len(cells), self.combine.out_features)
         return LuongState(cells, attentional, self.attend.prepare(memory))
 
@@ -130,7 +142,8 @@ class UnfedLuongDecoder(SequenceDecoder[RecurrentDecoderState]):
         self.dropout = Dropout(dropout)
 
     def start(self, memory: Memory) -> RecurrentDecoderState:
-        cells = self.initial(memory).unflatten(1, self.network.state_shape)
+        check_read(self.attend, self.combine, memory, self.network.width)
+        cells = first_cells(self.initial, memory, self.network.state_shape)
         return RecurrentDecoderState(cells, self.attend.prepare(memory))
 
     def run(self, tokens: Tokens, state: RecurrentDecoderState) -> tuple[States, RecurrentDecoderState]:

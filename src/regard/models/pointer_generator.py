@@ -16,7 +16,7 @@ from regard.models.sizes import Share, Sides, Size
 from regard.nn.cells import Stack
 from regard.nn.copying import Copying, CopyOutput, stacked
 from regard.nn.decoders.protocol import Decoder, State
-from regard.nn.decoders.recurrent import InitialStateName, SummaryInitialState, choose_initial_state
+from regard.nn.decoders.recurrent import InitialStateName, SummaryInitialState, choose_initial_state, first_cells
 from regard.nn.embeddings import OpenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
@@ -91,7 +91,7 @@ class PointerDecoder(Decoder[PointerState]):
         """Raises ValueError if the memory has no tokens."""
         if memory.tokens is None:
             raise ValueError("this decoder copies tokens of the source, but the memory has none; make it with tokens=")
-        cells = self.initial(memory).unflatten(1, self.stack.state_shape)
+        cells = first_cells(self.initial, memory, self.stack.state_shape)
         context = memory.value.new_zeros(len(cells), memory.value.shape[-1])
         own = int(memory.tokens.max()) + 1 - self.output.out_features if memory.tokens.numel() else 0
         room = memory.value.new_zeros(len(cells), max(0, own))

@@ -17,7 +17,7 @@ from regard.models.sizes import Share, Size
 from regard.nn.cells import Stack
 from regard.nn.copying import logarithm
 from regard.nn.decoders.protocol import Decoder, State
-from regard.nn.decoders.recurrent import SummaryInitialState
+from regard.nn.decoders.recurrent import SummaryInitialState, first_cells
 from regard.nn.encoder_decoder import decoded
 from regard.nn.output import Predictor
 from regard.nn.recurrent import Reader, SequenceReader
@@ -137,7 +137,7 @@ class PositionDecoder(Decoder[PositionState]):
         key = torch.cat([self.end.expand(batch, 1, -1), memory.key], 1)
         value = functional.pad(memory.value, (0, 0, 1, 0))
         mask = None if memory.mask is None else Dense(functional.pad(memory.mask.dense(), (1, 0), value=True))
-        cells = self.initial(memory).unflatten(1, self.stack.state_shape)
+        cells = first_cells(self.initial, memory, self.stack.state_shape)
         return PositionState(cells, self.attend.prepare(Memory(key, value, mask, clean=False)))
 
     def advance(self, tokens: Step, state: PositionState) -> tuple[Float[Tensor, "batch place"], PositionState]:

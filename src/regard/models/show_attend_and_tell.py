@@ -21,6 +21,7 @@ from regard.nn.decoders.recurrent import (
     RecurrentDecoderState,
     SummaryInitialState,
     choose_initial_state,
+    first_cells,
 )
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.output import Output
@@ -97,7 +98,7 @@ class GatedDecoder(RecurrentDecoder[RecurrentDecoderState]):
         self.initial, self.readout, self.output = start, readout, output
 
     def start(self, memory: Memory) -> RecurrentDecoderState:
-        cells = self.initial(memory).unflatten(1, self.stack.state_shape)
+        cells = first_cells(self.initial, memory, self.stack.state_shape)
         return RecurrentDecoderState(cells, self.attend.prepare(memory))
 
     def transition(self, embedded: Tensor, state: RecurrentDecoderState) -> tuple[Tensor, RecurrentDecoderState]:

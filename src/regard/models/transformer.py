@@ -31,7 +31,7 @@ class TransformerConfig(Sides):
     `self_align` that of both self-attentions, with `window` if it is local. Relative `positions` are those of the
     self-attentions. `decoder_layers`: None for as many as
     `layers`. `activation` is that of the position-wise
-    network. `score` is that of all heads.
+    network. `score` is that of all heads. `attention_dropout` is that of the weights, 0.1 in the paper's code.
     """
 
     name: Literal["transformer"] = "transformer"
@@ -48,6 +48,7 @@ class TransformerConfig(Sides):
     tied: bool = True
     shared: bool = True
     dropout: Share = 0.1
+    attention_dropout: Share = 0.0
     decoder_layers: Size | None = None
     activation: Literal["relu", "gelu", "swish"] = "relu"
     scaled: bool = True
@@ -111,6 +112,7 @@ def attention(config: TransformerConfig, align: AlignChoice, positions: Relative
         longest=config.max_length,
         positions=positions,
     )
+    attend.dropout = config.attention_dropout
     return MultiHead(config.width, config.heads, attend=attend, key_value_heads=config.key_value_heads)
 
 

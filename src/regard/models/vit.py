@@ -29,6 +29,7 @@ class VitConfig:
     state of [CLS], or with `pooling: mean` from the mean over the patches, without [CLS]. `distilled` adds DeiT's
     second token, which learns a teacher's predictions. `epsilon` is added to the variance in norms.
     `score` and `align` are those of all heads, `window` that of a local alignment.
+    `attention_dropout` is that of the weights.
     """
 
     name: Literal["vit"] = "vit"
@@ -40,6 +41,7 @@ class VitConfig:
     heads: Size = 3
     hidden: Size = 768
     dropout: Share = 0.0
+    attention_dropout: Share = 0.0
     pooling: Literal["first", "mean"] = "first"
     positions: Literal["learned", "sinusoidal"] = "learned"
     distilled: bool = False

@@ -106,7 +106,7 @@ class Stack(nn.Module):
         cells = [CELLS[cell](each, width) for each in widths]
         self.cells = nn.ModuleList(cells)
         self.dropout = Dropout(dropout)
-        self.width, self.state_shape = width, (layers, cells[0].state_width)
+        self.input_width, self.width, self.state_shape = input_width, width, (layers, cells[0].state_width)
 
     def forward(
         self, inputs: Float[Tensor, "batch input_width"], state: Float[Tensor, "batch layer state_width"]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard.attention.heads import MultiHead
 from regard.attention.masks import Mask, window
 from regard.attention.memory import Memory, selected
+from regard.attention.observer import current
 from regard.errors import InputError
 from regard.nn.decoders.protocol import State
 from regard.shapes import Rows, States
@@ -35,6 +36,8 @@ class Past:
     step does not copy earlier positions. Pasts that grew from one share its tensors; if another past has written there,
     this one moves to tensors of its own. Selecting rows copies nothing either: `rows (batch, chosen)` are then the rows
     of the tensors that hold the first positions of each text. Later positions are in the text's own row.
+
+    Of a sliding window, `forgotten` positions behind the first `sinks` are no longer stored; places stay absolute.
     """
 
     key: Tensor
@@ -43,10 +46,35 @@ class Past:
     filled: WriteCounter = field(repr=False)
     alignment: Any = None
     rows: Tensor | None = None
+    forgotten: int = 0
+    sinks: int = 0
+
+    @property
+    def position(self) -> int:
+        """Number of positions read so far, the forgotten ones included."""
+        return self.length + self.forgotten
 
     def memory(self, mask: Mask | None = None) -> Memory:
-        """The positions read so far, under a mask."""
-        return Memory(self._read(self.key), self._read(self.value), mask, clean=False)
+        """The stored positions, under a mask."""
+        places = None
+        if self.forgotten:
+            stored = torch.arange(self.length, device=self.key.device)
+            places = torch.where(stored < self.sinks, stored, stored + self.forgotten)
+        return Memory(self._read(self.key), self._read(self.value), mask, places=places, clean=False)
+
+    def forget(self, before: int, sinks: int) -> "Past":
+        """The past without the positions that no later one reads, but the last `before` and the first `sinks`. They are
+        copied once there are twice as many, so that most steps copy nothing, and memory is bounded."""
+        kept = before + sinks
+        if self.length <= 2 * kept + LEAST_ROOM:
+            return self
+        first = self.length - before
+        key, value = (
+            torch.cat([each[..., :sinks, :], each[..., first:, :]], -2)
+            for each in (self._read(self.key), self._read(self.value))
+        )
+        forgotten = self.forgotten + self.length - kept
+        return Past(key, value, kept, WriteCounter(kept), self.alignment, forgotten=forgotten, sinks=sinks)
 
     def append(self, key: Tensor, value: Tensor) -> "Past":
         """The past with more positions `(batch, [head,] more, width)` at its end."""
@@ -56,7 +84,8 @@ class Past:
             return Past(key, value, end, WriteCounter(end))
         if torch.is_grad_enabled():
             own = self.memory()
-            return Past(torch.cat([own.key, key], -2), torch.cat([own.value, value], -2), end, WriteCounter(end))
+            key, value = torch.cat([own.key, key], -2), torch.cat([own.value, value], -2)
+            return replace(self, key=key, value=value, length=end, filled=WriteCounter(end), rows=None)
         past = self.with_room(more) if self.rows is None else self._moved(more)  # copy once here, not at each read
         past.key[: len(key), ..., self.length : end, :] = key
         past.value[: len(key), ..., self.length : end, :] = value
@@ -96,7 +125,7 @@ class Past:
         """The same past in tensors of its own, with room."""
         room = max(LEAST_ROOM, 2 * (self.length + more))
         key, value = (_moved(self._read(each), room) for each in (self.key, self.value))
-        return Past(key, value, self.length, WriteCounter(self.length), self.alignment)
+        return replace(self, key=key, value=value, filled=WriteCounter(self.length), rows=None)
 
 
 def _moved(tensor: Tensor, room: int) -> Tensor:
@@ -123,21 +152,28 @@ def empty_past(attention: MultiHead, like: Tensor) -> Past:
     return Past(prepared.key, prepared.value, 0, WriteCounter(0))
 
 
-def read_past(attention: MultiHead, states: States, past: Past, before: int | None = None) -> tuple[States, Past]:
+def read_past(
+    attention: MultiHead, states: States, past: Past, before: int | None = None, sinks: int = 0
+) -> tuple[States, Past]:
     """Causal self-attention of positions `(batch, position, width)` that follow `past` -> their contexts, and the past
-    including them. Each reads its own position and at most `before` earlier ones (None: all)."""
+    including them. Each reads its own position, at most `before` earlier ones (None: all) and the first `sinks`. Of a
+    window, the past forgets what later positions cannot read, except while gradients or weights are recorded."""
     count = states.shape[1]
     places = None
     if attention.attend.positions is not None and past.length:
-        places = torch.arange(past.length, past.length + count, device=states.device)
+        places = torch.arange(past.position, past.position + count, device=states.device)
     new = attention.prepare(Memory(states, states, places=places))
     grown = past.append(new.key, new.value)
-    slides = before is not None and grown.length > before + 1
+    slides = before is not None and grown.position > before + 1
     mask = None  # a single query reads its whole past
     if count > 1 or slides:
-        mask = window(count, grown.length, before=before if slides else None, after=0, device=states.device)
+        reach = before if slides else None
+        mask = window(count, grown.length, before=reach, after=0, sinks=sinks, device=states.device)
     read = attention.read(states, grown.memory(mask), past.alignment, places=places)
-    return read.context, replace(grown, alignment=read.state)
+    grown = replace(grown, alignment=read.state)
+    if before is None or read.state is not None or torch.is_grad_enabled() or current() is not None:
+        return read.context, grown
+    return read.context, grown.forget(before, sinks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +185,7 @@ class CausalState(State):
     @property
     def position(self) -> int:
         """Number of tokens read so far."""
-        return self.pasts[0].length
+        return self.pasts[0].position
 
 
 @runtime_checkable

@@ -208,14 +208,21 @@ class Looped(nn.Module):
         super().__init__()
         self.cell = cell
 
-    def forward(self, inputs: Inputs) -> tuple[States, Tensor]:
-        """Inputs `(batch, position, input_width)` -> outputs `(batch, position, width)` and the last state."""
-        state = inputs.new_zeros(len(inputs), self.cell.state_width)
-        outputs = []
-        for projected in self.cell.project(inputs).unbind(1):
+    def forward(
+        self,
+        inputs: Inputs,
+        state: Float[Tensor, "batch state_width"] | None = None,
+        inside: Bool[Tensor, "batch position"] | None = None,
+    ) -> tuple[States, Tensor]:
+        """Inputs `(batch, position, input_width)`, after an earlier state if there is one -> outputs `(batch, position,
+        width)` and the last state; with `inside`, positions that are False leave the last state as it is."""
+        state = inputs.new_zeros(len(inputs), self.cell.state_width) if state is None else state
+        outputs, last = [], state
+        for place, projected in enumerate(self.cell.project(inputs).unbind(1)):
             state = self.cell.step(projected, state)
             outputs.append(state[:, : self.cell.width])
-        return torch.stack(outputs, 1), state
+            last = state if inside is None else torch.where(inside[:, place, None], state, last)
+        return torch.stack(outputs, 1), last
 
 
 class CellReader(Reader):

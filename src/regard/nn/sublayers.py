@@ -1,11 +1,53 @@
 """Parts of a Transformer layer beside attention: residuals, dropout and the position-wise network."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.errors import InputError
 from regard.kernels.dropout import dropout
+
+
+def expect_one_width(whole: str, parts: Mapping[str, int | None]) -> None:
+    """Raise InputError, which lists the widths of all parts, if they are not all equal. None fits any width."""
+    known = {name: width for name, width in parts.items() if width is not None}
+    if len({*known.values()}) > 1:
+        found = ", ".join(f"{name} {width}" for name, width in known.items())
+        raise InputError(f"the parts of {whole} need one width; found {found}; make them with the same width")
+
+
+def width_in(module: nn.Module) -> int | None:
+    """The width of a layer's input; None if it takes any, or is of a kind that does not show it."""
+    match module:
+        case nn.Linear():
+            return module.in_features
+        case nn.LayerNorm() | nn.RMSNorm():
+            return module.normalized_shape[-1]
+        case nn.Sequential():
+            return _first([width_in(each) for each in module])
+        case _:
+            return None
+
+
+def width_out(module: nn.Module) -> int | None:
+    """The width of a layer's output; None if it is that of the input, or the layer is of a kind that does not show
+    it."""
+    match module:
+        case nn.Linear():
+            return module.out_features
+        case nn.Sequential():
+            return _first([width_out(each) for each in reversed(list(module))])
+        case _:
+            return width_in(module)
+
+
+def _first(widths: Sequence[int | None]) -> int | None:
+    return next((each for each in widths if each is not None), None)
+
+
+SIDES = "query", "key", "value"
 
 
 class Residual(nn.Module, ABC):
@@ -28,6 +70,17 @@ class Residual(nn.Module, ABC):
     @abstractmethod
     def add(self, states: Tensor, output: Tensor) -> Tensor:
         """Add the sublayer's output to the states."""
+
+
+def check_layer(feedforward: nn.Module, residuals: Sequence[Residual], **reads: Sequence[int | None]) -> None:
+    """Check that a layer's parts have one width. `reads` are the widths of each attention's inputs. Raises
+    ValueError."""
+    inputs = {
+        f"{name} {side}": width for name, widths in reads.items() for side, width in zip(SIDES, widths, strict=False)
+    }
+    ends = {"feedforward input": width_in(feedforward), "feedforward output": width_out(feedforward)}
+    norms = {f"norm {at}": width_in(each.norm) for at, each in enumerate(residuals)}
+    expect_one_width("a layer", inputs | ends | norms)
 
 
 class PostNorm(Residual):

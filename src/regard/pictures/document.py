@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regard.maps import DocumentWeights
-from regard.pictures.fonts import families
 from regard.pictures.inches import Word, box, from_the_right, measured, order, sheet, text
-from regard.pictures.labels import drawable
-from regard.pictures.style import DARK, INK, MUTED, PAPER, plotting, sizes
+from regard.pictures.style import DARK, INK, PAPER, plotting, sizes
+from regard.pictures.title import titled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,11 +59,12 @@ def picture(document: DocumentWeights, *, title: str = "") -> Figure:
         lines = [broken([word.width for word in each]) for each in sentences]
         found = shades(document)
         key = _key(document, found)
-        head = LINE * (len(key) + bool(title))
+        heading = titled(figure, title, WIDTH - 2 * MARGIN, *key)
+        head = heading.height
         heights = [LINE * max(1, len(each)) + GAP for each in lines]
         top = 2 * MARGIN + head + sum(heights)
         figure.set_size_inches(WIDTH, top)
-        _heading(figure, key, title, top - MARGIN)
+        heading.draw(figure, MARGIN, top - MARGIN)
         top -= MARGIN + head
         for place, (words, rows) in enumerate(zip(sentences, lines, strict=True)):
             _weight(figure, document.weights[place], found.sentences[place], top)
@@ -96,15 +96,6 @@ def _key(document: DocumentWeights, found: Shades) -> tuple[str, ...]:
         f"before each sentence its weight: white 0, darkest {found.most[0]:.3g}",
         f"words: weight within the sentence × root of the sentence's weight: white 0, darkest {found.most[1]:.3g}",
     )
-
-
-def _heading(figure: Figure, key: Sequence[str], title: str, top: float) -> None:
-    if title:
-        shown = drawable(title, longest=90)
-        text(figure, shown, (MARGIN, top - LINE / 2), size=sizes(1).title, color=INK, family=families([shown])[0])
-        top -= LINE
-    for number, each in enumerate(key):
-        text(figure, each, (MARGIN, top - LINE * (number + 0.5)), size=sizes(1).small, color=MUTED)
 
 
 def _weight(figure: Figure, weight: float, shade: float, top: float) -> None:

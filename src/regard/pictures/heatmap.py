@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Literal
 
 from regard.maps.alignment import Alignment
 from regard.pictures.fonts import families
-from regard.pictures.labels import drawable, stacked
+from regard.pictures.inches import text
+from regard.pictures.labels import drawable, meanings, stacked
 from regard.pictures.scale import Box, colour_bar, colour_map, share
-from regard.pictures.style import GRID, INK, PAPER, Sizes, plotting, sizes
+from regard.pictures.style import GRID, INK, MUTED, PAPER, Sizes, plotting, sizes
+from regard.pictures.title import LEAST, titled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 VECTOR_CELLS = 4096
+NAME = 0.16
+"""The room for the name of an axis, in inches."""
 
 
 def heatmap(alignment: Alignment, *, title: str = "", most: float = 1.0) -> Figure:
@@ -36,8 +40,8 @@ def heatmap(alignment: Alignment, *, title: str = "", most: float = 1.0) -> Figu
         top = _labels(axes, alignment.source, "x", size)
         side = _labels(axes, alignment.target, "y", size)
         _turn_unless_short(figure, top, size)
-        heading = _title(figure, title, size)
-        bar = _arrange(figure, (top, side), heading, size)
+        names = axis_names(alignment.source == alignment.target)
+        bar = _arrange(figure, (top, side), title, (names, meanings(alignment.source, alignment.target)), size)
         colour_bar(figure, bar, most=most, above=bool((alignment.weights > most + 1e-6).any()))
     return figure
 
@@ -69,53 +73,60 @@ def _labels(axes: Axes, labels: tuple[str, ...], side: Literal["x", "y"], size: 
     if side == "x":
         axes.xaxis.tick_top()
     texts = axis.get_ticklabels()
-    for text, family in zip(texts, families(shown), strict=True):
-        text.set_fontfamily(family)
+    for each, family in zip(texts, families(shown), strict=True):
+        each.set_fontfamily(family)
     return texts
 
 
 def _turn_unless_short(figure: Figure, texts: list[Text], size: Sizes) -> None:
     """If a label is longer than a cell, turn all labels except those that can be stacked."""
     long = max(_extents(figure, texts, 0), default=0.0) > 0.92 * size.cell
-    upright = [stacked(text.get_text()) if long else text.get_text() for text in texts]
-    shown = [text.get_text() if stands is None else stands for text, stands in zip(texts, upright, strict=True)]
+    upright = [stacked(each.get_text()) if long else each.get_text() for each in texts]
+    shown = [each.get_text() if stands is None else stands for each, stands in zip(texts, upright, strict=True)]
     figure.axes[0].xaxis.set_ticklabels(shown)
-    for text, stands in zip(texts, upright, strict=True):
+    for each, stands in zip(texts, upright, strict=True):
         if stands is None:
-            text.set(rotation=90, rotation_mode="anchor", ha="left", va="center_baseline")
+            each.set(rotation=90, rotation_mode="anchor", ha="left", va="center_baseline")
         else:
-            text.set(va="bottom" if long else "baseline", linespacing=1.0)
+            each.set(va="bottom" if long else "baseline", linespacing=1.0)
 
 
 def _extents(figure: Figure, texts: list[Text], axis: int) -> list[float]:
     """The widths (axis 0) or heights (axis 1) of texts, in inches."""
-    return [text.get_window_extent().size[axis] / figure.dpi for text in texts]
+    return [each.get_window_extent().size[axis] / figure.dpi for each in texts]
 
 
-def _title(figure: Figure, title: str, size: Sizes) -> list[Text]:
-    if not title:
-        return []
-    shown = drawable(title, longest=100)
-    family = families([shown])[0]
-    return [figure.text(0, 1, shown, ha="left", va="top", size=size.title, family=family, parse_math=False)]
+def axis_names(own: bool) -> tuple[str, str]:
+    """The names of the axis along the top and of that down the side: of one text that reads itself, or of two."""
+    return ("keys", "queries") if own else ("source (keys)", "target (queries)")
 
 
-def _arrange(figure: Figure, labels: tuple[list[Text], list[Text]], heading: list[Text], size: Sizes) -> Box:
+def _arrange(
+    figure: Figure,
+    labels: tuple[list[Text], list[Text]],
+    title: str,
+    named: tuple[tuple[str, str], str],
+    size: Sizes,
+) -> Box:
     """Set the figure's size from its content and place every part, in inches. Returns the box of the colour bar."""
-    axes = figure.axes[0]
+    axes, (names, signs) = figure.axes[0], named
     gap = 4 / 72 + size.margin
     width, height = axes.get_xlim()[1] * size.cell, axes.get_ylim()[0] * size.cell
-    left = gap + max(_extents(figure, labels[1], 0), default=0.0)
-    above = gap + max(_extents(figure, labels[0], 1), default=0.0)
-    head = sum(_extents(figure, heading, 1)) + (size.margin if heading else 0.0)
-    bar = min(max(height, 0.9), 2.4)
-    whole = (
-        max(left + width + 3 * size.margin + size.bar + 0.45, 2 * size.margin + sum(_extents(figure, heading, 0))),
-        head + above + max(height, bar) + size.margin,
-    )
+    left = NAME + gap + max(_extents(figure, labels[1], 0), default=0.0)
+    above = NAME + gap + max(_extents(figure, labels[0], 1), default=0.0)
+    bar, foot = min(max(height, 0.9), 2.4), NAME if signs else 0.0
+    across = max(left + width + 3 * size.margin + size.bar + 0.45, LEAST if title else 0.0)
+    heading = titled(figure, title, across - 2 * size.margin)
+    head = heading.height + (size.margin if heading.height else 0.0)
+    whole = across, head + above + max(height, bar) + size.margin + foot
     figure.set_size_inches(whole)
     base = whole[1] - head - above
     axes.set_position(share((left, base - height, width, height), whole))
-    for text in heading:
-        text.set_position((size.margin / whole[0], 1 - size.margin / whole[1]))
+    heading.draw(figure, size.margin, whole[1] - size.margin)
+    style = {"size": size.small, "color": MUTED}
+    text(figure, f"{names[0]} →", (left, base + above - size.margin / 2 - NAME / 2), **style)
+    side = size.margin + NAME / 2, base
+    figure.text(*side, f"← {names[1]}", transform=figure.dpi_scale_trans, rotation=90, ha="center", va="top", **style)
+    if signs:
+        text(figure, signs, (size.margin, NAME / 2), **style)
     return share((left + width + 2 * size.margin, base - bar, size.bar, bar), whole)

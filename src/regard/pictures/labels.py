@@ -1,20 +1,32 @@
 """Visible forms of labels: invisible characters are escaped, and no label disturbs its neighbours."""
 
 import unicodedata
+from collections.abc import Iterable
 
+SIGNS = {"</s>": "∎", "<s>": "▷"}
+"""The signs of special tokens: the end of a text, and its start."""
+MEANINGS = {"∎": "the end of a text", "▷": "its start"}
 _NAMED = {"\n": "⏎", "\t": "⇥"}
 _JOINERS = "\u200c\u200d"
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def visible(label: str) -> str:
-    """The label with outer spaces as ␣ and invisible characters (controls, bidi marks, surrogates) as escapes.
+    """The label with outer spaces as ␣ and invisible characters (controls, bidi marks, surrogates) as escapes; for the
+    start or the end of a text its sign.
 
     Zero-width joiners stay, because shaping needs them."""
+    if label in SIGNS:
+        return SIGNS[label]
     inner = label.strip(" ")
     before = len(label) - len(label.lstrip(" "))
     after = len(label) - len(inner) - before
     return "␣" * before + "".join(map(_visible, inner)) + "␣" * after
+
+
+def flat_title(title: str) -> str:
+    """A title and its details on one line, for metadata."""
+    return visible(", ".join(title.split("\n")))
 
 
 def drawable(label: str, longest: int = 40) -> str:
@@ -24,6 +36,12 @@ def drawable(label: str, longest: int = 40) -> str:
     """
     shown = "".join(char for char in visible(label) if not "\ufe00" <= char <= "\ufe0f")
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def meanings(*sides: Iterable[str]) -> str:
+    """The meaning of the signs among labels, in a line; empty without one."""
+    shown = {visible(label) for side in sides for label in side if label in SIGNS}
+    return ", ".join(f"{sign} {means}" for sign, means in MEANINGS.items() if sign in shown)
 
 
 def columns(label: str) -> int:

@@ -10,7 +10,9 @@ from jaxtyping import Float
 
 from regard.errors import InputError
 from regard.pictures.inches import Word, measured, sheet, text
+from regard.pictures.labels import meanings
 from regard.pictures.style import COLOURS, INK, MUTED, plotting, sizes
+from regard.pictures.title import LEAST, titled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,8 +25,6 @@ STYLES = "-", (0, (3, 1.5))
 MOST = len(COLOURS) * len(STYLES)
 WIDEST, FAINTEST = 3.6, 0.3
 """The width in points at weight 1; the opacity at weight 0."""
-LONGEST = 90
-"""The maximum of letters in the title."""
 SAMPLE, ENTRY = 0.3, 1.6
 """A sample line of the legend, and the width of an entry, in inches."""
 
@@ -48,32 +48,25 @@ def lines(
         figure = sheet()
         readers, read = (measured(figure, labels, TYPE) for labels in (target, source))
         note = f"a line is as wide as its weight; weights under {threshold:g} have none"
-        heading = [
-            *measured(figure, [title] if title else [], sizes(1).title, LONGEST),
-            *measured(figure, [note], sizes(1).small, LONGEST),
-        ]
+        note += "" if (weights >= threshold).any() else ", and no weight is larger"
         sides = [max((word.width for word in side), default=0.2) for side in (readers, read)]
-        width = 2 * MARGIN + max(sum(sides) + GAP, 2 * ENTRY, *(word.width for word in heading))
+        width = max(2 * MARGIN + max(sum(sides) + GAP, 2 * ENTRY), LEAST)
+        heading = titled(figure, title, width - 2 * MARGIN, note, meanings(source, target))
         entries = max(1, int((width - 2 * MARGIN) / ENTRY))
-        head = LINE * (len(heading) + -(-len(names) // entries))
+        head = heading.height + LINE * -(-len(names) // entries)
         tall = ROW * max(len(source), len(target), 1)
         top = MARGIN + tall + LINE
         figure.set_size_inches(width, top + head + MARGIN)
         left = (width - sum(sides) - GAP) / 2 + sides[0]
-        _head(figure, heading, names, entries, top + head)
-        _side(figure, ["reads", *readers], left, "right", top)
-        _side(figure, ["is read", *read], left + GAP, "left", top)
+        _legend(figure, names, entries, heading.draw(figure, MARGIN, top + head))
+        _side(figure, ["target (queries)", *readers], left, "right", top)
+        _side(figure, ["source (keys)", *read], left + GAP, "left", top)
         _draw(figure, weights, threshold, (left, left + GAP), top - LINE)
     return figure
 
 
-def _head(figure: Figure, heading: Sequence[Word], names: Sequence[str], entries: int, top: float) -> None:
-    """Draw the title, the note and the legend, with `entries` entries per line."""
-    for number, word in enumerate(heading):
-        last = number == len(heading) - 1
-        size, colour = (sizes(1).small, MUTED) if last else (sizes(1).title, INK)
-        text(figure, word.label, (MARGIN, top - LINE * (number + 0.5)), size=size, color=colour, family=word.fonts)
-    top -= LINE * len(heading)
+def _legend(figure: Figure, names: Sequence[str], entries: int, top: float) -> None:
+    """Draw the legend, with `entries` entries per line."""
     for number, name in enumerate(names):
         row, column = divmod(number, entries)
         left, middle = MARGIN + ENTRY * column, top - LINE * (row + 0.5)

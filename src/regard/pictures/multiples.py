@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,9 +14,10 @@ from jaxtyping import Float
 from regard.errors import InputError
 from regard.pictures.heatmap import VECTOR_CELLS
 from regard.pictures.inches import Word, measured, sheet, text
-from regard.pictures.labels import stacked
+from regard.pictures.labels import meanings, stacked
 from regard.pictures.scale import colour_bar, colour_map, round_up, share
 from regard.pictures.style import GRID, INK, MUTED, plotting, sizes
+from regard.pictures.title import LEAST, titled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,9 +29,12 @@ width of all matrices, in inches."""
 SMALLEST, LARGEST = 0.75, 0.3
 """The minimum side of a matrix and the maximum side of a cell, in inches."""
 LABELLED = 0.115
-"""The minimum side of a cell with labels, in inches."""
-NAME, TITLE = 7.0, 11.0
-"""Type sizes of the matrices' names and of the title, in points."""
+"""The minimum side of a cell with a label of its own, in inches."""
+NAME = 7.0
+"""The type size of the matrices' names, in points."""
+AXES = "each matrix: down the targets (queries), across the sources (keys)"
+WIDEST = 14.0
+"""The width up to which all matrices grow so that every label fits, in inches."""
 COLUMNS = 16
 """The maximum of matrices in a row."""
 MOST = 4_000_000
@@ -77,13 +82,14 @@ def multiples(
     rows = _rows(layers)
     with plotting():
         figure = sheet()
-        named, (heading,) = measured(figure, names, NAME), measured(figure, [title], TITLE, longest=90)
+        named = measured(figure, names, NAME)
         plan = _plan(figure, weights.shape[1:], labels, max(map(len, rows)), named)
-        width = max(MARGIN + plan.left + max(map(len, rows)) * plan.across + BAR, 2 * MARGIN + heading.width)
+        width = max(MARGIN + plan.left + max(map(len, rows)) * plan.across + BAR, LEAST if title else 0.0)
+        notes = (AXES, meanings(*labels)) if plan.source else ()
+        heading = titled(figure, title, width - 2 * MARGIN, *notes)
         top = plan.above + len(rows) * plan.down
-        height = MARGIN + top + (1.6 * LINE if title else 0.0)
-        figure.set_size_inches(width, height)
-        text(figure, heading.label, (MARGIN, height - 0.24), size=TITLE, color=INK, family=heading.fonts)
+        figure.set_size_inches(width, height := MARGIN + top + heading.height)
+        heading.draw(figure, MARGIN, height - MARGIN / 2)
         for down, row in enumerate(rows):
             high = top - down * plan.down - (plan.above if down else 0.0)
             for across, number in enumerate(row):
@@ -124,14 +130,16 @@ def _plan(
 ) -> Plan:
     longest = max(*shape, 1)
     cell = min(LARGEST, max((WIDTH / columns - BETWEEN) / longest, SMALLEST / longest))
-    source, target = (measured(figure, side if cell >= LABELLED else (), _type(cell)) for side in labels)
+    if cell < LABELLED and any(labels):
+        cell = max(cell, min(LABELLED, (WIDEST / columns - BETWEEN) / longest))
+    source, target = (measured(figure, side, _type(cell)) for side in labels)
     across = max(cell * shape[1], max(word.width for word in named)) + BETWEEN
     return Plan(cell, source, target, across, LINE + cell * shape[0] + BETWEEN)
 
 
 def _type(cell: float) -> float:
     """The type size of labels, in points."""
-    return min(9.0, cell * 72 * 0.62)
+    return min(9.0, max(cell, LABELLED) * 72 * 0.62)
 
 
 def _axes(figure: Figure, plan: Plan, shape: Sequence[int], place: tuple[float, float]) -> Axes:
@@ -158,9 +166,10 @@ def _label(axes: Axes, plan: Plan, *, left: bool, above: bool) -> None:
     """Label the pieces at the left of the first matrix of a row, and above the first row."""
     style = {"size": _type(plan.cell), "color": INK, "parse_math": False}
     gap = 0.03 / plan.cell
-    for place, word in enumerate(plan.target if left else ()):
+    step = math.ceil(LABELLED / plan.cell - 1e-9)  # in smaller cells every second, third or further label
+    for place, word in [*enumerate(plan.target if left else ())][::step]:
         axes.text(-0.5 - gap, place, word.label, ha="right", va="center_baseline", family=word.fonts, **style)
-    for place, word in enumerate(plan.source if above else ()):
+    for place, word in [*enumerate(plan.source if above else ())][::step]:
         upright = stacked(word.label)
         turned = {"rotation": 90, "rotation_mode": "anchor", "ha": "left", "va": "center_baseline"}
         stands = turned if upright is None else {"ha": "center", "va": "bottom", "linespacing": 1.0}

@@ -10,7 +10,7 @@ from regard.errors import InputError
 from regard.maps.averages import shares
 from regard.maps.lookups import Lookups, mean_alignment
 from regard.pictures.heatmap import heatmap
-from regard.pictures.labels import visible
+from regard.pictures.labels import flat_title
 from regard.pictures.multiples import multiples
 
 LABELLED = 128
@@ -40,7 +40,7 @@ def framed(page: str, title: str, picture: Picture | None, text: str) -> str:
     one, and its `text`; viewers that remove frames (GitHub, untrusted notebooks) show those."""
     behind = "" if picture is None else BEHIND.format(**picture._asdict(), text=escape(text), height=HEIGHT)
     inside = page.replace("&", "&amp;").replace('"', "&quot;")
-    return FRAME.format(behind=behind, page=inside, title=escape(visible(title)), height=HEIGHT)
+    return FRAME.format(behind=behind, page=inside, title=escape(flat_title(title)), height=HEIGHT)
 
 
 def picture(lookups: Lookups, title: str) -> Picture | None:

@@ -1,85 +1,150 @@
-"""Images lit by their attention weights (Xu 2015, figures 2 and 3)."""
+"""Attention weights as a heat map over a photograph (Xu 2015, figures 2 and 3)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from regard.pictures import inches
-from regard.pictures.fonts import families
-from regard.pictures.labels import drawable
-from regard.pictures.style import MUTED, PAPER, plotting, sizes
+from regard.pictures.inches import Word, measured, sheet, text
+from regard.pictures.scale import share
+from regard.pictures.style import GRID, INK, MUTED, heat, plotting, sizes
+from regard.pictures.title import LEAST, titled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SIDE, SMALL, HEAD, GAP, FOOT = 2.8, 1.5, 0.4, 0.12, 0.2
-"""The side of a single image and of one among many, the title, the gap between images and the legend, in inches."""
-KEY = "darkest: 0, brightest: its greatest weight"
+SIDE, SMALL, HEAD, GAP = 2.8, 1.6, 0.42, 0.14
+"""The longer side of a single image and of one among many, the room for an image's name, and the gap, in inches."""
+BAR = 1.6, 0.12, 0.42
+"""The sides of the colour bar, and the room for it, in inches."""
 COLUMNS = 6
 """The maximum of images in a row."""
-DARKEST = 0.15
-"""The brightness at weight 0."""
+STRONGEST = 0.8
+"""The opacity of the heat at the end of the scale; at weight 0 it is 0."""
+EVEN = 4
+"""The scale of an image ends at its greatest weight, but at no less than so many times an even weight, so that nearly
+even weights are faint."""
 Pixels = UInt8[np.ndarray, "height width channel"]
+Maps = Float[np.ndarray, "image row column"]
 
 
-def overlay(pixels: Pixels, weights: Float[np.ndarray, "row column"], *, title: str = "") -> Figure:
-    """A figure of the image, and of the image lit by the weights. The brightness is 1 at the greatest weight,
-    interpolated between the centres of patches. Raises InputError without matplotlib, or if no installed font has a
-    character of the title."""
-    return _figure([pixels, lit(pixels, weights)], [title, ""], SIDE, 2)
+@dataclass(frozen=True)
+class Panel:
+    """An image below its name and a remark."""
+
+    pixels: Pixels
+    name: str = ""
+    remark: str = ""
 
 
-def overlays(pixels: Pixels, weights: Float[np.ndarray, "word row column"], words: Sequence[str]) -> Figure:
-    """A figure of an image, and of the same image once per word, lit by that word's weights (Xu 2015, figure 2). The
-    brightness is 1 at each word's greatest weight. Raises as `overlay` does, and ValueError if the numbers of words and
-    of weights differ."""
-    shown = [pixels, *(lit(pixels, each) for each in weights)]
-    return _figure(shown, ["", *(word for word, _ in zip(words, weights, strict=True))], SMALL, COLUMNS)
+def overlay(photo: Pixels, weights: Float[np.ndarray, "row column"], *, title: str = "") -> Figure:
+    """A figure of the photograph, and of the same under a heat map of the weights, interpolated between the centres of
+    patches. Raises InputError without matplotlib, or if no installed font has a character of the title."""
+    return _figure([Panel(photo), Panel(heated(photo, weights))], title, (), SIDE, f"{end_of(weights):.3g}")
 
 
-def _figure(images: Sequence[Pixels], titles: Sequence[str], side: float, columns: int) -> Figure:
-    """Images row by row, each below its title. Rows without titles have no room for them."""
+def overlays(
+    photo: Pixels,
+    weights: Maps,
+    words: Sequence[str],
+    *,
+    title: str = "",
+    remarks: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> Figure:
+    """A figure of a photograph, and of the same once per word under a heat map of that word's weights (Xu 2015, figure
+    2), each on a scale of its own. The greatest weight is stated with the word's remark. `notes` are lines below
+    the title. Raises as `overlay` does, and ValueError if the numbers of words and of weights differ."""
+    panels = [Panel(photo)]
+    remarks = remarks or ("",) * len(words)
+    for word, each, remark in zip(words, weights, remarks, strict=True):
+        most = f"up to {float(each.max(initial=0.0)):.3g}"
+        panels.append(Panel(heated(photo, each), word, f"{remark}, {most}" if remark else most))
+    return _figure(
+        panels, title, notes, SMALL, f"the greatest weight of an image, or {EVEN} times an even one if that is more"
+    )
+
+
+def _figure(panels: Sequence[Panel], title: str, notes: Sequence[str], side: float, most: str) -> Figure:
+    """Images row by row, each below its name. Rows without names have no room for them."""
     with plotting():
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        columns = min(columns, len(images))
-        rows, head = -(-len(images) // columns), HEAD if any(titles) else 0.0
-        width, height = columns * side + (columns + 1) * GAP, rows * (side + GAP + head) + GAP + FOOT
-        figure = Figure(figsize=(width, height), facecolor=PAPER, dpi=100)
-        FigureCanvasAgg(figure)
-        inches.text(figure, KEY, (GAP, GAP / 2 + FOOT / 2), size=sizes(1).small, color=MUTED)
-        for place, (image, title) in enumerate(zip(images, titles, strict=True)):
+        figure = sheet()
+        tall, wide = panels[0].pixels.shape[:2]
+        wide, tall = side * wide / max(wide, tall), side * tall / max(wide, tall)
+        columns = min(COLUMNS, len(panels))
+        rows, head = -(-len(panels) // columns), HEAD if any(each.name for each in panels) else 0.0
+        width = max(columns * wide + (columns + 1) * GAP, LEAST)
+        heading = titled(figure, title, width - 2 * GAP, *notes)
+        top = BAR[2] + GAP + rows * (tall + GAP + head)
+        whole = width, top + heading.height + GAP
+        figure.set_size_inches(whole)
+        heading.draw(figure, GAP, whole[1] - GAP)
+        words = measured(figure, [each.name for each in panels], sizes(1).title, 30)
+        for place, panel in enumerate(panels):
             row, column = divmod(place, columns)
-            left, top = GAP + column * (side + GAP), height - GAP - row * (side + GAP + head)
-            axes = figure.add_axes((left / width, (top - head - side) / height, side / width, side / height))
-            axes.set_axis_off()
-            axes.imshow(np.repeat(image, 3, 2) if image.shape[2] == 1 else image, interpolation="nearest")
-            if title:
-                text, size = drawable(title, longest=60), sizes(1).title
-                family = families([text])[0]
-                foot = (top - head + GAP / 2) / height
-                figure.text(
-                    left / width, foot, text, ha="left", va="bottom", size=size, family=family, parse_math=False
-                )
+            left, above = GAP + column * (wide + GAP), top - row * (tall + GAP + head)
+            _name(figure, words[place], panel.remark, (left, above))
+            axes = figure.add_axes(share((left, above - head - tall, wide, tall), whole))
+            axes.set(xticks=[], yticks=[])
+            for spine in axes.spines.values():
+                spine.set(edgecolor=GRID, linewidth=0.6)
+            axes.imshow(coloured(panel.pixels), interpolation="nearest", aspect="auto")
+        _bar(figure, most, whole)
     return figure
 
 
-def lit(pixels: Pixels, weights: Float[np.ndarray, "row column"]) -> Pixels:
-    """An image lit by weights."""
-    shade = light(weights, pixels.shape[0], pixels.shape[1])
-    return (pixels * shade[:, :, None]).round().astype(np.uint8)
+def _name(figure: Figure, word: Word, remark: str, place: tuple[float, float]) -> None:
+    left, top = place
+    if word.label:
+        text(figure, word.label, (left, top - 0.12), size=sizes(1).title, color=INK, family=word.fonts)
+        text(figure, remark, (left, top - 0.3), size=7.0, color=MUTED)
 
 
-def light(weights: Float[np.ndarray, "row column"], height: int, width: int) -> Float[np.ndarray, "height width"]:
-    """Patch weights as the brightness of each pixel, from `DARKEST` to 1, linear between the centres of patches."""
-    found = weights / max(weights.max(), np.finfo(weights.dtype).tiny)
+def _bar(figure: Figure, most: str, whole: tuple[float, float]) -> None:
+    """The colours of the heat map, as on white, with the weights at both ends."""
+    axes = figure.add_axes(share((GAP + 0.12, BAR[2] - BAR[1] - 0.1, BAR[0], BAR[1]), whole))
+    ramp = np.linspace(0.0, 1.0, 256)[None]
+    axes.imshow(blended(np.full((1, 256, 3), 255, np.uint8), ramp), aspect="auto")
+    axes.set(xticks=[], yticks=[])
+    for spine in axes.spines.values():
+        spine.set(edgecolor=GRID, linewidth=0.6)
+    middle = BAR[2] - BAR[1] / 2 - 0.1
+    style = {"size": sizes(1).small, "color": MUTED}
+    text(figure, "0", (GAP, middle), **style)
+    text(figure, most, (GAP + 0.12 + BAR[0] + 0.08, middle), **style)
+
+
+def coloured(pixels: Pixels) -> np.ndarray:
+    """The pixels with three channels."""
+    return np.repeat(pixels, 3, 2) if pixels.shape[2] == 1 else pixels
+
+
+def heated(photo: Pixels, weights: Float[np.ndarray, "row column"]) -> np.ndarray:
+    """A photograph under the heat map of patch weights."""
+    return blended(coloured(photo), spread(weights, *photo.shape[:2]))
+
+
+def blended(pixels: Pixels, shares: Float[np.ndarray, "height width"]) -> Pixels:
+    """Pixels under the colours of shares from 0 to 1; 0 has none."""
+    opacity = STRONGEST * shares[:, :, None]
+    colours = heat()[np.rint(255 * shares).astype(int)]
+    return np.rint((1 - opacity) * pixels + opacity * colours).astype(np.uint8)
+
+
+def end_of(weights: Float[np.ndarray, "row column"]) -> float:
+    """The weight at the end of an image's scale."""
+    return max(float(weights.max(initial=0.0)), EVEN * float(weights.sum()) / max(weights.size, 1))
+
+
+def spread(weights: Float[np.ndarray, "row column"], height: int, width: int) -> Float[np.ndarray, "height width"]:
+    """Patch weights as shares of the scale at each pixel, from 0 to 1, linear between the centres of patches."""
+    found = weights / max(end_of(weights), np.finfo(weights.dtype).tiny)
     for axis, size in enumerate((height, width)):
         middles = (np.arange(found.shape[axis]) + 0.5) * size / found.shape[axis]
         at = np.arange(size) + 0.5
         found = np.apply_along_axis(lambda row, at=at, middles=middles: np.interp(at, middles, row), axis, found)
-    return DARKEST + (1 - DARKEST) * found
+    return found

@@ -36,7 +36,9 @@ def payload(
             f"{shapes} weights (layers x heads x target x source) make a page of about {size:.3g} MB; at most "
             f"{largest:g} MB are written, unless largest (--largest) is set higher"
         )
-    return {"format": FORMAT, "title": visible(title), "lookups": [_lookups(each, breakdown_limit) for each in lookups]}
+    head, *details = title.split("\n")
+    titles = {"title": visible(head)} | ({"details": [visible(each) for each in details]} if details else {})
+    return {"format": FORMAT, **titles, "lookups": [_lookups(each, breakdown_limit) for each in lookups]}
 
 
 def estimate(lookups: Lookups, breakdown_limit: int = BREAKDOWN_LIMIT) -> int:
@@ -74,6 +76,7 @@ def _lookups(one: Lookups, breakdown_limit: int) -> dict[str, Any]:
         "notes": [visible(note) for note in one.notes] or None,
         "patches": None if one.patches is None else _patches(one.patches),
         "images": None if one.images is None else _images(one.images),
+        "first": None if one.first is None else visible(one.first),
         "verbs": None if one.verbs == READS else [visible(verb) for verb in one.verbs],
     }
     if one.breakdown is not None:

@@ -9,10 +9,11 @@ import numpy as np
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.pictures.document import GAP, LINE, MARGIN, SPACE, TYPE, WIDTH, broken, line
-from regard.pictures.inches import Word, from_the_right, measured, sheet, text
-from regard.pictures.labels import drawable
+from regard.pictures.inches import from_the_right, measured, sheet, text
+from regard.pictures.labels import drawable, meanings
 from regard.pictures.scale import colour_bar, share
-from regard.pictures.style import INK, MUTED, plotting, sizes
+from regard.pictures.style import INK, plotting
+from regard.pictures.title import titled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,6 +26,7 @@ BAR = 1.0, 0.09
 """The sides of the colour bar, in inches."""
 MOST = 6_000
 """The maximum of pieces in all rows together."""
+KEY = "each row: a target (query), and the source (keys) shaded by its weights"
 
 
 def reading(alignment: Alignment, *, title: str = "", most: float = 1.0, first: int | None = None) -> Figure:
@@ -39,16 +41,16 @@ def reading(alignment: Alignment, *, title: str = "", most: float = 1.0, first: 
         readers = measured(figure, [drawable(label, longest=LONGEST) for label in alignment.target], TYPE)
         words = measured(figure, alignment.source, TYPE)
         before = max((word.width for word in readers), default=0.0) + 0.15
-        (heading,) = measured(figure, [title], sizes(1).title, longest=80)
-        needed = max(before + sum(word.width + SPACE for word in words), heading.width)
+        needed = before + sum(word.width + SPACE for word in words)
         room = min(WIDTH, max(LEAST, 2 * MARGIN + needed + SPACE))
         lines = broken([word.width for word in words], room - 2 * MARGIN - before)
         step = LINE * max(1, len(lines)) + GAP
-        head = (2 * LINE if title else LINE) + GAP
+        signs = meanings(alignment.source, alignment.target)
+        heading = titled(figure, title, room - 2 * MARGIN, KEY, signs)
+        head = heading.height + 2.5 * BAR[1] + GAP
         height = 2 * MARGIN + head + step * len(readers)
         figure.set_size_inches(room, height)
-        _head(figure, heading, height - MARGIN)
-        bar = room - MARGIN - BAR[0] - 0.1, height - MARGIN - (LINE if title else 0.0) - BAR[1], *BAR
+        bar = MARGIN, heading.draw(figure, MARGIN, height - MARGIN) - BAR[1], *BAR
         above = bool((alignment.weights > most + 1e-6).any())
         colour_bar(figure, share(bar, (room, height)), most=most, above=above)
         backwards = from_the_right("".join(alignment.source))
@@ -71,12 +73,3 @@ def _check(alignment: Alignment) -> None:
             f"{rows} rows of {columns} pieces are {rows * columns:,}; at most {MOST:,} are drawn: choose rows, or a "
             "part of the text"
         )
-
-
-def _head(figure: Figure, title: Word, top: float) -> None:
-    """Draw the title, and the meaning of the rows."""
-    if title.label:
-        text(figure, title.label, (MARGIN, top - LINE / 2), size=sizes(1).title, color=INK, family=title.fonts)
-        top -= LINE
-    key = "each row: what reads, and the text shaded by what it reads"
-    text(figure, key, (MARGIN, top - LINE / 2), size=sizes(1).small, color=MUTED)

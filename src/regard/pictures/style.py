@@ -76,6 +76,15 @@ def _even(path: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @cache
+def heat() -> np.ndarray:
+    """(256, 3) sRGB in 0..255 for the heat map over a photograph: pale yellow, orange, red, dark red. Lightness falls
+    monotonically."""
+    stops = np.array([[255, 240, 170], [255, 190, 60], [245, 115, 25], [210, 35, 30], [120, 0, 40]])
+    at = np.linspace(0, len(stops) - 1, 256)
+    return np.stack([np.interp(at, np.arange(len(stops)), stops[:, part]) for part in range(3)], axis=-1).round()
+
+
+@cache
 def diverging() -> np.ndarray:
     """(511, 3) sRGB in 0..255 for -1 to 1: deep orange, white, and the deep blue of `palette()`."""
     warm = _even(lambda t: (1 - 0.62 * t, 0.12 * np.sin(np.pi * t) + 0.09 * t, np.radians(62 - 22 * t)))

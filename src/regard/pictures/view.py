@@ -11,10 +11,10 @@ from typing import Any
 
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, mean_alignment
-from regard.pictures.labels import visible
+from regard.pictures.labels import flat_title, visible
 from regard.pictures.notebook import framed, picture
 from regard.pictures.payload import BREAKDOWN_LIMIT, LARGEST, payload
-from regard.pictures.style import COLOURS, DARK_COLOURS, palette
+from regard.pictures.style import COLOURS, DARK_COLOURS, heat, palette
 
 VIEWS = ("matrix", "lines", "reading", "document", "image", "images", "heads", "table")
 PARTS = ("data", "page", "tokens", *VIEWS, "breakdown", "panel", "mount")
@@ -78,13 +78,14 @@ class View:
 
     def _plain(self) -> str:
         sizes = (" x ".join(map(str, each.weights.shape)) for each in self.lookups)
-        return f"{visible(self.title) or 'Attention'}: {', '.join(sizes)} (layers x heads x target x source)"
+        return f"{flat_title(self.title) or 'Attention'}: {', '.join(sizes)} (layers x heads x target x source)"
 
 
 def script() -> str:
     """The component: a script that defines `regard.mount(element, payload)`."""
     colours = {name: [f"{r:02x}{g:02x}{b:02x}" for r, g, b in palette(name == "dark")] for name in ("light", "dark")}
-    constants = {"palettes": colours, "beside": {"light": COLOURS, "dark": DARK_COLOURS}}
+    hot = [f"{int(r):02x}{int(g):02x}{int(b):02x}" for r, g, b in heat()]
+    constants = {"palettes": colours, "heat": hot, "beside": {"light": COLOURS, "dark": DARK_COLOURS}}
     fields = "".join(f"{name}: {json.dumps(each, separators=(',', ':'))}, " for name, each in constants.items())
     head = f'"use strict";\nconst regard = {{ {fields}views: {{}} }};\n'
     return head + "".join(resource(f"{name}.js") for name in PARTS)

@@ -89,13 +89,20 @@ class HeadView:
             check_size(across.stop - across.start, down.stop - down.start, PARTS)
             part = Part(
                 maps.part(across, down),
-                f"{title}  (source {across.start}:{across.stop}, target {down.start}:{down.stop})",
+                places_of(title, across, down),
                 default if scale is None else scale,
                 THRESHOLD if threshold is None else threshold,
                 down.start - across.start if maps.is_self_attention else None,
             )
-            found.append(part if len(pairs) > 1 else replace(part, title=title))
+            whole = pairs == [(slice(0, len(maps.source.pieces)), slice(0, len(maps.target.pieces)))]
+            found.append(replace(part, title=title) if whole else part)
         return found
+
+
+def places_of(title: str, source: slice, target: slice) -> str:
+    """A title with the chosen places among its details."""
+    places = f"source {source.start}:{source.stop}, target {target.start}:{target.stop}"
+    return f"{title}, {places}" if "\n" in title else f"{title}\n{places}"
 
 
 def check_size(source: int, target: int, instead: str) -> None:

@@ -15,7 +15,7 @@ from regard.maps.document import DocumentWeights
 from regard.maps.lookups import of_alignment, of_document
 from regard.pictures.document import picture
 from regard.pictures.heatmap import VECTOR_CELLS, heatmap
-from regard.pictures.labels import visible
+from regard.pictures.labels import flat_title
 from regard.pictures.payload import estimate as estimate_lookups
 from regard.pictures.style import plotting, resolution
 from regard.pictures.view import View
@@ -51,7 +51,7 @@ def write_figure(figure: "Figure", path: Path | str, *, title: str = "", width: 
     """Write a figure to `path`, .png, .svg or .pdf by its suffix, as `write` does. With `width` (in centimetres) it is
     for print, a .png at 300 dots per inch. Raises as `write` does, and InputError for a width with unreadable type."""
     path, form = _checked(path, tuple(METADATA))
-    title = visible(title) or "Image"
+    title = flat_title(title) or "Image"
     _replace(path, _rendered(figure, form, title) if width is None else on_paper(figure, form, title, width))
     return path
 
@@ -74,7 +74,7 @@ def write_document(document: DocumentWeights, path: Path | str, *, title: str = 
     if form == ".html":
         _replace(path, View(of_document(document), title=title).page().encode())
     else:
-        _replace(path, _rendered(picture(document, title=title), form, visible(title) or "Document"))
+        _replace(path, _rendered(picture(document, title=title), form, flat_title(title) or "Document"))
     return path
 
 
@@ -96,15 +96,15 @@ def _html(alignment: Alignment, title: str) -> bytes:
 
 
 def _png(alignment: Alignment, title: str) -> bytes:
-    return _rendered(heatmap(alignment, title=title), ".png", visible(title) or "Alignment")
+    return _rendered(heatmap(alignment, title=title), ".png", flat_title(title) or "Alignment")
 
 
 def _svg(alignment: Alignment, title: str) -> bytes:
-    return _rendered(heatmap(alignment, title=title), ".svg", visible(title) or "Alignment")
+    return _rendered(heatmap(alignment, title=title), ".svg", flat_title(title) or "Alignment")
 
 
 def _pdf(alignment: Alignment, title: str) -> bytes:
-    return _rendered(heatmap(alignment, title=title), ".pdf", visible(title) or "Alignment")
+    return _rendered(heatmap(alignment, title=title), ".pdf", flat_title(title) or "Alignment")
 
 
 def _rendered(figure: "Figure", form: str, title: str, dots: float | None = None, **options: Any) -> bytes:

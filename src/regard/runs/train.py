@@ -34,12 +34,13 @@ from regard.training.progress import FILE as METRICS
 from regard.training.settings import Training
 from regard.training.state import count_parameters
 from regard.training.threads import choose_threads, threads
+from regard.training.trackers import check_tracker
 
 FORMAT = 2
 IDENTITY, RESULT = "identity.json", "result.json"
 ABOUT_TRAINING = ("seconds", "steps", "parameters", "tokens_per_second")
 """The results of `fit` besides the validation metrics."""
-HARMLESS = ("workers", "threads", "log_every", "tensorboard", "checkpoint_minutes", "process_timeout")
+HARMLESS = ("workers", "threads", "log_every", "tensorboard", "tracker", "checkpoint_minutes", "process_timeout")
 """Settings of the training that may differ when a run is resumed: they do not change the weights, or, as the number of
 threads, are compared in the environment."""
 
@@ -69,6 +70,7 @@ def train_setup(
 ) -> dict[str, float]:
     """As `train`, with the caller's own setup: `begin` makes it once the folder is locked and the seed is set."""
     keep_freed_memory()
+    check_tracker(config.training.tracker)
     device = choose_device(config.training.device)
     config = settled(config, device)
     limit = config.training.process_timeout

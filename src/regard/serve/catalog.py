@@ -1,6 +1,7 @@
 """The runs that a server offers."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +12,24 @@ from regard.serve.operation import ServedRun
 from regard.serve.operations import operations_of
 from regard.serve.replica import Replicas
 from regard.tasks.run import Run
+from regard.tasks.summary import FILE
 
 FIELDS: dict[Any, str] = {str: "text", str | None: "text", bytes: "file"}
 """The page's fields by the types of inputs; others are written as JSON."""
 
 
-def load_runs(folders: Sequence[Path], *, int8: bool = False) -> list[ServedRun]:
+def load_runs(
+    folders: Sequence[Path], *, int8: bool = False, open_run: Callable[..., Run[Any, Any]] = load
+) -> list[ServedRun]:
     """The runs of these folders, each by its folder's name, of a run of several languages one for each; with `int8`,
-    as `load` has them.
+    as `open_run` has them.
 
     Raises:
         InputError: a folder has no run, or one that cannot be served, or two have the same name.
     """
     runs: list[ServedRun] = []
     for folder in folders:
-        runs += served(folder.resolve().name, load(folder, int8=int8), folder)
+        runs += served(folder.resolve().name, open_run(folder, int8=int8), folder)
     names = [each.name for each in runs]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"two runs are called {twice[0]!r}; rename the folder of one")
@@ -44,4 +48,20 @@ def served(name: str, run: Run[Any, Any], folder: Path) -> Iterator[ServedRun]:
         verbs = ", ".join(run.supports)
         raise InputError(f"{folder}: a run of the task {run.config.task} cannot be served; it can {verbs}")
     inputs = {key: FIELDS.get(kind, "json") for key, kind in run.inputs.items()}
-    yield ServedRun(name, {**run.description(), "inputs": inputs}, operations, openai)
+    yield ServedRun(name, {**run.description(), "inputs": inputs, **example_of(run, folder)}, operations, openai)
+
+
+def example_of(run: Run[Any, Any], folder: Path) -> dict[str, Any]:
+    """The first training example that the folder keeps, for the page to begin with; none for files, and for a folder
+    without one."""
+    path = folder / FILE
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")).get("request") or {}
+    except (OSError, ValueError, AttributeError):
+        return {}
+    texts = {key for key, kind in run.inputs.items() if kind in (str, str | None)}
+    if not isinstance(found, dict) or not found.keys() <= texts or not found:
+        return {}
+    return {"example": {key: str(value) for key, value in found.items()}}

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from regard.system import HANGUP
+
 TERMINAL = "/dev/tty"
 
 
@@ -15,7 +17,7 @@ class Hangup:
 
     def __init__(self) -> None:
         self.came = False
-        self._terminal = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN and has_terminal()
+        self._terminal = HANGUP is not None and signal.getsignal(HANGUP) != signal.SIG_IGN and has_terminal()
 
     @property
     def closed(self) -> bool:
@@ -31,13 +33,16 @@ class Hangup:
 
 @contextmanager
 def noting_hangups() -> Iterator[Hangup]:
-    """A context in which SIGHUP does not end the process; in its main thread."""
+    """A context in which SIGHUP does not end the process; in its main thread. Windows has no such signal."""
     hangup = Hangup()
-    before = signal.signal(signal.SIGHUP, hangup)
+    if HANGUP is None:
+        yield hangup
+        return
+    before = signal.signal(HANGUP, hangup)
     try:
         yield hangup
     finally:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL if before is None else before)
+        signal.signal(HANGUP, signal.SIG_DFL if before is None else before)
 
 
 def has_terminal() -> bool:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from regard.errors import InputError
 from regard.serve.hangup import Hangup
 from regard.serve.operation import ServedRun
+from regard.system import HANGUP
 
 logger = logging.getLogger(__name__)
 Reload = Callable[[], Sequence[ServedRun]]
@@ -19,11 +20,11 @@ Reload = Callable[[], Sequence[ServedRun]]
 @contextmanager
 def reloading(reload: Reload | None, replace: Callable[[Sequence[ServedRun]], None]) -> Iterator[None]:
     """Within a running event loop, let SIGHUP replace the runs; without `reload`, or in another thread than the main
-    one, where there are no signals, do nothing."""
-    if reload is None or threading.current_thread() is not threading.main_thread():
+    one, where there are no signals, or on Windows, which has no SIGHUP, do nothing."""
+    if HANGUP is None or reload is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    loop, reloader, before = asyncio.get_running_loop(), Reloader(reload, replace), signal.getsignal(signal.SIGHUP)
+    loop, reloader, before = asyncio.get_running_loop(), Reloader(reload, replace), signal.getsignal(HANGUP)
     hangup = before if isinstance(before, Hangup) else Hangup()
 
     def hang_up() -> None:
@@ -32,14 +33,14 @@ def reloading(reload: Reload | None, replace: Callable[[Sequence[ServedRun]], No
         else:
             reloader.start()
 
-    loop.add_signal_handler(signal.SIGHUP, hang_up)
+    loop.add_signal_handler(HANGUP, hang_up)
     if hangup.came:  # while the runs were loaded, so that they may be older than it
         reloader.start()
     try:
         yield
     finally:
-        loop.remove_signal_handler(signal.SIGHUP)
-        signal.signal(signal.SIGHUP, before)
+        loop.remove_signal_handler(HANGUP)
+        signal.signal(HANGUP, before)
 
 
 class Reloader:

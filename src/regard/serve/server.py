@@ -1,7 +1,7 @@
 """The server: a socket, and an end in good order."""
 
+import importlib
 import logging
-import resource
 import signal
 import socket
 import ssl
@@ -19,6 +19,7 @@ from regard.serve.connection import Connections, protocol
 from regard.serve.envelope import Envelope
 from regard.serve.guard import LOOPBACK, hostname
 from regard.serve.request import Limits
+from regard.system import WINDOWS
 
 EVERYWHERE = ("0.0.0.0", "::")
 """To listen there is to listen at every address; no browser names it."""
@@ -72,7 +73,8 @@ def listen(host: str, port: int) -> socket.socket:
         raise InputError(f"--host is {host!r}, which has no address ({error}); try 127.0.0.1") from error
     # with the protocol's number, without which asyncio does not set TCP_NODELAY on what it accepts
     listener = socket.socket(family, kind, number or socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if not WINDOWS:  # there it would let another program listen at the same port
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
         listener.listen()
@@ -140,7 +142,11 @@ def run(one: uvicorn.Server, listener: socket.socket, limits: Limits) -> None:
 
 
 def _allow_files(count: int) -> None:
-    """Raise the limit of open files, as far as the system lets us."""
+    """Raise the limit of open files, as far as the system lets us; Windows has none."""
+    if WINDOWS:
+        return
+    resource = importlib.import_module("resource")
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = count if hard == resource.RLIM_INFINITY else min(count, hard)
     if soft != resource.RLIM_INFINITY and soft < most:

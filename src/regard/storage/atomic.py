@@ -11,6 +11,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from regard.errors import InputError, RunError
+from regard.system import CLOSED_IN_CHILDREN, NO_FOLLOW, WINDOWS
 
 SUFFIX = ".tmp"  # what a killed run leaves behind ends in this
 FULL = {errno.ENOSPC: "no space left on the device", errno.EDQUOT: "no space left in the quota"}
@@ -49,7 +50,7 @@ def write(path: Path, data: bytes) -> None:
 def append(path: Path, data: bytes) -> None:
     """Append to a file, in one piece; on a full disk it stays as it was. Raises as `replacing` does."""
     with explained(path):
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOSED_IN_CHILDREN | NO_FOLLOW, 0o644)
         before = os.fstat(descriptor).st_size
         try:
             rest = data
@@ -63,8 +64,11 @@ def append(path: Path, data: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Flush the file's content, or the folder's list of names, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Flush the file's content, or the folder's list of names, to the disk. Windows opens no folder, and flushes only
+    what may be written."""
+    if WINDOWS and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

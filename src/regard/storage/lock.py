@@ -1,12 +1,13 @@
 """One writer for a folder."""
 
-import fcntl
 import os
 from pathlib import Path
 from typing import ClassVar
 
 from regard.errors import InputError
 from regard.storage.atomic import explained
+from regard.storage.exclusive import exclude
+from regard.system import CLOSED_IN_CHILDREN
 
 NAME = ".lock"
 
@@ -14,8 +15,7 @@ NAME = ".lock"
 class Lock:
     """A lock on a folder, from the constructor to `release`; the kernel releases it when the process ends.
 
-    It is a record lock: `flock` would live on in worker processes that outlive a killed run. A record lock never
-    excludes its own process, hence the set.
+    A record lock never excludes its own process, hence the set.
     Raises InputError if another process, or this one, holds it.
     """
 
@@ -26,18 +26,18 @@ class Lock:
         if self.folder in Lock._held:
             raise InputError(f"{folder}: in use by process {os.getpid()} (this one); choose another --out")
         with explained(folder / NAME):
-            self._descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | CLOSED_IN_CHILDREN, 0o644)
         try:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            exclude(self._descriptor)
         except OSError as error:
-            holder = os.pread(self._descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            holder = os.read(self._descriptor, 20).decode("ascii", "replace").strip() or "unknown"
             os.close(self._descriptor)
             if not isinstance(error, BlockingIOError | PermissionError):
                 raise InputError(f"{folder}: cannot be locked ({error.strerror}); choose another --out") from error
             raise InputError(f"{folder}: in use by process {holder}; wait for it or choose another --out") from error
         Lock._held.add(self.folder)
         os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        os.write(self._descriptor, f"{os.getpid()}\n".encode())
 
     def release(self) -> None:
         """Let others write. The file stays: without it two processes could lock two files of one name."""

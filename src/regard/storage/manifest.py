@@ -86,9 +86,13 @@ class Manifest:
 
 def inside(folder: Path, name: str, root: Path | None = None) -> Path:
     """The path of a file of the folder. Raises InputError for a link that leads out of `root`, by default the
-    folder."""
+    folder, or to itself."""
     path = folder / name
-    if not path.resolve().is_relative_to((root or folder).resolve()):
+    try:
+        place = path.resolve()
+    except (RuntimeError, OSError) as error:  # Python 3.13 raises OSError, those before RuntimeError
+        raise InputError(f"{path}: is a link to itself; refused, copy the file itself") from error
+    if not place.is_relative_to((root or folder).resolve()):
         raise InputError(f"{path}: is a link that leads out of the folder; refused, copy the file itself")
     return path
 

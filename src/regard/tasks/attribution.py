@@ -5,18 +5,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import InputError
+from regard.errors import InputError, quoted
 from regard.maps.alignment import Alignment
 from regard.maps.document import DocumentWeights
 from regard.maps.heads import HeadMaps
-from regard.maps.lookups import Lookups
+from regard.maps.lookups import Lookups, of_text
+from regard.maps.text import TextWeights
 from regard.pictures.document import picture as document_figure
 from regard.pictures.heatmap import heatmap
+from regard.pictures.labels import visible
+from regard.pictures.shaded import shaded
 from regard.pictures.view import View
 from regard.pictures.views import PARTS, VIEWS, WHOLE, Part, check_size, entropy_of
 from regard.pictures.write import PAGE, write, write_document, write_figure, write_view
 from regard.tasks.options import AttributionOptions, FigureOptions, ViewName, options_of
-from regard.tasks.prediction import Prediction
+from regard.tasks.prediction import LONGEST, Prediction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,11 +40,13 @@ class Attribution:
     prediction: the run's prediction.
     title: the heading of its figures, before the chosen role and kind.
     lookups: every layer and head, for a page to explore; several where the model has several roles or tapes.
-    weights: the one map of the chosen layers and heads: an `Alignment`, `DocumentWeights`, or what `draw` draws.
+    weights: the one map of the chosen layers and heads: an `Alignment`, `DocumentWeights`, `TextWeights`, or what
+        `draw` draws.
     options: the options of `attribute`.
     has_heads: whether the maps of the first lookups have views (`pictures.views`).
     draw: the run's own figure under a title; None where it is the matrix or the document of `weights`.
     views: the run's own views, which then are the only ones.
+    detail: what is drawn where no kind is chosen, a line below the title.
     """
 
     prediction: Prediction
@@ -52,15 +57,16 @@ class Attribution:
     has_heads: bool = False
     draw: "Callable[[str], Figure] | None" = None
     views: Mapping[ViewName, OwnView] = field(default_factory=dict)
+    detail: str = ""
 
     def __repr__(self) -> str:
         names = ", ".join(dict.fromkeys(each.name for each in self.lookups))
-        return f"<Attribution of {self.prediction.text!r}: {names or 'weights'}>"
+        return f"<Attribution of {quoted(self.prediction.text, LONGEST)}: {names or 'weights'}>"
 
     @property
     def heading(self) -> str:
-        """The title of its pictures."""
-        return self.options.heading(self.title)
+        """The title of its pictures, and on a line of its own what they show."""
+        return self.options.heading(visible(self.title), self.detail)
 
     def figure(self, options: FigureOptions | None = None, /, **settings: Any) -> "Figure":
         """The run's own figure, or a view of its heads. `settings` are fields of `FigureOptions`.
@@ -99,6 +105,8 @@ class Attribution:
             raise InputError(f"{path}: a .html page shows a matrix of 0 to 1; write .png, .svg or .pdf for other views")
         if chosen.own and isinstance(self.weights, DocumentWeights):
             return [write_document(self.weights, path, title=self.heading)]
+        if html and chosen.own and isinstance(self.weights, TextWeights):
+            return [write_view(replace(self, lookups=(of_text(self.weights),))._page(chosen), path)]
         if html:
             maps = [(self.heading, self._matrix())] if chosen.own else self._matrices(chosen)
             return [
@@ -125,6 +133,8 @@ class Attribution:
             return [(self.heading, self.draw(self.heading))]
         if isinstance(self.weights, DocumentWeights):
             return [(self.heading, document_figure(self.weights, title=self.heading))]
+        if isinstance(self.weights, TextWeights):
+            return [(self.heading, shaded(self.weights, title=self.heading))]
         return [(self.heading, heatmap(self._matrix(), title=self.heading))]
 
     def _matrix(self) -> Alignment:
@@ -133,19 +143,24 @@ class Attribution:
         check_size(sources, targets, PARTS if self.has_heads else WHOLE)
         return self.weights
 
+    @property
+    def _view_heading(self) -> str:
+        """The title of a view, which shows the weights of all heads where no kind is chosen."""
+        return self.options.heading(visible(self.title))
+
     def _of_view(self, options: FigureOptions) -> "list[tuple[str, Figure]]":
         name = options.view or "matrix"
         if name in self.views:
             view = self.views[name]
             if others := sorted(options.of_view() - view.options):
                 raise InputError(f"the option {others[0]} is not supported by this run's view {name}")
-            return [(self.heading, view.draw(options))]
+            return [(self._view_heading, view.draw(options))]
         if name != "entropy":
             return [(part.title, VIEWS[name].draw(part)) for part in self._parts(options)]
         options.check()
         if self.options.maps is not None:
             raise InputError("a map is chosen, but the view entropy shows every head; choose no map")
-        return [(self.heading, entropy_of(self._heads(name)))]
+        return [(self._view_heading, entropy_of(self._heads(name)))]
 
     def _parts(self, options: FigureOptions) -> list[Part]:
         """The content of each figure of a view."""
@@ -160,7 +175,7 @@ class Attribution:
         return VIEWS[name].parts(
             maps,
             places,
-            title=self.heading,
+            title=self._view_heading,
             page=options.page,
             scale=options.scale,
             threshold=options.threshold,

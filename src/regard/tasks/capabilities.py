@@ -12,7 +12,7 @@ from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.tasks.options import PredictOptions
 from regard.tasks.prediction import Prediction
-from regard.tasks.run import Run
+from regard.tasks.run import Run, text_warnings
 
 C = TypeVar("C")
 
@@ -122,6 +122,18 @@ def capable(run: Any, capability: type[C], path: Path | str) -> C:
     if not isinstance(run, capability):
         raise incapable(run, *VERBS[capability], path)
     return run
+
+
+def pair_warnings(run: Any, pair: Pair) -> list[str]:
+    """Why what a run finds in a pair may mean nothing: a side is empty, or mostly unknown to it. None for a run that
+    reads the words of a pair as they are."""
+    if not isinstance(run, EncodesPairs) or run.tokenizers.copying:
+        return []
+    sides = run.tokenizers
+    return [
+        *text_warnings(sides.source, {"source": pair.source}),
+        *text_warnings(sides.target, {"target": pair.target}),
+    ]
 
 
 def incapable(run: Any, verb: str, recipe: str, path: Path | str) -> InputError:

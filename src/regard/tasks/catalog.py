@@ -17,6 +17,7 @@ TASKS = Registry(
         "extractive-qa": "extractive_qa:TASK",
         "image-classification": "image_classification:TASK",
         "image-captioning": "image_captioning:TASK",
+        "speech": "speech:TASK",
         "pointer": "pointer:TASK",
         "algorithmic": "algorithmic:TASK",
         "few-shot": "few_shot:TASK",

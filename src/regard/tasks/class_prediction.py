@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.shapes import Float
 from regard.storage.run_folder import LABELS, RunDirectory
-from regard.tasks.prediction import flat
+from regard.tasks.prediction import ShortRepr, flat
 
 Weight = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
 ClassWeights = Literal["balanced"] | dict[str, Weight] | None
@@ -22,8 +22,8 @@ SHOWN = 10
 """The most classes that a message lists."""
 
 
-@dataclass(frozen=True)
-class ClassPrediction:
+@dataclass(frozen=True, repr=False)
+class ClassPrediction(ShortRepr):
     """The most likely class, `label`, and the probability of every class, the most likely first."""
 
     label: str

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from regard.errors import InputError
+from regard.tasks.word_vectors import WordVectors
 from regard.text import TokenizerSettings
 from regard.training.settings import Training
 
@@ -12,7 +13,8 @@ R = TypeVar("R", bound="FineTuning")
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuning:
-    """The part of a run file with tokenizer and model, by default those of the run in `training.start`."""
+    """The part of a run file with tokenizer and model, by default those of the run in `training.start`. `vectors` are
+    word vectors to start from, for a model with a table of them."""
 
     takes: ClassVar[tuple[str, ...]]
     """The names of the models that the task supports."""
@@ -21,6 +23,7 @@ class FineTuning:
     data: Any
     tokenizer: TokenizerSettings | None = None
     model: Any = None
+    vectors: WordVectors | None = None
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:

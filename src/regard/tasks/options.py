@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
-from regard.attribution.kinds import ROLES, Kind, Role
+from regard.attribution.kinds import KIND_NAMES, ROLES, Kind, Role
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class PredictOptions(Options):
     phrases: texts that every prediction contains.
     mbr: of the `n_best`, the one most like the others (minimum Bayes risk).
     attention: whether predictions have attention; None leaves it to the run.
-    tokens: the most tokens of a continuation.
+    tokens: the most tokens of a continuation. Default: the run's own.
     beyond: the behaviour past the model's context: `stop`, or restart from its last part (`slide`).
     """
 
@@ -65,7 +65,7 @@ class PredictOptions(Options):
     phrases: Sequence[str] = ()
     mbr: bool = False
     attention: bool | None = None
-    tokens: int = 100
+    tokens: int | None = None
     beyond: Literal["stop", "slide"] | None = None
 
     def check(self) -> None:
@@ -130,7 +130,8 @@ class EvaluationOptions(Options):
 
     beam: width of the search; 1 is greedy.
     columns: a table's columns, names or numbers from 1, with commas between: those of source and target, of text,
-        second text and label, of question, context and answer, or of image and captions. Default: the run's own.
+        second text and label, of question, context and answer, of image and captions, or of word and tag (in JSON of
+        text and spans). Default: the run's own.
     skip_bad: leave out bad records and count them.
     cache: states, share and sharpness of a cache beside a language model (Grave 2017).
     """
@@ -165,11 +166,13 @@ class AttributionOptions(Options):
         """The kinds once each, weights first, or the `default`."""
         return tuple(kind for kind in get_args(Kind) if kind in self.kinds) or (default,)
 
-    def heading(self, title: str) -> str:
-        """A title with the chosen role and kind; several kinds are not named."""
-        kinds = self.each_kind() if self.kinds else ()
+    def heading(self, title: str, default: str = "") -> str:
+        """A title, and on a line of its own the chosen role and kind, or else the `default`; several kinds are not
+        named."""
+        kinds = [KIND_NAMES[kind] for kind in self.each_kind()] if self.kinds else [default]
         names = [*([ROLES[self.role]] if self.role else []), *(kinds if len(kinds) == 1 else [])]
-        return f"{title} ({', '.join(names)})" if names else title
+        line = ", ".join(name for name in names if name)
+        return f"{title}\n{line}" if line else title
 
 
 ViewName = Literal["matrix", "lines", "heads", "reading", "rollout", "entropy"]

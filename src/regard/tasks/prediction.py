@@ -1,10 +1,14 @@
 """Predictions of a run."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 H = TypeVar("H")
+A = TypeVar("A", bound="WithAlternatives")
+LONGEST = 100
+"""The most characters of a prediction in its `repr`."""
 
 
 @runtime_checkable
@@ -55,8 +59,33 @@ class SearchedPrediction(Protocol):
     def to_json(self) -> dict[str, Any]: ...
 
 
-@dataclass(frozen=True)
-class TextPrediction:
+@runtime_checkable
+class WithAlternatives(Protocol):
+    """A dataclass of a text with the next best ones."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def alternatives(self) -> Sequence[Any]: ...
+
+
+class ShortRepr(ABC):
+    """A `repr` of the lines that the command line prints, cut to a line of a notebook."""
+
+    @abstractmethod
+    def lines(self) -> list[str]:
+        """The lines that the command line prints, without line ends."""
+
+    def __repr__(self) -> str:
+        text = " | ".join(self.lines()).replace("\t", " ")
+        return f"<{type(self).__name__} {text if len(text) <= LONGEST else text[:LONGEST] + '...'}>"
+
+
+@dataclass(frozen=True, repr=False)
+class TextPrediction(ShortRepr):
     """A prediction of a text with some values."""
 
     text: str
@@ -78,6 +107,12 @@ def distinct(found: Sequence[H], text_of: Callable[[H], str], most: int) -> list
     for each in found:
         first.setdefault(text_of(each), each)
     return list(first.values())[:most]
+
+
+def ranked(found: Sequence[A], most: int) -> A:
+    """The best of at least one prediction, best first, with the others of `most` different texts as alternatives."""
+    best, *others = distinct(found, lambda one: one.text, most)
+    return replace(best, alternatives=tuple(others))
 
 
 def flat(text: str) -> str:

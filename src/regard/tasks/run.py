@@ -259,7 +259,7 @@ def text_warnings(tokenizer: "Tokenizer", texts: Mapping[str, str]) -> list[str]
 
 def refuse_one(examples: object, name: str = "examples") -> None:
     """Raises TypeError for a single example instead of a list: a text would be read letter by letter."""
-    if isinstance(examples, str | Path | np.ndarray):
+    if isinstance(examples, str | bytes | Path | np.ndarray):
         raise TypeError(f"{name} is one {type(examples).__name__}; put it in a list")
 
 

@@ -15,6 +15,10 @@ from regard.images import Image
 from regard.images.survey import Survey, survey
 from regard.text import Tokenizer
 
+BEGINNING = 6
+"""The words of running text that are the example on a page."""
+LONGEST_REQUEST = 2_000
+"""The most characters of a text of the example on a page."""
 FILE = "data.json"
 SAMPLE = 1000
 """The most examples of a set of which statistics are computed."""
@@ -67,6 +71,7 @@ class DataSummary:
     unknown: the share of the characters of each set, in per cent, that the tokenizer does not know.
     images: the images before the model's preparation, and after it.
     example: the first training example as the model sees it, a line for each part.
+    request: the same as it is written, by the inputs of the run, for a page; empty for a long one.
     warnings: what is probably not meant.
     """
 
@@ -77,6 +82,7 @@ class DataSummary:
     unknown: Mapping[str, float] = field(default_factory=dict)
     images: tuple[Survey, str] | None = None
     example: Mapping[str, str] = field(default_factory=dict)
+    request: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -175,6 +181,11 @@ def pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     return abridged(tokenizer.pieces(ids[:SHOWN]), len(ids))
 
 
+def request_of(**inputs: str) -> dict[str, str]:
+    """The inputs of an example, or none where a text is too long to be read at a glance."""
+    return {} if max(map(len, inputs.values())) > LONGEST_REQUEST else inputs
+
+
 def abridged(labels: Sequence[str], count: int) -> str:
     """Some labels with blanks between, of `count` altogether."""
     more = f" ... ({count:,} tokens)" if count > SHOWN else ""
@@ -200,6 +211,7 @@ def running_text(data: Any, splits: Splits[str], tokenizer: Tokenizer) -> DataSu
         lengths={"text": text_lengths(tokenizer, splits.train)},
         unknown=unknown,
         example={"text": pieces(tokenizer, tokenizer.encode(first[:CHARACTERS]))},
+        request={"text": " ".join(first[:CHARACTERS].split()[:BEGINNING])},
         warnings=tuple(unknown_warnings(unknown)),
     )
 

@@ -14,7 +14,8 @@ class SpecialTokens:
     mask, which is None in a vocabulary without one.
 
     One token may have several roles: GPT-2's vocabulary has one for the first four. The defaults are the ids of
-    vocabularies trained by this library.
+    vocabularies trained by this library. In a published vocabulary, `more_ends` are other tokens that end a text, and
+    the last `unused` ids have no entry: a model has weights for them and never predicts them.
     """
 
     pad: int = 0
@@ -22,21 +23,28 @@ class SpecialTokens:
     start: int = 2
     end: int = 3
     mask: int | None = None
+    more_ends: tuple[int, ...] = ()
+    unused: int = 0
 
     @property
-    def silent(self) -> tuple[int, int, int]:
-        """Tokens without text: padding, start and end."""
-        return self.pad, self.start, self.end
+    def ends(self) -> tuple[int, ...]:
+        """The tokens that end a text, `end` first."""
+        return self.end, *self.more_ends
+
+    @property
+    def silent(self) -> tuple[int, ...]:
+        """Tokens without text: padding, start and ends."""
+        return self.pad, self.start, *self.ends
 
     @property
     def unwritten(self) -> tuple[int, ...]:
         """Tokens that no model predicts: padding and start, unless they are the end."""
-        return tuple(sorted({self.pad, self.start} - {self.end}))
+        return tuple(sorted({self.pad, self.start} - {*self.ends}))
 
     @cached_property
     def all(self) -> tuple[int, ...]:
         """All ids, without repeats, in ascending order."""
-        ids = self.pad, self.unknown, self.start, self.end, self.mask
+        ids = self.pad, self.unknown, self.start, *self.ends, self.mask
         return tuple(sorted({index for index in ids if index is not None}))
 
 

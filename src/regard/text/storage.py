@@ -40,6 +40,8 @@ KINDS: Mapping[str, Kind] = {
     "wordpiece-uncased": WordPiece(uncased=True),
     "unigram": Unigram(),
 }
+LATER = ("more_ends", "unused")
+"""Special ids that older files do not have."""
 MERGING = ("bpe", "gpt2", "qwen2", "llama3")
 """Kinds whose vocabulary consists of bytes and merges."""
 
@@ -50,7 +52,7 @@ def write(settings: TokenizerSettings, backend: Cutter, special: SpecialTokens |
         "format": FORMAT,
         "version": VERSION,
         "settings": asdict(settings),
-        **({} if special is None else {"special": asdict(special)}),
+        **({} if special is None else {"special": _plain(special)}),
         "tokenizer": json.loads(backend.to_str()),
     }
     return (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()
@@ -127,15 +129,23 @@ def _special(value: Any, settings: TokenizerSettings, vocabulary: Mapping[str, i
         if missing:
             raise InputError(f"{place}: broken tokenizer file, entry {missing[0]!r} is missing or misplaced")
         return SpecialTokens(mask=MASK if vocabulary.get(MASK_NAME) == MASK else None)
-    expected = {field.name for field in fields(SpecialTokens)}
-    if not isinstance(value, dict) or set(value) != expected:
+    known = {field.name for field in fields(SpecialTokens)}
+    expected = known - set(LATER)
+    if not isinstance(value, dict) or not expected <= set(value) <= known:
         raise InputError(f"{place}: broken tokenizer file, its special ids are not {', '.join(sorted(expected))}")
-    ids = [index for name, index in value.items() if name != "mask" or index is not None]
+    ends, unused = value.get("more_ends", []), value.get("unused", 0)
+    single = [index for name, index in value.items() if name in expected and (name != "mask" or index is not None)]
+    ids = [*single, *(ends if isinstance(ends, list) else [ends]), unused]
     if any(type(index) is not int or not 0 <= index < len(vocabulary) for index in ids):
         raise InputError(f"{place}: broken tokenizer file, a special id is not one of its vocabulary")
     if vocabulary.get(NAMES[UNKNOWN], value["unknown"]) != value["unknown"]:
         raise InputError(f"{place}: broken tokenizer file, entry {NAMES[UNKNOWN]!r} is not its unknown piece")
-    return SpecialTokens(**value)
+    return SpecialTokens(**{**value, "more_ends": tuple(ends)})
+
+
+def _plain(special: SpecialTokens) -> dict[str, Any]:
+    """The special ids as plain values, without those that only some published vocabularies have."""
+    return {name: value for name, value in asdict(special).items() if value or name not in LATER}
 
 
 def _check_bytes(vocabulary: Mapping[str, int], special: SpecialTokens, place: str) -> None:

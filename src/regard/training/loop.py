@@ -2,7 +2,6 @@
 
 import time
 from contextlib import nullcontext
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -77,8 +76,7 @@ class Trainer:
         self.window = Window()
         self.clock = time.monotonic()
         self.progress = Progress(settings.steps, settings.log_every, shown=here.main)
-        board = Path(run.path) / "tensorboard" if settings.tensorboard else None
-        self.metrics = Metrics(run if here.main else None, board)
+        self.metrics = Metrics(run if here.main else None, settings)
 
     def train(self, found: Checkpoint | None) -> dict[str, float | int]:
         """Train to the end, from a checkpoint if there is one."""
@@ -97,8 +95,9 @@ class Trainer:
                 self._update(stream)
 
     def close(self) -> None:
-        """Close the progress bar."""
+        """Close the progress bar and the trackers."""
         self.progress.close()
+        self.metrics.close()
 
     def _restore(self, found: Checkpoint | None) -> None:
         if found is not None:

@@ -1,24 +1,20 @@
 """The progress of training on standard error: a bar on a terminal and in a notebook, plain lines anywhere else."""
 
 import importlib.util
-import io
 import math
-import os
-import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from tqdm.asyncio import tqdm_asyncio
 from tqdm.auto import tqdm
 
 from regard.cancellation import cancellable
-from regard.storage import atomic
 from regard.storage.run_folder import RunDirectory
+from regard.training.settings import Training
+from regard.training.trackers import Board, Service
 from regard.training.update import Outcome
 
 SILENT = 30.0
@@ -150,42 +146,21 @@ def _bar(steps: int, done: int) -> tqdm | None:
     return tqdm(total=steps, initial=done, file=sys.stderr, bar_format=bar, dynamic_ncols=True, miniters=1)
 
 
-class Board:
-    """A file of events for TensorBoard, written at once: its own writer is a thread, whose errors nobody catches."""
-
-    def __init__(self, folder: Path) -> None:
-        with atomic.explained(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        name = f"events.out.tfevents.{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}.{time.monotonic_ns()}"
-        self._path = folder / name
-        self._append({"file_version": "brain.Event:2"})
-
-    def write(self, values: Mapping[str, float | int], update: int) -> None:
-        """Append the values of an update. Raises RunError when the disk is full or read-only."""
-        from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
-
-        found = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
-        self._append({"step": update, "summary": Summary(value=found)})
-
-    def _append(self, content: Mapping[str, Any]) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
-        from tensorboard.summary.writer.record_writer import RecordWriter
-
-        record = io.BytesIO()
-        RecordWriter(record).write(Event(wall_time=time.time(), **content).SerializeToString())
-        atomic.append(self._path, record.getvalue())
-
-
 FILE = "metrics.jsonl"
 
 
 class Metrics:
-    """Write records in the main process; do nothing in the others, where `run` is None."""
+    """Write records in the main process; do nothing in the others, where `run` is None. The trackers get them too."""
 
-    def __init__(self, run: RunDirectory | None, tensorboard: Path | None) -> None:
+    def __init__(self, run: RunDirectory | None, settings: Training) -> None:
         self._run = run
-        used = run is not None and tensorboard is not None and importlib.util.find_spec("tensorboard") is not None
-        self._board = Board(tensorboard) if used and tensorboard is not None else None
+        self._trackers: list[Board | Service] = []
+        if run is None:
+            return
+        if importlib.util.find_spec("tensorboard") and (settings.tensorboard or settings.tracker == "tensorboard"):
+            self._trackers.append(Board(run.path / "tensorboard"))
+        if settings.tracker is not None and settings.tracker != "tensorboard":
+            self._trackers.append(Service(settings.tracker, run.path.name, asdict(settings)))
 
     def write(self, kind: str, update: int, values: Mapping[str, float | int]) -> None:
         """Append a record; a value that is not finite becomes null, since JSON has no other word for it."""
@@ -193,10 +168,15 @@ class Metrics:
             return
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
         self._run.append_jsonl(FILE, {"kind": kind, "update": update, **finite})
-        if self._board is not None:
-            self._board.write({f"{kind}/{name}": value for name, value in values.items()}, update)
+        for each in self._trackers:
+            each.write({f"{kind}/{name}": value for name, value in values.items()}, update)
 
     def rewind(self, update: int) -> None:
         """Drop the records after an update; a resumed run writes them again."""
         if self._run is not None:
             self._run.keep_jsonl(FILE, lambda record: record["update"] <= update)
+
+    def close(self) -> None:
+        """Close the trackers."""
+        for each in self._trackers:
+            each.close()

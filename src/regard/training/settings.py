@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from regard.models.sizes import Share
+from regard.training.trackers import TrackerName
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
@@ -110,6 +111,9 @@ class Training:
     """Shard weights, gradients and optimizer over the processes (FSDP2) instead of copying them (DDP)."""
     tensorboard: bool = True
     """Write TensorBoard's files too, where it is installed."""
+    tracker: TrackerName | None = None
+    """A service that follows the metrics: `wandb` and `mlflow` through accelerate, by their own settings and
+    environment variables; `tensorboard` requires its package."""
 
     def __post_init__(self) -> None:
         if self.warmup > self.steps and self.epochs is None:

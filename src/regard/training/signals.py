@@ -9,9 +9,11 @@ from types import FrameType
 from typing import Any
 
 from regard.errors import RunError
+from regard.system import HANGUP, WINDOWS
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""The signals that stop training; SIGHUP comes when a terminal or a connection closes."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT) + (() if HANGUP is None else (signal.Signals(HANGUP),))
+"""The signals that stop training; SIGHUP comes when a terminal or a connection closes, and
+Windows has none."""
 
 
 class Stopped(RunError):
@@ -41,7 +43,7 @@ class Stop:
     def __enter__(self) -> "Stop":
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
-                if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                if number != HANGUP or signal.getsignal(number) != signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._handle)
         return self
 
@@ -66,7 +68,9 @@ def _echo() -> float:
 
 def leave_group() -> None:
     """Leave the process group of training: signals for the training process must not end its workers first."""
-    os.setpgid(0, 0)
+    if not WINDOWS:
+        os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if HANGUP is not None:
+        signal.signal(HANGUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -115,6 +115,7 @@ class LocalPredictive(Local):
 
     def __init__(self, query_width: int, width: int, window: int):
         super().__init__(window, 1)
+        self.query_width = query_width
         self.hidden = nn.Linear(query_width, width, bias=False)
         self.place = nn.Linear(width, 1, bias=False)
 

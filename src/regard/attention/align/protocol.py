@@ -42,6 +42,10 @@ class Align(nn.Module, ABC):
     module. The memory may have grown between steps; the new keys have had no weight so far.
     """
 
+    query_width: int | None = None
+    """Width of the queries; None for any."""
+    heads: int | None = None
+    """Number of heads for which it has parameters of their own; None for any number."""
     over_growing = True
     """False if masked keys influence the weights; a growing sequence is then not read like a complete one."""
 

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.attention.align.protocol import Align, Aligned
 from regard.attention.masks import Mask
@@ -31,6 +32,27 @@ class Softmax(Align):
         self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
     ) -> Aligned:
         return Aligned(softmax(scores, mask))
+
+
+class SinkSoftmax(Align):
+    """a_i = exp(e_i) / (exp(s) + sum_j exp(e_j)), where s is a learned score of nothing for each head (gpt-oss, OpenAI
+    2025, 2508.10925), so that rows sum to less than 1.
+
+    Args:
+        heads: number of heads; None for a lookup without heads.
+    """
+
+    def __init__(self, heads: int | None = None):
+        super().__init__()
+        self.heads = heads
+        self.sink = nn.Parameter(torch.zeros(() if heads is None else (heads, 1, 1)))
+
+    def forward(
+        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
+    ) -> Aligned:
+        sink = self.sink.to(scores.dtype).expand(*scores.shape[:-1], 1)
+        allowed = None if mask is None else functional.pad(mask.dense(), (0, 1), value=True)
+        return Aligned(softmax(torch.cat([scores, sink], -1), allowed)[..., :-1])
 
 
 def sparsemax(scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = None) -> Float[Tensor, "*batch key"]:

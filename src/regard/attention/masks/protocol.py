@@ -23,6 +23,14 @@ class Near(NamedTuple):
     keys: "Mask | None" = None
 
 
+class Within(NamedTuple):
+    """Documents of these lengths one behind the other, the same in every row; each position reads its own document,
+    with `causal` up to itself."""
+
+    lengths: tuple[int, ...]
+    causal: bool = False
+
+
 class Mask(ABC):
     """A boolean `(*batch, query, key)` mask, where an axis of size 1 broadcasts."""
 
@@ -68,6 +76,11 @@ class Mask(ABC):
     @property
     def near(self) -> "Near | None":
         """The window, if every query reads only keys near its own position; else None."""
+        return None
+
+    @property
+    def within(self) -> "Within | None":
+        """The documents, if the mask is theirs alone; else None."""
         return None
 
     def __and__(self, other: "Mask | Tensor | None") -> "Mask":
@@ -134,6 +147,13 @@ class Both(Mask):
         for one, other in ((self.left, self.right), (self.right, self.left)):
             if one.near is not None and one.near.keys is None and other.shape[-2] == 1:
                 return one.near._replace(keys=other)
+        return None
+
+    @property
+    def within(self) -> Within | None:
+        for one, other in ((self.left, self.right), (self.right, self.left)):
+            if one.within is not None and other.is_causal:
+                return one.within._replace(causal=True)
         return None
 
     def dense(self) -> Tensor:

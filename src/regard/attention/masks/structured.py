@@ -64,7 +64,8 @@ class Padding(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Window(Mask):
-    """Keys from `before` positions before the query's own to `after` positions behind it; None means no limit."""
+    """Keys from `before` positions before the query's own to `after` positions behind it; None means no limit. The
+    first `sinks` keys are read whatever `before` is."""
 
     queries: int
     keys: int
@@ -72,6 +73,7 @@ class Window(Mask):
     after: int | None
     first: int
     device: torch.device | None = None
+    sinks: int = 0
 
     @cached
     def _allowed(self) -> Tensor:
@@ -83,6 +85,7 @@ class Window(Mask):
         allowed = torch.ones_like(distance, dtype=torch.bool)
         if self.before is not None:
             allowed &= distance >= -self.before
+            allowed[:, : self.sinks] = True
         if self.after is not None:
             allowed &= distance <= self.after
         return allowed
@@ -101,6 +104,8 @@ class Window(Mask):
 
     @property
     def near(self) -> Near | None:
+        if self.sinks:
+            return None
         return None if self.before is None or self.after is None else Near(self.before, self.after, self.first)
 
     def dense(self) -> Tensor:
@@ -114,7 +119,7 @@ class Window(Mask):
         if low <= 0 and high >= self.keys:
             return None
         place = torch.arange(self.keys, device=self.device)
-        return (place >= low) & (place < high)
+        return ((place >= low) | (place < self.sinks)) & (place < high)
 
     def over_heads(self) -> "Window":
         return self
@@ -155,18 +160,21 @@ def window(
     before: int | None = None,
     after: int | None = None,
     first: int | None = None,
+    sinks: int = 0,
     device: torch.device | None = None,
 ) -> Window:
-    """Position i reads positions i - before to i + after (None: no limit): `(queries, keys)`.
+    """Position i reads positions i - before to i + after (None: no limit), and of those before it always the first
+    `sinks` (Xiao 2023, 2309.17453): `(queries, keys)`.
 
     `first` is the position of the first query among the keys. By default the last query stands at the last key.
 
     Raises:
-        ValueError: a size, `before` or `after` is negative, or there are more queries than keys and no `first`.
+        ValueError: a size, `before`, `after` or `sinks` is negative, or there are more queries than keys and no
+            `first`.
     """
     keys = queries if keys is None else keys
-    if min(queries, keys, before or 0, after or 0) < 0:
+    if min(queries, keys, before or 0, after or 0, sinks) < 0:
         raise ValueError(f"sizes must not be negative: queries {queries}, keys {keys}, before {before}, after {after}")
     if first is None and queries > keys:
         raise ValueError(f"{queries} queries cannot be the last of {keys} keys; say where they stand with `first`")
-    return Window(queries, keys, before, after, keys - queries if first is None else first, device)
+    return Window(queries, keys, before, after, keys - queries if first is None else first, device, sinks)

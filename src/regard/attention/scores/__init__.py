@@ -6,7 +6,7 @@ With `heads`, a score with parameters holds one set per head and expects a head 
 """
 
 from regard.attention.scores.cosine import Content, Cosine, LearnedSharpness, PredictedSharpness
-from regard.attention.scores.pairwise import Additive, InverseDistance, Location
+from regard.attention.scores.pairwise import Additive, InverseDistance, Location, SoftCapped
 from regard.attention.scores.products import Distance, Dot, General, ScaledDot, TanhDot
 from regard.attention.scores.protocol import Product, Score, Sides, TanhSum, weight
 
@@ -25,6 +25,7 @@ __all__ = [
     "ScaledDot",
     "Score",
     "Sides",
+    "SoftCapped",
     "TanhDot",
     "TanhSum",
     "weight",

@@ -17,7 +17,7 @@ class Additive(TanhSum):
 
     def __init__(self, query_width: int, key_width: int, width: int, *, heads: int | None = None, bias: bool = False):
         super().__init__()
-        self.query_width, self.key_width = query_width, key_width
+        self.query_width, self.key_width, self.heads, self.hidden_width = query_width, key_width, heads, width
         self.query_weight = weight(heads, query_width, width)
         self.key_weight = weight(heads, key_width, width)
         energy = weight(heads, width, 1).squeeze(-1)
@@ -30,6 +30,29 @@ class Additive(TanhSum):
 
     def sides(self, query: Query, key: Key) -> Sides:
         return Sides(query @ self.query_weight, key, energy=self.energy)
+
+
+class SoftCapped(Score):
+    """cap tanh(e / cap), which keeps the scores e of another score within +-cap (Gemma 2, 2408.00118, section 2).
+
+    Args:
+        score: the score e.
+        cap: the bound, above 0; 50 in the paper.
+    """
+
+    def __init__(self, score: Score, cap: float):
+        super().__init__()
+        if not cap > 0:
+            raise ValueError(f"cap is {cap}; it must be above 0")
+        self.score, self.cap = score, cap
+        self.query_width, self.key_width, self.heads = score.query_width, score.key_width, score.heads
+        self.by_place, self.shares_keys = score.by_place, score.shares_keys
+
+    def prepare(self, key: Key) -> Tensor:
+        return self.score.prepare(key)
+
+    def forward(self, query: Query, key: Key) -> Scores:
+        return torch.tanh(self.score(query, key) / self.cap) * self.cap
 
 
 class InverseDistance(Score):
@@ -59,6 +82,7 @@ class Location(Score):
     def __init__(self, query_width: int, max_source: int, *, ignore_tail: bool = False, heads: int | None = None):
         super().__init__()
         self.query_width, self.max_source, self.ignore_tail = query_width, max_source, ignore_tail
+        self.heads = heads
         self.weight = weight(heads, query_width, max_source)
 
     def forward(self, query: Query, key: Key) -> Scores:

@@ -17,12 +17,17 @@ class Dot(Product):
 
 
 class ScaledDot(Product):
-    """q . k / sqrt(d), where d is the width of the keys of one head (Vaswani 2017, equation 1)."""
+    """q . k / sqrt(d), where d is the width of the keys of one head (Vaswani 2017, equation 1), or q . k times another
+    `scale`."""
 
     shares_keys = True
 
+    def __init__(self, scale: float | None = None):
+        super().__init__()
+        self.scale = scale
+
     def sides(self, query: Query, key: Key) -> Sides:
-        return Sides(query, key, scale=max(query.shape[-1], 1) ** -0.5)
+        return Sides(query, key, scale=max(query.shape[-1], 1) ** -0.5 if self.scale is None else self.scale)
 
 
 class General(Product):
@@ -32,7 +37,7 @@ class General(Product):
 
     def __init__(self, query_width: int, key_width: int, *, heads: int | None = None):
         super().__init__()
-        self.query_width, self.key_width = query_width, key_width
+        self.query_width, self.key_width, self.heads = query_width, key_width, heads
         self.weight = weight(heads, query_width, key_width)
 
     def sides(self, query: Query, key: Key) -> Sides:
@@ -44,7 +49,7 @@ class TanhDot(Product):
 
     def __init__(self, key_width: int, width: int, *, heads: int | None = None):
         super().__init__()
-        self.query_width, self.key_width = width, key_width
+        self.query_width, self.key_width, self.heads = width, key_width, heads
         self.weight = weight(heads, key_width, width)
         self.bias = nn.Parameter(torch.zeros(*(() if heads is None else (heads,)), width))
 

@@ -42,6 +42,8 @@ class Score(nn.Module, ABC):
     query_width: int | None = None
     """Width of the queries; None for the width of the keys (location scores: any)."""
     key_width: int | None = None
+    heads: int | None = None
+    """Number of heads for which it has weights of their own; None for any number of heads."""
     by_place = False
     """Whether a key's score depends on its position, so that scores of selected keys would differ."""
     shares_keys = False
@@ -85,6 +87,9 @@ class Product(Score):
 
 class TanhSum(Score):
     """A score that is an energy times the tanh of the sum of its two sides. The additive kernel can compute it."""
+
+    hidden_width: int | None = None
+    """Width of the sum, which a history adds to; None if it is not known."""
 
     @abstractmethod
     def sides(self, query: Query, key: Key) -> Sides: ...

@@ -15,7 +15,7 @@ from regard.errors import InputError
 from regard.hub.formats import bert_heads, word_pieces
 from regard.hub.formats.bert_heads import POOLER, Heads, PublishedHead
 from regard.hub.formats.folder import CONFIG, Folder
-from regard.hub.formats.names import Part, Sizes, check_sizes, exported, imported, linear
+from regard.hub.formats.names import Part, Sizes, check_sizes, check_vocabulary, exported, imported, linear
 from regard.hub.formats.pretrained_model import Classes, Files, PretrainedModel
 from regard.hub.formats.settings import Settings, check_attention
 from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER
@@ -181,12 +181,13 @@ def read(folder: Folder, variant: BertVariant) -> PretrainedModel:
     sizes = ("vocab_size", "max_position_embeddings", "type_vocab_size", "layer_norm_eps")
     unused = ("attention_dropout", "qa_dropout", "seq_classif_dropout", "output_past", "tie_weights_")
     settings.check((*variant.keys.values(), *sizes), variant.fixed, (*IGNORED, *unused))
-    tokenizer = word_pieces.read(folder, settings.size("vocab_size"))
+    weights, size = _plain(folder, variant), settings.size("vocab_size")
+    check_vocabulary(settings.place, weights, size, TRANSFORMER[0].published)
+    tokenizer = word_pieces.read(folder, size)
     offset = variant.offset(tokenizer.special)
     if offset and settings.index("pad_token_id", 1) != tokenizer.special.pad:
         padding = tokenizer.special.pad
         raise InputError(f"{settings.place}: pad_token_id is not {padding}, the tokenizer's; is it of another model?")
-    weights = _plain(folder, variant)
     head = variant.heads.read(settings, weights)
     form = None if head is None else variant.heads.form(head)
     config = settings.build(

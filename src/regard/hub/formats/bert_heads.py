@@ -9,10 +9,9 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.hub.formats.names import Part, linear
 from regard.hub.formats.pretrained_model import Classes, Head, Spans
-from regard.hub.formats.settings import Settings, label_keys
+from regard.hub.formats.settings import SINGLE, Settings, label_keys
 
 POOLER = linear("pooler.dense", "pooler.0")
-SINGLE = "single_label_classification"
 TWO_MARKS = "a RoBERTa has two marks between two texts, and regard sets one"
 
 
@@ -111,10 +110,5 @@ def _check_architecture(settings: Settings, form: PublishedHead) -> None:
 
 def _classes(settings: Settings, number: int) -> Classes:
     """Read a classification head. Raises InputError for another problem type and for fewer than two classes."""
-    problem = settings.values.get("problem_type") or SINGLE
-    if problem != SINGLE or number < 2:
-        raise InputError(
-            f"{settings.place}: problem_type is {problem!r}, with {number} outputs; regard computes it for {SINGLE!r} "
-            "alone, with two or more"
-        )
+    settings.require_classes(number)
     return Classes(settings.labels(number))

@@ -42,7 +42,7 @@ class Folder:
         """Read a UTF-8 text file. Raises InputError for a missing, too large or other file."""
         found = self._content(name, (None, "plain text"))
         try:
-            return found.decode()
+            return found.decode("utf-8-sig")  # some editors begin a file with a byte order mark
         except UnicodeDecodeError as error:
             raise InputError(f"{self.path / name}: is not UTF-8 text") from error
 
@@ -86,7 +86,8 @@ class Folder:
             raise InputError(f"{index}: expected a weight_map from tensors to files")
         found: dict[str, Tensor] = {}
         for name in sorted(set(places.values())):
-            found |= tensors.read(self.file(name))
+            read = tensors.read(self.file(name))
+            found |= {tensor: read[tensor] for tensor in read if places.get(tensor, name) == name}
         missing = sorted(set(places) - set(found))
         if missing:
             raise InputError(f"{index}: lists {len(missing)} tensors that its files lack, {missing[0]} first")

@@ -5,12 +5,11 @@ import re
 import torch
 
 from regard.errors import InputError
-from regard.hub.formats import vocabulary
+from regard.hub.formats import generation, vocabulary
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.names import Part, check_sizes, exported, imported, linear
-from regard.hub.formats.pretrained_model import Files, PretrainedModel
+from regard.hub.formats.pretrained_model import Continues, Files, PretrainedModel
 from regard.hub.formats.settings import Settings, check_attention
-from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER
 from regard.models.gpt2 import GPT2Config
 from regard.models.softmax import AdaptiveSoftmax
 
@@ -55,7 +54,7 @@ def read(folder: Folder) -> PretrainedModel:
     """Read the model in a folder. Raises InputError for any model but a GPT-2."""
     settings = Settings(folder.json(CONFIG), str(folder.path / CONFIG))
     settings.check(USED, FIXED, IGNORED)
-    tokenizer = vocabulary.read(folder, settings.size("vocab_size", 50257), settings.index("eos_token_id", LAST))
+    size = settings.size("vocab_size", 50257)
     config = settings.build(
         GPT2Config,
         layers=settings.size("n_layer", 12),
@@ -71,14 +70,19 @@ def read(folder: Folder) -> PretrainedModel:
     if head is not None and not torch.equal(head, weights.get("wte.weight", head)):
         raise InputError(f"{folder.path}: the output layer has weights of its own; a GPT-2's are its embedding's")
     sizes = {
-        "vocab_size": (tokenizer.size, "wte.weight", 0),
+        "vocab_size": (size, "wte.weight", 0),
         "n_embd": (config.width, "wte.weight", 1),
         "n_positions": (config.context, "wpe.weight", 0),
         "n_inner": (config.hidden or 4 * config.width, "h.0.mlp.c_fc.weight", 1),
     }
     check_sizes(settings.place, weights, {"n_layer": config.layers}, sizes)
     tensors = imported(PARTS, weights, config.layers)
-    return PretrainedModel(config, tensors | {"output.weight": tensors["embedding.table.weight"]}, tokenizer)
+    tensors |= {"output.weight": tensors["embedding.table.weight"]}
+    found = generation.read(folder)
+    tokenizer, before = vocabulary.read(folder, size, found.ends or (LAST,))
+    found.check(tokenizer.size, folder)
+    continues = Continues(before, found.most)
+    return PretrainedModel(config, tensors, tokenizer, search=found.search, continues=continues)
 
 
 def write(pretrained: PretrainedModel) -> Files:
@@ -116,5 +120,5 @@ def write(pretrained: PretrainedModel) -> Files:
     }
     tensors = exported(PARTS, pretrained.tensors, config.layers)
     named = {f"transformer.{name}": tensor for name, tensor in tensors.items()}
-    about = vocabulary.tokenizer_config(tokenizer, config.context)
-    return Files({CONFIG: document, TOKENIZER: vocabulary.tokenizer_document(tokenizer), ABOUT: about}, named)
+    documents = vocabulary.documents(pretrained, config.context)
+    return Files({CONFIG: document} | documents, named)

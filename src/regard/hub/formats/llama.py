@@ -10,12 +10,12 @@ from torch import Tensor
 
 from regard.attention.positions import RotaryScaling
 from regard.errors import InputError
-from regard.hub.formats import vocabulary
+from regard.hub.formats import generation, vocabulary
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.names import Part, check_sizes, exported, imported
-from regard.hub.formats.pretrained_model import Files, PretrainedModel
+from regard.hub.formats.pretrained_model import Continues, Files, PretrainedModel
 from regard.hub.formats.settings import Settings
-from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER
+from regard.hub.formats.tokenizer_json import ABOUT
 from regard.models.llama import LlamaConfig
 from regard.models.softmax import FULL
 
@@ -45,7 +45,6 @@ FIXED: Mapping[str, tuple[Any, ...]] = {
     "pretraining_tp": (1,),
     "use_sliding_window": (False,),
     "partial_rotary_factor": (1.0,),
-    "quantization_config": (None,),
 }
 IGNORED = ("max_window_layers",)
 TURNS = {"llama3": ("low_freq_factor", "high_freq_factor"), "yarn": ("beta_slow", "beta_fast")}
@@ -97,8 +96,12 @@ def read(folder: Folder, variant: Variant) -> PretrainedModel:
     }
     check_sizes(settings.place, weights, {"num_hidden_layers": config.layers}, sizes)
     tensors = imported(parts(config), weights, config.layers)
-    tokenizer = vocabulary.read(folder, size, settings.index("eos_token_id", 2))
-    return PretrainedModel(config, {"output.weight": tensors["embedding.table.weight"]} | tensors, tokenizer)
+    found = generation.read(folder)
+    tokenizer, before = vocabulary.read(folder, size, found.ends or (2,))
+    tensors = {"output.weight": tensors["embedding.table.weight"]} | tensors
+    found.check(tokenizer.size, folder)
+    continues = Continues(before, found.most)
+    return PretrainedModel(config, tensors, tokenizer, search=found.search, continues=continues)
 
 
 def sizes_of(settings: Settings, variant: Variant) -> LlamaConfig:
@@ -188,6 +191,8 @@ def write(pretrained: PretrainedModel) -> Files:
     variant = variant_of(config)
     if config.softmax != FULL:
         raise InputError(f"model.softmax.kind is {config.softmax.kind}; a published {variant.type} has a full softmax")
+    if config.sinks:
+        raise InputError(f"model.sinks is {config.sinks}; a published {variant.type} has none")
     special = tokenizer.special
     document = {
         "architectures": [variant.architecture],
@@ -210,9 +215,10 @@ def write(pretrained: PretrainedModel) -> Files:
     if config.window is not None or variant.slides:
         document["sliding_window"] = config.window
     tensors = exported(parts(config), pretrained.tensors, config.layers)
+    documents = vocabulary.documents(pretrained, config.context)
     # a class of a family cuts text by its own pattern, whatever the file says
-    about = vocabulary.tokenizer_config(tokenizer, config.context) | {"tokenizer_class": "PreTrainedTokenizerFast"}
-    return Files({CONFIG: document, TOKENIZER: vocabulary.tokenizer_document(tokenizer), ABOUT: about}, tensors)
+    documents[ABOUT] |= {"tokenizer_class": "PreTrainedTokenizerFast"}
+    return Files({CONFIG: document} | documents, tensors)
 
 
 def rope_parameters(config: LlamaConfig) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.hub.formats import marian_files
 from regard.hub.formats.folder import CONFIG, Folder
+from regard.hub.formats.generation import GENERATION
 from regard.hub.formats.names import Part, check_sizes, exported, imported, linear
 from regard.hub.formats.pretrained_model import Files, PretrainedModel
 from regard.hub.formats.settings import Settings
@@ -40,7 +41,7 @@ SIZES = {
     "decoder_layers": ("decoder_layers", 12),
 }
 """The published name and the default of each size."""
-USED = ("vocab_size", "dropout", "scale_embedding", "length_penalty", "no_repeat_ngram_size")
+USED = ("vocab_size", "dropout", "scale_embedding", "decoder_attention_heads", "decoder_ffn_dim")
 FIXED = {
     "activation_function": tuple(ACTIVATIONS),
     "normalize_before": (False,),
@@ -57,8 +58,8 @@ FIXED = {
 IGNORED = (
     *("attention_dropout", "activation_dropout", "classifier_dropout", "classif_dropout", "init_std", "num_labels"),
     *("encoder_layerdrop", "decoder_layerdrop", "extra_pos_embeddings", "force_bos_token_to_be_generated"),
-    *("forced_eos_token_id", "forced_bos_token_id", "num_hidden_layers", "output_past", "renormalize_logits"),
-    *("length_extra", "decoder_input_ids", "cross_attention_hidden_size", "num_beam_groups", "save_step"),
+    *("num_hidden_layers", "output_past", "length_extra", "decoder_input_ids", "cross_attention_hidden_size"),
+    *("save_step",),
 )
 EXPECTED: dict[str, Any] = {
     "norm": "after",
@@ -78,7 +79,14 @@ def read(folder: Folder) -> PretrainedModel:
     settings = Settings(values, str(folder.path / CONFIG))
     size, start = settings.size("vocab_size", 58101), settings.index("pad_token_id")
     config = _config(settings, size, start)
-    source, target = marian_files.read_tokenizers(folder, size, start, settings.index("eos_token_id"))
+    for key, number, default in (
+        ("decoder_attention_heads", config.heads, 16),
+        ("decoder_ffn_dim", config.hidden, 4096),
+    ):
+        if (found := settings.size(key, default)) != number:
+            raise InputError(f"{settings.place}: {key} is {found}, the encoder's {number}; regard has one for both")
+    search, ends = marian_files.read_search(folder, config.max_length, size, start)
+    source, target = marian_files.read_tokenizers(folder, size, start, ends)
     weights = _plain(folder, config, size)
     sizes = {
         "vocab_size": (size, SHARED, 0),
@@ -89,18 +97,15 @@ def read(folder: Folder) -> PretrainedModel:
     check_sizes(settings.place, weights, layers, sizes)
     tensors = imported(tuple(parts(config)), weights, 0)
     tensors |= dict.fromkeys(SAME, tensors[TABLE])
-    return PretrainedModel(config, tensors, source, target, marian_files.read_search(folder, config.max_length))
+    return PretrainedModel(config, tensors, source, target, search)
 
 
 def _config(settings: Settings, size: int, start: int) -> TransformerConfig:
     """Read the config of a model of `size` tokens. Raises InputError for a value that regard does not compute."""
     sizes = {field: settings.size(*called) for field, called in SIZES.items()}
     fixed = {
-        "decoder_attention_heads": (sizes["heads"],),
-        "decoder_ffn_dim": (sizes["hidden"],),
         "decoder_vocab_size": (size,),
         "decoder_start_token_id": (start,),
-        "bad_words_ids": ([[start]],),
         "scale_embedding": (True, False),
     }
     settings.check((*(name for name, _ in SIZES.values()), *USED), FIXED | fixed, IGNORED)
@@ -141,16 +146,12 @@ def write(pretrained: PretrainedModel) -> Files:
     start = source.special.start
     tensors = exported(tuple(parts(config)), pretrained.tensors, 0)
     tensors[LOGITS] = tensors[LOGITS][None]
-    special = {"pad_token_id": start, "eos_token_id": source.special.end, "decoder_start_token_id": start}
+    ids = {"pad_token_id": start, "decoder_start_token_id": start}
     documents = marian_files.tokenizer_files(source, target, config.max_length)
-    documents |= {CONFIG: config_document(config, source.size) | special}
+    documents |= {CONFIG: config_document(config, source.size) | ids | {"eos_token_id": source.special.end}}
     if pretrained.search is not None:
-        never = {"bad_words_ids": [[start]]}
-        documents |= {
-            marian_files.GENERATION: marian_files.generation_config(pretrained.search, config.max_length)
-            | special
-            | never
-        }
+        search = marian_files.generation_config(pretrained.search, source.special, config.max_length)
+        documents |= {GENERATION: search | ids}
     return Files(documents, tensors)
 
 

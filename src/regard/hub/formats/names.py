@@ -56,6 +56,17 @@ def check_sizes(place: str, weights: Mapping[str, Tensor], layers: Mapping[str, 
         raise InputError(f"{place}: {'; '.join(wrong)}; do the weights belong to another model?")
 
 
+def check_vocabulary(place: str, weights: Mapping[str, Tensor], size: int, table: str) -> None:
+    """Compare the size of a vocabulary with the rows of the tensor `table`, before a vocabulary is made.
+
+    Raises:
+        InputError: the tensor is missing, or has another number of rows.
+    """
+    if table not in weights:
+        raise InputError(f"{place}: there is no tensor {table} of {size} rows; are the weights complete?")
+    check_sizes(place, weights, {}, {"vocab_size": (size, table, 0)})
+
+
 def imported(parts: Sequence[Part], weights: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
     """Convert published tensors to parameters.
 

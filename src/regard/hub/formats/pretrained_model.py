@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.decoding.continuation import Before
 from regard.decoding.search import Search
 from regard.images import Preparation
 from regard.models.bert import BertConfig
@@ -34,11 +35,20 @@ Head = Classes | Spans
 
 
 @dataclass(frozen=True)
+class Continues:
+    """How a language model continues a text: what is `before` the text, and the most `tokens`, if they are
+    published."""
+
+    before: Before = "end"
+    tokens: int | None = None
+
+
+@dataclass(frozen=True)
 class PretrainedModel:
     """A text model: its config, its parameters by their names in regard, and its tokenizer.
 
-    A sequence-to-sequence model has a tokenizer for its `target` and the published `search`. A BERT may have a `head`,
-    which replaces the parts that its config names.
+    A sequence-to-sequence model has a tokenizer for its `target`. It and a language model, which `continues` texts,
+    have the published `search`. A BERT may have a `head`, which replaces the parts that its config names.
     """
 
     config: GPT2Config | LlamaConfig | BertConfig | ElmoConfig | TransformerConfig
@@ -47,6 +57,7 @@ class PretrainedModel:
     target: Tokenizer | None = None
     search: Search | None = None
     head: Head | None = None
+    continues: Continues | None = None
 
 
 @dataclass(frozen=True)

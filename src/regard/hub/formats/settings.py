@@ -7,7 +7,19 @@ from typing import Any, TypeVar
 from regard.errors import InputError
 
 Config = TypeVar("Config")
-COMMON = frozenset(
+SINGLE = "single_label_classification"
+GENERATION_KEYS = frozenset(
+    (
+        *("max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups"),
+        *("diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty"),
+        *("no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences"),
+        *("output_scores", "return_dict_in_generate", "forced_bos_token_id", "forced_eos_token_id"),
+        *("remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens"),
+        *("renormalize_logits", "max_new_tokens", "min_new_tokens", "penalty_alpha"),
+    )
+)
+"""Keys of the search, which older models keep in config.json; `generation` reads them."""
+COMMON = GENERATION_KEYS | frozenset(
     (
         *("architectures", "model_type", "transformers_version", "torch_dtype", "dtype"),
         *("_name_or_path", "_commit_hash", "_num_labels", "use_cache", "return_dict"),
@@ -16,7 +28,7 @@ COMMON = frozenset(
         *("eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id", "mask_token_id"),
         *("unk_token_id", "decoder_start_token_id", "task_specific_params", "initializer_range"),
         *("tokenizer_class", "attn_implementation", "_attn_implementation_autoset", "use_bfloat16", "prefix"),
-        *("gradient_checkpointing", "max_length", "min_length", "do_sample", "early_stopping", "num_beams"),
+        *("gradient_checkpointing", "tf_legacy_loss"),
     )
 )
 """Keys of every family that do not change the computation."""
@@ -34,13 +46,18 @@ class Settings:
 
         Raises InputError: one line for each other value of a fixed key, and one for each unknown key.
         """
+        if self.values.get("quantization_config") is not None:
+            raise InputError(
+                f"{self.place}: quantization_config: the weights are quantised, which regard does not read; import the "
+                "model that they were made from"
+            )
         wrong = []
         for key, value in self.values.items():
             if key in fixed:
                 if value not in fixed[key]:
                     expected = " or ".join(map(repr, fixed[key]))
                     wrong.append(f"{self.place}: {key} is {value!r}; regard supports {expected} only")
-            elif key not in used and key not in ignored and key not in COMMON:
+            elif key not in used and key not in ignored and key not in COMMON and key != "quantization_config":
                 wrong.append(
                     f"{self.place}: {key} is not known, so it might change what is computed; remove it if it does not"
                 )
@@ -75,6 +92,20 @@ class Settings:
             raise InputError(f"{self.place}: {key} is {value!r}; expected a number above 0 and below 1")
         return value
 
+    def number(self, key: str, default: float) -> float:
+        """Return a finite number of at least 0. Raises InputError for anything else."""
+        value = self.values.get(key, default)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
+            raise InputError(f"{self.place}: {key} is {value!r}; expected a number of at least 0")
+        return float(value)
+
+    def switch(self, key: str) -> bool:
+        """Return true or false, by default false. Raises InputError for anything else."""
+        value = self.values.get(key, False)
+        if not isinstance(value, bool):
+            raise InputError(f"{self.place}: {key} is {value!r}; expected true or false")
+        return value
+
     def labels(self, classes: int) -> tuple[str, ...]:
         """Return one label per class; a repeated label gets its number. Raises InputError on another count."""
         names = self.values.get("id2label", {str(number): f"LABEL_{number}" for number in range(classes)})
@@ -86,6 +117,15 @@ class Settings:
             label = names[str(number)]
             found.append(label if label not in found else f"{label} ({number})")
         return tuple(found)
+
+    def require_classes(self, number: int) -> None:
+        """Raises InputError for a head that does not choose one of several classes."""
+        problem = self.values.get("problem_type") or SINGLE
+        if problem != SINGLE or number < 2:
+            raise InputError(
+                f"{self.place}: problem_type is {problem!r}, with {number} outputs; regard computes it for {SINGLE!r} "
+                "alone, with two or more"
+            )
 
     def build(self, kind: Callable[..., Config], **sizes: Any) -> Config:
         """Build the config of a model. Raises InputError for sizes that contradict each other."""

@@ -9,13 +9,14 @@ from regard.errors import InputError
 from regard.hub.formats.folder import Folder
 from regard.text.special import NAMES, UNKNOWN
 
-TOKENIZER, ABOUT = "tokenizer.json", "tokenizer_config.json"
+TOKENIZER, ABOUT, EXTRA = "tokenizer.json", "tokenizer_config.json", "added_tokens.json"
 Merges = list[tuple[str, str]]
 PLAIN: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "BPE": {
         "dropout": (None, 0),
         "continuing_subword_prefix": (None, ""),
         "end_of_word_suffix": (None, ""),
+        "byte_fallback": (None, False),
         "ignore_merges": (None, False, True),
     },
     "WordPiece": {
@@ -83,6 +84,29 @@ def read(folder: Folder, types: Sequence[str]) -> Document:
     return Document(place, kind, vocabulary | _added(whole.get("added_tokens") or [], vocabulary, place), merges, whole)
 
 
+def check_added(folder: Folder, vocabulary: Mapping[str, int]) -> None:
+    """Raises InputError for a token that tokenizer_config.json or added_tokens.json adds to a vocabulary, or that it
+    matches in plain text."""
+    about = folder.json(ABOUT) if folder.has(ABOUT) else {}
+    listed = about.get("added_tokens_decoder") or {}
+    if not isinstance(listed, dict):
+        raise InputError(f"{folder.path / ABOUT}: added_tokens_decoder is {_shown(listed)}; expected an object")
+    _added(
+        [{"id": int(key) if key.isdecimal() else key, **_object(each)} for key, each in listed.items()],
+        vocabulary,
+        str(folder.path / ABOUT),
+    )
+    found = [(ABOUT, each["content"]) for each in listed.values()]
+    found += [(ABOUT, _object(each).get("content", each)) for each in about.get("additional_special_tokens") or []]
+    found += [(EXTRA, each) for each in (folder.json(EXTRA) if folder.has(EXTRA) else {})]
+    for file, name in found:
+        if name not in vocabulary:
+            raise InputError(
+                f"{folder.path / file}: adds the token {name!r} to the vocabulary; regard reads added tokens of "
+                f"{TOKENIZER} only, which transformers' save_pretrained writes"
+            )
+
+
 def require(value: Mapping[str, Any], plain: Mapping[str, Sequence[Any]], place: str) -> None:
     """Raises InputError for a key of `plain` whose value changes the segmentation."""
     for key, values in plain.items():
@@ -133,6 +157,11 @@ def _added(value: Any, vocabulary: Mapping[str, int], place: str) -> dict[str, i
             case _:
                 raise InputError(f"{place}: an added token is {_shown(each)}; expected a content with an id of its own")
     return entries(found, place)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """A token as an object; no keys for one that is only a text."""
+    return value if isinstance(value, dict) else {}
 
 
 def _step(value: Any) -> Any:

@@ -87,6 +87,7 @@ def read(folder: Folder, variant: VitVariant) -> PretrainedImageModel:
     head = variant.heads[0].published
     if head not in weights:
         raise InputError(f"{folder.path}: has no {head}; regard reads classifiers of type {variant.name}")
+    settings.require_classes(len(weights[head]))
     patches, positions = "embeddings.patch_embeddings.projection.weight", "embeddings.position_embeddings"
     claimed = {
         "hidden_size": (config.width, patches, 0),

@@ -4,13 +4,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from regard.decoding.continuation import Before
 from regard.errors import InputError
-from regard.hub.formats import tokenizer_json
+from regard.hub.formats import generation, special_tokens, tokenizer_json
 from regard.hub.formats.folder import Folder
-from regard.hub.formats.tokenizer_json import TOKENIZER, Merges, added
+from regard.hub.formats.pretrained_model import Continues, PretrainedModel
+from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER, Merges, added
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kind import SMALLEST, KindName
-from regard.text.special import NAMES, SpecialTokens
+from regard.text.special import NAMES, UNKNOWN, SpecialTokens
 from regard.text.storage import KINDS
 
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
@@ -25,30 +27,51 @@ PUBLISHED: tuple[KindName, ...] = ("gpt2", "qwen2", "llama3")
 CUTTING = ("normalizer", "pre_tokenizer", "decoder")
 
 
-def read(folder: Folder, size: int, end: int) -> Tokenizer:
-    """Read the tokenizer of a language model with `size` embeddings. In a vocabulary that regard did not export the id
-    `end` separates texts, pads and starts.
+def read(folder: Folder, size: int, ends: tuple[int, ...]) -> tuple[Tokenizer, Before]:
+    """Read the tokenizer of a language model with `size` embeddings, and what precedes a text. In a vocabulary that
+    regard did not export the first of the ids `ends` separates texts and pads; it starts them if no other id does.
 
     Raises:
         InputError: the tokenizer is missing, belongs to another model, or segments text as no kind of ours.
     """
-    vocabulary, merges, kind = _document(folder) if folder.has(TOKENIZER) else (*_files(folder), "gpt2")
-    vocabulary = counted(vocabulary, size, folder)
-    if all(vocabulary.get(name) == index for index, name in enumerate(NAMES)):
-        return Tokenizer.of(settings(kind, size), vocabulary, merges)
-    if not end < size:
-        raise InputError(f"{folder.path}: eos_token_id is {end}, beyond the {size} entries of the tokenizer")
-    return Tokenizer.of(settings(kind, size), vocabulary, merges, SpecialTokens(end, end, end, end))
+    vocabulary, merges, kind = _document(folder) if folder.has(TOKENIZER) else (*files(folder), "gpt2")
+    start, place = special_tokens.start_of(folder), str(folder.path)
+    if folder.has(ABOUT):
+        about = {key: value for key, value in folder.json(ABOUT).items() if value is not None}
+        tokenizer_json.require(about, {"add_prefix_space": (False,)}, str(folder.path / ABOUT))
+    tokenizer_json.check_added(folder, vocabulary)
+    vocabulary, unused = counted(vocabulary, size, folder)
+    if all(vocabulary.get(name) == index for index, name in enumerate(NAMES)) and not unused:
+        return Tokenizer.of(settings(kind, size), vocabulary, merges), "end" if start is None else "start"
+    if not ends:
+        raise InputError(f"{place}/config.json: has no eos_token_id; expected the id that ends a text")
+    if beyond := [index for index in ends if index >= size - unused]:
+        raise InputError(f"{place}: eos_token_id is {beyond[0]}, beyond the {size - unused} entries of the tokenizer")
+    end = ends[0]
+    first = end if start is None else special_tokens.id_of(start, vocabulary, place)
+    unknown = vocabulary.get(NAMES[UNKNOWN], end)
+    special = SpecialTokens(end, unknown, first, end, more_ends=ends[1:], unused=unused)
+    before: Before = "nothing" if start is None else "end" if first == end else "start"
+    return Tokenizer.of(settings(kind, size), vocabulary, merges, special), before
 
 
-def counted(vocabulary: Mapping[str, int], size: int, folder: Folder) -> dict[str, int]:
-    """Sort a vocabulary by id. Raises InputError unless the ids are 0 to `size` - 1."""
-    if len(vocabulary) != size or sorted(vocabulary.values()) != list(range(size)):
+def counted(vocabulary: Mapping[str, int], size: int, folder: Folder) -> tuple[dict[str, int], int]:
+    """Sort a vocabulary by id. A model may have more ids than it, for speed: they get entries that no text has, and
+    their number is returned too. Raises InputError unless the ids are 0 to `size` - 1 at most."""
+    count = len(vocabulary)
+    if count > size or sorted(vocabulary.values()) != list(range(count)):
         raise InputError(
-            f"{folder.path}: the tokenizer has {len(vocabulary)} entries and {folder.path.name}/config.json a "
-            f"vocab_size of {size}; it belongs to another model"
+            f"{folder.path}: the tokenizer has {count} entries, with ids up to {max(vocabulary.values(), default=0)}, "
+            f"and {folder.path.name}/config.json a vocab_size of {size}; it belongs to another model"
         )
-    return dict(sorted(vocabulary.items(), key=lambda entry: entry[1]))
+    unused = {f"<unused:{index}>": index for index in range(count, size)}
+    return dict(sorted(vocabulary.items(), key=lambda entry: entry[1])) | unused, len(unused)
+
+
+def entries_of(tokenizer: Tokenizer) -> dict[str, int]:
+    """Return the vocabulary of a tokenizer without entries that no text has."""
+    known = tokenizer.size - tokenizer.special.unused
+    return {entry: index for entry, index in tokenizer.vocabulary.items() if index < known}
 
 
 def settings(kind: KindName, size: int) -> TokenizerSettings:
@@ -56,15 +79,19 @@ def settings(kind: KindName, size: int) -> TokenizerSettings:
     return TokenizerSettings(kind, max(size, SMALLEST[kind]))
 
 
-def tokenizer_document(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return the tokenizer.json of a tokenizer."""
+def tokenizer_document(tokenizer: Tokenizer, before: Before) -> dict[str, Any]:
+    """Return the tokenizer.json of a tokenizer, which puts the start token `before` each text or nothing."""
     document = tokenizer.backend
+    document["model"]["vocab"] = entries_of(tokenizer)
     special = tokenizer.special.all
     document["added_tokens"] = added(zip(special, tokenizer.pieces(special), strict=True))
+    if before == "start":
+        start = tokenizer.special.start
+        document["post_processor"] = special_tokens.starting(tokenizer.pieces([start])[0], start)
     return document
 
 
-def tokenizer_config(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
+def tokenizer_config(tokenizer: Tokenizer, context: int, before: Before) -> dict[str, Any]:
     """Return the tokenizer_config.json: GPT2Tokenizer for a released vocabulary, PreTrainedTokenizerFast for another,
     and the special tokens."""
     special = tokenizer.special
@@ -72,7 +99,25 @@ def tokenizer_config(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
     own = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": padding, "unk_token": unknown}
     theirs = {"tokenizer_class": "GPT2Tokenizer", "unk_token": end, "add_prefix_space": False}
     released = special.unknown == special.end
-    return (theirs if released else own) | {"bos_token": end, "eos_token": end, "model_max_length": context}
+    [start] = tokenizer.pieces([special.start]) if before == "start" else [end]
+    marks = {"bos_token": start, "eos_token": end, "model_max_length": context}
+    return (theirs if released else own) | marks | ({"add_bos_token": True} if before == "start" else {})
+
+
+def documents(pretrained: PretrainedModel, context: int) -> dict[str, dict[str, Any]]:
+    """Return the files of a language model's tokenizer and of its search."""
+    tokenizer, before = pretrained.tokenizer, (pretrained.continues or Continues()).before
+    found = {
+        TOKENIZER: tokenizer_document(tokenizer, before),
+        ABOUT: tokenizer_config(tokenizer, context, before),
+    }
+    if pretrained.search is None:
+        return found
+    special, search = tokenizer.special, pretrained.search
+    written = generation.write(search, special.ends) | generation.least_key(search, encodes=False)
+    tokens = pretrained.continues.tokens if pretrained.continues else None
+    written |= {} if tokens is None else {"max_new_tokens": tokens}
+    return found | {generation.GENERATION: written | {"bos_token_id": special.start}}
 
 
 def _document(folder: Folder) -> tuple[dict[str, int], Merges, KindName]:
@@ -91,7 +136,8 @@ def _document(folder: Folder) -> tuple[dict[str, int], Merges, KindName]:
     )
 
 
-def _files(folder: Folder) -> tuple[dict[str, int], Merges]:
+def files(folder: Folder) -> tuple[dict[str, int], Merges]:
+    """Read vocab.json and merges.txt. Raises InputError where one is missing or broken."""
     if not folder.has(VOCABULARY) or not folder.has(MERGES):
         raise InputError(f"{folder.path}: has neither {TOKENIZER} nor {VOCABULARY} with {MERGES}")
     vocabulary = tokenizer_json.entries(folder.json(VOCABULARY), str(folder.path / VOCABULARY))

@@ -4,10 +4,10 @@ from dataclasses import astuple
 from typing import Any
 
 from regard.errors import InputError
-from regard.hub.formats import tokenizer_json
+from regard.hub.formats import special_tokens, tokenizer_json
 from regard.hub.formats.folder import Folder
 from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER, Document, added
-from regard.hub.formats.vocabulary import counted, settings
+from regard.hub.formats.vocabulary import MERGES, VOCABULARY, counted, entries_of, files, settings
 from regard.text import Tokenizer
 from regard.text.kind import KindName
 from regard.text.special import SpecialTokens
@@ -29,25 +29,33 @@ def read(folder: Folder, size: int) -> Tokenizer:
     place = str(folder.path / (TOKENIZER if folder.has(TOKENIZER) else LIST))
     if folder.has(TOKENIZER):
         document = tokenizer_json.read(folder, ("WordPiece", "BPE"))
-        vocabulary, merges, kind = document.vocabulary, document.merges, _kind(document)
+        vocabulary, merges, kind = document.vocabulary, document.merges, _overridden(folder, _kind(document))
+    elif folder.has(VOCABULARY) and folder.has(MERGES):
+        place, (vocabulary, merges) = str(folder.path / VOCABULARY), files(folder)
+        kind = _overridden(folder, "gpt2")
     else:
         entries = folder.text(LIST).split("\n")
         vocabulary, merges = {entry: index for index, entry in enumerate(entries) if entry}, []
         kind = _listed(folder)
+    tokenizer_json.check_added(folder, vocabulary)
     names = BERT if kind.startswith("wordpiece") else ROBERTA
     missing = [name for name in names if name not in vocabulary]
     if missing:
         raise InputError(f"{place}: has no entry {missing[0]}; is it the tokenizer of another model?")
-    special = SpecialTokens(*(vocabulary[name] for name in names))
-    return Tokenizer.of(settings(kind, size), counted(vocabulary, size, folder), merges, special)
+    if folder.has(TOKENIZER):
+        special_tokens.check_around(folder, names[2], names[3])
+    counted_entries, unused = counted(vocabulary, size, folder)
+    pad, unknown, start, end, mask = (vocabulary[name] for name in names)
+    special = SpecialTokens(pad, unknown, start, end, mask, unused=unused)
+    return Tokenizer.of(settings(kind, size), counted_entries, merges, special)
 
 
 def tokenizer_document(tokenizer: Tokenizer) -> dict[str, Any]:
     """Return the tokenizer.json of a tokenizer, with the published names of its special tokens."""
     document, special = tokenizer.backend, tokenizer.special
-    named = dict(zip(astuple(special), _names(tokenizer), strict=True))
+    named = dict(zip(astuple(special)[:5], _names(tokenizer), strict=True))
     model = document["model"]
-    model["vocab"] = {named.get(index, entry): index for entry, index in tokenizer.vocabulary.items()}
+    model["vocab"] = {named.get(index, entry): index for entry, index in entries_of(tokenizer).items()}
     if model.get("unk_token") is not None:
         model["unk_token"] = named[special.unknown]
     document["added_tokens"] = added(sorted(named.items()), stripping=ROBERTA[-1])
@@ -83,6 +91,20 @@ def _listed(folder: Folder) -> KindName:
     plain = {"do_lower_case": (False, True), "strip_accents": (None, lower)}
     plain |= dict.fromkeys(("tokenize_chinese_chars", "do_basic_tokenize"), (None, True))
     tokenizer_json.require(values, plain, str(folder.path / ABOUT))
+    return "wordpiece-uncased" if lower else "wordpiece"
+
+
+def _overridden(folder: Folder, kind: KindName) -> KindName:
+    """Return the kind after the settings of tokenizer_config.json, which override those of tokenizer.json. Raises
+    InputError for settings that no kind has."""
+    values, place = (folder.json(ABOUT) if folder.has(ABOUT) else {}), str(folder.path / ABOUT)
+    values = {key: value for key, value in values.items() if value is not None}
+    if kind == "gpt2":
+        tokenizer_json.require(values, {"add_prefix_space": (False,)}, place)
+        return kind
+    lower = values.get("do_lower_case", kind == "wordpiece-uncased")
+    plain = {"do_lower_case": (False, True), "strip_accents": (lower,), "tokenize_chinese_chars": (True,)}
+    tokenizer_json.require(values, plain, place)
     return "wordpiece-uncased" if lower else "wordpiece"
 
 

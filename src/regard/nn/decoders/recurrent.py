@@ -7,6 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from regard.attention.lookup import expect_size
 from regard.attention.memory import Memory
 from regard.nn.decoders.protocol import Decoder, S, State
 from regard.nn.embeddings import TokenEmbedding
@@ -89,6 +90,15 @@ def summary_of(memory: Memory) -> Tensor:
             "this decoder starts from the encoder's summary, but the memory has none; make it with summary="
         )
     return memory.summary
+
+
+def first_cells(initial: nn.Module, memory: Memory, shape: tuple[int, int]) -> Float[Tensor, "batch layer width"]:
+    """The initial state of cells of this shape. Raises ValueError if `initial` gives another width."""
+    cells = initial(memory)
+    expect_size(
+        "the recurrent network", shape[0] * shape[1], f"the initial state by {type(initial).__name__}", cells.shape[1]
+    )
+    return cells.unflatten(1, shape)
 
 
 InitialStateName = Literal["encoder", "zero", "learned"]

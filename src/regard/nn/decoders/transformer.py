@@ -12,7 +12,7 @@ from regard.nn.decoders.protocol import SequenceDecoder, State
 from regard.nn.embeddings import Positions, TokenEmbedding
 from regard.nn.kv_cache import Past, check_growing, empty_past, read_past
 from regard.nn.output import Output
-from regard.nn.sublayers import Dropout, FeedForward, Residual
+from regard.nn.sublayers import Dropout, FeedForward, Residual, check_layer, expect_one_width, width_in
 from regard.shapes import States, Tokens
 
 
@@ -35,7 +35,7 @@ class DecoderLayer(nn.Module):
     """Masked self-attention, cross-attention and feed-forward, each inside its residual.
 
     Raises:
-        ValueError: the self-attention's alignment cannot read a growing sequence.
+        ValueError: the self-attention's alignment cannot read a growing sequence, or parts have different widths.
     """
 
     def __init__(
@@ -49,6 +49,8 @@ class DecoderLayer(nn.Module):
         check_growing(self_attention)
         self.self_attention, self.cross_attention, self.feedforward = self_attention, cross_attention, feedforward
         self.residuals = nn.ModuleList(residuals)
+        own, cross = self_attention.widths, cross_attention.widths[:1]
+        check_layer(feedforward, residuals, self_attention=own, cross_attention=cross)
 
     def forward(self, states: States, past: Past, source: Memory, alignment: Any = None) -> tuple[States, Past, Any]:
         """Positions that follow `past` -> their states, the past including them, and the alignment's state."""
@@ -102,6 +104,12 @@ class TransformerDecoder(SequenceDecoder[TransformerState]):
         super().__init__()
         self.embedding, self.positions, self.norm, self.output = embedding, positions, norm, output
         self.layers = DecoderLayers(layers)
+        widths = {
+            f"layer {at}": width_in(each.feedforward)
+            for at, each in enumerate(cast("Sequence[DecoderLayer]", self.layers))
+        }
+        ends = {"norm": width_in(norm), "output": width_in(output)}
+        expect_one_width("the decoder", {"embedding": embedding.width, **widths, **ends})
         self.dropout = Dropout(dropout)
 
     def start(self, memory: Memory) -> TransformerState:

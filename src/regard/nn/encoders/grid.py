@@ -1,5 +1,7 @@
 """An encoder of images: a grid of features that a decoder reads like the words of a sentence."""
 
+from typing import TypeVar
+
 import torch
 from einops import rearrange
 from torch import Tensor, nn
@@ -7,6 +9,8 @@ from torch import Tensor, nn
 from regard.attention.memory import Memory
 from regard.nn.grid_positions import LearnedGrid
 from regard.shapes import Float
+
+N = TypeVar("N", int, Tensor)
 
 
 class GridEncoder(nn.Module):
@@ -52,8 +56,8 @@ def convolution(before: int, width: int, *, size: int) -> list[nn.Module]:
     return [weights, ChannelNorm(width), nn.ReLU()]
 
 
-def cells_of(size: int, stages: int) -> int:
-    """Cells along a side of `size` pixels after `stages` stages."""
+def cells_of(size: N, stages: int) -> N:
+    """Cells along a side of `size` pixels after `stages` stages; of several sides if it is a tensor."""
     for _ in range(stages):
         size = (size + 1) // 2
     return size

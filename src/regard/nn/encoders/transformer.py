@@ -11,7 +11,7 @@ from regard.attention.masks import Mask, padding
 from regard.attention.memory import Memory, Packing
 from regard.nn.embeddings import Embedding, Positions
 from regard.nn.encoders.protocol import Encoder
-from regard.nn.sublayers import Dropout, FeedForward, Residual
+from regard.nn.sublayers import Dropout, FeedForward, Residual, check_layer, expect_one_width, width_in
 from regard.shapes import Float, Lengths, States, Tokens, wide
 
 
@@ -22,6 +22,7 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.self_attention, self.feedforward = self_attention, feedforward
         self.residuals = nn.ModuleList(residuals)
+        check_layer(feedforward, residuals, self_attention=self_attention.widths)
 
     def forward(
         self, states: Float[Tensor, "*tokens width"], mask: Mask | None, packing: Packing | None = None
@@ -80,6 +81,11 @@ class TransformerEncoder(Encoder):
         super().__init__()
         self.embedding, self.positions, self.norm = embedding, positions, norm
         self.layers = EncoderLayers(layers)
+        widths = {
+            f"layer {at}": width_in(each.feedforward)
+            for at, each in enumerate(cast("Sequence[EncoderLayer]", self.layers))
+        }
+        expect_one_width("the encoder", {"embedding": embedding.width, **widths, "norm": width_in(norm)})
         self.dropout = Dropout(dropout)
         self.memory_width = self.summary_width = embedding.width
 

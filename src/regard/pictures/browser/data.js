@@ -83,6 +83,7 @@ regard.data = (() => {
     constructor(about, maps, breakdown, pixels, images) {
       const { name, source, target, sourceWords, targetWords, sentences, notes, patches, verbs, noBreakdown } = about;
       Object.assign(this, { name, source: [...source], target: [...target], sentences, patches, maps, breakdown, noBreakdown, pixels, images });
+      this.shown = Math.max(0, maps.findIndex((each) => each.name === about.first));
       this.notes = notes ? [...notes] : [];
       this.verbs = verbs || ["reads", "is read"];
       this.words = sourceWords || targetWords ? { source: sourceWords, target: targetWords } : null;

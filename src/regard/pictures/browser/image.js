@@ -1,7 +1,8 @@
-// An image lit by the weights of the target label in focus, and a small copy for each label.
+// A photograph under the heat map of the target label in focus, and a small copy for each label.
 regard.views.image = (() => {
-  const { element, photograph, variable } = regard.page, { greatest } = regard.tokens;
-  const WIDE = 420, SMALL = 96, DARKEST = 0.15, MOST = 120;
+  const { element, number, photograph, variable } = regard.page, { greatest } = regard.tokens;
+  const WIDE = 420, SMALL = 96, STRONGEST = 0.8, EVEN = 4, MOST = 120;
+  const heat = regard.heat.map((hex) => [0, 2, 4].map((place) => parseInt(hex.slice(place, place + 2), 16)));
 
   class Picture {
     constructor(panel) {
@@ -9,7 +10,8 @@ regard.views.image = (() => {
       this.canvas = element("canvas", { className: "regard-picture", ariaHidden: "true" });
       this.list = element("div", { className: "regard-thumbs" });
       this.title = element("p", { className: "regard-caption" });
-      this.element = element("div", { className: "regard-image" }, element("div", {}, this.canvas, this.title), this.list);
+      this.key = element("div");
+      this.element = element("div", { className: "regard-image" }, element("div", {}, this.canvas, this.title, this.key), this.list);
       this.canvas.addEventListener("mousemove", (event) => panel.focus(this.at, this.patch(event)));
       this.canvas.addEventListener("mouseleave", () => panel.unfocus());
       this.canvas.addEventListener("click", (event) => panel.pick(this.at, this.patch(event)));
@@ -43,20 +45,21 @@ regard.views.image = (() => {
     }
 
     lit(canvas, target, wide) {
-      const { lookup, table, choice } = this.panel, { rows, columns, first, width, height } = lookup.patches, ratio = devicePixelRatio || 1;
-      const row = (table.rows[target] || []).slice(first, first + rows * columns), most = greatest(row) || 1;
+      const { lookup, table, choice } = this.panel, { rows, columns, width, height } = lookup.patches, ratio = devicePixelRatio || 1;
+      const row = this.row(target), most = this.end(row);
       const scale = (wide * ratio) / Math.max(width, height);
       Object.assign(canvas, { width: Math.round(width * scale), height: Math.round(height * scale) });
       Object.assign(canvas.style, { width: `${canvas.width / ratio}px`, height: `${canvas.height / ratio}px` });
-      const context = canvas.getContext("2d"), dark = new ImageData(columns, rows);
+      const context = canvas.getContext("2d"), shades = new ImageData(columns, rows);
       context.imageSmoothingEnabled = scale < 1;
       context.drawImage(this.image, 0, 0, canvas.width, canvas.height);
       row.forEach((weight, place) => {
         const share = Math.abs(weight) / table.scale < choice.threshold ? 0 : Math.max(0, weight) / most;
-        dark.data[4 * place + 3] = Math.round(255 * (1 - DARKEST) * (1 - share));
+        const [red, green, blue] = heat[Math.round(255 * share)];
+        shades.data.set([red, green, blue, Math.round(255 * STRONGEST * share)], 4 * place);
       });
       const mask = new OffscreenCanvas(columns, rows);
-      mask.getContext("2d").putImageData(dark, 0, 0);
+      mask.getContext("2d").putImageData(shades, 0, 0);
       context.imageSmoothingEnabled = true;
       context.drawImage(mask, 0, 0, canvas.width, canvas.height);
       return { context, wide: canvas.width / columns, high: canvas.height / rows };
@@ -71,9 +74,34 @@ regard.views.image = (() => {
         context.lineWidth = 3;
         context.strokeRect((place % columns) * wide, Math.floor(place / columns) * high, wide, high);
       }
+      this.legend(this.end(this.row(this.at)));
       const remark = table.notes[this.at];
       this.title.replaceChildren(element("bdi", {}, table.target[this.at] ?? ""), remark ? `  ${remark}` : "");
       this.thumbs.forEach((each, at) => each.classList.toggle("regard-on", at === this.at));
+    }
+
+    // The weights of a target label on the patches.
+    row(target) {
+      const { table, lookup: { patches: { first, rows, columns } } } = this.panel;
+      return (table.rows[target] || new Float32Array(0)).slice(first, first + rows * columns);
+    }
+
+    // The weight at the end of the scale: the greatest, or so many times an even one that nearly even weights are faint.
+    end(row) {
+      return Math.max(greatest(row), (EVEN * row.reduce((sum, each) => sum + Math.abs(each), 0)) / Math.max(1, row.length)) || 1;
+    }
+
+    // The colours of the heat map, with the weights at both ends, and the meaning of a gate.
+    legend(most) {
+      const ramp = element("span", { className: "regard-ramp", ariaHidden: "true" }), { notes } = this.panel.table;
+      for (let i = 0; i <= 10; i++) {
+        const step = element("i"), share = i / 10;
+        step.style.background = `rgb(${heat[Math.round(255 * share)].join(" ")} / ${STRONGEST * share})`;
+        ramp.append(step);
+      }
+      const shades = element("p", { className: "regard-key" }, "0", ramp, number(most), element("span", {}, `the greatest weight of this label, or ${EVEN} times an even one if that is more`));
+      const gate = notes.some((each) => each) ? [element("p", { className: "regard-key" }, "gate: the share of what is read that enters the word, 0 none to 1 all")] : [];
+      this.key.replaceChildren(shades, ...gate);
     }
 
     reveal(t) {

@@ -36,20 +36,30 @@ regard.views.lines = (() => {
         const share = Math.abs(weight) / scale;
         if (share >= Math.max(threshold, FAINT)) found.push([t, s, Math.min(1, share), head]);
       }));
-      if (each) [...Array(panel.map.heads).keys()].forEach((head) => add(panel.rowsOf(head), panel.table.scale, head));
+      if (each) [...Array(panel.map.heads).keys()].filter((head) => !panel.own.hidden.includes(head)).forEach((head) => add(panel.rowsOf(head), panel.table.scale, head));
       else add(panel.table.rows, panel.table.scale, null);
       return found.sort((a, b) => a[2] - b[2]);
     }
 
     render() {
       const { panel } = this, { source, target } = panel.table, [reads, isRead] = panel.verbs;
-      this.sides.replaceChildren(element("span", {}, `target: ${reads}`), element("span", {}, `source: ${isRead}`));
+      this.sides.replaceChildren(element("span", {}, `target (queries): ${reads}`), element("span", {}, `source (keys): ${isRead}`));
       this.left.replaceChildren(...target.map((_, place) => token(panel, "target", place)));
       this.right.replaceChildren(...source.map((_, place) => token(panel, "source", place)));
       this.all = this.links();
       const heads = panel.own.head === "each" ? [...Array(panel.map.heads).keys()] : [];
-      this.heads.replaceChildren(...heads.map((head) => element("li", {}, this.sample(head), `head ${head}`)));
+      const toggle = (head) => element("button", { type: "button", ariaPressed: String(!panel.own.hidden.includes(head)), title: "Show or hide this head", onclick: () => this.toggle(head) }, this.sample(head), `head ${head}`);
+      const last = this.heads.contains(document.activeElement) ? [...this.heads.children].findIndex((each) => each.contains(document.activeElement)) : -1;
+      this.heads.replaceChildren(...heads.map((head) => element("li", {}, toggle(head))));
+      if (last >= 0) this.heads.children[last].firstChild.focus();
       this.mark();
+    }
+
+    // Show or hide the lines of one head.
+    toggle(head) {
+      const { hidden } = this.panel.own;
+      this.panel.own.hidden = hidden.includes(head) ? hidden.filter((each) => each !== head) : [...hidden, head];
+      this.render();
     }
 
     // The number of weights without a line, and the reason.
@@ -57,7 +67,8 @@ regard.views.lines = (() => {
       const { choice, table } = this.panel, least = number(Math.max(choice.threshold, FAINT) * table.scale);
       const many = count > MOST ? `; of ${count.toLocaleString("en")} in sight the ${MOST.toLocaleString("en")} of the greatest weights are drawn` : "";
       const wide = table.amounts ? `${table.name}, not shares: a line of ${number(table.scale)}, the largest of all layers and heads, is the widest; those` : "a line is as wide as its weight; weights";
-      return `${wide} under ${least} have none${many}`;
+      const none = this.all.length ? "" : `, and no weight is larger: move "Hide below" to the left`;
+      return `${wide} under ${least} have none${none}${many}`;
     }
 
     colour(head) {
@@ -132,6 +143,7 @@ regard.views.lines = (() => {
   }
 
   Lines.title = "Lines";
+  Lines.least = 0.15;
   Lines.most = regard.beside.light.length * DASHES.length;
   Lines.fits = () => true;
   Lines.keys = { ArrowUp: [-1, null], ArrowDown: [1, null] };

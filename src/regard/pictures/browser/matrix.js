@@ -18,12 +18,13 @@ regard.views.matrix = (() => {
       this.extent = element("div", { className: "regard-extent" }, this.canvas);
       this.scroll = element("div", { className: "regard-scroll" }, this.extent);
       this.key = element("div");
-      this.element = element("div", {}, this.scroll, this.key);
+      this.axes = element("p", { className: "regard-axes" });
+      this.element = element("div", {}, this.axes, this.scroll, this.key);
       this.scroll.addEventListener("scroll", () => this.mark());
       this.canvas.addEventListener("mousemove", (event) => { const at = this.at(event); panel.focus(at[0], at[1]); });
       this.canvas.addEventListener("mouseleave", () => panel.unfocus());
       this.canvas.addEventListener("click", (event) => { const at = this.at(event); panel.pick(at[0], at[1]); });
-      this.sizes = new ResizeObserver(() => this.render());
+      this.sizes = new ResizeObserver(() => { this.render(); if (this.panel.mounted.comparing) this.panel.mounted.flush(); });
       this.sizes.observe(this.scroll);
     }
 
@@ -33,7 +34,8 @@ regard.views.matrix = (() => {
 
     // Sizes from the labels and the available room, and the weights as an image with one pixel each.
     render() {
-      const { source, target } = this.panel.table, context = this.canvas.getContext("2d");
+      const { source, target, within } = this.panel.table, context = this.canvas.getContext("2d");
+      this.axes.textContent = within ? "↓ queries   → keys" : "↓ target (queries)   → source (keys)";
       context.font = this.font();
       const width = (labels) => labels.reduce((most, label) => Math.max(most, context.measureText(label).width), 0);
       const room = this.scroll.clientWidth || 600, across = width(source);
@@ -42,9 +44,17 @@ regard.views.matrix = (() => {
       this.cell = this.panel.choice.zoom || Math.round(Math.max(14, Math.min(30, fit)));
       this.turned = across > this.cell - 4;
       this.top = (this.turned ? Math.min(TURNED, across) : TYPE) + 10;
-      this.extent.style.width = `${this.left + source.length * this.cell + 1}px`;
-      this.extent.style.height = `${this.top + target.length * this.cell + 1}px`;
+      this.widen(this.left, this.top);
       this.image = this.painted();
+      this.mark();
+    }
+
+    // Give the labels this room at the left and above the cells.
+    widen(left, top) {
+      const { source, target } = this.panel.table;
+      Object.assign(this, { left, top });
+      this.extent.style.width = `${left + source.length * this.cell + 1}px`;
+      this.extent.style.height = `${top + target.length * this.cell + 1}px`;
       this.mark();
     }
 

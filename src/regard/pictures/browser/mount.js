@@ -4,14 +4,16 @@ regard.mount = (() => {
   const { element, night, number } = regard.page;
 
   class Mounted {
-    constructor(host, { title, compare = 1 }, lookups) {
-      const first = lookups[0], view = first.patches ? "image" : first.images ? "images" : first.sentences ? "document" : "matrix";
-      Object.assign(this, { host, lookups, second: compare, choice: { view, threshold: 0, words: false, zoom: 0, shade: "fixed" } });
-      this.panels = [new regard.Panel(this, {})];
+    constructor(host, { title, details = [], compare = 1 }, lookups) {
+      const first = lookups[0], text = first.target.length === 1 || first.shown > 0 ? "reading" : "matrix";
+      const view = first.patches ? "image" : first.images ? "images" : first.sentences ? "document" : text;
+      Object.assign(this, { host, lookups, second: compare, choice: { view, threshold: null, words: false, zoom: 0, shade: "fixed" } });
+      this.panels = [new regard.Panel(this, { map: first.shown })];
       this.bar = element("div", { className: "regard-bar", role: "toolbar", ariaLabel: "View" });
       this.area = element("div", { className: "regard-panels" });
       host.classList.add("regard");
-      host.replaceChildren(...(title ? [element("h1", { dir: "auto" }, title)] : []), this.bar, this.area);
+      host.replaceChildren(...(title ? [element("h1", { dir: "auto" }, title)] : []),
+        ...details.map((each) => element("p", { className: "regard-detail", dir: "auto" }, each)), this.bar, this.area);
       this.repaint = () => this.render();
       night.addEventListener("change", this.repaint);
       this.controls();
@@ -26,6 +28,7 @@ regard.mount = (() => {
       this.area.replaceChildren(...this.panels.map((panel) => panel.element));
       this.area.classList.toggle("regard-two", this.comparing);
       this.panels.forEach((panel) => panel.render());
+      if (this.comparing) this.flush();
       const { view } = this.choice;
       this.tabs.forEach(([name, tab]) => { tab.ariaPressed = String(name === view); });
       this.shades.hidden = !["matrix", "heads"].includes(view);
@@ -34,9 +37,23 @@ regard.mount = (() => {
       this.synchronise();
     }
 
+    // Two matrices begin at the same place, whatever the lengths of their labels.
+    flush() {
+      const views = this.panels.map((panel) => panel.view).filter((view) => view.widen);
+      if (views.length < 2) return;
+      const most = (name) => Math.max(...views.map((view) => view[name]));
+      const room = [most("left"), most("top")];
+      views.forEach((view) => view.widen(...room));
+    }
+
+    // Weights below it are hidden: the reader's choice, or by default that of lines.
+    get threshold() {
+      return this.choice.threshold ?? (this.choice.view === "lines" ? regard.views.lines.least : 0);
+    }
+
     // Set the controls to the current choice.
     synchronise() {
-      const { threshold, shade, words, zoom } = this.choice, { cut, shades, size, joins } = this, scales = this.scales();
+      const { shade, words, zoom } = this.choice, { threshold } = this, { cut, shades, size, joins } = this, scales = this.scales();
       const input = (label) => label.querySelector("input, select");
       Object.assign(input(cut), { value: threshold });
       cut.querySelector("output").textContent = scales.join() === "0 to 1" ? threshold : `${Math.round(100 * threshold)} %`;
@@ -79,9 +96,11 @@ regard.mount = (() => {
       panel.fit();
       if (others.view in regard.views) this.choice.view = others.view;
       if (others.shade) this.choice.shade = others.shade;
-      Object.assign(this.choice, { threshold: Number(threshold) || 0, zoom: Number(zoom) || 0, words: words === "1" });
+      Object.assign(this.choice, { threshold: threshold === undefined ? null : Number(threshold) || 0, zoom: Number(zoom) || 0, words: words === "1" });
       if (compare) this.compare(true);
       else this.render();
+      if (layer === undefined && head === undefined) this.panels.forEach((each) => each.opened());
+      this.render();
       const place = (value) => (value === undefined ? null : Number(value));
       if (target !== undefined || source !== undefined) panel.pick(place(target), place(source));
     }
@@ -89,6 +108,7 @@ regard.mount = (() => {
     // choose({ view, threshold, words, zoom, shade }): settings of all panels.
     choose(some) {
       Object.assign(this.choice, some);
+      if ("view" in some) this.panels.forEach((panel) => panel.opened());
       this.render();
     }
 

@@ -11,13 +11,14 @@ regard.Panel = (() => {
   class Panel {
     constructor(mounted, choice) {
       this.mounted = mounted;
-      this.own = { lookup: 0, map: 0, layer: null, head: null, ...choice };
+      this.own = { lookup: 0, map: 0, layer: null, head: null, hidden: [], ...choice };
       this.focused = { target: null, source: null };
       this.choices = element("div", { className: "regard-choices" });
       this.place = element("div", { className: "regard-place" });
       this.status = element("output", { className: "regard-status", ariaLive: "polite" });
       this.breakdown = element("section", { className: "regard-breakdown", hidden: true, ariaLabel: "Breakdown of a lookup" });
-      this.element = element("section", { className: "regard-panel" }, this.choices, this.status, this.place, this.breakdown);
+      this.signs = element("p", { className: "regard-signs" });
+      this.element = element("section", { className: "regard-panel" }, this.choices, this.status, this.place, this.signs, this.breakdown);
       this.place.addEventListener("keydown", (event) => this.key(event));
       this.place.addEventListener("focus", () => { if (this.focused.target === null && this.kind.start) this.focus(...this.kind.start); });
     }
@@ -41,7 +42,7 @@ regard.Panel = (() => {
 
     get choice() {
       const { head } = this.own;
-      return { ...this.mounted.choice, ...this.own, head: head === "each" ? null : head };
+      return { ...this.mounted.choice, threshold: this.mounted.threshold, ...this.own, head: head === "each" ? null : head };
     }
 
     get kind() {
@@ -55,12 +56,24 @@ regard.Panel = (() => {
     }
 
     choose(some) {
+      this.automatic = false;
       Object.assign(this.own, some);
-      if ("lookup" in some) Object.assign(this.own, { map: 0, layer: null, head: null });
+      if ("lookup" in some) Object.assign(this.own, { map: this.lookup.shown, layer: null, head: null });
       this.fit();
       this.breakdown.hidden = true;
       this.render();
       this.mounted.synchronise();
+    }
+
+    // Lines of a mean of all layers and heads say little: unless one is chosen they are those of each head of the last
+    // layer, and other views are of the mean again.
+    opened() {
+      const { own, map } = this, lines = this.kind === regard.views.lines;
+      if (this.automatic && !lines) Object.assign(own, { layer: null, head: null });
+      this.automatic = this.automatic && lines;
+      if (!lines || own.layer !== null || own.head !== null || map.heads < 2 || map.heads > this.kind.most) return;
+      Object.assign(own, { layer: map.layers.length - 1, head: "each" });
+      this.automatic = true;
     }
 
     // Drop a chosen layer or head that this map lacks.
@@ -86,6 +99,8 @@ regard.Panel = (() => {
       }
       this.menus();
       this.view.render();
+      const means = { "∎": "the end of a text", "▷": "its start" }, labels = new Set([...this.table.source, ...this.table.target]);
+      this.signs.textContent = Object.entries(means).filter(([sign]) => labels.has(sign)).map((each) => each.join(" ")).join(", ");
       this.say();
     }
 

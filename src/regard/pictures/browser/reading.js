@@ -22,7 +22,7 @@ regard.views.reading = (() => {
       this.source = table.within ? this.target : text("source");
       this.key = element("div");
       const heading = (text) => element("h2", {}, text), [reads, isRead] = panel.verbs;
-      const parts = table.within ? [] : [heading(`target: point at what ${reads}`), this.target, heading(`source: shaded by how much it ${isRead}`)];
+      const parts = table.within || table.target.length < 2 ? [] : [heading(`target: point at what ${reads}`), this.target, heading(`source: shaded by how much it ${isRead}`)];
       this.element.replaceChildren(...parts, this.source, this.key);
       this.at = Math.min(this.at, Math.max(0, table.target.length - 1));
       this.mark();

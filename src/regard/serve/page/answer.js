@@ -12,6 +12,9 @@ export const element = (tag, attributes = {}, ...children) => {
   return found;
 };
 
+// The signs of the end and the start of a text, as in pictures.
+const sign = (piece) => ({ "</s>": "∎", "<s>": "▷" })[piece] ?? piece;
+
 const percent = (probability) => (probability < 0.0005 ? "< 0.1 %" : `${(100 * probability).toFixed(probability < 0.1 ? 1 : 0)} %`);
 
 export class Answer {
@@ -78,14 +81,15 @@ export class Answer {
     const changed = this.former.length > 0 && (!old || old.token !== event.token);
     const marks = [place < this.forced ? "forced" : "", changed ? "changed" : ""].filter((each) => each);
     const button = element("button", { type: "button", className: ["token", ...marks].join(" "), tabIndex: place ? -1 : 0 });
-    button.append(element("bdi", {}, event.piece));
-    button.title = [percent(Math.exp(event.log_probability)), ...marks].join(", ");
+    const piece = sign(event.piece);
+    button.append(element("bdi", {}, piece));
+    button.title = [...(piece === event.piece ? [] : ["the end"]), percent(Math.exp(event.log_probability)), ...marks].join(", ");
     button.addEventListener("click", () => this.open(place, button));
     byId("tokens").append(button);
     byId("plain").textContent = event.text;
     if (!this.view || event.weights === null) return;
-    const row = { target: event.piece, weights: event.weights };
-    this.view.append(grows && place > 0 ? { ...row, source: this.tokens[place - 1].piece } : row);
+    const row = { target: piece, weights: event.weights };
+    this.view.append(grows && place > 0 ? { ...row, source: sign(this.tokens[place - 1].piece) } : row);
   }
 
   end() {
@@ -124,11 +128,11 @@ export class Answer {
     button.setAttribute("aria-expanded", "true");
     const token = this.tokens[place], choose = (each) => () => this.change(place, { token: each.token });
     const list = token.candidates.map((each) => element("li", {}, element("button", { type: "button", onclick: choose(each), disabled: each.token === this.endToken },
-      element("bdi", {}, each.piece), " ", element("small", {}, percent(each.probability)))));
+      element("bdi", {}, sign(each.piece)), " ", element("small", {}, percent(each.probability)))));
     const field = element("input", { value: token.text, dir: "auto", ariaLabel: "Let the answer begin with", maxLength: 2000 });
     const form = element("form", { onsubmit: (event) => { event.preventDefault(); this.change(place, { prefix: field.value }); } },
       element("label", {}, element("span", { className: "label" }, "Let the answer begin with "), field), element("button", { type: "submit" }, "Go on from there"));
-    byId("editor").replaceChildren(element("h3", {}, "In place of ", element("bdi", {}, token.piece)), element("ul", {}, ...list), form);
+    byId("editor").replaceChildren(element("h3", {}, "In place of ", element("bdi", {}, sign(token.piece))), element("ul", {}, ...list), form);
     byId("editor").hidden = false;
     (byId("editor").querySelector("button:enabled") || field).focus();
   }

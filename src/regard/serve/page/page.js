@@ -11,11 +11,12 @@ const FIELDS = {
   document: [["text", "Text", "textarea", 6]],
   pair: [["text", "First text", "textarea", 2], ["second", "Second text", "textarea", 2]],
   question: [["question", "Question", "textarea", 1], ["context", "Context", "textarea", 6]],
-  image: [["image", "Image", "file"]],
+  image: [["image", "Image", "file", "image/*"]],
+  audio: [["audio", "Recording", "file", "audio/*"]],
 };
 // A kind without a form of its own has a field for each of its inputs.
 const fields = () => FIELDS[run.kind]
-  || Object.entries(run.inputs).map(([name, kind]) => [name, name[0].toUpperCase() + name.slice(1), kind === "file" ? "file" : "textarea", 3]);
+  || Object.entries(run.inputs).map(([name, kind]) => [name, name[0].toUpperCase() + name.slice(1), ...(kind === "file" ? ["file", "*"] : ["textarea", 3])]);
 const NUMBERS = {
   temperature: ["Temperature (empty: the likeliest token)", { min: 0, max: 100, step: "any" }],
   seed: ["Seed", { min: 0, step: 1, value: 1 }],
@@ -52,8 +53,9 @@ const showComparable = () => {
   byId("other").replaceChildren(option("", "no other run"), ...others.map((name) => option(name, name)));
 };
 
-const field = ([name, label, kind, rows]) => {
-  const attributes = kind === "file" ? { type: "file", accept: "image/*" } : { rows, dir: "auto", spellcheck: false };
+// `size` is the rows of a text, or the types of a file.
+const field = ([name, label, kind, size]) => {
+  const attributes = kind === "file" ? { type: "file", accept: size } : { rows: size, dir: "auto", spellcheck: false };
   const input = element(kind === "file" ? "input" : kind, { id: name, required: kind === "file", ...attributes });
   return element("label", { className: "field" }, element("span", {}, label), input);
 };
@@ -77,9 +79,23 @@ const choose = (name) => {
   byId("others").hidden = true;
   byId("list").replaceChildren();
   again = null;
+  showExample();
   showKinds();
   answer.clear();
   report("");
+};
+
+// An example to click, the first that the run was trained on.
+const showExample = () => {
+  const found = run.example || {}, text = Object.values(found).join("  |  ");
+  const hidden = text === "" || fields().some(([name]) => !(name in found));
+  byId("example").hidden = hidden;
+  byId("example").replaceChildren(...(hidden ? [] : ["For example: ", element("button", { id: "try", type: "button", title: text, onclick: useExample }, element("bdi", {}, text))]));
+};
+
+const useExample = () => {
+  for (const [name, text] of Object.entries(run.example)) byId(name).value = text;
+  byId("request").requestSubmit();
 };
 
 const base64 = (file) => new Promise((resolve, reject) => {
@@ -226,8 +242,10 @@ const search = () => during("Searching ...", async (signal) => {
   const { alternatives, ...best } = await request(run.name, "predict", { ...body, beam, n_best: beam, ...more }, signal);
   const button = (each) => element("button", { type: "button", ariaPressed: "false", onclick: (event) => attribute(event.currentTarget, body, each) },
     element("bdi", {}, each.text || "(nothing)"), " ", element("small", {}, score(each.score)));
-  byId("list").replaceChildren(...[best, ...alternatives].map((each) => element("li", {}, button(each))));
-  return `${alternatives.length + 1} alternatives, best first, with their scores.`;
+  const texts = [best, ...alternatives].filter((each, place, all) => all.findIndex(({ text }) => text.trim() === each.text.trim()) === place);
+  byId("list").replaceChildren(...texts.map((each) => element("li", {}, button(each))));
+  const fewer = texts.length < beam ? `; the beam of ${beam} found no other text` : "";
+  return `${texts.length} ${texts.length === 1 ? "text" : "different texts"}, best first, with ${texts.length === 1 ? "its score" : "their scores"}${fewer}.`;
 });
 
 const attribute = (button, body, { text: target, finished }) => during("Reading ...", async (signal) => {

@@ -19,11 +19,12 @@ from regard.tasks.algorithmic.data import BitSequence
 from regard.tasks.algorithmic.training import collate_bits, figures
 from regard.tasks.attribution import Attribution
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
+from regard.tasks.prediction import ShortRepr
 from regard.tasks.run import Run, for_evaluation
 
 
-@dataclass(frozen=True, eq=False)
-class BitPrediction:
+@dataclass(frozen=True, eq=False, repr=False)
+class BitPrediction(ShortRepr):
     """Predicted bits: `probabilities` of each that it is 1, and what was read and written on the tape."""
 
     probabilities: Float[np.ndarray, "position output_width"]

@@ -20,7 +20,7 @@ ROWS = 64
 """Sequences in one batch of evaluation."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BitBatch(Batch):
     """Inputs, zero past each sequence's own `lengths`, and the `targets` of the steps that `predicted` marks."""
 

@@ -16,13 +16,16 @@ from regard.training.settings import Training
 @dataclass(frozen=True, kw_only=True)
 class BidirectionalLanguageModelling:
     """A run file. `tokenizer` defines the words and the vocabulary of the output; the input is their characters.
-    Training cuts texts longer than `window` words into parts, each read by itself."""
+    Training cuts texts longer than `window` words into parts. `states`: each part is read by itself (`fresh`), or after
+    the last state of the part before it, in rows of parts in the order of the text (`carried`, as the released model
+    was trained)."""
 
     task: Literal["bidirectional-language-model"] = "bidirectional-language-model"
     data: RunningText
     tokenizer: TokenizerSettings
     model: ElmoConfig
     window: Annotated[int, Field(ge=1)] = 100
+    states: Literal["fresh", "carried"] = "fresh"
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:

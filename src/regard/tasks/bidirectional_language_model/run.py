@@ -12,8 +12,8 @@ from regard.cancellation import checkpoint
 from regard.data.char_words import SpelledTexts, spell_vocabulary, stacked, words_of
 from regard.data.memory import Records
 from regard.errors import InputError
-from regard.models.elmo import Elmo
-from regard.models.elmo_embedding import ElmoEmbedding, word_states
+from regard.models.elmo import Elmo, StacksState
+from regard.models.elmo_embedding import ElmoEmbedding, continued_states, word_states
 from regard.nonfinite import guarded
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
@@ -101,6 +101,19 @@ class ElmoRun(Run[str, Prediction]):
         cut = [words_of(self.tokenizer, text) for text in texts]
         return [Words(words, states) for words, states in zip(cut, self._states(cut), strict=True)]
 
+    def continue_words(self, texts: Sequence[str], state: StacksState | None = None) -> tuple[list[Words], StacksState]:
+        """The words of one batch of texts, read after the `state` of earlier batches, and the state after them: text i
+        goes on where text i of the batch before ended, as the released model reads. None is an empty state.
+
+        Raises:
+            TypeError: `texts` is one text; put it in a list.
+        """
+        refuse_one(texts, "texts")
+        cut = [words_of(self.tokenizer, text) for text in texts]
+        with guarded(self.model):
+            states, after = continued_states(self.model, *self._spelled(cut), state)
+        return [Words(words, states[:, row, : len(words)].cpu()) for row, words in enumerate(cut)], after
+
     def layers(self, text: str) -> tuple[Sequence[str], Float[Tensor, "layer word width"]]:
         """The words of a text, and the states of each, `(layer, word, width)`, the static embedding first."""
         (found,) = self.embed_words([text])
@@ -129,12 +142,15 @@ class ElmoRun(Run[str, Prediction]):
 
     def _states(self, texts: Sequence[Sequence[str]]) -> Iterator[Tensor]:
         """The states of each text's words, `(layer, word, width)`."""
-        device = next(self.model.parameters()).device
         for first in range(0, len(texts), ROWS):
             checkpoint()
             rows = texts[first : first + ROWS]
-            spelled = [[spell(word, self.config.model.characters) for word in words] for words in rows]
-            lengths = torch.tensor(list(map(len, rows)), device=device)
             with guarded(self.model):
-                states = word_states(self.model, stacked(spelled, self.config.model.characters).to(device), lengths)
+                states = word_states(self.model, *self._spelled(rows))
             yield from (states[:, row, : len(words)].cpu() for row, words in enumerate(rows))
+
+    def _spelled(self, texts: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
+        """The characters of each text's words, and the number of its words."""
+        device, size = next(self.model.parameters()).device, self.config.model.characters
+        spelled = [[spell(word, size) for word in words] for words in texts]
+        return stacked(spelled, size).to(device), torch.tensor(list(map(len, texts)), device=device)

@@ -5,7 +5,7 @@ from regard.errors import InputError
 from regard.models.elmo import Elmo
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.bidirectional_language_model.config import BidirectionalLanguageModelling
-from regard.tasks.bidirectional_language_model.training import BidirectionalObjective
+from regard.tasks.bidirectional_language_model.training import BidirectionalObjective, Rows
 from regard.tasks.setup import Setup, digest
 from regard.tasks.summary import running_text
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
@@ -26,9 +26,13 @@ def setup(config: BidirectionalLanguageModelling, folder: RunDirectory, processe
     train, valid = (
         SpelledTexts(tokenizer, texts, config.model.characters, config.window) for texts in (splits.train, splits.valid)
     )
+    rows = None
+    if config.states == "carried":
+        number = config.training.batch_tokens // (config.window + 1)
+        rows = Rows(len(train.parts), number, config.training.seed, processes)
     return Setup(
         model,
-        BidirectionalObjective(train, valid, config.training),
+        BidirectionalObjective(train, valid, config.training, rows),
         digest(f"{text}\n" for text in (*splits.train, *splits.valid)),
         f"{sum(train.lengths) - len(train.parts):,} words to train on, ends of texts counted; a vocabulary of "
         f"{tokenizer.size:,}; {count_parameters(model):,} parameters",

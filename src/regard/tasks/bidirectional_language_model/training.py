@@ -1,12 +1,17 @@
 """Language modelling in both directions: texts to batches, a loss, and the perplexities of held-out text."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
 import torch
 from torch import Tensor, nn
 
 from regard.data.batching import token_batches
 from regard.data.char_words import SpelledBatch, SpelledTexts
+from regard.errors import InputError
 from regard.metrics.perplexity import perplexity
-from regard.models.elmo import Elmo
+from regard.models.elmo import Elmo, StacksState
 from regard.shapes import Float
 from regard.text.special import IGNORED
 from regard.training.objective import Carried, Loss
@@ -15,38 +20,90 @@ from regard.training.settings import Training
 Losses = tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Parts of texts in their order, as `rows` rows for each of `processes`: a batch goes on where the batch before it
+    of the same process ends. `total` is the number of parts.
+
+    Raises:
+        InputError: there are fewer parts than rows.
+    """
+
+    total: int
+    rows: int
+    seed: int
+    processes: int = 1
+
+    def __post_init__(self) -> None:
+        if self.total < self.rows * self.processes:
+            raise InputError(
+                f"training text: has {self.total} parts, fewer than the {self.rows * self.processes} rows of a batch; "
+                "lower training.batch_tokens or window, or set states to fresh"
+            )
+
+    @property
+    def length(self) -> int:
+        """The number of parts in a row."""
+        return self.total // (self.rows * self.processes)
+
+    def batches(self) -> list[list[int]]:
+        """An epoch's batches as lists of examples."""
+        count = self.length * self.processes
+        return [list(range(number * self.rows, (number + 1) * self.rows)) for number in range(count)]
+
+    def turn(self, examples: Sequence[int]) -> int:
+        """Which batch of its process it is."""
+        return examples[0] // (self.rows * self.processes)
+
+    def parts(self, epoch: int, examples: Sequence[int]) -> list[int]:
+        """The parts of these examples. Every epoch begins at another one of those that are left over."""
+        every = self.rows * self.processes
+        first = Random(f"{self.seed}/{epoch}").randrange(self.total - every * self.length + 1)
+        return [first + row * self.length + turn for turn, row in (divmod(example, every) for example in examples)]
+
+
 class BidirectionalObjective:
     """Maximum likelihood of each word given those before it, and of each given those behind it."""
 
     metric, higher_is_better = "perplexity", False
 
-    def __init__(self, train: SpelledTexts, valid: SpelledTexts, settings: Training):
-        self.train, self.valid, self.settings = train, valid, settings
+    def __init__(self, train: SpelledTexts, valid: SpelledTexts, settings: Training, rows: Rows | None = None):
+        """`rows`: rows of parts that carry their states; None for parts that are read by themselves."""
+        self.train, self.valid, self.settings, self.rows = train, valid, settings, rows
 
     def batches(self, epoch: int) -> list[list[int]]:
+        if self.rows is not None:
+            return self.rows.batches()
         return cut(self.train, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> SpelledBatch:
-        return self.train.batch(indices)
+        if self.rows is None:
+            return self.train.batch(indices)
+        return replace(self.train.batch(self.rows.parts(epoch, indices)), fresh=self.rows.turn(indices) == 0)
 
     def loss(self, model: nn.Module, batch: SpelledBatch, update: int, carried: Carried | None = None) -> Loss:
         assert isinstance(model, Elmo)
-        (forward, _), (backward, _) = losses(model, batch, self.settings.label_smoothing)
-        words = count_words(batch)
-        return Loss(forward + backward, 2 * words, read=words)
+        state = None
+        if self.rows is not None:
+            state = model.begin(len(batch.lengths)) if batch.fresh or carried is None else carried["state"]
+        (forward, _), (backward, _), after = losses(model, batch, self.settings.label_smoothing, state)
+        words, kept = count_words(batch), None if state is None else {"state": after.detach()}
+        return Loss(forward + backward, 2 * words, kept, read=words)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Elmo)
         return figures(model, self.valid, self.settings.batch_tokens)
 
 
-def losses(model: Elmo, batch: SpelledBatch, smoothing: float = 0.0) -> tuple[Losses, Losses]:
-    """The losses of each word given those before it, and of each given those behind it, as `Output.loss` returns
-    them."""
+def losses(
+    model: Elmo, batch: SpelledBatch, smoothing: float = 0.0, state: StacksState | None = None
+) -> tuple[Losses, Losses, StacksState]:
+    """The losses of each word given those before it, and of each given those behind it, as `Output.loss` returns them,
+    and the state for the next part of each text."""
     assert model.output is not None
-    ahead, back = model.features(batch.characters, batch.lengths)
+    ahead, back, after_part = model.features(batch.characters, batch.lengths, state)
     after, before = batch.tokens[:, 1:], batch.tokens[:, :-1].where(batch.tokens[:, 1:] != IGNORED, IGNORED)
-    return model.output.loss(ahead, after, smoothing), model.output.loss(back, before, smoothing)
+    return model.output.loss(ahead, after, smoothing), model.output.loss(back, before, smoothing), after_part
 
 
 def cut(texts: SpelledTexts, tokens: int, seed: int, epoch: int) -> list[list[int]]:
@@ -67,7 +124,7 @@ def figures(model: Elmo, texts: SpelledTexts, tokens: int) -> dict[str, float]:
     count, forward, backward = 0, 0.0, 0.0
     for examples in cut(texts, tokens, 0, 0):
         batch = texts.batch(examples).to(device)
-        (ahead, _), (back, _) = losses(model, batch)
+        (ahead, _), (back, _), _ = losses(model, batch)
         forward, backward, count = forward + float(ahead), backward + float(back), count + count_words(batch)
     return {
         "perplexity": perplexity((forward + backward) / (2 * count)),

@@ -1,13 +1,12 @@
 """Batches of texts with their targets; `inputs` are the arguments of the model."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from regard.data.batching import Batch, padded
+from regard.data.batching import InputBatch, padded
 from regard.data.bert_inputs import Ids, bert_inputs
 from regard.shapes import Int, Shaped
 from regard.text.special import SPECIAL, SpecialTokens
@@ -16,24 +15,14 @@ Target = int | float | Sequence[float]
 """The index of a class, a number, or several numbers."""
 
 
-class LabelledBatch(Batch, ABC):
+class LabelledBatch(InputBatch):
     """A batch of texts: a frozen dataclass of tensors. `targets` are the indices of classes, numbers, or a row of
     numbers for each text."""
 
     targets: Shaped[Tensor, "batch *output"]
 
-    @property
-    @abstractmethod
-    def inputs(self) -> tuple[Tensor, ...]:
-        """The arguments of the model, in order."""
 
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """The number of tokens, without padding."""
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MarkedBatch(LabelledBatch):
     """One text or two of each example with special tokens, padded on the right, and the segment of each token."""
 
@@ -51,7 +40,7 @@ class MarkedBatch(LabelledBatch):
         return int(self.lengths.sum())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TextBatch(LabelledBatch):
     """One text of each example."""
 
@@ -68,7 +57,7 @@ class TextBatch(LabelledBatch):
         return int(self.lengths.sum())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TwoTextBatch(LabelledBatch):
     """Two texts of each example, each padded by itself."""
 
@@ -87,7 +76,7 @@ class TwoTextBatch(LabelledBatch):
         return int(self.first_lengths.sum() + self.second_lengths.sum())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DocumentBatch(LabelledBatch):
     """The sentences of all documents, a row each, the shortest first. `places` has the rows of each document's
     sentences in order, padded with row 0 past their number in `counts`."""

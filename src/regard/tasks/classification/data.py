@@ -131,9 +131,11 @@ class LabelledTables(Tabular):
         folds = {} if fold is None else {"fold": fold}
         found = []
         columns, numbers = others | folds | {"text": self.text}, (self.label, *folds.values())
-        for row in self.rows(path, columns, numbers=numbers, lists=self.lists):
+        rows = self.rows(path, columns, numbers=numbers, lists=self.lists)
+        labels = self.plain([row.fields[len(others) - 1] for row in rows])
+        for row, label in zip(rows, labels, strict=True):
             sentences = (row.fields[-1], *row.others)
-            *second, label = row.fields[: len(others)]
+            second = row.fields[: len(others) - 1]
             texts = (" ".join(sentences), *second)
             value = "" if fold is None else row.fields[-2]
             own = sentences if row.listed else ()
@@ -144,6 +146,10 @@ class LabelledTables(Tabular):
     def lists(self) -> tuple[Value, ...]:
         """The columns that may be empty, and in JSON a list; none for classes."""
         return ()
+
+    def plain(self, fields: Sequence[str]) -> Sequence[str]:
+        """The fields of a file's labels in the notation that `label_of` reads: as they are."""
+        return fields
 
     def label_of(self, field: str, place: str) -> Any:
         """The label in the field of a row: the name of a class. Raises InputError, which names the place, for another

@@ -15,8 +15,8 @@ from regard.attribution.gradients import check_no_maps, contributions, embedding
 from regard.attribution.kinds import VERBS, Kind
 from regard.data.memory import Records
 from regard.errors import InputError
-from regard.maps import Alignment, DocumentWeights
-from regard.maps.lookups import READS, Lookups, beside, of_document
+from regard.maps import Alignment, DocumentWeights, OtherMap, TextWeights
+from regard.maps.lookups import READS, Lookups, beside, of_document, of_text
 from regard.models.catalog import build_classifier
 from regard.models.classifier import Classifier
 from regard.nonfinite import guarded
@@ -36,6 +36,10 @@ from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
 SHOWN = "models that do are bert, han, flat-attention and rocktaschel"
+_DETAILS: dict[Kind, str] = {
+    "rollout": "attention rollout: what the position of the class reads through all layers",
+    "weights": "attention weights: what the class reads",
+}
 TAB = "the text has a tab, and this model reads one text and no pairs; the tab is a blank for it"
 P = TypeVar("P", bound=Prediction)
 Text = str | tuple[str, ...] | list[str]
@@ -49,13 +53,18 @@ class KindOfAttribution:
 
     prediction: Prediction
     kind: Kind
-    weights: Alignment | DocumentWeights
+    weights: Alignment | DocumentWeights | TextWeights
     heads: Lookups | None = None
 
     def lookups(self) -> Lookups:
-        """The heads, or else the one map."""
-        if self.heads is not None:
-            return self.heads
+        """The heads, and the text as the class reads it; or else the one map."""
+        if self.heads is not None and isinstance(self.weights, TextWeights):
+            text = self.weights
+            name = self.kind if self.kind == "rollout" else f"{self.kind} of the class"
+            own = OtherMap(text.weights[None, None, None], (name,), text.labels, (text.name,))
+            return replace(self.heads, others={**self.heads.others, name: own}, first=name)
+        if isinstance(self.weights, TextWeights):
+            return replace(of_text(self.weights, self.kind), verbs=VERBS.get(self.kind, READS))
         if isinstance(self.weights, Alignment):
             return single_map(self.weights, self.kind)
         verbs = VERBS.get(self.kind, READS)
@@ -156,7 +165,8 @@ class TextRun(Run[Text, P]):
                 map, or no rollout.
         """
         example = self._example("text 1", text)
-        found = [self._kind(example, kind, options.maps) for kind in options.each_kind()]
+        default: Kind = "rollout" if self.form.several and options.maps is None else "weights"
+        found = [self._kind(example, kind, options.maps) for kind in options.each_kind(default)]
         return Attribution(
             found[0].prediction,
             str(found[0].prediction),
@@ -164,6 +174,7 @@ class TextRun(Run[Text, P]):
             found[0].weights,
             options,
             has_heads=found[0].heads is not None,
+            detail=_DETAILS[default] if isinstance(found[0].weights, TextWeights) else "",
         )
 
     def _kind(self, example: Labelled[Any], kind: Kind, maps: Sequence[int] | None) -> KindOfAttribution:
@@ -184,7 +195,8 @@ class TextRun(Run[Text, P]):
         weights = self.form.attention(example, found, lambda found: aggregation.aggregate(found, maps))
         if weights is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
-        heads = None if kind == "rollout" else self._lookups(example, found, aggregation)
+        # Beside a rollout a page has the weights of every layer and head.
+        heads = self._lookups(example, found, AGGREGATIONS["weights"] if kind == "rollout" else aggregation)
         return KindOfAttribution(prediction, kind, weights, heads)
 
     def _lookups(self, example: Labelled[Any], found: Maps, aggregation: Aggregation) -> Lookups | None:

@@ -19,6 +19,7 @@ from regard.tasks.classification.training import TextObjective
 from regard.tasks.label_checks import check_numbers
 from regard.tasks.setup import Setup, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
+from regard.tasks.word_vectors import fill_vectors, with_vector_texts
 from regard.text import Tokenizer
 from regard.training.state import count_parameters
 
@@ -43,10 +44,10 @@ def text_setup(
     config: TextConfig, folder: RunDirectory, splits: Splits[Labelled[Any]], outputs: Outputs[Any, Any]
 ) -> Setup:
     """Build tokenizer, model and objective for texts whose labels are these outputs. Raises InputError as `setup`."""
-    tokenizer = kept_or_trained(
-        folder, config.tokenizer_settings, [text for each in splits.train for text in each.texts]
-    )
+    texts = with_vector_texts(config.vectors, [text for each in splits.train for text in each.texts], folder)
+    tokenizer = kept_or_trained(folder, config.tokenizer_settings, texts)
     model = build_classifier(config.classifier, tokenizer.size, outputs.count)
+    fill_vectors(model, config.vectors, tokenizer, texts, folder)
     spell_out(model, tokenizer)
     form = form_of(config.classifier, tokenizer, truncate=config.truncate)
     train, valid, _ = (

@@ -13,6 +13,7 @@ from regard.tasks.summary import (
     DataSummary,
     Lengths,
     abridged,
+    request_of,
     rows,
     sampled,
     unknown_shares,
@@ -37,6 +38,7 @@ def text_summary(
         lengths={"text": _lengths(sampled(splits.train), form)},
         unknown=unknown,
         example={"text": example(first, form), "label": labels.first or str(first.label)},
+        request=request_of(**dict(zip(("text", "second"), first.texts, strict=False))),
         warnings=(*labels.warnings, *_unread(config), *unknown_warnings(unknown)),
     )
 
@@ -71,8 +73,8 @@ def _lengths(some: Sequence[Labelled[Any]], form: Form[Any]) -> Lengths:
 
 def example(first: Labelled[Any], form: Form[Any]) -> str:
     """The tokens of an example as the model reads them."""
-    side = form.side(first)
-    if side is not None:
-        return abridged(side.pieces, len(side.pieces))
+    whole = form.pieces(first)
+    if whole is not None:
+        return abridged(whole, len(whole))
     texts = [form.tokenizer.pieces(form.tokenizer.encode(text)) for text in first.texts]
     return "  |  ".join(abridged(pieces, len(pieces)) for pieces in texts)

@@ -1,9 +1,11 @@
 """Questions as windows of their contexts, for models that predict where an answer begins and ends.
 
-A window is [start] question [end] part-of-the-context [end]; one after the other goes on by a stride and has what lies
-between in common with it, so that an answer of no more than that is whole in one of them (Devlin 2019, section 4.2).
+Each window begins half a window after the one before it, so that an answer of at most half a window is whole in one of
+them (Devlin 2019, section 4.2). BERT reads a window as one row, [start] question [end] part-of-the-context [end]; a
+span reader reads question and part apart.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,12 +14,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from regard.data.batching import Batch
+from regard.data.batching import InputBatch, padded
 from regard.data.bert_inputs import Ids, bert_inputs
 from regard.data.splits import Splits
 from regard.data.squad import Question, QuestionFiles
 from regard.errors import InputError
-from regard.shapes import Int
+from regard.models.span_reader import FEATURES
+from regard.shapes import Float, Int
+from regard.tasks.extractive_qa.features import word_features
 from regard.text import SPECIAL, SpecialTokens, Tokenizer
 
 
@@ -49,48 +53,167 @@ class Questions(QuestionFiles):
 
 @dataclass(frozen=True)
 class Window:
-    """A question's tokens with those of a part of its context, which begins at the position `first` and stands for the
-    `offsets` in the context, half-open spans of characters. `answer` are the positions of its first and last token,
-    both 0 where the part does not have it whole."""
+    """A question's tokens with those of a part of its context, which stands for the `offsets` in the context, half-open
+    spans of characters, and has the `features` of a span reader. `first` is the position of the part's first token
+    among a model's logits. `answer` are the positions of the answer's first and last token, both 0 where the part does
+    not have it whole."""
 
     question: Ids
     part: Ids
     offsets: tuple[tuple[int, int], ...]
+    features: Float[Tensor, "position 6"]
+    first: int
     answer: tuple[int, int] = (0, 0)
 
     @property
-    def first(self) -> int:
-        """The position of the part's first token, behind the question and its special tokens."""
-        return len(self.question) + 2
+    def length(self) -> int:
+        """The number of tokens, BERT's special tokens included."""
+        return len(self.question) + len(self.part) + MARKS
+
+
+MARKS = 3
+"""BERT's special tokens in a window."""
+MULTIPLE = 16
+"""Contexts are padded to a multiple of so many tokens: oneDNN keeps memory for each length that an LSTM has read."""
+
+
+class SpanBatch(InputBatch):
+    """Windows in a batch, and where each answer begins and ends."""
+
+    answers: Int[Tensor, "batch 2"]
+
+
+@dataclass(frozen=True, repr=False)
+class RowBatch(SpanBatch):
+    """Windows as rows of BERT, padded on the right, and the segment of each token."""
+
+    tokens: Int[Tensor, "batch position"]
+    lengths: Int[Tensor, " batch"]
+    segments: Int[Tensor, "batch position"]
+    answers: Int[Tensor, "batch 2"]
 
     @property
-    def length(self) -> int:
-        """The number of tokens, special tokens included."""
-        return self.first + len(self.part) + 1
+    def inputs(self) -> tuple[Tensor, ...]:
+        return self.tokens, self.lengths, self.segments
+
+    @property
+    def size(self) -> int:
+        return int(self.lengths.sum())
 
 
-def windows(example: Question, tokenizer: Tokenizer, context: int, longest_question: int) -> list[Window]:
-    """All windows of a question, each of at most `context` tokens, its answer the first of the question's.
+@dataclass(frozen=True, repr=False)
+class TwoSidesBatch(SpanBatch):
+    """Questions and parts of contexts, each padded on the right, and the features of the parts' words."""
 
-    Raises:
-        InputError: there is no room for a part of the context, it has no token, or the answer is not in it.
-    """
-    question = tokenizer.encode(example.question)[:longest_question]
-    room = context - 3 - len(question)
-    if room < 2:
-        raise InputError(f"{example.place}: {len(question)} tokens leave no room in a model.context of {context}")
-    ids, offsets = _cut(tokenizer, example.context)
-    if not ids:
-        raise InputError(f"{example.place}: the context {example.context[:40]!r} has no token; give one with words")
-    span = _span(example, offsets)
-    found, stride = [], room // 2
-    for first in range(0, max(1, len(ids) - room + stride), stride):
-        last = min(first + room, len(ids))
-        inside = span is not None and first <= span[0] and span[1] < last
-        before = first - len(question) - 2
-        answer = (span[0] - before, span[1] - before) if span is not None and inside else (0, 0)
-        found.append(Window(question, ids[first:last], tuple(offsets[first:last]), answer))
-    return found
+    question: Int[Tensor, "batch question_position"]
+    question_lengths: Int[Tensor, " batch"]
+    context: Int[Tensor, "batch position"]
+    lengths: Int[Tensor, " batch"]
+    features: Float[Tensor, "batch position 6"]
+    answers: Int[Tensor, "batch 2"]
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return self.question, self.question_lengths, self.context, self.lengths, self.features
+
+    @property
+    def size(self) -> int:
+        return int(self.question_lengths.sum() + self.lengths.sum())
+
+
+@dataclass(frozen=True)
+class Form(ABC):
+    """How a model reads a window, with the special ids of its vocabulary."""
+
+    special: SpecialTokens = SPECIAL
+
+    @abstractmethod
+    def first(self, question: Ids) -> int:
+        """The position of a part's first token among the logits."""
+
+    @abstractmethod
+    def collate(self, some: Sequence[Window]) -> SpanBatch:
+        """A batch of windows. Raises ValueError for none."""
+
+
+@dataclass(frozen=True)
+class Row(Form):
+    """[start] question [end] part [end]; position 0 stands for no answer."""
+
+    def first(self, question: Ids) -> int:
+        return len(question) + 2
+
+    def collate(self, some: Sequence[Window]) -> RowBatch:
+        rows = bert_inputs(self.special, [(each.question, each.part) for each in some])
+        return RowBatch(*rows, _answers(some))
+
+
+class TwoSides(Form):
+    """Question and part apart; position 0 stands for no answer."""
+
+    def first(self, question: Ids) -> int:
+        return 1
+
+    def collate(self, some: Sequence[Window]) -> TwoSidesBatch:
+        answers = _answers(some)
+        context, lengths = padded([each.part for each in some], MULTIPLE)
+        features = torch.zeros(*context.shape, FEATURES)
+        for row, each in zip(features, some, strict=True):
+            row[: len(each.part)] = each.features
+        return TwoSidesBatch(*padded([each.question for each in some]), context, lengths, features, answers)
+
+
+FORMS: dict[str, type[Form]] = {"one-row": Row, "two-sides": TwoSides}
+"""The forms by the name that a model's class has as `form`."""
+
+
+def _answers(some: Sequence[Window]) -> Int[Tensor, "batch 2"]:
+    if not some:
+        raise ValueError("collate() got no windows; expected at least one")
+    return torch.tensor([each.answer for each in some])
+
+
+@dataclass(frozen=True)
+class Cutter:
+    """Cuts questions into windows of at most `context` tokens, with questions of at most `longest_question`."""
+
+    tokenizer: Tokenizer
+    form: Form
+    context: int
+    longest_question: int
+
+    def windows(self, example: Question) -> list[Window]:
+        """All windows of a question; the answer is the first of the question's.
+
+        Raises:
+            InputError: there is no room for a part of the context, question or context has no token, or the answer is
+                not in the context.
+        """
+        question = self.tokenizer.encode(example.question)[: self.longest_question]
+        room = self.context - MARKS - len(question)
+        if room < 2:
+            raise InputError(
+                f"{example.place}: {len(question)} tokens leave no room in a model.context of {self.context}"
+            )
+        ids, offsets = _cut(self.tokenizer, example.context)
+        for name, text, found in (("context", example.context, ids), ("question", example.question, question)):
+            if not found:
+                raise InputError(f"{example.place}: the {name} {text[:40]!r} has no token; give one with words")
+        features = word_features(self.question_words(example), [example.context[begin:end] for begin, end in offsets])
+        first, span = self.form.first(question), _span(example, offsets)
+        found, stride = [], room // 2
+        for begin in range(0, max(1, len(ids) - room + stride), stride):
+            end = min(begin + room, len(ids))
+            inside = span is not None and begin <= span[0] and span[1] < end
+            answer = (span[0] - begin + first, span[1] - begin + first) if span is not None and inside else (0, 0)
+            part = slice(begin, end)
+            found.append(Window(question, ids[part], tuple(offsets[part]), features[part], first, answer))
+        return found
+
+    def question_words(self, example: Question) -> tuple[str, ...]:
+        """The text of each token of a question that is read."""
+        spans = self.tokenizer.offsets(example.question)[: self.longest_question]
+        return tuple(example.question[begin:end].strip() for begin, end in spans)
 
 
 @lru_cache(maxsize=8)  # questions about one paragraph follow each other
@@ -110,21 +233,3 @@ def _span(example: Question, offsets: Sequence[tuple[int, int]]) -> tuple[int, i
     if not inside:
         raise InputError(f"{example.place}: the answer {answer.text[:40]!r} has no token; correct it")
     return inside[0], inside[-1]
-
-
-@dataclass(frozen=True)
-class SpanBatch(Batch):
-    """Windows padded on the right, the segment of each token, and where each answer begins and ends."""
-
-    tokens: Int[Tensor, "batch position"]
-    lengths: Int[Tensor, " batch"]
-    segments: Int[Tensor, "batch position"]
-    answers: Int[Tensor, "batch 2"]
-
-
-def collate_windows(some: Sequence[Window], special: SpecialTokens = SPECIAL) -> SpanBatch:
-    """A batch of windows. Raises ValueError for none."""
-    if not some:
-        raise ValueError("collate_windows() got no windows; expected at least one")
-    rows = bert_inputs(special, [(each.question, each.part) for each in some])
-    return SpanBatch(*rows, torch.tensor([each.answer for each in some]))

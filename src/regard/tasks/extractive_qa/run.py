@@ -5,27 +5,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.attribution.aggregation import single_map
-from regard.attribution.available import LAYERED
-from regard.attribution.gradients import log_probabilities_of
+from torch import nn
+
+from regard.attribution.available import LAYERED, check_kinds
 from regard.attribution.kinds import Kind
-from regard.attribution.self_attention import attribute_within, contributed
-from regard.data.bert_inputs import bert_input
 from regard.data.memory import Records
 from regard.data.records import parse_json
 from regard.data.squad import Question
-from regard.data.token_words import side
 from regard.errors import InputError
-from regard.maps.alignment import Alignment
-from regard.maps.lookups import Lookups, beside
+from regard.maps.lookups import beside
 from regard.models.bert import BertSpans
+from regard.models.catalog import build_span_model
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
+from regard.tasks.extractive_qa.attribution import attribute_window
 from regard.tasks.extractive_qa.config import ExtractiveQA
-from regard.tasks.extractive_qa.data import Window
-from regard.tasks.extractive_qa.training import WindowedQuestions, window_logits, windowed
+from regard.tasks.extractive_qa.training import WindowedQuestions, windowed
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
+from regard.tasks.prediction import ShortRepr
 from regard.tasks.run import Run, for_evaluation, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
@@ -33,8 +31,8 @@ from regard.text import Tokenizer
 EXPECTED = 'expected an object with "question" and "context", both texts'
 
 
-@dataclass(frozen=True)
-class SpanPrediction:
+@dataclass(frozen=True, repr=False)
+class SpanPrediction(ShortRepr):
     """A span of the context, its characters `start` to `end`, and the sum of the logits of both. The text is empty
     where the context has no answer."""
 
@@ -56,7 +54,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
     """A trained model with its tokenizer and its run file. An example is a question and its context."""
 
     config: ExtractiveQA
-    model: BertSpans
+    model: nn.Module
     supports = {
         "predict": frozenset(),
         "evaluate": frozenset({"files", "columns", "skip_bad"}),
@@ -64,14 +62,14 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
     }
     inputs = {"question": str, "context": str}
 
-    def __init__(self, config: ExtractiveQA, model: BertSpans, tokenizer: Tokenizer):
+    def __init__(self, config: ExtractiveQA, model: nn.Module, tokenizer: Tokenizer):
         self.config, self.model, self.tokenizer = config, model, tokenizer
 
     @classmethod
     def open(cls, run: RunDirectory, config: ExtractiveQA) -> "ExtractiveQARun":
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
-        return cls(config, BertSpans(tokenizer.size, config.encoder), tokenizer)
+        return cls(config, build_span_model(config.reader, tokenizer.size), tokenizer)
 
     def warnings(self, example: tuple[str, str]) -> list[str]:
         return text_warnings(self.tokenizer, {"question": example[0], "context": example[1]})
@@ -90,10 +88,10 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        return LAYERED
+        return LAYERED if isinstance(self.model, BertSpans) else ("weights",)
 
     def description(self) -> dict[str, Any]:
-        return super().description() | {"kind": "question", "model": "bert"}
+        return super().description() | {"kind": "question", "model": self.config.reader.name}
 
     def record(self, example: tuple[str, str]) -> dict[str, Any]:
         return dict(zip(("question", "context"), example, strict=True))
@@ -124,51 +122,24 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         ]
 
     def _attribute(self, example: tuple[str, str], options: AttributionOptions) -> Attribution:
-        """The attention between the tokens of the answer's window, special tokens included; for the kind gradient,
-        gradient x input of the log-probabilities of the answer's first and last token.
+        """BERT: the attention between the tokens of the answer's window, special tokens included; for the kind
+        gradient, gradient x input of the log-probabilities of the answer's first and last token. A span reader: what
+        each word of the context reads of the question.
 
         Raises:
             InputError: question or context is blank, or the model has no such map.
         """
+        check_kinds(options.each_kind(), self.kinds)
         (answer,) = self._predict([example], PredictOptions())
         cut = self._windowed([example])
         windows = [replace(cut, windows=[[window]]) for window in cut.windows[0]]
         with guarded(self.model):
             best = max(windows, key=lambda each: each.answers(self.model)[0].score)
-            found = [self._kind(best, kind, options.maps) for kind in options.each_kind()]
+            found = [
+                attribute_window(self.model, self.tokenizer, best, kind, options.maps) for kind in options.each_kind()
+            ]
         lookups = beside(*(each for each, _ in found))
         return Attribution(answer, example[0], (lookups,), found[0][1], options, has_heads=True)
-
-    def _kind(self, cut: WindowedQuestions, kind: Kind, maps: Sequence[int] | None) -> tuple[Lookups, Alignment]:
-        """One kind of attribution in the one window: every layer and head, and the one map of those chosen."""
-        if kind == "gradient":
-            gradient = self._gradient(cut, maps)
-            return single_map(gradient, kind), gradient
-        names, read = self.model.self_attention, side(self.tokenizer, self._ids(cut.windows[0][0]))
-        return attribute_within(self.model, names, read, lambda: cut.answers(self.model), maps, kind=kind)
-
-    def _gradient(self, cut: WindowedQuestions, maps: Sequence[int] | None) -> Alignment:
-        """The gradient of the best span of the one window."""
-        window, (span,) = cut.windows[0][0], cut.answers(self.model)
-        begins, ends = ([pair[side] for pair in window.offsets] for side in (0, 1))
-        places = [window.first + begins.index(span.start), window.first + ends.index(span.end)]
-        tokens = self._tokens(window)
-        targets = [f"{name}: {tokens[place]}" for name, place in zip(("begins", "ends"), places, strict=True)]
-        return contributed(
-            self.model,
-            tokens,
-            targets,
-            lambda: log_probabilities_of(window_logits(self.model, [window])[0].T, places),
-            maps,
-        )
-
-    def _tokens(self, window: Window) -> list[str]:
-        """The pieces of a window, special tokens included."""
-        return self.tokenizer.pieces(self._ids(window))
-
-    def _ids(self, window: Window) -> list[int]:
-        """The ids of a window, special tokens included."""
-        return bert_input(self.tokenizer.special, window.question, window.part)[0]
 
     def _windowed(self, questions: Sequence[tuple[str, str]]) -> WindowedQuestions:
         """Questions in windows. Raises InputError for a blank question or context."""

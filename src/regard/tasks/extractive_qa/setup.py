@@ -2,7 +2,7 @@
 
 from regard.data.splits import Splits
 from regard.data.squad import Question
-from regard.models.bert import BertSpans
+from regard.models.catalog import build_span_model
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.training import ExtractiveQAObjective, windowed
@@ -17,6 +17,7 @@ from regard.tasks.summary import (
     unknown_warnings,
 )
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
+from regard.tasks.word_vectors import fill_vectors, with_vector_texts
 from regard.text import Tokenizer
 from regard.training.state import count_parameters
 
@@ -29,8 +30,10 @@ def setup(config: ExtractiveQA, folder: RunDirectory, processes: int) -> Setup:
     """
     splits = config.data.load()
     texts = dict.fromkeys(text for each in splits.train for text in (each.context, each.question))
-    tokenizer = kept_or_trained(folder, config.tokenizer_settings, list(texts))
-    model = BertSpans(tokenizer.size, config.encoder)
+    texts = with_vector_texts(config.vectors, list(texts), folder)
+    tokenizer = kept_or_trained(folder, config.tokenizer_settings, texts)
+    model = build_span_model(config.reader, tokenizer.size)
+    fill_vectors(model, config.vectors, tokenizer, texts, folder)
     train, valid = windowed(splits.train, tokenizer, config), windowed(splits.valid, tokenizer, config)
     cut = [window for some in train.windows for window in some]
     return Setup(

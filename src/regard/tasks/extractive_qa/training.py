@@ -11,10 +11,10 @@ from regard.cancellation import checkpoint
 from regard.data.batching import require_one_batch, token_batches
 from regard.data.squad import Question
 from regard.metrics.text import METRICS, TextMetricName
-from regard.models.bert import BertSpans
+from regard.models.catalog import SPAN_MODELS
 from regard.shapes import Float, Int
 from regard.tasks.extractive_qa.config import ExtractiveQA
-from regard.tasks.extractive_qa.data import SpanBatch, Window, collate_windows, windows
+from regard.tasks.extractive_qa.data import FORMS, Cutter, SpanBatch, Window
 from regard.text import Tokenizer
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
@@ -49,14 +49,13 @@ class ExtractiveQAObjective:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> SpanBatch:
-        return collate_windows([self.train[index] for index in indices])
+        return self.valid.cutter.form.collate([self.train[index] for index in indices])
 
     def loss(self, model: nn.Module, batch: SpanBatch, update: int, carried: Carried | None = None) -> Loss:
-        logits = model(batch.tokens, batch.lengths, batch.segments)
-        return Loss(span_loss(logits, batch.answers), len(batch.answers), read=int(batch.lengths.sum()))
+        loss = span_loss(model(*batch.inputs), batch.answers)
+        return Loss(loss, len(batch.answers), read=batch.size)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        assert isinstance(model, BertSpans)
         return self.valid.figures(model)
 
 
@@ -71,21 +70,26 @@ class WindowedQuestions:
 
     questions: Sequence[Question]
     windows: Sequence[Sequence[Window]]
+    cutter: Cutter
     longest: int
     margin: float | None
 
     @torch.no_grad()
-    def answers(self, model: BertSpans) -> list[Span]:
+    def answers(self, model: nn.Module) -> list[Span]:
         """The best span for each question."""
         flat = [window for some in self.windows for window in some]
         found: list[Span] = []
         for first in range(0, len(flat), ROWS):
             checkpoint()
             some = flat[first : first + ROWS]
-            logits = window_logits(model, some).cpu()
+            logits = self.logits(model, some).cpu()
             found += [best_span(window, row, self.longest) for window, row in zip(some, logits, strict=True)]
         left = iter(found)
         return [best([next(left) for _ in some]) for some in self.windows]
+
+    def logits(self, model: nn.Module, some: Sequence[Window]) -> Float[Tensor, "window position 2"]:
+        """The logits of an answer's first and last token at each position of some windows."""
+        return model(*self.cutter.form.collate(some).to(next(model.parameters()).device).inputs)
 
     def texts(self, answers: Sequence[Span]) -> list[str]:
         """The texts of spans; empty where no answer is likelier."""
@@ -98,18 +102,12 @@ class WindowedQuestions:
             "" if each.none + self.margin >= each.score else text for text, each in zip(found, answers, strict=True)
         ]
 
-    def figures(self, model: BertSpans) -> dict[str, float]:
+    def figures(self, model: nn.Module) -> dict[str, float]:
         """exact-match and f1, each the best over a question's answers, in per cent."""
         outputs = self.texts(self.answers(model))
         references = [tuple(answer.text for answer in question.answers) or ("",) for question in self.questions]
         names: dict[str, TextMetricName] = {"f1": "squad-f1", "exact-match": "squad-exact-match"}
         return {name: METRICS[metric](outputs, references) for name, metric in names.items()}
-
-
-def window_logits(model: BertSpans, some: Sequence[Window]) -> Float[Tensor, "window position 2"]:
-    """The logits of an answer's begin and end at each position of some windows."""
-    batch = collate_windows(some).to(next(model.parameters()).device)
-    return model(batch.tokens, batch.lengths, batch.segments)
 
 
 def best_span(window: Window, logits: Float[Tensor, "position 2"], longest: int) -> Span:
@@ -130,7 +128,10 @@ def best(found: Sequence[Span]) -> Span:
 
 
 def windowed(questions: Sequence[Question], tokenizer: Tokenizer, config: ExtractiveQA) -> WindowedQuestions:
-    """Questions in windows of the run's model. Raises InputError as `windows` does."""
-    context, longest = config.encoder.context, config.longest_question
-    cut = [windows(each, tokenizer, context, longest) for each in questions]
-    return WindowedQuestions(questions, cut, config.longest_answer, config.margin if config.data.unanswerable else None)
+    """Questions in windows of the run's model. Raises InputError as `Cutter.windows` does."""
+    form = FORMS[SPAN_MODELS[config.reader.name].form](tokenizer.special)
+    cutter = Cutter(tokenizer, form, config.reader.context, config.longest_question)
+    margin = config.margin if config.data.unanswerable else None
+    return WindowedQuestions(
+        questions, [cutter.windows(each) for each in questions], cutter, config.longest_answer, margin
+    )

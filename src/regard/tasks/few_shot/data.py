@@ -89,9 +89,16 @@ class EpisodeSets(ABC):
         return found
 
     def _split(self, images: Sequence[LabelledImage]) -> tuple[list[LabelledImage], list[LabelledImage]]:
-        """Training images, and those of the classes that are held out, equally far from each other."""
+        """Training images, and those of the classes that are held out, equally far from each other: at least as many as
+        an episode needs. Raises InputError where too few are left to train on."""
         labels = list(dict.fromkeys(each.label for each in images))
-        kept, held = (set(some) for some in spread(labels, self.held_out, f"{self.train}: {len(labels)} classes"))
+        if len(labels) < 2 * self.ways:
+            raise InputError(
+                f"{self.train}: {len(labels)} classes, but an episode needs {self.ways} (data.ways) to train on and as "
+                "many others to validate; lower data.ways, add classes, or name data.valid"
+            )
+        share = max(self.held_out, self.ways / len(labels))
+        kept, held = (set(some) for some in spread(labels, share, f"{self.train}: {len(labels)} classes"))
         return [each for each in images if each.label in kept], [each for each in images if each.label in held]
 
     def _path(self) -> str:

@@ -24,7 +24,7 @@ Pool = Sequence[UInt8[np.ndarray, "image height width channel"]]
 """The images of each class, as the model reads them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EpisodeBatch(Batch):
     """Support images followed by query images, the labels of the former and the classes of the latter."""
 

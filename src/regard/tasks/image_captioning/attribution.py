@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+HEAT = "attention weights: what each word reads of the image"
+GATE = "gate: the share of what is read that enters the word, 0 none to 1 all"
+
+
 def pixels_of(each: Captioned, config: ImageCaptioning) -> Pixels:
     """The pixels of an image as the model's input. Raises InputError for one that cannot be read."""
     return config.images.pixels(each.image, config.model.image, config.model.channels, each.place)
@@ -50,22 +54,22 @@ class CaptionMaps:
 class CaptionWeights:
     """The attention to the cells of an image at each token of its caption.
 
-    pixels: the part of the image that the model reads.
+    photo: the part of the photograph that the model reads, in its own colours and resolution.
     tokens: those of the caption, without END.
     weights: on the cells, the mean over layers and heads; gates: on the context, 0 to 1, for models with a gate.
     """
 
-    pixels: Pixels
+    photo: Pixels
     tokens: tuple[str, ...]
     weights: Float[np.ndarray, "token row column"]
     gates: tuple[float, ...] | None
 
     def figure(self, title: str) -> "Figure":
-        """The image, and for each token an overlay of its weights, with its gate."""
-        titles = self.tokens
+        """The photograph, and for each token a heat map of its weights over it, with its gate."""
+        gates, notes = (), [HEAT]
         if self.gates is not None:
-            titles = tuple(f"{word}  {gate:.2f}" for word, gate in zip(titles, self.gates, strict=True))
-        return overlays(self.pixels, self.weights, titles)
+            gates, notes = tuple(f"gate {gate:.2f}" for gate in self.gates), [HEAT, GATE]
+        return overlays(self.photo, self.weights, self.tokens, title=title, remarks=gates, notes=notes)
 
 
 @torch.no_grad()

@@ -171,7 +171,7 @@ def _beside_images(folder: Path) -> list[Captioned]:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CaptionBatch(Batch):
     """Images of one size, with ids (int64) padded on the right: the decoder reads `target_in` and should predict
     `target_out`, padded with `IGNORED`. `source_lengths` counts the cells of each image, and `target_tokens` the tokens

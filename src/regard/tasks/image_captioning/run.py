@@ -1,7 +1,7 @@
 """A trained captioner of images: `load(folder).predict(images)`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,9 @@ from einops import rearrange
 from regard.attribution.kinds import Kind
 from regard.attribution.roles import within_part
 from regard.data.memory import Records
-from regard.data.token_words import side
+from regard.data.token_words import readable, side
 from regard.decoding.constraints import writable
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.search import Search
-from regard.decoding.streaming import StepOptions, StreamEvent, StreamSource, check_prefixes
+from regard.decoding.streaming import StreamEvent, StreamSource, check_prefixes
 from regard.errors import InputError
 from regard.images import Image, Pixels, decode_image
 from regard.maps.lookups import Lookups, Patches, beside, patch_labels
@@ -25,41 +23,20 @@ from regard.models.catalog import build_captioner
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
+from regard.tasks.decoded_text import DecodedText, TextStream
 from regard.tasks.image_captioning.attribution import CaptionMaps, CaptionWeights, attended, one, pixels_of
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned, CaptionTables
 from regard.tasks.image_captioning.training import decode, encoded, figures, read
 from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
-from regard.tasks.prediction import TextPrediction, distinct, flat
+from regard.tasks.prediction import TextPrediction, ranked
 from regard.tasks.run import Run, for_evaluation
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
 
-@dataclass(frozen=True)
-class Caption:
-    """A caption of an image, and its log-probability, divided by the length penalty if the run has one. It is
-    `finished` if the model ended it; `alternatives` are the next best."""
-
-    text: str
-    score: float
-    finished: bool
-    tokens: tuple[str, ...]
-    alternatives: tuple["Caption", ...] = ()
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """No phrases: a caption is not constrained."""
-        return ()
-
-    def lines(self) -> list[str]:
-        """The caption."""
-        return [flat(self.text)]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        others = [each.to_json() for each in self.alternatives]
-        return {**vars(self), "tokens": list(self.tokens), "alternatives": others}
+class Caption(DecodedText):
+    """The caption of an image."""
 
 
 class ImageCaptioningRun(Run[Image, Caption]):
@@ -90,8 +67,9 @@ class ImageCaptioningRun(Run[Image, Caption]):
         return line
 
     def example(self, values: Mapping[str, Any]) -> Image:
-        """The pixels of an image file's bytes. Raises InputError for bytes that are no image."""
-        return decode_image(values["image"], self.config.model.channels)
+        """The content of an image file. Raises InputError for bytes that are no image."""
+        decode_image(values["image"])
+        return values["image"]
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -119,7 +97,7 @@ class ImageCaptioningRun(Run[Image, Caption]):
         """
         images = for_evaluation(examples, self.config.data.tests, "give images with captions")
         with guarded(self.model):
-            return figures(self.model, self.tokenizer, images, self.config, self._search(options.beam))
+            return figures(self.model, self.tokenizer, images, self.config, self.config.search.searching(options.beam))
 
     def _predict(self, examples: Sequence[Image], options: PredictOptions) -> list[Caption]:
         """The caption of each image, with its `n_best` - 1 alternatives.
@@ -131,10 +109,7 @@ class ImageCaptioningRun(Run[Image, Caption]):
         search = options.search(self.config.search)
         with guarded(self.model):
             found = decode(self.model, numbered(examples), self.config, search, options.hypotheses(search))
-        captions = [
-            distinct([self._caption(each) for each in some], lambda one: one.text, options.n_best) for some in found
-        ]
-        return [replace(best, alternatives=tuple(others)) for best, *others in captions]
+        return [ranked([Caption.of(each, self.tokenizer) for each in some], options.n_best) for some in found]
 
     def _stream(
         self, images: Sequence[Image], options: StreamOptions, active: Callable[[int], bool]
@@ -150,15 +125,12 @@ class ImageCaptioningRun(Run[Image, Caption]):
         check_prefixes([prefix], self.tokenizer.size, self.tokenizer.special)
         sources = [self._stream_source(each, len(prefix)) for each in examples]
         with guarded(self.model):
-            decoder = self.model.decoder
             memory, limit = encoded(self.model, examples, self.config, search)
-            chosen = StepOptions(decoder, decoder.source_attention, options.candidates, active)
-            for step in search.stream(decoder, memory, limit, [prefix] * len(examples), chosen):
-                text = self.tokenizer.decode(step.tokens)
-                yield StreamEvent.of(step, sources[step.row], text, self.tokenizer.pieces)
+            stream = TextStream(self.model.decoder, self.tokenizer, search, sources, prefix)
+            yield from stream.events(memory, limit, options, active)
 
     def _stream_source(self, example: Captioned, forced: int) -> StreamSource:
-        patches = self._patches(pixels_of(example, self.config))
+        patches = self._patches(example.image)
         return StreamSource(patch_labels(patches.rows, patches.columns), patches, forced)
 
     def _attribute(self, example: Image, options: AttributionOptions) -> Attribution:
@@ -172,11 +144,11 @@ class ImageCaptioningRun(Run[Image, Caption]):
         cross = options.role in (None, "cross")
         if cross:
             self._check_cross(options)
-        pixels = pixels_of(Captioned(example, (), "the image"), self.config)
         with guarded(self.model):
             if cross:
-                return self._of_image(pixels, *self._written(example, options), options)
+                return self._of_image(example, *self._written(example, options), options)
             caption, tokens = self._written(example, options)
+            pixels = pixels_of(Captioned(example, (), "the image"), self.config)
             return self._of_tokens(pixels, caption, tokens, options)
 
     def _written(self, image: Image, options: AttributionOptions) -> tuple[Caption | TextPrediction, list[int]]:
@@ -187,20 +159,23 @@ class ImageCaptioningRun(Run[Image, Caption]):
         if options.target is not None:
             tokens = self.tokenizer.encode(read(options.target, self.config))
             return TextPrediction(options.target), [*tokens, self.tokenizer.special.end] if options.finished else tokens
-        search = self._search(options.beam)
+        search = self.config.search.searching(options.beam)
         ((best, *_),) = decode(self.model, [Captioned(image, (), "the image")], self.config, search)
-        return self._caption(best), [*best.tokens, self.tokenizer.special.end] if best.finished else list(best.tokens)
+        end = [self.tokenizer.special.end] if best.finished else []
+        return Caption.of(best, self.tokenizer), [*best.tokens, *end]
 
     def _of_image(
-        self, pixels: Pixels, caption: Caption | TextPrediction, tokens: list[int], options: AttributionOptions
+        self, image: Image, caption: Caption | TextPrediction, tokens: list[int], options: AttributionOptions
     ) -> Attribution:
+        pixels = pixels_of(Captioned(image, (), "the image"), self.config)
         written = [each for each in tokens if each != self.tokenizer.special.end]
         seen = attended(self.model, pixels, written, self.config)
         # END has a row of its own where an output is forced; the run's own caption is drawn without it.
         labels = written if isinstance(caption, Caption) else tokens
-        pieces = tuple(self.tokenizer.pieces(labels))
-        weights = CaptionWeights(pixels, pieces[: len(written)], seen.weights[: len(written)], seen.gates)
-        lookups = self._lookups(pixels, pieces, seen)
+        pieces = tuple(readable(self.tokenizer, labels))
+        patches = self._patches(image)
+        weights = CaptionWeights(patches.pixels, pieces[: len(written)], seen.weights[: len(written)], seen.gates)
+        lookups = self._lookups(patches, pieces, seen)
         return Attribution(caption, caption.text, (lookups,), weights, options, draw=weights.figure)
 
     def _check_cross(self, options: AttributionOptions) -> None:
@@ -227,11 +202,7 @@ class ImageCaptioningRun(Run[Image, Caption]):
         lookups = beside(*(each for each, _ in found))
         return Attribution(caption, caption.text, (lookups,), found[0][1], options, has_heads=True)
 
-    def _caption(self, found: Hypothesis) -> Caption:
-        pieces = tuple(self.tokenizer.pieces(found.tokens))
-        return Caption(self.tokenizer.decode(found.tokens), found.score, found.finished, pieces)
-
-    def _lookups(self, pixels: Pixels, tokens: tuple[str, ...], seen: CaptionMaps) -> Lookups:
+    def _lookups(self, patches: Patches, tokens: tuple[str, ...], seen: CaptionMaps) -> Lookups:
         """The lookups of the first rows, one for each of these tokens. The note of a token is its gate; END has
         none."""
         notes = () if seen.gates is None else tuple(f"gate {gate:.2f}" for gate in seen.gates)
@@ -239,17 +210,13 @@ class ImageCaptioningRun(Run[Image, Caption]):
         weights = rearrange(
             seen.every[:, :, : len(tokens)], "layer head token row column -> layer head token (row column)"
         )
-        patches = self._patches(pixels)
         labels = patch_labels(patches.rows, patches.columns)
         breakdown = seen.breakdown and seen.breakdown.of_rows(slice(len(tokens)))
         return Lookups(weights, labels, tokens, notes=notes, patches=patches, breakdown=breakdown)
 
-    def _patches(self, pixels: Pixels) -> Patches:
+    def _patches(self, image: Image) -> Patches:
         side = self.config.model.side
-        return Patches(pixels, side, side)
-
-    def _search(self, beam: int | None) -> Search:
-        return self.config.search if beam is None else self.config.search.searching(beam)
+        return Patches(self.config.images.photograph(image, self.config.model.image), side, side)
 
 
 def numbered(images: Sequence[Image]) -> list[Captioned]:

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 class PatchWeights:
     """The attribution of an image's class to its patches.
 
-    pixels: the part of the image that the model reads.
+    photo: the part of the photograph that the model reads, in its own colours and resolution.
     weights: of the first kind; they sum to 1 unless all are 0. last_layer: the attention of the last layer.
     heads: the lookups of every position, layer and head. patches: the weights of the class on the patches, as shares.
     """
 
-    pixels: Pixels
+    photo: Pixels
     weights: Float[np.ndarray, "row column"]
     last_layer: Float[np.ndarray, "row column"]
     heads: HeadMaps
@@ -44,7 +44,7 @@ class PatchWeights:
 
     def figure(self, title: str) -> "Figure":
         """The image beside its overlay of weights."""
-        return overlay(self.pixels, self.weights, title=title)
+        return overlay(self.photo, self.weights, title=title)
 
     def views(self, title: str) -> dict[ViewName, OwnView]:
         """The views of a picture of all heads, where `weights` are rolled out."""
@@ -54,9 +54,14 @@ class PatchWeights:
                 lambda options: multiples(self.patches, heads.names, heads.layers, most=options.scale, title=title),
                 frozenset({"scale", "width"}),
             ),
-            "rollout": OwnView(lambda options: overlays(self.pixels, pair, ["rolled out", "last layer"])),
+            "rollout": OwnView(
+                lambda options: overlays(self.photo, pair, ["all layers", "last layer"], title=title, notes=[ROLLED])
+            ),
             "entropy": OwnView(lambda options: entropy_of(heads)),
         }
+
+
+ROLLED = "all layers: attention rollout; last layer: the mean of its heads"
 
 
 class Recorded(NamedTuple):

@@ -27,6 +27,7 @@ from regard.tasks.image_classification.training import pixels_of, probabilities
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.run import Run, for_evaluation
 
+ROLLOUT = "attention rollout: what the class reads of each patch through all layers"
 MARKS = "[CLS]", "[DIST]"
 """The tokens before the patches."""
 
@@ -54,8 +55,9 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         return line
 
     def example(self, values: Mapping[str, Any]) -> Image:
-        """The pixels of an image file's bytes. Raises InputError for bytes that are no image."""
-        return decode_image(values["image"], self.config.model.channels)
+        """The content of an image file. Raises InputError for bytes that are no image."""
+        decode_image(values["image"])
+        return values["image"]
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -109,13 +111,15 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         labels = patch_labels(side, side)
         heads = HeadMaps.of(seen.maps.lookups([*MARKS[: model.marks], *labels]))
         every = read_by_class(self.model, heads.weights)[:, -(side**2) :].reshape(len(heads.layers), -1, 1, side**2)
+        photo = self.config.images.photograph(example, self.config.size)
+        first = None if kinds[0] == "weights" else kinds[0]
         weights = {kind: of_patches(each, side, side) for kind, each in positions.items()}
         others = {kind: _other(kind, weights[kind], positions[kind]) for kind in kinds if kind != "weights"}
-        lookups = Lookups(every, labels, (found.label,), others=others, patches=Patches(pixels, side, side))
+        lookups = Lookups(every, labels, (found.label,), others=others, patches=Patches(photo, side, side), first=first)
         patches = np.stack([of_patches(each, side, side) for each in every.reshape(-1, side**2)])
-        own = PatchWeights(pixels, weights[kinds[0]], weights["weights"], heads, patches)
+        own = PatchWeights(photo, weights[kinds[0]], weights["weights"], heads, patches)
         views = {} if options.kinds else own.views(str(found))
-        return Attribution(found, str(found), (lookups,), own, options, draw=own.figure, views=views)
+        return Attribution(found, str(found), (lookups,), own, options, draw=own.figure, views=views, detail=ROLLOUT)
 
 
 def _other(kind: Kind, weights: Float[np.ndarray, "row column"], positions: Float[np.ndarray, " position"]) -> OtherMap:

@@ -23,7 +23,7 @@ Example = tuple[LabelledImage, int]
 """An image with the index of its class."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ImageBatch(Batch):
     """Images of one size, and the number of each one's class."""
 

@@ -16,7 +16,7 @@ from regard.errors import InputError
 from regard.shapes import Int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WindowBatch(Batch):
     """Windows of a text, `inputs (batch, position)`, and the next token at each position, `expected`. `fresh` batches
     start from an empty state; others continue the batch before."""

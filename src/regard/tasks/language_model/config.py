@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from regard.data.texts import RunningText
+from regard.decoding.continuation import Before
 from regard.decoding.search import Search
 from regard.models.catalog import LanguageModelConfig
 from regard.models.softmax import check_smoothing
@@ -16,7 +17,9 @@ from regard.training.settings import Training
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelling:
     """A run file. Training reads windows of `window` tokens, as many in a batch as fit in `training.batch_tokens`. The
-    model's state is carried from one window to the next, without a gradient. `search` decodes continuations."""
+    model's state is carried from one window to the next, without a gradient. `search` decodes continuations. `before`
+    is the token before a text to continue: the end of the text before it, as in training; the start token; or nothing,
+    except before an empty text."""
 
     task: Literal["language-model"] = "language-model"
     data: RunningText
@@ -25,6 +28,9 @@ class LanguageModelling:
     window: Annotated[int, Field(ge=1)] = 70
     training: Training = field(default_factory=Training)
     search: Search = field(default_factory=lambda: Search(temperature=1.0))
+    before: Before = "end"
+    tokens: Annotated[int, Field(ge=1)] = 100
+    """The most tokens of a continuation."""
 
     def __post_init__(self) -> None:
         if self.training.batch_tokens < self.window:

@@ -1,15 +1,16 @@
 """Continuations of prompts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.decoding.continuation import Prompted
+from regard.decoding.constraints import DecodingConstraints
+from regard.decoding.continuation import Before, Prompted
 from regard.decoding.hypothesis import Hypothesis
-from regard.tasks.prediction import distinct
+from regard.tasks.prediction import ShortRepr, ranked
 from regard.text import Tokenizer
 
 
@@ -24,9 +25,19 @@ class Begun:
     read: int
     rest: tuple[tuple[int, ...], ...]
 
+    def constraints(self, n_best: int, prefix: tuple[int, ...] = ()) -> DecodingConstraints:
+        """`n_best` continuations of each prompt that begin with the `prefix`. The tokens of prompts cost nothing."""
+        before = self.decoder.prompts.tolist()
+        return DecodingConstraints(
+            n_best,
+            tuple((*rest, *prefix) for rest in self.rest),
+            before=tuple(tuple(each) for each in before),
+            prompts=tuple(len(rest) for rest in self.rest),
+        )
 
-@dataclass(frozen=True)
-class Continuation:
+
+@dataclass(frozen=True, repr=False)
+class Continuation(ShortRepr):
     """A prompt and the text that follows it, whose `tokens` are readable pieces, END included if it is `finished`.
     `score` is a log-probability, divided by the length penalty if the search has one. `alternatives` are the next
     best."""
@@ -52,9 +63,7 @@ class Continuation:
         cls, prompt: str, found: Sequence[Hypothesis], forced: int, tokenizer: Tokenizer, most: int
     ) -> "Continuation":
         """The best of the hypotheses, with others of `most` different texts as alternatives; as `of`."""
-        every = [cls.of(prompt, each, forced, tokenizer) for each in found]
-        best, *others = distinct(every, lambda one: one.text, most)
-        return replace(best, alternatives=tuple(others))
+        return ranked([cls.of(prompt, each, forced, tokenizer) for each in found], most)
 
     @classmethod
     def of(cls, prompt: str, found: Hypothesis, forced: int, tokenizer: Tokenizer) -> "Continuation":
@@ -81,3 +90,11 @@ def behind(prompt: str, tokens: Sequence[int], tokenizer: Tokenizer) -> str:
     begun = tokenizer.encode(prompt)
     whole, before = tokenizer.decode([*begun, *tokens]), tokenizer.decode(begun)
     return whole.removeprefix(before) if whole.startswith(before) else tokenizer.decode(tokens)
+
+
+def begun_ids(text: str, tokenizer: Tokenizer, before: Before) -> list[int]:
+    """The ids of a text with the token `before` it; an empty text always has one."""
+    ids, special = tokenizer.encode(text), tokenizer.special
+    if before == "nothing" and ids:
+        return ids
+    return [special.start if before == "start" else special.end, *ids]

@@ -18,11 +18,12 @@ from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import attribute_within, contributed
 from regard.data.memory import Records
 from regard.data.token_words import side
-from regard.decoding.constraints import DecodingConstraints, writable
+from regard.decoding.constraints import writable
 from regard.decoding.continuation import Prompted, Sliding
 from regard.decoding.streaming import StepOptions, StreamEvent, StreamSource, check_prefixes
 from regard.errors import InputError, quoted
 from regard.maps.alignment import Alignment
+from regard.maps.heads import Side
 from regard.maps.lookups import Lookups, beside, of_rows
 from regard.models.catalog import build_language_model
 from regard.models.language_model import LanguageModel
@@ -33,7 +34,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.language_model.cache import Cache
 from regard.tasks.language_model.config import LanguageModelling
-from regard.tasks.language_model.continuation import Begun, Continuation, behind
+from regard.tasks.language_model.continuation import Begun, Continuation, begun_ids, behind
 from regard.tasks.language_model.training import convention, figures
 from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction
@@ -123,10 +124,10 @@ class LanguageModelRun(Run[str, Continuation]):
         """
         if not prompts:
             return []
-        search = options.search(self.config.search)
+        search, tokens = options.search(self.config.search), self._most(options)
         with guarded(self.model):
-            begun = self._begun(prompts, options.tokens, options.beyond)
-            constraints = DecodingConstraints(options.hypotheses(search), begun.rest)
+            begun = self._begun(prompts, tokens, options.beyond)
+            constraints = begun.constraints(options.hypotheses(search))
             found = search(begun.decoder, begun.nothing, begun.limit, constraints)
         return [
             Continuation.ranked(prompt, hypotheses, len(forced), self.tokenizer, options.n_best)
@@ -142,14 +143,15 @@ class LanguageModelRun(Run[str, Continuation]):
             InputError and ValueError: as `predict`, and for a prefix with a token that no text contains.
         """
         prefix, search = options.forced(partial(writable, self.tokenizer)), options.search(self.config.search)
+        tokens = self._most(options)
         check_prefixes([prefix], self.tokenizer.size, self.tokenizer.special)
-        texts = [[self.tokenizer.special.end, *self.tokenizer.encode(prompt)] for prompt in prompts]
-        sources = [StreamSource(self.tokenizer.pieces(ids), None, len(prefix), options.tokens) for ids in texts]
+        texts = [self._ids(prompt) for prompt in prompts]
+        sources = [StreamSource(self.tokenizer.pieces(ids), None, len(prefix), tokens) for ids in texts]
         with guarded(self.model):
-            begun = self._begun(prompts, options.tokens, options.beyond)
+            begun = self._begun(prompts, tokens, options.beyond)
             chosen = StepOptions(self.model, self.model.self_attention, options.candidates, active)
-            forced = [(*rest, *prefix) for rest in begun.rest]
-            for step in search.stream(begun.decoder, begun.nothing, begun.limit, forced, chosen):
+            constraints = begun.constraints(1, prefix)
+            for step in search.stream(begun.decoder, begun.nothing, begun.limit, constraints, chosen):
                 rest = len(begun.rest[step.row])
                 if len(step.tokens) > rest:
                     text = behind(prompts[step.row], step.tokens[rest:], self.tokenizer)
@@ -166,8 +168,8 @@ class LanguageModelRun(Run[str, Continuation]):
             InputError: the model does not attend and the kind is not gradient; the text is too long; a continuation is
                 empty; or the model has no such map, or no rollout.
         """
-        tokens, end = self._forced(options), self.tokenizer.special.end
-        ids = [end, *self.tokenizer.encode(example), *(tokens or ())]
+        tokens = self._forced(options)
+        ids = [*self._ids(example), *(tokens or ())]
         with guarded(self.model), torch.no_grad():
             if tokens is None:
                 self._check([example], [ids], 1, None)
@@ -176,8 +178,9 @@ class LanguageModelRun(Run[str, Continuation]):
             else:
                 *ids, following = ids
                 self._check_forced(example, tokens, ids)
-                prediction = TextPrediction(behind(example, [each for each in tokens if each != end], self.tokenizer))
-            found = [self._kind(ids, following, options.maps, kind) for kind in options.each_kind()]
+                prediction = TextPrediction(behind(example, tokens, self.tokenizer))
+            labels = side(self.tokenizer, ids, texts=[example] if example else [])
+            found = [self._kind(ids, labels, following, options, kind) for kind in options.each_kind()]
         lookups, weights = beside(*(each for each, _ in found)), found[0][1]
         if tokens is not None:
             rows, target = slice(len(ids) - len(tokens), None), side(self.tokenizer, tokens)
@@ -209,18 +212,18 @@ class LanguageModelRun(Run[str, Continuation]):
             )
 
     def _kind(
-        self, ids: Sequence[int], following: int, maps: Sequence[int] | None, kind: Kind
+        self, ids: Sequence[int], labels: Side, following: int, options: AttributionOptions, kind: Kind
     ) -> tuple[Lookups, Alignment]:
         """One kind of attribution of the token after each token of a text, `following` being the last."""
         if kind == "gradient":
-            tokens, targets = self.tokenizer.pieces(ids), [*ids[1:], following]
+            tokens, targets = labels.pieces, [*ids[1:], following]
             attention = contributed(
-                self.model, tokens, tokens, lambda: log_probabilities_of(self._next(ids), targets), maps
+                self.model, tokens, tokens, lambda: log_probabilities_of(self._next(ids), targets), options.maps
             )
             return single_map(attention, kind), attention
-        names, read = self.model.self_attention, side(self.tokenizer, ids)
+        names = self.model.self_attention
         return attribute_within(
-            self.model, names, read, lambda: self._next(ids), maps, kind=kind, before="(vocabulary)"
+            self.model, names, labels, lambda: self._next(ids), options.maps, kind=kind, before="(vocabulary)"
         )
 
     def _next(self, ids: Sequence[int]) -> Float[Tensor, "position vocabulary"]:
@@ -230,7 +233,7 @@ class LanguageModelRun(Run[str, Continuation]):
 
     def _begun(self, prompts: Sequence[str], tokens: int, beyond: Beyond | None) -> Begun:
         """Prompts of any lengths in one batch. Raises InputError for a prompt that does not fit the model."""
-        ids = [[self.tokenizer.special.end, *self.tokenizer.encode(prompt)] for prompt in prompts]
+        ids = [self._ids(prompt) for prompt in prompts]
         self._check(prompts, ids, tokens, beyond)
         read = min(map(len, ids))  # all of the shortest in one pass; the rest of the others is forced
         device = next(self.model.parameters()).device
@@ -243,6 +246,12 @@ class LanguageModelRun(Run[str, Continuation]):
             read,
             tuple(tuple(each[read:]) for each in ids),
         )
+
+    def _most(self, options: PredictOptions) -> int:
+        return self.config.tokens if options.tokens is None else options.tokens
+
+    def _ids(self, text: str) -> list[int]:
+        return begun_ids(text, self.tokenizer, self.config.before)
 
     def _model(self, beyond: Beyond | None) -> SequenceDecoder:
         """The model; with `beyond` = `slide` and a limited context, a decoder that slides."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from regard.data.lines import read_lines
 from regard.data.splits import Splits
@@ -11,6 +11,7 @@ from regard.errors import InputError
 
 Document = tuple[str, ...]
 """The sentences or paragraphs of a document."""
+P = TypeVar("P")
 HEADING = re.compile(r"\s*=\s+[^=].*[^=]\s+=\s*")
 
 
@@ -18,7 +19,7 @@ HEADING = re.compile(r"\s*=\s+[^=].*[^=]\s+=\s*")
 class Documents:
     """A text file a set, optionally .gz, of one sentence or paragraph a line; none to train on in a run that was
     imported. Blank lines separate documents, or with `between: heading` lines ` = Heading = ` as in WikiText. Without
-    `valid` the last `held_out` of the training documents are for validation."""
+    `valid` the last `held_out` of the training documents, or of the lines of a single one, are for validation."""
 
     kind: Literal["documents"] = "documents"
     train: str | None = None
@@ -38,10 +39,18 @@ class Documents:
         train = self.read(self.train)
         if self.valid is not None:
             return Splits(train, self.read(self.valid), self.tests())
-        kept = len(train) - max(1, round(self.held_out * len(train)))
+        if len(train) > 1:
+            kept, held = self._parted(tuple(train))
+            return Splits(list(kept), list(held), self.tests())
+        ((lines, held),) = [self._parted(each) for each in train]
+        return Splits([lines], [held], self.tests())
+
+    def _parted(self, parts: tuple[P, ...]) -> tuple[tuple[P, ...], tuple[P, ...]]:
+        """The parts to train on and the last ones, held out. Raises InputError for a single one."""
+        kept = len(parts) - max(1, round(self.held_out * len(parts)))
         if kept < 1:
-            raise InputError(f"{self.train}: one document is too few to hold some out; give data.valid")
-        return Splits(train[:kept], train[kept:], self.tests())
+            raise InputError(f"{self.train}: one line is too few to hold some out; give data.valid")
+        return parts[:kept], parts[kept:]
 
     def tests(self) -> list[Document]:
         """The documents of the test set; none without one. Raises InputError as `load` does."""

@@ -32,7 +32,7 @@ class Masking:
     whole_words: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MaskedBatch(Batch):
     """Texts padded on the right; the segment of each token; the `places` to predict, as indices into the flattened
     batch, and the tokens `expected` there; and whether B follows A, None without B."""

@@ -19,6 +19,7 @@ from regard.data.memory import Records
 from regard.data.token_words import side
 from regard.errors import InputError, quoted
 from regard.maps.alignment import Alignment
+from regard.maps.heads import Side
 from regard.maps.lookups import Lookups, beside
 from regard.models.bert import Bert
 from regard.nonfinite import guarded
@@ -200,8 +201,13 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         if kind == "gradient":
             gradient = self._gradient(text, ids, maps)
             return single_map(gradient, kind), gradient
-        names, read = self.model.self_attention, side(self.tokenizer, ids)
+        names, read = self.model.self_attention, self._side(text, ids)
         return attribute_within(self.model, names, read, lambda: self._states([ids]), maps, kind=kind)
+
+    def _side(self, text: str, ids: Sequence[int]) -> Side:
+        """The labels of a text with blanks, special tokens included."""
+        *before, last = text.split(BLANK)
+        return side(self.tokenizer, ids, texts=[*(part.rstrip() for part in before), last])
 
     def _gradient(self, text: str, ids: Sequence[int], maps: Sequence[int] | None) -> Alignment:
         """Gradient x input of the tokens that fill the blanks. Raises InputError for a text without a blank, and for a
@@ -215,7 +221,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         filling = self._ordinary(self._logits(ids, places), -torch.inf).argmax(-1).tolist()
         return contributed(
             self.model,
-            self.tokenizer.pieces(ids),
+            self._side(text, ids).pieces,
             self.tokenizer.pieces(filling),
             lambda: log_probabilities_of(self._logits(ids, places), filling),
             maps,
@@ -228,8 +234,10 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         return mask
 
     def _ordinary(self, scores: Tensor, least: float) -> Tensor:
-        """Scores `(place, vocabulary)` with `least` for the special tokens, which never fill a blank."""
-        return scores.index_fill(-1, torch.tensor(self.tokenizer.special.all, device=scores.device), least)
+        """Scores `(place, vocabulary)` with `least` for special tokens and unused ids, which never fill a blank."""
+        special = self.tokenizer.special
+        never = [*special.all, *range(self.tokenizer.size - special.unused, self.tokenizer.size)]
+        return scores.index_fill(-1, torch.tensor(never, device=scores.device), least)
 
     def _logits(self, ids: Sequence[int], places: Sequence[int]) -> Float[Tensor, "place vocabulary"]:
         """The logits at some places of a text with special tokens."""

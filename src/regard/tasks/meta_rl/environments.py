@@ -33,7 +33,7 @@ class Outcome:
     regrets: Float[Tensor, "batch action"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Environments(Batch):
     """Processes of `episodes` episodes of `horizon` steps, each from the first state.
 

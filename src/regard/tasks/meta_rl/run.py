@@ -19,11 +19,12 @@ from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.environments import Environments, Trajectories, act
 from regard.tasks.meta_rl.training import environments_of, figures
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
+from regard.tasks.prediction import ShortRepr
 from regard.tasks.run import Run, for_evaluation
 
 
-@dataclass(frozen=True)
-class ActionPrediction:
+@dataclass(frozen=True, repr=False)
+class ActionPrediction(ShortRepr):
     """A trajectory: the actions, counted from 1; the rewards; `places`, the states before each action, counted from 1;
     and the regret, the expected loss of reward against the optimum."""
 

@@ -12,15 +12,15 @@ from regard.errors import InputError
 from regard.shapes import Bool, Float
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.outputs import Labels, NamedOutputs
-from regard.tasks.prediction import flat
+from regard.tasks.prediction import ShortRepr, flat
 from regard.tasks.summary import class_counts
 
 NONE = "(none)"
 """What stands for no label."""
 
 
-@dataclass(frozen=True)
-class LabelsPrediction:
+@dataclass(frozen=True, repr=False)
+class LabelsPrediction(ShortRepr):
     """The labels of a text, and the probability of every label, the most likely first."""
 
     labels: tuple[str, ...]

@@ -1,28 +1,38 @@
 """A trained model of translation into several languages: `load(folder).predict(texts)`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from regard.data.memory import Records
 from regard.data.pair import Pair
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.texts import search_ids, source_ids
 from regard.errors import InputError
+from regard.maps.alignment import Alignment
 from regard.models.catalog import build
 from regard.models.one_to_many import OneToMany
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
+from regard.tasks.attribution import Attribution
 from regard.tasks.multi_target.config import MultiTarget
 from regard.tasks.multi_target.training import of_all
-from regard.tasks.options import SAMPLING, EvaluationOptions, PredictOptions
+from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions
+from regard.tasks.prediction import ShortRepr
 from regard.tasks.run import Run, text_warnings
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.prediction import Prediction
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.tasks.tokenizer_file import SOURCE
 from regard.text import Tokenizer
+
+
+def _of_search(prediction: object) -> Prediction:
+    assert isinstance(prediction, Prediction)  # no output is forced
+    return prediction
 
 
 def target_file(language: str) -> str:
@@ -41,8 +51,8 @@ def build_many(config: MultiTarget, tokenizers: Mapping[str, Tokenizers]) -> One
     return OneToMany({name: build(config.model, *each.sizes, each.special) for name, each in tokenizers.items()})
 
 
-@dataclass(frozen=True)
-class MultiTargetPrediction:
+@dataclass(frozen=True, repr=False)
+class MultiTargetPrediction(ShortRepr):
     """The prediction for a text in each language."""
 
     predictions: Mapping[str, Prediction]
@@ -94,6 +104,7 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
     supports = {
         "predict": frozenset({"beam", *SAMPLING, "attention"}),
         "evaluate": frozenset({"files", "beam"}),
+        "attribute": frozenset({"beam", "maps", "kinds"}),
     }
 
     def __init__(self, config: MultiTarget, model: OneToMany, tokenizers: Mapping[str, Tokenizers]):
@@ -159,6 +170,17 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
             run.predictions(texts, each, attention=attention) for run, each in zip(runs.values(), found, strict=True)
         ]
         return [MultiTargetPrediction(dict(zip(runs, row, strict=True))) for row in zip(*outputs, strict=True)]
+
+    def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
+        """The attention of every language's output to the text, one below another; a page has each language's layers
+        and heads. Raises InputError as the run of one language does."""
+        found = {language: run.attribute(example, options) for language, run in self.parts().items()}
+        prediction = MultiTargetPrediction({language: _of_search(each.prediction) for language, each in found.items()})
+        lookups = [replace(some, name=language) for language, each in found.items() for some in each.lookups]
+        maps = [each.weights for each in found.values()]
+        pieces = tuple(f"{language}: {piece}" for language, each in found.items() for piece in each.weights.target)
+        below = Alignment(np.concatenate([each.weights for each in maps]), maps[0].source, pieces)
+        return Attribution(prediction, example, tuple(lookups), below, options)
 
     def _evaluate(self, examples: Mapping[str, Sequence[Pair]] | None, options: EvaluationOptions) -> dict[str, float]:
         """The metrics on pairs by language: their means, and each language's as `metric/language`.

@@ -20,14 +20,15 @@ from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictO
 from regard.tasks.pointer.config import Pointer
 from regard.tasks.pointer.data import Element, PointedSet
 from regard.tasks.pointer.training import collate_sets, decode, figures, places
+from regard.tasks.prediction import ShortRepr
 from regard.tasks.run import Run, for_evaluation
 
 Set = str | Sequence[Element]
 """A set as its elements, or as a line: `0.5 0.1 0.7`, of points `0.5,0.2 0.1,0.9`."""
 
 
-@dataclass(frozen=True)
-class PointerPrediction:
+@dataclass(frozen=True, repr=False)
+class PointerPrediction(ShortRepr):
     """The `places` in the set, from 0, and their log-probability; the weights of every step on the end and on each
     element, the end's step last, and their breakdown."""
 

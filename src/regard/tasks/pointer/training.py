@@ -22,7 +22,7 @@ ROWS = 256
 """Sets in one batch of decoding."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SetBatch(Batch):
     """Vectors, zero past each set's own `lengths`. The decoder reads `target_in` and predicts `target_out`, padded
     with `IGNORED`, where place i is the token END + 1 + i."""

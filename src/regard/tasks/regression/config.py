@@ -1,6 +1,8 @@
 """The run file of regression, and its `data:` section."""
 
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,10 +10,21 @@ from regard.errors import InputError
 from regard.tasks.classification.config import TextConfig
 from regard.tasks.classification.data import LabelledTables
 
+DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
+"""A number with a decimal comma, as spreadsheets of many languages write it, or a whole one."""
+NO_THOUSANDS = re.compile(r"[+-]?(0,\d+|\d+,(\d{1,2}|\d{4,}))")
+"""A number whose comma is certainly none of thousands."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NumberTables(LabelledTables):
     """Tables as those of classification, with a number in the column `label`."""
+
+    def plain(self, fields: Sequence[str]) -> Sequence[str]:
+        """The fields with points where the whole file has decimal commas, one of them certainly."""
+        stripped = [field.strip() for field in fields]
+        commas = all(map(DECIMAL_COMMA.fullmatch, stripped)) and any(map(NO_THOUSANDS.fullmatch, stripped))
+        return [field.replace(",", ".") for field in stripped] if commas else fields
 
     def label_of(self, field: str, place: str) -> float:
         """The number. Raises InputError for a field that is none."""
@@ -20,7 +33,7 @@ class NumberTables(LabelledTables):
         except ValueError:
             number = math.nan
         if not math.isfinite(number):
-            raise InputError(f"{place}: label {field!r} is no number; expected one such as 3.5")
+            raise InputError(f"{place}: label {field!r} is no number; expected one such as 3.5 or 3,5")
         return number
 
 

@@ -12,13 +12,14 @@ from regard.metrics.numbers import number_metrics
 from regard.shapes import Float
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.outputs import Outputs
+from regard.tasks.prediction import ShortRepr
 
 SCALE = "scale.json"
 """The run's file with the mean and the deviation of the training labels."""
 
 
-@dataclass(frozen=True)
-class NumberPrediction:
+@dataclass(frozen=True, repr=False)
+class NumberPrediction(ShortRepr):
     """A predicted number."""
 
     number: float

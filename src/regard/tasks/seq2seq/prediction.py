@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.decoding.mbr import least_risk
+from regard.errors import quoted
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import of_alignment
 from regard.pictures.view import View
-from regard.tasks.prediction import flat
+from regard.tasks.prediction import LONGEST, flat
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Prediction:
                 "" if self.finished else ", unfinished",
             ]
         )
-        return f"Prediction({self.text!r}, score={self.score:.4g}{more})"
+        return f"Prediction({quoted(self.text, LONGEST)}, score={self.score:.4g}{more})"
 
     def lines(self) -> list[str]:
         """The text, on one line."""

@@ -134,7 +134,7 @@ class Seq2SeqRun(Run[str, Prediction]):
 
     def search(self, beam: int | None = None) -> Search:
         """The run's own search, or one with this beam and without sampling."""
-        return self.config.search if beam is None else self.config.search.searching(beam)
+        return self.config.search.searching(beam)
 
     def _predict(self, texts: Sequence[str], options: PredictOptions) -> list[Prediction]:
         """The output for each text, with its alternatives, and its attention unless it is off."""
@@ -165,7 +165,7 @@ class Seq2SeqRun(Run[str, Prediction]):
             check_prefixes([prefix], sides.target.size + len(sides.own_words(text)), sides.target.special)
         ids = source_ids(self.model.max_source, sides, texts)
         sources = [
-            StreamSource(sides.source_pieces(sides.ended_source(each), text), forced=len(prefix))
+            StreamSource(sides.source_labels(sides.ended_source(each), text), forced=len(prefix))
             for each, text, prefix in zip(ids, texts, prefixes, strict=True)
         ]
         with guarded(self.model):
@@ -222,11 +222,11 @@ class Seq2SeqRun(Run[str, Prediction]):
         """One kind of attribution of output tokens: every layer and head, and the one map of those chosen."""
         source = self.tokenizers.source_ids(text)
         if options.role in (None, "cross"):
-            sides = self.tokenizers.sides(self.tokenizers.ended_source(source), written, text)
+            sides = self.tokenizers.sides(self.tokenizers.ended_source(source), written, text, options.target)
             return attribute_cross_attention(self.model, (source, written), sides, kind, options.maps)
         inputs = written[:-1]  # the step after the last token exists only where the end was its result
         begun = [self.tokenizers.target.special.start, *inputs]
-        sides = self.tokenizers.sides(self.tokenizers.ended_source(source), begun, text)
+        sides = self.tokenizers.sides(self.tokenizers.ended_source(source), begun, text, options.target)
         return attribute_self_attention(self.model, options.role, (source, inputs), sides, options.maps, kind)
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
@@ -291,8 +291,8 @@ class Seq2SeqRun(Run[str, Prediction]):
         """The attention of each output to its text."""
         written = [self._ids(*each) for each in outputs]
         found = by_weights(self.model, written)
-        pieces = self.tokenizers.source_pieces
+        sides = self.tokenizers
         return [
-            Alignment(weights, tuple(pieces(self.tokenizers.ended_source(source), text)), self._labels(text, each))
-            for weights, (source, _), (text, each) in zip(found, written, outputs, strict=True)
+            Alignment(weights, *(each.pieces for each in sides.sides(sides.ended_source(source), target, text)))
+            for weights, (source, target), (text, _) in zip(found, written, outputs, strict=True)
         ]

@@ -12,6 +12,7 @@ from regard.tasks.summary import (
     DataSummary,
     Lengths,
     abridged,
+    request_of,
     rows,
     sampled,
     unknown_shares,
@@ -51,6 +52,7 @@ def pairs_summary(
         lengths=lengths,
         unknown=unknown,
         example=example,
+        request=request_of(text=first.source),
         warnings=(*_exchanged(splits, copying=tokenizers.copying), *copied),
     )
 

@@ -13,7 +13,7 @@ from regard.data.lines import read_lines
 from regard.data.memory import kept_records
 from regard.data.records import parse_json
 from regard.data.splits import HeldOut, Splits
-from regard.data.tables import suffix
+from regard.data.tables import KEYED, suffix
 from regard.errors import InputError
 from regard.metrics.entities import OUTSIDE, bio
 
@@ -26,6 +26,7 @@ WORD = re.compile(
     r"|['’][^\W_]+"  # the 's of Anna's
     r"|\S"
 )
+NUMBER = re.compile(r"-?\d+")
 NO_SENTENCE = "-DOCSTART-"
 
 
@@ -102,9 +103,18 @@ class TaggedFiles(HeldOut):
         collector.finish()
         return found
 
-    def skipping(self, bad: bool) -> "TaggedFiles":
-        """The section, which skips bad records with `bad`, or by its own `skip_bad`."""
-        return replace(self, skip_bad=bad or self.skip_bad)
+    def with_columns(self, names: str | None, path: str, *, skip_bad: bool = False) -> "TaggedFiles":
+        """The section with other columns for the file at `path`, a comma between: the keys of text and spans in JSON,
+        else the numbers of word and tag. Raises InputError for others."""
+        own = replace(self, skip_bad=skip_bad or self.skip_bad)
+        if names is None:
+            return own
+        parts, keyed = [part.strip() for part in names.split(",")], suffix(path) in KEYED
+        if len(parts) != 2 or not all(each if keyed else NUMBER.fullmatch(each) for each in parts):
+            expected = "the keys TEXT,SPANS" if keyed else "the numbers of the columns WORD,TAG, such as 1,-1"
+            raise InputError(f"columns is {names!r}; expected {expected}")
+        first, last = parts
+        return replace(own, text=first, spans=last) if keyed else replace(own, word=int(first), tag=int(last))
 
     def _lines(self, path: str) -> Iterator[tuple[int, Tagged | str]]:
         """The text of each line of JSON with its number, or what is wrong with it."""
@@ -158,9 +168,9 @@ class Names(Synthetic):
         """The texts of a file with the default columns. Raises InputError as `TaggedFiles.read`."""
         return TaggedFiles().read(path)
 
-    def skipping(self, bad: bool) -> "Names":
-        """The section itself: no generated sentence is bad."""
-        return self
+    def with_columns(self, names: str | None, path: str, *, skip_bad: bool = False) -> TaggedFiles:
+        """The section for a file, as that of `TaggedFiles`."""
+        return TaggedFiles().with_columns(names, path, skip_bad=skip_bad)
 
 
 def _generated(sentences: Iterable[Sentence]) -> list[Tagged]:

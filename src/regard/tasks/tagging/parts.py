@@ -27,7 +27,7 @@ class Part:
     positions: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TagBatch(Batch):
     """Parts padded on the right, and the tag at each word's first token; `IGNORED` elsewhere."""
 

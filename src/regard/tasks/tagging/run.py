@@ -17,6 +17,7 @@ from regard.data.memory import Records
 from regard.data.token_words import side
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
+from regard.maps.heads import Side
 from regard.maps.lookups import Lookups, beside
 from regard.metrics.entities import entities
 from regard.models.catalog import build_tagger
@@ -24,7 +25,7 @@ from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.prediction import flat
+from regard.tasks.prediction import ShortRepr, flat
 from regard.tasks.run import Run, for_evaluation, text_warnings
 from regard.tasks.tagging.config import Tagging
 from regard.tasks.tagging.data import Tagged, word_places
@@ -46,8 +47,8 @@ class Span:
     probability: float
 
 
-@dataclass(frozen=True)
-class TagsPrediction:
+@dataclass(frozen=True, repr=False)
+class TagsPrediction(ShortRepr):
     """The spans of a text, the entities of its words' tags."""
 
     source: str
@@ -78,7 +79,7 @@ class TaggingRun(Run[str, TagsPrediction]):
     model: Any
     supports = {
         "predict": frozenset(),
-        "evaluate": frozenset({"files", "skip_bad"}),
+        "evaluate": frozenset({"files", "columns", "skip_bad"}),
         "attribute": frozenset({"kinds", "maps"}),
     }
 
@@ -111,8 +112,9 @@ class TaggingRun(Run[str, TagsPrediction]):
 
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Tagged]:
         """The texts of files like the run's own. Raises InputError as `TaggedFiles.read`."""
-        data = self.config.data.skipping(options.skip_bad)
-        return [each for file in files for each in data.read(str(file))]
+        own, names = self.config.data, options.columns
+        sections = ((own.with_columns(names, str(file), skip_bad=options.skip_bad), str(file)) for file in files)
+        return [each for data, path in sections for each in data.read(path)]
 
     def _evaluate(self, examples: Sequence[Tagged] | None, options: EvaluationOptions) -> dict[str, float]:
         """F1, precision and recall of entities, and accuracy of tags, in per cent. Raises InputError if there are
@@ -162,7 +164,7 @@ class TaggingRun(Run[str, TagsPrediction]):
         if kind == "gradient":
             gradient = self._gradient(part, text, words, maps)
             return single_map(gradient, kind), gradient
-        names, read = self.model.self_attention, side(self.tokenizer, part.ids)
+        names, read = self.model.self_attention, self._side(part, text)
         return attribute_within(self.model, names, read, lambda: self._logits(part), maps, kind=kind)
 
     def _gradient(
@@ -181,11 +183,15 @@ class TaggingRun(Run[str, TagsPrediction]):
         places, chosen = [part.positions[each.start] for each in found], [tags[each.start] for each in found]
         return contributed(
             self.model,
-            self.tokenizer.pieces(part.ids),
+            self._side(part, text).pieces,
             names,
             lambda: log_probabilities_of(self._logits(part)[places], chosen),
             maps,
         )
+
+    def _side(self, part: Part, text: str) -> Side:
+        """The labels of the tokens of a part, special tokens included."""
+        return side(self.tokenizer, part.ids, texts=[text])
 
     def _logits(self, part: Part) -> torch.Tensor:
         """The logits of the tags at each position of a part."""

@@ -14,6 +14,7 @@ from regard.tasks.summary import (
     Lengths,
     class_counts,
     pieces,
+    request_of,
     rows,
     sampled,
     unknown_shares,
@@ -23,6 +24,7 @@ from regard.tasks.tagging.config import Tagging
 from regard.tasks.tagging.data import Tagged
 from regard.tasks.tagging.training import Encoder, TaggingObjective
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
+from regard.tasks.word_vectors import fill_vectors, with_vector_texts
 from regard.text import Tokenizer
 from regard.training.state import count_parameters
 
@@ -38,8 +40,10 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
     if len(labels) < 2:
         raise InputError(f"{config.data.train}: every tag is {OUTSIDE}; expected some of other kinds")
     labels = in_order_of(config.training.start, labels)
-    tokenizer = kept_or_trained(folder, config.tokenizer_settings, [each.text for each in splits.train])
+    texts = with_vector_texts(config.vectors, [each.text for each in splits.train], folder)
+    tokenizer = kept_or_trained(folder, config.tokenizer_settings, texts)
     model = build_tagger(config.tagger, tokenizer.size, len(labels))
+    fill_vectors(model, config.vectors, tokenizer, texts, folder)
     encoder = Encoder(tokenizer, config.tagger.context)
     both = (*splits.train, *splits.valid)
     return Setup(
@@ -70,6 +74,7 @@ def summary(config: Tagging, splits: Splits[Tagged], tokenizer: Tokenizer) -> Da
         classes=class_counts(label for each in splits.train for _, _, label in entities(each.tags)),
         lengths={"text": Lengths.of([len(tokenizer.encode(each.text)) + 2 for each in sampled(splits.train)])},
         unknown=unknown,
+        request=request_of(text=first.text),
         example={"text": pieces(tokenizer, tokenizer.encode(first.text)), "entities": found or "none"},
         warnings=(*_unseen(splits), *unknown_warnings(unknown)),
     )

@@ -16,6 +16,7 @@ FORMS = Registry(
         "document": "documents:Documents",
         "marked-texts": "marked_texts:MarkedTexts",
         "two-texts": "two_texts:TwoTexts",
+        "compared-texts": "compared_texts:ComparedTexts",
     },
     group="regard.forms",
 )

@@ -1,6 +1,7 @@
 """Documents as sentences, and as one sequence."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,12 +9,14 @@ from regard.attention.record import Maps
 from regard.attribution.gradients import Contributed
 from regard.data.bert_inputs import Ids
 from regard.data.token_words import words_of
-from regard.maps import DocumentWeights, shares
+from regard.maps import DocumentWeights, TextWeights, shares
 from regard.maps.words import Words
 from regard.models.han import FlatConfig, HanConfig, PoolingName
 from regard.tasks.classification.batch import DocumentBatch, Target, TextBatch, collate_documents, collate_texts
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import Form, Joined
+from regard.tasks.classification.forms.shading import shaded_text
+from regard.text import Tokenizer
 from regard.text.sentences import sentence_spans
 
 WORDS, SENTENCES = "words.summary", "sentences.summary"
@@ -59,12 +62,13 @@ class Documents(Form[Sentences]):
             tuple(together(words[row], part) for row, part in enumerate(parts)),
         )
 
-    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> DocumentWeights:
+    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> TextWeights:
         parts = self._parts(example)
         amounts = found[0].amounts[0].double().cpu().numpy()
         order = np.argsort([len(part.indices) for part in parts], kind="stable")
         rows = {int(row): each for row, each in zip(order, amounts, strict=True)}
-        return divided(parts, [rows[row][: len(part.indices)] for row, part in enumerate(parts)])
+        whole = np.concatenate([*(rows[row][: len(part.indices)] for row, part in enumerate(parts)), np.zeros(0)])
+        return _of_sentences(self.tokenizer, sentences_of(example), whole, label)
 
     def _parts(self, example: Labelled) -> list[Words]:
         """The words of each sentence, or of each part of a long sentence."""
@@ -99,8 +103,9 @@ class WholeTexts(Form[Sentences]):
         (whole,) = recorded(maps, WORDS, self.config.words, [sum(len(part.indices) for part in parts)])
         return self._laid_out(parts, whole)
 
-    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> DocumentWeights:
-        return self._laid_out(self._parts(example), found[0].amounts[0, 0].double().cpu().numpy())
+    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> TextWeights:
+        amounts = found[0].amounts[0, 0].double().cpu().numpy()
+        return _of_sentences(self.tokenizer, sentences_of(example), amounts, label)
 
     def _parts(self, example: Labelled) -> list[Words]:
         """The words of each sentence."""
@@ -110,6 +115,13 @@ class WholeTexts(Form[Sentences]):
         """The amounts of all tokens, grouped by sentence."""
         ends = np.cumsum([len(part.indices) for part in parts])
         return divided(parts, [each for each, _ in zip(np.split(whole, ends[:-1]), parts, strict=False)])
+
+
+def _of_sentences(tokenizer: Tokenizer, sentences: Sequence[str], amounts: np.ndarray, label: str) -> TextWeights:
+    """The amounts of the tokens of all sentences, one behind the other."""
+    ends = np.cumsum([len(tokenizer.offsets(each)) for each in sentences])
+    found = shaded_text(tokenizer, sentences, np.split(amounts, ends[:-1]) if sentences else [], label)
+    return replace(found, texts=(0,) * len(found.labels))  # sentences follow each other on one line
 
 
 def cut(tokens: Sequence, longest: int) -> list[list]:

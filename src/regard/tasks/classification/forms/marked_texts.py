@@ -2,17 +2,21 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+from jaxtyping import Float
+
 from regard.attention.record import Maps
 from regard.attribution.gradients import Contributed
 from regard.data.bert_inputs import Ids, bert_input
 from regard.data.token_words import side
 from regard.errors import InputError
-from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
+from regard.maps.text import TextWeights
 from regard.models.bert import BertClassifier, BertConfig
 from regard.tasks.classification.batch import MarkedBatch, Target, collate_marked, shortened
 from regard.tasks.classification.data import Labelled
-from regard.tasks.classification.forms.protocol import Form, Joined
+from regard.tasks.classification.forms.protocol import CLASS, Form, Joined
+from regard.tasks.classification.forms.shading import shaded_text
 
 Texts = tuple[Ids, ...]
 """The tokens of one text, or of two."""
@@ -46,18 +50,25 @@ class MarkedTexts(Form[Texts]):
     def collate(self, examples: Sequence[tuple[Texts, Target]]) -> MarkedBatch:
         return collate_marked(examples, self.tokenizer.special)
 
-    def attention(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment:
-        """The attention between all tokens. Raises InputError as `joined` does."""
-        tokens = self._tokens(example)
-        return Alignment(joined(maps), tokens, tokens)
+    def attention(self, example: Labelled, maps: Maps, joined: Joined) -> TextWeights:
+        """What the first position, from which the class is predicted, reads of the texts; special tokens are left out.
+        Raises InputError as `joined` does."""
+        return self._shaded(example, joined(maps)[0], CLASS)
 
-    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> Alignment:
-        """One row, the label's."""
-        return Alignment(found[0].shares(), self._tokens(example), (label,))
+    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> TextWeights:
+        return self._shaded(example, found[0].amounts[0, 0].double().cpu().numpy(), label)
 
-    def _tokens(self, example: Labelled) -> tuple[str, ...]:
-        """The pieces of the input, special tokens included."""
-        return tuple(self.tokenizer.pieces(bert_input(self.tokenizer.special, *self.encoded(example))[0]))
+    def _shaded(self, example: Labelled, row: Float[np.ndarray, " position"], name: str) -> TextWeights:
+        """The amounts of the positions of the texts."""
+        amounts, first = [], 1
+        for ids in self.encoded(example):
+            amounts.append(row[first : first + len(ids)])
+            first += len(ids) + 1
+        return shaded_text(self.tokenizer, example.texts, amounts, name)
+
+    def pieces(self, example: Labelled) -> list[str]:
+        return self.tokenizer.pieces(bert_input(self.tokenizer.special, *self.encoded(example))[0])
 
     def side(self, example: Labelled) -> Side:
-        return side(self.tokenizer, bert_input(self.tokenizer.special, *self.encoded(example))[0])
+        ids, _ = bert_input(self.tokenizer.special, *self.encoded(example))
+        return side(self.tokenizer, ids, texts=example.texts)

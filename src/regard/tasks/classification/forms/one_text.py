@@ -6,11 +6,11 @@ import numpy as np
 
 from regard.attribution.gradients import Contributed
 from regard.data.bert_inputs import Ids
-from regard.data.token_words import words_of
-from regard.maps import Alignment, join_words, shares
+from regard.maps.text import TextWeights
 from regard.tasks.classification.batch import Target, TextBatch, collate_texts
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import Form
+from regard.tasks.classification.forms.shading import shaded_text
 
 
 class OneText(Form[Ids]):
@@ -27,12 +27,9 @@ class OneText(Form[Ids]):
     def collate(self, examples: Sequence[tuple[Ids, Target]]) -> TextBatch:
         return collate_texts(examples)
 
-    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> Alignment:
-        """One row, the label's."""
-        return self.of_tokens(example, np.abs(found[0].amounts[0].double().cpu().numpy()), label)
+    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> TextWeights:
+        return self.of_tokens(example, found[0].amounts[0].double().cpu().numpy(), label)
 
-    def of_tokens(self, example: Labelled, amounts: np.ndarray, label: str) -> Alignment:
-        """The `amounts` of tokens, `(1, token)`, as shares of the words."""
-        (text,) = example.texts
-        words = words_of(text, self.tokenizer.offsets(text))
-        return Alignment(join_words(shares(amounts), words.indices, (0,)), words.labels, (label,))
+    def of_tokens(self, example: Labelled, amounts: np.ndarray, label: str) -> TextWeights:
+        """The `amounts` of tokens, `(1, token)`, of any sign, as shares of the words."""
+        return shaded_text(self.tokenizer, example.texts, list(amounts), label)

@@ -8,7 +8,7 @@ import numpy as np
 
 from regard.attention.record import Maps
 from regard.attribution.gradients import Contributed
-from regard.maps import Alignment, DocumentWeights
+from regard.maps import Alignment, DocumentWeights, TextWeights
 from regard.maps.heads import Side
 from regard.tasks.classification.batch import LabelledBatch, Target
 from regard.tasks.classification.data import Labelled
@@ -17,6 +17,8 @@ from regard.text import Tokenizer
 E = TypeVar("E")
 Joined = Callable[[Maps], np.ndarray]
 """Joins recorded maps into one, `(target, source)`."""
+CLASS = "the class"
+"""The name of what reads a text where one query does."""
 
 
 class Form(ABC, Generic[E]):
@@ -49,7 +51,9 @@ class Form(ABC, Generic[E]):
     def collate(self, examples: Sequence[tuple[E, Target]]) -> LabelledBatch:
         """A batch of examples with their targets."""
 
-    def attention(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment | DocumentWeights | None:
+    def attention(
+        self, example: Labelled, maps: Maps, joined: Joined
+    ) -> Alignment | DocumentWeights | TextWeights | None:
         """The attention, from the maps recorded while the model read this example only; None for a model that does not
         attend. `joined` joins `several` maps into one."""
         return None
@@ -58,7 +62,11 @@ class Form(ABC, Generic[E]):
         """Where there are `several` maps, the pieces that attend to each other."""
         return None
 
+    def pieces(self, example: Labelled) -> list[str] | None:
+        """The tokens of one row as the model sees it, special tokens included; None for other forms."""
+        return None
+
     @abstractmethod
-    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> Alignment | DocumentWeights:
-        """The gradient x input of the label's log-probability, from the contributions of each call of an embedding
-        while the model read this example only."""
+    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> TextWeights:
+        """The gradient x input of the label's log-probability with its sign, from the contributions of each call of an
+        embedding while the model read this example only."""

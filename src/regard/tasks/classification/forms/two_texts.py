@@ -8,13 +8,14 @@ from regard.attention.record import Maps
 from regard.attribution.gradients import Contributed
 from regard.data.token_words import words_of
 from regard.maps import Alignment, join_words, shares
+from regard.maps.text import TextWeights
 from regard.maps.words import Words
 from regard.models.rocktaschel import RocktaschelConfig
 from regard.tasks.classification.batch import Target, TwoTextBatch, collate_two_texts
 from regard.tasks.classification.data import Labelled
-from regard.tasks.classification.forms.documents import together
 from regard.tasks.classification.forms.marked_texts import Texts
-from regard.tasks.classification.forms.protocol import Form, Joined
+from regard.tasks.classification.forms.protocol import CLASS, Form, Joined
+from regard.tasks.classification.forms.shading import shaded_text
 from regard.text.special import SPECIAL
 
 READING = "reading"
@@ -37,9 +38,9 @@ class TwoTexts(Form[Texts]):
     def collate(self, examples: Sequence[tuple[Texts, Target]]) -> TwoTextBatch:
         return collate_two_texts(examples)
 
-    def attention(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment | None:
-        """A row for each word of the second text. The second reading of a model that also exchanges the texts is left
-        out."""
+    def attention(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment | TextWeights | None:
+        """A row for each word of the second text, or the first text where it is read once. The
+        second reading of a model that also exchanges the texts is left out."""
         if self.config.reading == "none":
             return None
         first, second = (words_of(text, self.tokenizer.offsets(text)) for text in example.texts)
@@ -48,15 +49,17 @@ class TwoTexts(Form[Texts]):
         weights = np.zeros(shape)
         if weights.size:
             weights[:] = shares(maps[READING][0, : shape[0], : shape[1]].double().cpu().numpy())
-        rows, labels = ((0,), (example.texts[1],)) if once else (second.indices, second.labels)
-        return Alignment(join_words(weights, first.indices, rows), first.labels, labels)
+        if once:
+            return shaded_text(self.tokenizer, example.texts[:1], list(weights), CLASS)
+        return Alignment(join_words(weights, first.indices, second.indices), first.labels, second.labels)
 
-    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> Alignment:
-        """One row, the label's; the first text's words, then the second's."""
+    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> TextWeights:
         both = [words_of(text, self.tokenizer.offsets(text)) for text in example.texts]
-        amounts = [together(np.abs(each), words) for each, words in zip(of_each(found, both), both, strict=True)]
-        row = shares(np.concatenate(amounts))
-        return Alignment(row[None], tuple(word for words in both for word in words.labels), (label,))
+        return shaded_text(self.tokenizer, example.texts, self.amounts(found, both), label)
+
+    def amounts(self, found: Sequence[Contributed], both: Sequence[Words]) -> list[np.ndarray]:
+        """The contributions of each text's tokens, from the calls of the embedding."""
+        return of_each(found, both)
 
 
 def of_each(found: Sequence[Contributed], both: Sequence[Words]) -> list[np.ndarray]:

@@ -1,0 +1,170 @@
+"""A folder of a transformers model: what is checked before it is loaded, and its loading."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.errors import InputError
+from regard.extras import how_to_install
+from regard.hub.tolerances import quiet
+
+CONFIG, INDEX = "config.json", "model.safetensors.index.json"
+SOUNDS = ("input_features", "input_values")
+"""The main inputs of models that read sounds."""
+ROOM = 1.2
+"""Memory that a model needs, as a multiple of its weights."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model with the parts that turn an example into its inputs; a part that the model does not need is None."""
+
+    name: str
+    model: Any
+    tokenizer: Any = None
+    images: Any = None
+    sounds: Any = None
+
+
+def load_model(folder: Path, *, allow_missing: bool = False) -> Loaded:
+    """Load the transformers model in a folder; with `allow_missing`, parameters that its weights lack stay as
+    initialised.
+
+    Raises InputError: the files are incomplete, the model would run its own code, its type is unknown, its weights are
+    quantised or larger than the memory, or its tokenizer does not belong to it.
+    """
+    try:
+        import transformers
+    except ModuleNotFoundError as error:
+        raise InputError(f"{folder}: needs transformers: {how_to_install('transformers')}") from error
+    config = read_config(folder)
+    check_config(folder, config)
+    check_memory(folder, available_memory())
+    with quiet(transformers.utils.logging):
+        return _loaded(folder, _model(folder, config, allow_missing))
+
+
+def _loaded(folder: Path, model: Any) -> Loaded:
+    """The model with the parts that its main input needs."""
+    name = model.main_input_name
+    tokenizer = None if name != "input_ids" and not model.config.is_encoder_decoder else _tokenizer(folder, model)
+    if name in SOUNDS:
+        return Loaded(folder.resolve().name, model, tokenizer, sounds=_part(folder, "AutoFeatureExtractor"))
+    images = _part(folder, "AutoImageProcessor") if (folder / "preprocessor_config.json").exists() else None
+    return Loaded(folder.resolve().name, model, tokenizer, images)
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The configuration. Raises InputError for a missing or broken one."""
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"{folder}: is no run and no transformers model; it has no {CONFIG}") from error
+    except ValueError as error:
+        raise InputError(f"{folder / CONFIG}: is no JSON ({error}); download it again") from error
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        raise InputError(f"{folder / CONFIG}: has no model_type; expected the configuration of a transformers model")
+    return config
+
+
+def check_config(folder: Path, config: dict[str, Any]) -> None:
+    """Raises InputError for a model with code of its own, of an unknown type, or with quantised weights."""
+    import transformers
+
+    kind = config["model_type"]
+    if kind not in transformers.CONFIG_MAPPING:
+        if "auto_map" in config:
+            files = ", ".join(sorted({str(each).partition(".")[0] + ".py" for each in config["auto_map"].values()}))
+            raise InputError(f"{folder}: model type {kind!r} needs code of its own ({files}), which regard never runs")
+        raise InputError(
+            f"{folder}: model type {kind!r} is unknown to transformers {transformers.__version__}; install a newer one"
+        )
+    if "quantization_config" in config:
+        method = config["quantization_config"].get("quant_method", "unknown")
+        raise InputError(
+            f"{folder}: its weights are quantised ({method}); use the model's unquantised weights, which regard reads"
+        )
+    if not [*folder.glob("*.safetensors")]:
+        others = ", ".join(sorted(each.name for each in folder.glob("*.bin"))) or "no weights"
+        raise InputError(f"{folder}: has {others}, but no .safetensors; pickles are never read, convert them")
+
+
+def check_memory(folder: Path, available: int) -> None:
+    """Raises InputError for weights that do not fit into so many bytes, by their index or the sizes of their files."""
+    index = folder / INDEX
+    total = sum(each.stat().st_size for each in folder.glob("*.safetensors"))
+    if index.exists():
+        total = max(total, int(json.loads(index.read_text(encoding="utf-8")).get("metadata", {}).get("total_size", 0)))
+    if total * ROOM > available:
+        raise InputError(
+            f"{folder}: its weights have {total / 1e9:.1f} GB, {available / 1e9:.1f} GB of memory are free; "
+            "use a smaller model or a larger machine"
+        )
+
+
+def available_memory() -> int:
+    """Bytes of memory that a program can allocate."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):  # another system than Linux
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _model(folder: Path, config: dict[str, Any], allow_missing: bool) -> Any:
+    import transformers
+
+    name = next(iter(config.get("architectures") or ()), "AutoModel")
+    kind = getattr(transformers, name, transformers.AutoModel)
+    try:
+        model, report = kind.from_pretrained(
+            folder, dtype="auto", use_safetensors=True, local_files_only=True, output_loading_info=True
+        )
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+        raise InputError(f"{folder}: transformers cannot load it ({_line(error)})") from error
+    missing = sorted(report["missing_keys"])
+    if missing and not allow_missing:
+        raise InputError(
+            f"{folder}: its weights lack {len(missing)} parameters of {type(model).__name__}, such as {missing[0]}; "
+            "download it again, or give --allow-missing"
+        )
+    return model.eval()
+
+
+def _tokenizer(folder: Path, model: Any) -> Any:
+    """The tokenizer. Raises InputError for none, or for one of another model."""
+    tokenizer = _part(folder, "AutoTokenizer")
+    check_vocabulary(str(folder), len(tokenizer), embeddings(model))
+    return tokenizer
+
+
+def embeddings(model: Any) -> int:
+    """The number of tokens that a model, or its text tower, has embeddings for."""
+    part = dict(model.named_children()).get("text_model", model)
+    return part.get_input_embeddings().weight.shape[0]
+
+
+def check_vocabulary(place: str, tokens: int, rows: int) -> None:
+    """Raises InputError for a tokenizer with more tokens than the model has embeddings."""
+    if tokens > rows:
+        raise InputError(
+            f"{place}: its tokenizer has {tokens:,} tokens, but the model has {rows:,} embeddings; "
+            "use the tokenizer that belongs to the model"
+        )
+
+
+def _part(folder: Path, kind: str) -> Any:
+    import transformers
+
+    try:
+        return getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+        what = kind.removeprefix("Auto")
+        raise InputError(f"{folder}: transformers cannot load its {what} ({_line(error)})") from error
+
+
+def _line(error: BaseException) -> str:
+    """The first line of an error."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]

@@ -1,0 +1,163 @@
+"""From an example, a text, a pair of texts, an image or a sound, to the inputs of a transformers model."""
+
+import inspect
+import wave
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.errors import InputError, quoted
+from regard.hub.any_model.folder import Loaded, embeddings
+from regard.hub.any_model.labels import moments, numbered, side_of
+from regard.images import read_image
+from regard.maps.heads import Side
+from regard.maps.lookups import Patches, patch_labels
+
+PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp"})
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of a model for one example.
+
+    model: the part of the model that reads them, the whole or one tower.
+    tensors: by the names of its parameters.
+    text: the tokens, `(token,)`; None for images and sounds.
+    pixels: the image as it is shown; None without one.
+    seconds: the length of a sound; 0 without one.
+    """
+
+    model: Any
+    tensors: dict[str, Tensor]
+    text: tuple[int, ...] | None = None
+    pixels: np.ndarray | None = None
+    seconds: float = 0.0
+
+    def side(self, tokenizer: Any, count: int) -> tuple[Side, Patches | None]:
+        """The labels of `count` positions, and the image that they are patches of."""
+        if self.text is not None and len(self.text) == count:
+            return side_of(tokenizer, self.text), None
+        if self.pixels is not None and (grid := self._grid(count)) is not None:
+            rows, columns = grid
+            first = count - rows * columns
+            before = tuple("[CLS]" if number == 0 else f"token {number}" for number in range(first))
+            return Side.of(before + patch_labels(rows, columns)), Patches(self.pixels, rows, columns, first)
+        return (moments(count, self.seconds) if self.seconds else numbered(count, "position")), None
+
+    def _grid(self, count: int) -> tuple[int, int] | None:
+        """The rows and columns of patches among `count` positions, of which a few come before."""
+        size = getattr(self.model.config, "patch_size", None)
+        if not isinstance(size, int):
+            return None
+        height, width = self.tensors["pixel_values"].shape[-2:]
+        rows, columns = height // size, width // size
+        return (rows, columns) if 0 <= count - rows * columns <= 8 else None
+
+
+def inputs_of(loaded: Loaded, example: str) -> Inputs:
+    """The inputs of an example: a path for a model that reads images or sounds, else a text, or two with a tab between.
+
+    Raises InputError for a file that cannot be read, and for a text that is empty or longer than the model's positions.
+    """
+    model, name = loaded.model, loaded.model.main_input_name
+    if loaded.sounds is not None:
+        return _sound(loaded, example)
+    towers = {each: part for each, part in model.named_children() if each in ("vision_model", "text_model")}
+    picture = Path(example).suffix.lower() in PICTURES
+    if name == "pixel_values" or (len(towers) == 2 and picture):
+        return _image(loaded, towers.get("vision_model", model) if len(towers) == 2 else model, example)
+    model = towers["text_model"] if len(towers) == 2 else model
+    return text_inputs(loaded.tokenizer, model, example)
+
+
+def text_inputs(tokenizer: Any, model: Any, example: str) -> Inputs:
+    """The inputs of a text, or of two with a tab between. Raises InputError as `inputs_of`."""
+    first, tab, second = example.partition("\t")
+    batch = dict(tokenizer(first, second, return_tensors="pt") if tab else tokenizer(first, return_tensors="pt"))
+    parameters = _parameters(model)
+    tensors = {key: each.to(model.device) for key, each in batch.items() if key in parameters}
+    ids = tensors["input_ids"][0].tolist()
+    if not ids:
+        raise InputError(f"{quoted(example)} has no token; write a text")
+    check_ids(model, ids)
+    return Inputs(model, tensors, tuple(ids))
+
+
+def check_ids(model: Any, ids: Sequence[int]) -> None:
+    """Raises InputError for ids beyond the model's embeddings, or more of them than it has positions."""
+    rows = embeddings(model)
+    if max(ids) >= rows:
+        raise InputError(
+            f"the tokenizer gives the id {max(ids)}, but the model has {rows:,} embeddings; "
+            "use the tokenizer that belongs to the model"
+        )
+    limit = positions(model)
+    if limit is not None and len(ids) > limit:
+        raise InputError(f"the text has {len(ids):,} tokens, but the model has {limit:,} positions; shorten it")
+
+
+def positions(model: Any) -> int | None:
+    """The most positions of a text; None for a model without a limit."""
+    for name, each in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(each, nn.Embedding) and each.padding_idx is not None:
+            return each.num_embeddings - each.padding_idx - 1  # the first ones belong to padding
+    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return limit if isinstance(limit, int) and limit > 0 else None
+
+
+def _image(loaded: Loaded, model: Any, example: str) -> Inputs:
+    if loaded.images is None:
+        raise InputError(f"{loaded.name} has no preprocessor_config.json, so an image cannot be prepared for it")
+    image = read_image(Path(example))
+    tensors = dict(loaded.images(images=image, return_tensors="pt"))
+    parameters = _parameters(model)
+    tensors = {key: each.to(model.device) for key, each in tensors.items() if key in parameters}
+    shown = tensors["pixel_values"][0].float().cpu().numpy()
+    shown = np.moveaxis(shown, 0, -1)
+    low, high = shown.min(), shown.max()
+    pixels = ((shown - low) / max(high - low, 1e-9) * 255).round().astype(np.uint8)
+    return Inputs(model, tensors, pixels=pixels)
+
+
+def _sound(loaded: Loaded, example: str) -> Inputs:
+    samples, rate = read_wave(Path(example))
+    expected = loaded.sounds.sampling_rate
+    if rate != expected:
+        raise InputError(f"{example}: has {rate:,} samples a second; expected {expected:,}, convert it")
+    batch = loaded.sounds(samples, sampling_rate=rate, return_tensors="pt")
+    tensors = {loaded.model.main_input_name: batch[loaded.model.main_input_name].to(loaded.model.device)}
+    feature = tensors[loaded.model.main_input_name]
+    hop = getattr(loaded.sounds, "hop_length", 1)
+    return Inputs(loaded.model, tensors, seconds=feature.shape[-1] * hop / rate)
+
+
+def read_wave(path: Path) -> tuple[np.ndarray, int]:
+    """The samples of a .wav file of 16-bit numbers, the mean of its channels, from -1 to 1, and their number a second.
+    Raises InputError for another file."""
+    try:
+        with wave.open(str(path), "rb") as file:
+            width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
+            content = file.readframes(file.getnframes())
+    except (OSError, EOFError, wave.Error) as error:
+        raise InputError(f"{path}: cannot be read as a sound ({error}); expected the path of a .wav file") from error
+    if width != 2:
+        raise InputError(f"{path}: has samples of {8 * width} bits; expected 16, convert it")
+    samples = np.frombuffer(content, dtype="<i2").reshape(-1, channels).mean(1) / 32768
+    if not len(samples):
+        raise InputError(f"{path}: has no samples; record something")
+    return samples.astype(np.float32), rate
+
+
+def _parameters(model: Any) -> set[str]:
+    """The names of the parameters of a model's call."""
+    return set(inspect.signature(model.forward).parameters)
+
+
+def single(ids: Sequence[int], device: torch.device) -> Tensor:
+    """Ids as a batch of one, `(1, token)`."""
+    return torch.tensor([list(ids)], device=device)

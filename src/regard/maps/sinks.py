@@ -1,0 +1,32 @@
+"""Attention sinks: keys that take most of the weight of nearly every query, whatever it reads (Xiao et al. 2024,
+2309.17453)."""
+
+import numpy as np
+from jaxtyping import Float
+
+LEAST = 0.5
+"""The mean weight from which a key is a sink."""
+FEW = 4
+"""The number of keys up to which a text has no sink: each takes much of the weight."""
+
+
+def sinks(weights: Float[np.ndarray, "*_map target source"]) -> dict[int, float]:
+    """The sinks of maps, and the mean weight of each over all maps and the queries that read at least two keys."""
+    maps = weights.reshape(-1, *weights.shape[-2:])
+    if maps.shape[-1] <= FEW:
+        return {}
+    choose = (maps > 0).any(0).sum(-1) > 1
+    if not choose.any():
+        return {}
+    means = maps[:, choose].mean((0, 1))
+    return {int(key): float(means[key]) for key in np.flatnonzero(means >= LEAST)}
+
+
+def without(
+    weights: Float[np.ndarray, "*map target source"], keys: dict[int, float]
+) -> Float[np.ndarray, "*map target source"]:
+    """The weights of the other keys, as shares of their sum; a row without one is zeros."""
+    rest = weights.copy()
+    rest[..., list(keys)] = 0.0
+    total = rest.sum(-1, keepdims=True)
+    return np.divide(rest, total, out=np.zeros_like(rest), where=total > 0)

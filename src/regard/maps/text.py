@@ -1,0 +1,40 @@
+"""The parts of a text with the weight of each, of any sign."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class TextWeights:
+    """How much each part of a text, or of several texts, counts for one output.
+
+    labels: the parts, in order: words, or the tokens of words without blanks.
+    weights: (part,), finite. A positive one speaks for the output, a negative one against it.
+    name: the output, such as a class.
+    texts: for each part the number of its text, in ascending order.
+    glued: whether a part follows the one before without a blank.
+
+    Raises ValueError for counts that do not fit, or a weight that is not finite.
+    """
+
+    labels: tuple[str, ...]
+    weights: np.ndarray
+    name: str
+    texts: tuple[int, ...]
+    glued: tuple[bool, ...]
+
+    def __post_init__(self) -> None:
+        weights = np.array(self.weights, dtype=np.float64)
+        count = len(self.labels)
+        if not weights.shape == (count,) == (len(self.texts),) == (len(self.glued),):
+            raise ValueError(f"weights of shape {weights.shape}, {len(self.texts)} texts and {count} labels do not fit")
+        if not np.isfinite(weights).all():
+            raise ValueError(f"weights are {weights}; expected finite numbers")
+        weights.setflags(write=False)
+        object.__setattr__(self, "weights", weights)
+
+    @property
+    def signed(self) -> bool:
+        """Whether a part speaks against the output."""
+        return bool((self.weights < 0).any())

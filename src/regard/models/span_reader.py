@@ -1,0 +1,105 @@
+"""A reader of questions: Chen et al. 2017, "Reading Wikipedia to answer open-domain questions" (1704.00051), 3.2.
+
+The comparison of the context with the question after the first encoder is that of Chen et al. 2017, "Enhanced LSTM for
+natural language inference" (1609.06038), equations 11 to 15.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Attend
+from regard.attention.masks import padding
+from regard.attention.memory import Memory
+from regard.attention.scores import Dot
+from regard.models.sizes import Share, Size
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.recurrent import SequenceReader
+from regard.nn.sublayers import Dropout
+from regard.shapes import Float, Int, Lengths, States, Tokens
+
+FEATURES = 6
+"""Numbers that describe a word of the context beside its vector."""
+
+
+@dataclass(frozen=True)
+class SpanReaderConfig:
+    """Sizes. `width` is that of one direction of an LSTM, `layers` the number of LSTMs of each side. A question with a
+    window of its context has at most `context` tokens."""
+
+    name: Literal["span-reader"] = "span-reader"
+    embedding: Size = 100
+    width: Size = 100
+    layers: Size = 2
+    context: Size = 512
+    dropout: Share = 0.35
+
+
+class SpanReader(nn.Module):
+    """Scores each token of a context as the first and as the last of the answer to a question.
+
+        a_i = attend(relu(W x_i), relu(W x^q), values x^q)            the question's words aligned to word i
+        p = BiLSTM([x_i; a_i; f_i]),  h = BiLSTM(x^q)
+        c_i = attend(p_i, h),  m_i = relu(W_m [p_i; c_i; p_i - c_i; p_i * c_i])
+        o = BiLSTM(m),  q = attend(w, h)                               a learned query reads the question
+        logits_i = o_i^T W_start q,  o_i^T W_end q
+
+    The first position stands for no answer, with logits V q; the context follows it.
+    """
+
+    config_class, form = SpanReaderConfig, "two-sides"
+
+    def __init__(self, vocabulary: int, config: SpanReaderConfig):
+        super().__init__()
+        width, both = config.width, 2 * config.width
+        embedded = config.embedding
+        self.embedding = TokenEmbedding(vocabulary, embedded, dropout=config.dropout)
+        self.dropout = Dropout(config.dropout)
+        self.alike = nn.Sequential(nn.Linear(embedded, embedded), nn.ReLU())
+        self.align, self.compare, self.summarise = Attend(Dot()), Attend(Dot()), Attend(Dot())
+        read = 2 * embedded + FEATURES
+        self.context = SequenceReader("lstm", read, width, config.layers, dropout=config.dropout)
+        self.question = SequenceReader("lstm", embedded, width, config.layers, dropout=config.dropout)
+        self.compared = nn.Sequential(nn.Linear(4 * both, both), nn.ReLU())
+        self.composed = SequenceReader("lstm", both, width)
+        self.summary = nn.Parameter(torch.randn(both) * both**-0.5)
+        self.output = nn.Linear(both, 2 * both, bias=False)
+        self.none = nn.Linear(both, 2)
+
+    def forward(
+        self,
+        question: Int[Tensor, "batch question_position"],
+        question_lengths: Lengths,
+        context: Tokens,
+        lengths: Lengths,
+        features: Float[Tensor, "batch position feature"],
+    ) -> Float[Tensor, "batch one_more_position 2"]:
+        """Tokens padded on the right -> logits `(batch, 1 + position, 2)` of the answer's first and last token, minus
+        infinity past each context's length."""
+        words, read = self.embedding(question), self.embedding(context)
+        states, _ = self.question(words, question_lengths)
+        states = self.dropout(states)
+        inside = padding(question_lengths, question.shape[1])
+        aligned = self.align(self.alike(read), Memory(self.alike(words), words, inside))
+        found, _ = self.context(torch.cat([read, aligned, features.to(read)], -1), lengths)
+        memory = Memory.of(states, question_lengths)
+        query = self.summary.expand(len(question), 1, -1)
+        summary = self.dropout(self.summarise(query, memory)[:, 0])
+        return self._logits(self._composed(self.dropout(found), memory, lengths), summary, lengths)
+
+    def _composed(self, context: States, question: Memory, lengths: Lengths) -> States:
+        """The context's states, each compared with the question's words that it reads."""
+        read = self.compare(context, question)
+        compared = self.compared(torch.cat([context, read, context - read, context * read], -1))
+        return self.dropout(self.composed(self.dropout(compared), lengths)[0])
+
+    def _logits(
+        self, states: States, summary: Float[Tensor, "batch width"], lengths: Lengths
+    ) -> Float[Tensor, "batch one_more_position 2"]:
+        queries = self.output(summary).unflatten(-1, (2, -1))
+        logits = torch.einsum("bpd,bkd->bpk", states, queries)
+        inside = padding(lengths, states.shape[1]).readable()
+        logits = logits.masked_fill(~inside[..., None], -torch.inf)
+        return torch.cat([self.none(summary)[:, None], logits], 1)

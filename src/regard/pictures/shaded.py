@@ -1,0 +1,109 @@
+"""A text shaded by the weight of each of its parts, with two colours where these have a sign."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from regard.errors import InputError
+from regard.maps.text import TextWeights
+from regard.pictures.inches import Word, from_the_right, measured, order, sheet, text
+from regard.pictures.scale import colour_bar, round_up, share
+from regard.pictures.style import DARK, INK, MUTED, PAPER, diverging, plotting, sizes
+from regard.pictures.title import titled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WIDTH, MARGIN, LINE, SPACE, GAP, TYPE = 6.4, 0.15, 0.3, 0.075, 0.16, 11.0
+"""The width of the figure, its margins, the height of a line, the space between words and between texts, in inches; the
+type size in points."""
+BAR = 1.6, 0.1, 0.34
+"""The sides of the colour bar, and the room for it with its numbers, in inches."""
+MOST = 6_000
+"""The maximum of parts."""
+
+
+def shaded(found: TextWeights, *, title: str = "") -> Figure:
+    """A figure of the text. White is 0; the part of greatest magnitude has the darkest colour: blue for the output, and
+    orange against it.
+
+    Raises InputError for more than `MOST` parts, without matplotlib, or if no installed font has a character."""
+    if len(found.labels) > MOST:
+        raise InputError(f"the text has {len(found.labels):,} words; at most {MOST:,} are drawn: give a part of it")
+    most = round_up(np.abs(found.weights))
+    with plotting():
+        figure = sheet()
+        words = measured(figure, found.labels, TYPE)
+        heading = titled(figure, title, WIDTH - 2 * MARGIN)
+        rows = _rows(found, words)
+        height = 2 * MARGIN + heading.height + BAR[2] + LINE * len(rows) + GAP * max(0, len(set(found.texts)) - 1)
+        figure.set_size_inches(WIDTH, height)
+        top = heading.draw(figure, MARGIN, height - MARGIN)
+        _key(figure, found, most, (top, height))
+        top -= BAR[2]
+        before = found.texts[0] if found.texts else 0
+        for row in rows:
+            top -= GAP if found.texts[row[0]] != before else 0.0
+            before = found.texts[row[0]]
+            _line(figure, found, words, row, top, most)
+            top -= LINE
+    return figure
+
+
+def _rows(found: TextWeights, words: Sequence[Word]) -> list[list[int]]:
+    """The parts of each line; each text begins a new one."""
+    rows: list[list[int]] = []
+    room = 0.0
+    for place, word in enumerate(words):
+        needed = word.width + (0.0 if found.glued[place] else SPACE)
+        if not rows or found.texts[place] != found.texts[rows[-1][-1]] or needed > room:
+            rows.append([])
+            room, needed = WIDTH - 2 * MARGIN, word.width
+        rows[-1].append(place)
+        room -= needed
+    return rows
+
+
+def _key(figure: Figure, found: TextWeights, most: float, inside: tuple[float, float]) -> None:
+    """The colour bar below `inside[0]`, with its meaning, in a figure of the height `inside[1]`."""
+    top, height = inside
+    box = MARGIN, top - BAR[1], BAR[0], BAR[1]
+    colour_bar(figure, share(box, (WIDTH, height)), most=most, least=-most if found.signed else 0.0)
+    means = "share of each word"
+    if found.signed:
+        means = f"share of each word: blue for {found.name}, orange against it"
+    (word,) = measured(figure, [means], sizes(1).small)
+    place = MARGIN + BAR[0] + 0.2, top - BAR[1] / 2
+    text(figure, word.label, place, size=sizes(1).small, color=MUTED, family=word.fonts)
+
+
+def _line(
+    figure: Figure, found: TextWeights, words: Sequence[Word], row: Sequence[int], top: float, most: float
+) -> None:
+    """Draw one line, a right-to-left one from the right."""
+    backwards = from_the_right("".join(words[place].label for place in row))
+    across = WIDTH - MARGIN if backwards else MARGIN
+    sequence = [row[each] for each in order([words[each].label for each in row])] if backwards else row
+    for number, place in enumerate(sequence):
+        word, value = words[place], float(np.clip(found.weights[place] / most, -1, 1))
+        gap = SPACE if number and not found.glued[place] else 0.0
+        across -= gap + word.width if backwards else -gap
+        _box(figure, (across, top - LINE * 0.88, word.width, LINE * 0.8), value)
+        colour = PAPER if abs(value) > DARK else INK
+        text(figure, word.label, (across, top - LINE * 0.48), size=TYPE, color=colour, family=word.fonts)
+        across += 0.0 if backwards else word.width
+
+
+def _box(figure: Figure, place: tuple[float, float, float, float], value: float) -> None:
+    """A rectangle a little wider than its word, in the colour of -1 to 1."""
+    from matplotlib.patches import Rectangle
+
+    left, bottom, width, height = place
+    colour = diverging()[255 + round(255 * value)] / 255
+    box = Rectangle(
+        (left - SPACE / 2, bottom), width + SPACE, height, facecolor=colour, transform=figure.dpi_scale_trans
+    )
+    figure.add_artist(box)

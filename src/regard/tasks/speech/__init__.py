@@ -1,0 +1,5 @@
+"""Speech recognition, with the attention of each letter to times of the sound."""
+
+from regard.tasks.task import LazyTask
+
+TASK = LazyTask(__name__, "config:Speech", "setup:setup", "run:SpeechRun", command="regard predict {} FILE.wav")

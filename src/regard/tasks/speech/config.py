@@ -1,0 +1,58 @@
+"""The run file of speech recognition."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regard.audio import LogMel, Masking
+from regard.decoding.search import Search
+from regard.metrics.error_rates import ErrorRateName
+from regard.models.chorowski import ChorowskiConfig
+from regard.models.speech_transformer import SpeechTransformerConfig
+from regard.tasks.speech.data import SpeechTables
+from regard.tasks.speech.digits import SpokenDigits
+from regard.text import TokenizerSettings
+from regard.training.attention_losses import AttentionLosses
+from regard.training.settings import Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speech:
+    """A run file. `audio` are the features of a sound, `masking` what training hides of them. `metrics` are computed in
+    validation and on the test set; the first chooses the best weights. With `lower` transcripts are lowercased. A batch
+    has room for `training.batch_tokens` frames. An output has at most `search.length_ratio` tokens for each key, a
+    frame of the encoder after time was halved."""
+
+    task: Literal["speech"] = "speech"
+    data: SpokenDigits | SpeechTables
+    audio: LogMel = field(default_factory=LogMel)
+    masking: Masking = field(default_factory=Masking)
+    tokenizer: TokenizerSettings
+    model: ChorowskiConfig | SpeechTransformerConfig
+    metrics: tuple[ErrorRateName, ...] = ("word-error-rate", "character-error-rate")
+    training: Training = field(default_factory=Training)
+    search: Search = field(default_factory=Search)
+    attention_losses: AttentionLosses = field(default_factory=AttentionLosses)
+    lower: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise ValueError("`metrics` is empty; name at least one")
+        if self.tokenizer.dropout:
+            raise ValueError("tokenizer.dropout is for seq2seq; transcripts are cut in one way")
+        if self.attention_losses.guided:
+            raise ValueError("attention_losses.guided needs word links, and sounds have none; remove it")
+
+    @property
+    def halvings(self) -> int:
+        """How often the encoder halves time."""
+        return len(self.model.stages)
+
+    @property
+    def key_seconds(self) -> float:
+        """The time of a key of the decoder's memory."""
+        return self.audio.seconds * 2**self.halvings
+
+    @property
+    def keys_per_frame(self) -> float:
+        """Keys for each frame."""
+        return 0.5**self.halvings

@@ -1,0 +1,174 @@
+"""The `data:` section of a run file for speech: sounds with transcripts, from tables, and their batches."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Literal, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from regard.audio import LogMel, Sound, read_audio
+from regard.config.recognition import Kind
+from regard.data.bad_records import Row
+from regard.data.batching import Batch, collate
+from regard.data.splits import HeldOut, Splits
+from regard.data.tables import Tabular
+from regard.errors import InputError
+from regard.nn.encoders.grid import cells_of
+from regard.shapes import Float, Int
+from regard.text.special import SPECIAL, SpecialTokens
+
+Span = tuple[float, float]
+"""The seconds at which a part of a sound begins and ends."""
+
+
+@runtime_checkable
+class Joined(Protocol):
+    """A sound that is computed when it is read."""
+
+    def sound(self) -> Sound: ...
+
+
+Audio = Path | str | Sound | Joined
+"""The path of a file, a sound, or how it is computed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Utterance:
+    """A sound, its transcript, and its `file:line`, for messages. `spans` are those of the transcript's words, where
+    they are known."""
+
+    audio: Audio
+    transcript: str
+    place: str
+    spans: tuple[Span, ...] = ()
+
+    def sound(self, audio: LogMel) -> Sound:
+        """The sound with the rate of the features. Raises InputError for a file that cannot be read, and for one that
+        is too long."""
+        return audio.sound(*self._recorded(audio))
+
+    def frames(self, audio: LogMel) -> int:
+        """The number of frames of the features. Raises InputError as `sound` does."""
+        return audio.frames_of(*self._recorded(audio))
+
+    def loaded(self, audio: LogMel) -> "Utterance":
+        """The utterance with its sound in memory, at the rate of the features. Raises InputError as `sound` does."""
+        return replace(self, audio=self.sound(audio))
+
+    def features(self, audio: LogMel) -> Float[Tensor, "frame mel"]:
+        """The features. Raises InputError as `sound` does."""
+        return audio(torch.from_numpy(self.sound(audio).samples))
+
+    def _recorded(self, audio: LogMel) -> tuple[Sound, str]:
+        """The sound at its own rate, and its name in messages."""
+        match self.audio:
+            case Sound():
+                return self.audio, self.place
+            case Path() | str():
+                return read_audio(self.audio, audio.longest), str(self.audio)
+            case _:
+                return self.audio.sound(), self.place
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeechTables(HeldOut, Tabular):
+    """A .tsv, .csv, .jsonl or .json file a set, optionally .gz, with the columns `audio`, a file in the folder `folder`
+    or beside the table, and `transcript`. Without `valid`, sounds of the training set are held out."""
+
+    kind: Literal["speech"] = "speech"
+    train: str | None = None
+    valid: str | None = None
+    test: str | None = None
+    folder: str = "."
+    audio: str | int = "audio"
+    transcript: str | int = "transcript"
+
+    recognised: ClassVar[tuple[Kind, ...]] = ("table",)
+
+    @property
+    def columns(self) -> dict[str, str | int]:
+        """The columns of sound and transcript."""
+        return {"audio": self.audio, "transcript": self.transcript}
+
+    def load(self) -> Splits[Utterance]:
+        """Read all sets. Raises InputError with file and line for an invalid record."""
+        if self.train is None:
+            raise InputError(
+                "data.train is not given; expected a table of audio files and transcripts, as --set data.train=PATH"
+            )
+        train = self.read(self.train)
+        if self.valid is not None:
+            return Splits(train, self.read(self.valid), self.tests())
+        what = f"{self.train}: {len(train):,} sounds"
+        return Splits(*self.hold_out(train, what, lambda each: str(each.audio)), self.tests())
+
+    def tests(self) -> Sequence[Utterance]:
+        """The sounds of the test set; none without one. Raises InputError as `load` does."""
+        return [] if self.test is None else self.read(self.test)
+
+    def read(self, path: str) -> list[Utterance]:
+        """Read the sounds of another table. Raises InputError as `load` does."""
+        return [self._of(row) for row in self.rows(path, self.columns)]
+
+    def _of(self, row: Row) -> Utterance:
+        (name, transcript), table = row.fields, Path(row.place.rpartition(":")[0])
+        file = Path(self.folder) / name
+        if self.folder == "." and not file.is_file():
+            file = table.parent / name
+        if not file.is_file():
+            searched = "here or beside the table" if self.folder == "." else f"in {self.folder}"
+            raise InputError(
+                f"{row.place}: no audio file {name} {searched}; set data.folder to the folder that it is in"
+            )
+        return Utterance(file, transcript, row.place)
+
+
+def contents(each: Utterance) -> str:
+    """A digest of the sound of an utterance."""
+    if isinstance(each.audio, Path | str):
+        with Path(each.audio).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    sound = each.audio if isinstance(each.audio, Sound) else each.audio.sound()
+    return hashlib.sha256(sound.samples.tobytes()).hexdigest()
+
+
+@dataclass(frozen=True, repr=False)
+class SpeechBatch(Batch):
+    """Features padded on the right with zeros, of `frame_lengths`, with ids (int64): the decoder reads `target_in` and
+    should predict `target_out`, padded with `IGNORED`. `source_lengths` counts the keys of each sound, and
+    `target_tokens` the tokens of all transcripts, the end included. Transcripts have no word links: `links` is None."""
+
+    frames: Float[Tensor, "batch frame mel"]
+    frame_lengths: Int[Tensor, " batch"]
+    source_lengths: Int[Tensor, " batch"]
+    target_in: Int[Tensor, "batch target"]
+    target_out: Int[Tensor, "batch target"]
+    target_tokens: int
+    links: None = None
+
+
+def collate_speech(
+    examples: Sequence[tuple[Float[Tensor, "_frame mel"], list[int]]], halvings: int, special: SpecialTokens = SPECIAL
+) -> SpeechBatch:
+    """Features with the ids of a transcript each; time is halved so many times. Raises ValueError for no examples."""
+    words = collate([([], ids) for _, ids in examples], target=special)
+    frames, lengths = padded([features for features, _ in examples])
+    keys = cells_of(lengths, halvings)
+    return SpeechBatch(frames, lengths, keys, words.target_in, words.target_out, words.target_tokens)
+
+
+def padded(
+    features: Sequence[Float[Tensor, "_frame mel"]],
+) -> tuple[Float[Tensor, "batch longest mel"], Int[Tensor, " batch"]]:
+    """Features as one tensor, with the number of frames of each."""
+    return pad_sequence(list(features), batch_first=True), torch.tensor([len(each) for each in features])
+
+
+def normalised(each: Utterance, lower: bool) -> Utterance:
+    """The utterance with single blanks between the words of its transcript, lowercased with `lower`."""
+    text = " ".join(each.transcript.split())
+    return replace(each, transcript=text.lower() if lower else text)

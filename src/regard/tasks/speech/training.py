@@ -1,0 +1,119 @@
+"""Training of recognisers: sounds and transcripts in batches, the loss and the metrics."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.memory import Memory
+from regard.cancellation import checkpoint
+from regard.data.batching import require_one_batch, require_room, token_batches
+from regard.decoding.constraints import DecodingConstraints
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import Search
+from regard.metrics.error_rates import ERROR_RATES
+from regard.models.chorowski import Chorowski, ChorowskiConfig
+from regard.models.recogniser import Recogniser
+from regard.models.speech_transformer import SpeechTransformer
+from regard.tasks.speech.attribution import INSIDE, inside
+from regard.tasks.speech.config import Speech
+from regard.tasks.speech.data import SpeechBatch, Utterance, collate_speech, padded
+from regard.text import Tokenizer
+from regard.training.attention_losses import AttentionLoss
+from regard.training.objective import Carried, Loss
+
+ROWS = 32
+"""Sounds in one batch of decoding."""
+
+
+def build(config: Speech, vocabulary: int) -> Recogniser:
+    """The model of a run file, with fresh weights."""
+    model, mels = config.model, config.audio.mels
+    if isinstance(model, ChorowskiConfig):
+        return Chorowski(vocabulary, mels, model)
+    return SpeechTransformer(vocabulary, mels, model)
+
+
+class SpeechObjective:
+    """Maximum likelihood of each transcript given its sound, one token at a time."""
+
+    higher_is_better = False
+
+    def __init__(
+        self,
+        train: Sequence[Utterance],
+        valid: Sequence[Utterance],
+        frames: Sequence[int],
+        tokenizer: Tokenizer,
+        config: Speech,
+        model: Recogniser,
+    ):
+        """`frames` are the numbers of frames of the training examples. Raises InputError for fewer frames than one
+        batch, for a sound longer than a batch, and for an attention loss that the model does not allow."""
+        self.train, self.valid, self.tokenizer, self.config = train, valid, tokenizer, config
+        self.settings, self.metric = config.training, config.metrics[0]
+        self.attention_loss = AttentionLoss(config.attention_losses, model.decoder)
+        self.ids = [tokenizer.encode(each.transcript) for each in train]
+        self.lengths = [(count, len(ids) + 1) for count, ids in zip(frames, self.ids, strict=True)]
+        require_room(self.lengths, self.settings.batch_tokens, self.place, "sound")
+        require_one_batch(self.lengths, self.settings.batch_tokens, "training sounds")
+
+    def place(self, index: int) -> str:
+        """Where a training example came from."""
+        return self.train[index].place
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+
+    def batch(self, epoch: int, indices: list[int]) -> SpeechBatch:
+        masking, seed = self.config.masking, self.settings.seed
+        features = [self.train[index].features(self.config.audio) for index in indices]
+        examples = [
+            (masking(found, seed, epoch, index), self.ids[index])
+            for found, index in zip(features, indices, strict=True)
+        ]
+        return collate_speech(examples, self.config.halvings, self.tokenizer.special)
+
+    def loss(self, model: nn.Module, batch: SpeechBatch, update: int, carried: Carried | None = None) -> Loss:
+        assert isinstance(model, Recogniser)
+        sources = batch.frames, batch.frame_lengths
+        return Loss(self.attention_loss.of(model, sources, batch, self.settings, update), batch.target_tokens)
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, Recogniser)
+        return figures(model, self.tokenizer, self.valid, self.config, self.config.search.searching(beam=1))
+
+
+@torch.no_grad()
+def decode(
+    model: Recogniser, sounds: Sequence[Utterance], config: Speech, search: Search, n_best: int = 1
+) -> list[list[Hypothesis]]:
+    """The `n_best` transcripts of each sound, best first. Raises InputError for one that cannot be read, and ValueError
+    where the search finds fewer."""
+    found = []
+    for first in range(0, len(sounds), ROWS):
+        checkpoint()
+        memory, limit = encoded(model, sounds[first : first + ROWS], config, search)
+        found += search(model.decoder, memory, limit, DecodingConstraints(n_best))
+    return found
+
+
+@torch.no_grad()
+def encoded(model: Recogniser, sounds: Sequence[Utterance], config: Speech, search: Search) -> tuple[Memory, Tensor]:
+    """The memory of sounds, and the limit of tokens of each transcript, `(batch,)`. Raises InputError for a sound that
+    cannot be read."""
+    device = next(model.parameters()).device
+    frames, lengths = padded([each.features(config.audio) for each in sounds])
+    memory = model.encoder(frames.to(device), lengths.to(device))
+    return memory, search.limit((lengths * config.keys_per_frame).to(device))
+
+
+def figures(
+    model: Recogniser, tokenizer: Tokenizer, sounds: Sequence[Utterance], config: Speech, search: Search
+) -> dict[str, float]:
+    """The run's metrics, and the share of the weights that is inside of each word's span where spans are known."""
+    found = [tokenizer.decode(list(best.tokens)) for best, *_ in decode(model, sounds, config, search)]
+    references = [each.transcript for each in sounds]
+    scores = {name: ERROR_RATES[name](found, references) for name in config.metrics}
+    share = inside(model, tokenizer, sounds, config)
+    return scores if share is None else scores | {INSIDE: share}

@@ -1,0 +1,328 @@
+"""Masks of heads, prefixes and documents, sinks, biases, scales and caps against NumPy, on every path; dropout of
+weights; windows whose past is forgotten."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from regard.attention import Attend, paths
+from regard.attention.align import SinkSoftmax
+from regard.attention.heads import MultiHead, self_attention, without_bias
+from regard.attention.history import Coverage
+from regard.attention.masks import Mask, causal, documents, padding, per_head, prefix, window
+from regard.attention.masks.documents import places
+from regard.attention.memory import Memory
+from regard.attention.paths import ByDocument, Fused, Lookup, Plain, first_that_serves
+from regard.attention.positions import Rotary
+from regard.attention.record import record
+from regard.attention.scores import Additive, ScaledDot, SoftCapped
+from regard.nn.kv_cache import LEAST_ROOM, empty_past, read_past
+from regard.testing import check_attention
+
+HEADS, WIDTH, LENGTH = 6, 4, 9
+DOCUMENTS = (4, 2, 3)
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every path serves what it can, whatever the sizes."""
+    monkeypatch.setattr(paths, "fused_is_faster", lambda query, key, masked: True)
+
+
+def drawn(*shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64)
+
+
+def heads_of(attend: Attend | None = None, groups: int = HEADS, **more: Any) -> MultiHead:
+    torch.manual_seed(3)
+    return MultiHead(HEADS * WIDTH, HEADS, attend=attend, key_value_heads=groups, **more).double().eval()
+
+
+def by_hand(heads: MultiHead, states: Tensor, allowed: np.ndarray, score: Callable[..., Any]):
+    """The weights, pair by pair: `score` of a product of row, head, query and key."""
+    query, key = (each(states).detach().numpy() for each in (heads.query, heads.key))
+    query = query.reshape(*states.shape[:2], HEADS, -1)
+    key = key.reshape(*states.shape[:2], heads.key_value_heads, -1).repeat(HEADS // heads.key_value_heads, 2)
+    weights = np.zeros((len(states), HEADS, LENGTH, LENGTH))
+    for b, h, i, j in np.argwhere(np.broadcast_to(allowed, weights.shape)):
+        weights[b, h, i, j] = np.exp(score(float(query[b, i, h] @ key[b, j, h]), b, h, i, j))
+    return weights
+
+
+def normalised(weights: np.ndarray, more: np.ndarray | float = 0.0) -> Tensor:
+    total = weights.sum(-1, keepdims=True) + more
+    return torch.from_numpy(np.divide(weights, total, out=np.zeros_like(weights), where=total > 0))
+
+
+def check(heads: MultiHead, memory: Callable[[Tensor], Memory], expected: Tensor, states: Tensor) -> None:
+    """Context and weights, recorded and not, some and all, on the first path and on the plain one."""
+    value = heads.value(states).unflatten(-1, (heads.key_value_heads, -1)).movedim(1, 2)
+    value = value.repeat_interleave(HEADS // heads.key_value_heads, 1)
+    context = heads.output((expected @ value).movedim(1, 2).flatten(-2))
+    torch.testing.assert_close(heads(states, memory(states)), context)
+    with record(heads) as whole:
+        torch.testing.assert_close(heads(states, memory(states)), context)
+    torch.testing.assert_close(next(iter(whole.values())), expected)
+    with record(heads, heads=[4, 1], rows=[7, 0]) as some:
+        heads(states, memory(states))
+    torch.testing.assert_close(next(iter(some.values())), expected[:, [4, 1]][:, :, [7, 0]])
+    heads.attend.paths = (Plain(),)
+    torch.testing.assert_close(heads(states, memory(states)), context)
+
+
+STARTS = [0, 0, 0, 0, 4, 4, 6, 6, 6]
+PER_HEAD = torch.rand(2, HEADS, LENGTH, LENGTH, generator=torch.Generator().manual_seed(2)) < 0.6
+MASKS: dict[str, tuple[Mask, Callable[[int, int, int, int], bool]]] = {
+    "per head": (per_head(PER_HEAD), lambda b, h, i, j: bool(PER_HEAD[b, h, i, j])),
+    "per head and causal": (
+        per_head(PER_HEAD) & causal(LENGTH),
+        lambda b, h, i, j: bool(PER_HEAD[b, h, i, j]) and j <= i,
+    ),
+    "prefix": (prefix(torch.tensor([3, 0]), LENGTH), lambda b, h, i, j: j <= i or j < (3, 0)[b]),
+    "prefix and padding": (
+        prefix(torch.tensor([3, 2]), LENGTH) & padding(torch.tensor([9, 5]), LENGTH),
+        lambda b, h, i, j: (j <= i or j < (3, 2)[b]) and j < (9, 5)[b],
+    ),
+    "documents": (documents(DOCUMENTS), lambda b, h, i, j: STARTS[i] == STARTS[j]),
+    "causal documents": (
+        documents(DOCUMENTS) & causal(LENGTH),
+        lambda b, h, i, j: STARTS[i] == STARTS[j] and j <= i,
+    ),
+    "documents and padding": (
+        documents(DOCUMENTS) & padding(torch.tensor([9, 5]), LENGTH),
+        lambda b, h, i, j: STARTS[i] == STARTS[j] and j < (9, 5)[b],
+    ),
+    "sinks": (window(LENGTH, before=2, after=0, sinks=2), lambda b, h, i, j: j <= i and (j >= i - 2 or j < 2)),
+    "sinks, both sides": (window(LENGTH, before=1, after=1, sinks=1), lambda b, h, i, j: abs(i - j) < 2 or j < 1),
+}
+
+
+@pytest.mark.parametrize("groups", [HEADS, 2])
+@pytest.mark.parametrize("name", MASKS)
+def test_masks(name: str, groups: int):
+    mask, rule = MASKS[name]
+    allowed = np.array(
+        [[[[rule(b, h, i, j) for j in range(LENGTH)] for i in range(LENGTH)] for h in range(HEADS)] for b in range(2)]
+    )
+    heads, states = heads_of(groups=groups), drawn(2, LENGTH, HEADS * WIDTH)
+    expected = normalised(by_hand(heads, states, allowed, lambda product, *_: product / WIDTH**0.5))
+    check(heads, lambda states: Memory(states, states, mask), expected, states)
+    torch.testing.assert_close(mask.over_heads().of_queries([7, 0]).dense().expand(2, HEADS, 2, LENGTH).numpy(),
+                               allowed[:, :, [7, 0]])  # fmt: skip
+    rows = torch.tensor([1, 0, 1])
+    chosen = mask.select(rows).over_heads().dense().expand(3, HEADS, LENGTH, LENGTH)
+    assert np.array_equal(chosen.numpy(), allowed[rows])
+
+
+def test_documents_are_read_without_a_mask_of_all_pairs():
+    """By a path of their own, alone and causal, never by a dense mask."""
+    reader, states = Attend(ScaledDot()), drawn(2, LENGTH, WIDTH)
+    for mask in (documents(DOCUMENTS), documents(DOCUMENTS) & causal(LENGTH)):
+        memory = Memory(states, states, mask)
+        lookup = Lookup(reader.score, reader.align, None, states, reader.prepare(memory))
+        assert type(first_that_serves(paths.PATHS, lookup)) is ByDocument
+        fast = reader(states, memory)
+        assert not any("_allowed" in vars(each) for each in (mask, getattr(mask, "left", mask)))
+        reader.paths = (Plain(),)
+        torch.testing.assert_close(reader(states, memory), fast)
+        reader.paths = paths.PATHS
+    alone = [self_attention(heads_of(), part) for part in drawn(2, LENGTH, HEADS * WIDTH).split(DOCUMENTS, 1)]
+    whole = self_attention(heads_of(), drawn(2, LENGTH, HEADS * WIDTH), documents(DOCUMENTS))
+    torch.testing.assert_close(torch.cat(alone, 1), whole)
+    assert places(DOCUMENTS).tolist() == [0, 1, 2, 3, 0, 1, 0, 1, 2]
+
+
+BIASES = {"of all": (LENGTH, LENGTH), "of rows": (2, LENGTH, LENGTH), "of heads": (2, HEADS, LENGTH, LENGTH)}
+
+
+@pytest.mark.parametrize("groups", [HEADS, 2])
+@pytest.mark.parametrize("name", BIASES)
+@pytest.mark.parametrize("limit", [None, "causal", "padding"])
+def test_biases(name: str, groups: int, limit: str | None):
+    bias = drawn(*BIASES[name])
+    full = (bias[:, None] if bias.ndim == 3 else bias).expand(2, HEADS, LENGTH, LENGTH).numpy()
+    masks: dict[str | None, Mask | None] = {
+        None: None,
+        "causal": causal(LENGTH),
+        "padding": padding(torch.tensor([9, 5]), LENGTH),
+    }
+    mask = masks[limit]
+    allowed = np.ones((1, 1), bool) if mask is None else mask.over_heads().dense().numpy()
+    heads, states = heads_of(groups=groups), drawn(2, LENGTH, HEADS * WIDTH)
+    weights = by_hand(heads, states, allowed, lambda product, *at: product / WIDTH**0.5 + full[at])
+    check(heads, lambda states: Memory(states, states, mask, bias=bias), normalised(weights), states)
+    rows = torch.tensor([1, 0, 1])
+    chosen = Memory(states, states, mask, bias=bias).select(rows)
+    both = heads(states[rows], chosen), heads(states, Memory(states, states, mask, bias=bias))[rows]
+    torch.testing.assert_close(*both)
+
+
+def test_gradients_of_a_bias():
+    heads, states, bias = heads_of(groups=2), drawn(1, LENGTH, HEADS * WIDTH)[:, :4], drawn(HEADS, 4, 4)
+
+    def output(bias: Tensor, *_: Tensor) -> Tensor:
+        return heads(states, Memory(states, states, causal(4), bias=bias[None]))
+
+    assert torch.autograd.gradcheck(output, (bias.requires_grad_(),))
+
+
+@pytest.mark.parametrize("groups", [HEADS, 3])
+def test_a_bias_and_positions(groups: int):
+    """Rotary positions turn the sides; the bias is added to their product."""
+    attend, bias = Attend(ScaledDot(), positions=Rotary(WIDTH)), drawn(LENGTH, LENGTH)
+    heads, states = heads_of(attend, groups), drawn(2, LENGTH, HEADS * WIDTH)
+    fast = heads(states, Memory(states, states, causal(LENGTH), bias=bias))
+    with record(heads) as maps:
+        torch.testing.assert_close(heads(states, Memory(states, states, causal(LENGTH), bias=bias)), fast)
+    with record(heads) as without:
+        heads(states, Memory(states, states, causal(LENGTH)))
+    weights, plain = next(iter(maps.values())), next(iter(without.values()))
+    wanted = plain * bias.exp()
+    torch.testing.assert_close(weights, wanted / wanted.sum(-1, keepdim=True))
+
+
+@pytest.mark.parametrize("groups", [HEADS, 2])
+def test_a_scale_and_a_cap(groups: int):
+    states, causally = drawn(2, LENGTH, HEADS * WIDTH), causal(LENGTH)
+    scaled, capped = heads_of(Attend(ScaledDot(0.3)), groups), heads_of(Attend(SoftCapped(ScaledDot(), 0.7)), groups)
+    allowed = np.tril(np.ones((LENGTH, LENGTH), bool))
+    expected = normalised(by_hand(scaled, states, allowed, lambda product, *_: 0.3 * product))
+    check(scaled, lambda states: Memory(states, states, causally), expected, states)
+    expected = normalised(
+        by_hand(capped, states, allowed, lambda product, *_: 0.7 * np.tanh(product / WIDTH**0.5 / 0.7))
+    )
+    check(capped, lambda states: Memory(states, states, causally), expected, states)
+    assert capped.prepare(Memory(states, states)).key.shape[1] == groups  # no copies of shared keys
+
+
+def test_a_learned_sink():
+    align = SinkSoftmax(HEADS)
+    heads, states = heads_of(Attend(ScaledDot(), align)), drawn(2, LENGTH, HEADS * WIDTH)
+    torch.nn.init.normal_(align.sink)
+    more = align.sink.exp().detach().numpy()
+    allowed = np.tril(np.ones((LENGTH, LENGTH), bool))
+    weights = by_hand(heads, states, allowed, lambda product, *_: product / WIDTH**0.5)
+    check(heads, lambda states: Memory(states, states, causal(LENGTH)), normalised(weights, more), states)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Attend(ScaledDot(0.3)),
+        lambda: Attend(SoftCapped(ScaledDot(), 2.0)),
+        lambda: Attend(SoftCapped(Additive(5, 5, 3), 2.0)),
+        lambda: Attend(ScaledDot(), dropout=0.4),
+    ],
+    ids=["scale", "cap", "capped additive", "dropout"],
+)
+def test_laws_of_scores(make: Callable[[], Attend]):
+    check_attention(make(), widths=(5, 5, 7), queries=3, keys=7)
+
+
+def test_laws_of_a_sink_and_of_widths():
+    without = ("rows_of_weights_sum_to_one",)
+    check_attention(Attend(ScaledDot(), SinkSoftmax()), widths=(5, 5, 7), without=without, queries=3, keys=7)
+    check_attention(MultiHead(6, 3, attend=Attend(ScaledDot(), SinkSoftmax(3))), without=without, queries=3, keys=7)
+    heads = MultiHead(6, 3, head_width=(2, 5), memory_width=7)
+    without_bias(heads.query, heads.key, heads.value, heads.output)
+    check_attention(heads)
+    assert heads.prepare(Memory(drawn(2, 3, 7).float(), drawn(2, 3, 7).float())).value.shape == (2, 3, 3, 5)
+    assert not any(name.endswith("bias") for name, _ in heads.named_parameters())
+
+
+READERS: dict[str, Callable[[], Attend]] = {
+    "products": lambda: Attend(ScaledDot(), dropout=0.25),
+    "an additive score": lambda: Attend(Additive(5, 5, 3), dropout=0.25),
+    "a history": lambda: Attend(Additive(5, 5, 3), history=Coverage(3), dropout=0.25),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_dropout_of_weights(name: str):
+    """In training only: some weights are 0 and the others a third larger, whatever the path; recorded ones are those
+    before."""
+    reader, query = READERS[name]().double(), drawn(2, 3, 5)
+    memory = Memory(drawn(2, 40, 5), torch.eye(40, dtype=torch.float64).expand(2, 40, 40))
+    kept = reader.eval()(query, memory)  # the values are unit vectors: contexts are weights
+    with record(reader.train()) as maps:
+        dropped = reader(query, memory)
+    torch.testing.assert_close(maps[""], kept)
+    zero = dropped == 0
+    assert 0.1 < zero.double().mean() < 0.4
+    torch.testing.assert_close(dropped[~zero], kept[~zero] / 0.75)
+    torch.testing.assert_close(reader.eval()(query, memory), kept)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("sinks", [0, 3])
+@pytest.mark.parametrize("rotary", [True, False])
+def test_a_window_forgets_and_places_stay(sinks: int, rotary: bool):
+    """Steps, and parts, are one pass; what is stored is bounded by the window; chosen rows go on by themselves."""
+    attend = Attend(ScaledDot(), positions=Rotary(WIDTH) if rotary else None)
+    heads, before, length = heads_of(attend, 2), 5, 120
+    states = drawn(2, length, HEADS * WIDTH)
+    whole, _ = read_past(heads, states, empty_past(heads, states), before, sinks)
+    expected = self_attention(heads, states, window(length, before=before, after=0, sinks=sinks))
+    torch.testing.assert_close(whole, expected)
+    past, found, most = empty_past(heads, states), [], 0
+    for count, part in enumerate(states.split([30, *[1] * 50, 7, *[1] * 33], 1)):
+        if count == 20:
+            past = past.select(torch.tensor([1, 0]))
+            past = past.select(torch.tensor([1, 0]))
+        context, past = read_past(heads, part, past, before, sinks)
+        found.append(context)
+        most = max(most, past.key.shape[-2]) if count else 0
+    torch.testing.assert_close(torch.cat(found, 1), expected)
+    assert past.position == length
+    assert most <= 4 * (2 * (before + sinks) + LEAST_ROOM + 7)
+    assert past.length <= 2 * (before + sinks) + LEAST_ROOM
+
+
+@torch.no_grad()
+def test_recorded_steps_of_a_window_keep_all_columns():
+    heads, states = heads_of(), drawn(1, 60, HEADS * WIDTH)
+    past = empty_past(heads, states)
+    with record(heads) as maps:
+        for part in states.split(1, 1):
+            _, past = read_past(heads, part, past, 3, 1)
+    weights = next(iter(maps.values()))
+    assert weights.shape == (1, HEADS, 60, 60)
+    assert weights[0, 0, 50].nonzero()[:, 0].tolist() == [0, 47, 48, 49, 50]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        (lambda: documents([]), ValueError, r"the lengths of documents are \[\]; expected at least one"),
+        (lambda: documents([3, 0]), ValueError, r"\[3, 0\]; expected at least one, each at least 1"),
+        (lambda: per_head(torch.ones(2, 3, 3)), TypeError, "a mask is boolean"),
+        (lambda: per_head(torch.ones(3, 3) > 0), ValueError, r"axes \(\*batch, head, query, key\); got \(3, 3\)"),
+        (
+            lambda: Attend(ScaledDot())(drawn(2, 9, 4), Memory(drawn(2, 9, 4), drawn(2, 9, 4), MASKS["per head"][0])),
+            TypeError,
+            "a mask for each head needs heads",
+        ),
+        (lambda: SoftCapped(ScaledDot(), 0.0), ValueError, "cap is 0.0; it must be above 0"),
+        (lambda: heads_of(Attend(ScaledDot(), SinkSoftmax(2))), ValueError, "the alignment SinkSoftmax expects 2"),
+        (lambda: MultiHead(6, 2, head_width=(3, 4), shared_key_value=True), ValueError, "keys 3 and values 4 wide"),
+        (
+            lambda: Memory(drawn(2, 3, 4), drawn(2, 3, 4), bias=drawn(3, 3)).append(drawn(2, 1, 4), drawn(2, 1, 4)),
+            ValueError,
+            "a memory with a bias does not grow",
+        ),
+    ],
+)
+def test_wrong_settings(wrong: Callable[[], Any], error: type[Exception], message: str):
+    with pytest.raises(error, match=message):
+        wrong()
+
+
+def test_dropout_is_not_served_by_the_fused_path():
+    reader, states = Attend(ScaledDot(), dropout=0.1).train(), drawn(2, LENGTH, WIDTH)
+    lookup = Lookup(reader.score, reader.align, None, states, Memory(states, states))
+    assert type(first_that_serves(paths.PATHS, lookup)) is Fused
+    assert type(first_that_serves(paths.PATHS, lookup._replace(dropout=0.1))) is Plain

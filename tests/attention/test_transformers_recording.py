@@ -1,0 +1,220 @@
+"""Recording models of the transformers library: outputs never change, and maps are those of the returned sequences."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard import record
+from regard.maps.reductions import Entropy, Greatest, Totals
+from tests.attention.tiny_models import DECODERS, ENCODERS, IMAGE, PAIRS, SEQ2SEQ, T5, TEXT, tiny
+
+transformers = pytest.importorskip("transformers")
+TOKENS = torch.randint(5, 31, (2, 11), generator=torch.Generator().manual_seed(2))
+FAMILIES = [*ENCODERS, *DECODERS, *PAIRS]
+
+
+def inputs(name: str) -> dict[str, Tensor]:
+    real = (torch.arange(11) < torch.tensor([[11], [9]])).long()
+    found = {"input_ids": TOKENS, "attention_mask": real}
+    return found | ({"decoder_input_ids": TOKENS[:, :5]} if name in PAIRS else {})
+
+
+def output(found: Any) -> Tensor:
+    return found.logits if "logits" in found else found.last_hidden_state
+
+
+def eager(name: str) -> dict[str, tuple[Tensor, ...]]:
+    """The weights that a model returns itself, by side."""
+    model = tiny(name)
+    model.set_attn_implementation("eager")
+    found = model(**inputs(name), output_attentions=True)
+    sides = ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions")
+    return {side: found[side] for side in sides if found.get(side) is not None}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@torch.no_grad()
+def test_row_86_a_recorder_never_changes_an_output_and_its_maps_are_those_of_the_model(name: str):
+    model = tiny(name)
+    before = output(model(**inputs(name)))
+    with record(model) as maps:
+        inside = output(model(**inputs(name)))
+    assert torch.equal(inside, before)
+    expected = [each for side in eager(name).values() for each in side]
+    found = [*maps.values()]
+    assert len(found) == len(expected)
+    real = inputs(name)["attention_mask"].bool()
+    for weights in found:
+        rows = real[:, None, :, None] if weights.shape[2] == 11 else torch.ones(1, 1, 1, 1)
+        same = [
+            each
+            for each in expected
+            if each.shape == weights.shape and torch.allclose(each * rows, weights * rows, rtol=1e-4, atol=1e-6)
+        ]
+        assert same, "no weights of the model are these"
+
+
+@pytest.mark.parametrize("name", ["gpt2", "mistral", "gemma2", "gemma3"])
+@torch.no_grad()
+def test_row_86_generate_past_a_sliding_window_has_absolute_columns(name: str):
+    model = tiny(name)
+    with record(model) as maps:
+        written = model.generate(TOKENS[:1], max_new_tokens=6, do_sample=False, pad_token_id=0)
+    with record(model) as whole:
+        model(written[:, :-1])
+    assert written.shape == (1, 17)
+    for module in whole:
+        torch.testing.assert_close(maps[module], whole[module], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("reduce", [Greatest(2), Entropy(), Totals()])
+@torch.no_grad()
+def test_row_86_reductions_past_a_sliding_window(reduce: Any):
+    model = tiny("mistral")
+    with record(model, reduce=reduce) as maps:
+        written = model.generate(TOKENS[:1], max_new_tokens=6, do_sample=False, pad_token_id=0)
+    with record(model, reduce=reduce) as whole:
+        model(written[:, :-1])
+    for module in whole:
+        torch.testing.assert_close(maps[module], whole[module], rtol=1e-4, atol=1e-5)
+        if isinstance(reduce, Greatest):
+            assert torch.equal(maps.places(module)[:, :, 2:], whole.places(module)[:, :, 2:])
+
+
+@pytest.mark.parametrize("reduce", [None, Totals()])
+@pytest.mark.parametrize("name", ["gpt2", "mistral", "t5", "bart"])
+@torch.no_grad()
+def test_row_86_beam_search_has_the_maps_of_the_returned_sequences(name: str, reduce: Any):
+    model = tiny(name)
+    only = "*decoder*" if name in PAIRS else "*"
+    choice = {} if reduce is None else {"reduce": reduce}
+    options = {
+        "num_beams": 3,
+        "num_return_sequences": 2,
+        "max_new_tokens": 5,
+        "pad_token_id": 0,
+        "early_stopping": True,
+    }
+    plain = model.generate(TOKENS, **options)
+    with record(model, only, **choice) as maps:
+        written = model.generate(TOKENS, **options)
+    assert torch.equal(written, plain)
+    with record(model, only, **choice) as whole:
+        source = TOKENS.repeat_interleave(2, 0)
+        model(source, decoder_input_ids=written[:, :-1]) if name in PAIRS else model(written[:, :-1])
+    for module in whole:
+        ended = written[:, 1:].eq(2).cumsum(1).bool() if name in PAIRS else torch.zeros(4, 15).bool()
+        if reduce is None and maps[module].shape[2] == ended.shape[1]:
+            kept = ~ended[:, None, :, None]
+            torch.testing.assert_close(maps[module] * kept, whole[module] * kept, rtol=1e-4, atol=1e-6)
+        elif not ended.any():
+            torch.testing.assert_close(maps[module], whole[module], rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_row_86_a_cache_reordered_by_hand_reorders_the_maps():
+    model, rows = tiny("gpt2"), torch.tensor([1, 1])
+    with record(model) as maps:
+        first = model(TOKENS[:, :7], use_cache=True)
+        first.past_key_values.reorder_cache(rows)
+        model(TOKENS[rows, 7:], past_key_values=first.past_key_values)
+    with record(model) as whole:
+        model(TOKENS[rows])
+    for module in whole:
+        torch.testing.assert_close(maps[module], whole[module], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "mistral", "bart"])
+@torch.no_grad()
+def test_row_86_prompt_lookup_leaves_no_rejected_tokens(name: str):
+    model = tiny(name)
+    prompt = torch.tensor([[7, 9, 8, 7, 9, 8, 7, 9]])
+    options = {"max_new_tokens": 9, "do_sample": False, "pad_token_id": 0, "prompt_lookup_num_tokens": 3}
+    with record(model, "*decoder*" if name in PAIRS else "*") as maps:
+        written = model.generate(prompt, **options)
+    with record(model, "*decoder*" if name in PAIRS else "*") as whole:
+        model(prompt, decoder_input_ids=written[:, :-1]) if name in PAIRS else model(written[:, :-1])
+    for module in whole:
+        assert maps[module].shape[2] == whole[module].shape[2]
+        torch.testing.assert_close(maps[module], whole[module], rtol=1e-4, atol=1e-6)
+
+
+@torch.no_grad()
+def test_row_86_shared_layers_are_layers():
+    model = tiny("albert")
+    with record(model) as maps:
+        model(TOKENS)
+    expected = eager("albert")["attentions"]
+    assert len(maps) == 2
+    assert [*maps][1].endswith(":1")
+    assert maps.lookups([str(each) for each in range(11)]).layers == ("layer 0", "layer 1")
+    for weights, each in zip(maps.values(), expected, strict=True):
+        torch.testing.assert_close(weights[:1], each[:1], rtol=1e-4, atol=1e-6)
+
+
+@torch.no_grad()
+def test_row_86_a_recording_within_another_silences_only_the_same_model():
+    outer, inner = tiny("bert"), tiny("gpt2")
+    with record(outer) as maps:
+        with record(inner) as others:
+            outer(TOKENS)
+            inner(TOKENS)
+        outer(TOKENS)
+    assert len(maps) == len(others) == 2
+    assert {each.shape[2] for each in maps.values()} == {22}  # two passes
+
+
+@pytest.mark.parametrize("name", ["longt5", "bigbird-pegasus", "pegasus-x"])
+def test_row_86_encoders_with_code_of_their_own_are_refused(name: str):
+    builds = {
+        "longt5": lambda: transformers.LongT5Model(transformers.LongT5Config(**T5, local_radius=3)),
+        "bigbird-pegasus": lambda: transformers.BigBirdPegasusModel(
+            transformers.BigBirdPegasusConfig(**SEQ2SEQ, attention_type="original_full")
+        ),
+        "pegasus-x": lambda: transformers.PegasusXModel(transformers.PegasusXConfig(**SEQ2SEQ, block_size=4)),
+    }
+    model = builds[name]().eval()
+    with pytest.raises(ValueError, match="attend by code of their own, not through ALL_ATTENTION"), record(model):
+        pass
+    source, target = TOKENS[:, :8], TOKENS[:, :5]
+    with torch.no_grad():
+        before = model(source, decoder_input_ids=target).last_hidden_state
+        with record(model, "decoder.*") as maps:
+            inside = model(source, decoder_input_ids=target).last_hidden_state
+    assert torch.equal(before, inside)
+    assert len(maps) == 4
+    assert all(each[:, :, 0, 1:].abs().max() < 1e-9 for each in maps.values() if each.shape[2] == each.shape[3])
+
+
+def test_row_86_a_model_without_attention_is_refused():
+    sizes = {"vocab_size": 31, "hidden_size": 12, "num_hidden_layers": 1, "state_size": 3}
+    model = transformers.MambaModel(transformers.MambaConfig(**sizes))
+    with pytest.raises(ValueError, match=r"MambaModel .* has no attention"), record(model):
+        pass
+
+
+def test_row_86_an_implementation_without_weights_is_refused():
+    model = tiny("bert")
+    interface = transformers.AttentionInterface
+    interface.register("blind", lambda module, query, key, value, mask, **options: (query.transpose(1, 2), None))
+    model.set_attn_implementation("blind")
+    with pytest.raises(ValueError, match=r"'blind' .* returns no weights"), record(model):
+        model(TOKENS)
+
+
+@torch.no_grad()
+def test_row_86_images_and_sounds():
+    vit = transformers.ViTConfig(**{name: each for name, each in TEXT.items() if name != "vocab_size"}, **IMAGE)
+    whisper = transformers.WhisperConfig(**SEQ2SEQ, num_mel_bins=4, max_source_positions=6, max_target_positions=9)
+    pixels, sound = torch.randn(1, 3, 8, 8), torch.randn(1, 4, 12)
+    cases = [
+        (transformers.ViTModel(vit), {"pixel_values": pixels}, 2),
+        (transformers.WhisperModel(whisper), {"input_features": sound, "decoder_input_ids": TOKENS[:1, :5]}, 6),
+    ]
+    for model, call, count in cases:
+        before = model.eval()(**call).last_hidden_state
+        with record(model) as maps:
+            assert torch.equal(model(**call).last_hidden_state, before)
+        assert len(maps) == count

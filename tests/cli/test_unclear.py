@@ -1,0 +1,126 @@
+"""Mistakes of a first hour whose messages were unclear once: each is refused with what to do, as a user meets it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Regard = Callable[..., tuple[int, str, str]]
+RECIPES = "expected bahdanau, luong, bottleneck, one-pass, pointer-generator or transformer"
+CASES = {
+    "a warm-up longer than the training": (
+        "dates --set training.steps=5 --set training.warmup=200",
+        "training: warmup is 200, and training ends after 5 updates (steps); lower warmup, such as to 1, or raise",
+    ),
+    "texts longer than the model": (
+        "classify --set data.train=long.csv",
+        "long.csv:2: 400 tokens and 2 special tokens, but the model takes 128; shorten it, or train with --set "
+        "truncate=true, which cuts such texts, or with a larger model.context",
+    ),
+    "nested JSON": (
+        "classify --set data.train=nested.jsonl --set data.skip_bad=true",
+        "nested.jsonl:1: no keys 'label' and 'text' in the object, which has 'review.body', 'meta.label'; name yours "
+        "with --set data.label=meta.label and --set data.text=COLUMN",
+    ),
+    "other columns": (
+        "classify --set data.train=other.csv",
+        "other.csv:1: no columns 'label' and 'text' in the header, which has 'mood', 'review'; name yours with --set "
+        "data.label=COLUMN and --set data.text=COLUMN",
+    ),
+    "numbers as labels": (
+        "classify --set data.train=numbers.csv",
+        "numbers.csv: the labels are 90 different numbers from 0.5 to 98.5, and classification predicts one of a few "
+        "classes; predict a number by the task regression, or group them into classes",
+    ),
+    "lists of labels": (
+        "classify --set data.train=lists.jsonl",
+        "'label' is list, expected text; several labels are learned by the recipe multi-label",
+    ),
+    "no data of one file": (
+        "classify",
+        "data.train is not given; expected a table, as --set data.train=FILE",
+    ),
+    "no data of two files": (
+        "translate-rnn",
+        "data.train is not given; expected two text files, as --set 'data.train=[SOURCE, TARGET]', or a table with",
+    ),
+    "a key of the recipe that the user did not write": (
+        "vit --set data.kind=image-folders",
+        "data.train is not given; expected images, as --set data.train=PATH",
+    ),
+    "few classes for episodes": (
+        "few-shot --set data.train=pictures",
+        "pictures: 2 classes, but an episode needs 5 (data.ways) to train on and as many others to validate; lower "
+        "data.ways, add classes, or name data.valid",
+    ),
+    "other columns of span answers": (
+        "spans --set data.train=questions.csv",
+        "no column 'answer_text' in the header, which has 'question', 'context', 'answer'; name yours with --set "
+        "data.answer=answer",
+    ),
+    "less data than a batch": (
+        "classify --set data.train=small.csv",
+        "training texts: fewer examples than one batch: needed 2048 tokens, found",
+    ),
+    "a setting without its option": (
+        "dates training.steps=5",
+        "training.steps=5: a setting needs --set; did you mean --set training.steps=5?",
+    ),
+    "a model of another task": ("dates --set model.name=bert", f"--set model.name: got 'bert', {RECIPES}"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files of a stranger, in the folder of the command."""
+    texts = {
+        "long.csv": ["text,label", *(f"{'a film ' * 200},{'ab'[number % 2]}" for number in range(40))],
+        "other.csv": ["mood,review", *(f"{'ab'[number % 2]},film" for number in range(40))],
+        "numbers.csv": ["text,label", *(f"film,{number}.5" for number in range(100))],
+        "small.csv": ["text,label", *(f"a film,{'ab'[number % 2]}" for number in range(40))],
+        "nested.jsonl": [json.dumps({"review": {"body": "a film"}, "meta": {"label": "ab"[n % 2]}}) for n in range(40)],
+        "lists.jsonl": [json.dumps({"text": "a film", "label": ["a", "b"]})] * 40,
+        "questions.csv": ["question,context,answer", *["Who won?,The cat won.,The cat"] * 40],
+    }
+    for name, lines in texts.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for name in ("a", "b"):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        (tmp_path / "pictures" / name / "1.pgm").write_bytes(b"P5 1 1 255 \0")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_mistake_in_training(name: str, folder: Path, regard: Regard):
+    arguments, said = CASES[name]
+    code, _, errors = regard("train", *arguments.split(), "--out", "run")
+    assert code == 2
+    assert said in errors.splitlines()[-1]
+    assert not (folder / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fill", "{run}", "5 [MASK]"], "does not fill blanks, but one of the recipe bert does; use this run with"),
+        (["evaluate", "{run}", "other.tsv"], "which has 'a', 'b'; name yours with --columns SOURCE,TARGET"),
+        (["show", "{run}", "5 May", "--view", "document"], 'Invalid value "document" for --view. Choose from: "matr'),
+        (["generate", "{run}", "5", "--beyond", "cut"], 'Invalid value "cut" for --beyond. Choose from: "stop", "sl'),
+    ],
+    ids=["blanks of a translation", "evaluation of other columns", "a view of another run", "beyond the context"],
+)
+def test_a_mistake_with_a_run(arguments: list[str], said: str, run: Path, folder: Path, regard: Regard):
+    (folder / "other.tsv").write_text("a\tb\n5 May 2018\t2018-05-05\n", encoding="utf-8")
+    code, _, errors = regard(*(each.replace("{run}", str(run)) for each in arguments))
+    assert code == 2
+    assert said in errors
+
+
+def test_a_picture_without_a_name(run: Path, folder: Path, regard: Regard):
+    code, output, _ = regard("show", str(run), "5 May 2018")
+    assert code == 0
+    name = output.splitlines()[-1].removeprefix("The picture is ").removesuffix(".")
+    assert name.endswith("-attention.png")
+    assert (folder / name).is_file()

@@ -1,0 +1,214 @@
+"""Any model of the transformers library as a run: its pages, and what is refused in one line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers")
+
+import torch
+import transformers
+
+import regard
+from regard.cli.main import main
+from regard.errors import InputError
+from regard.hub.any_model import folder as folders
+from regard.hub.any_model.lookups import lookups_of
+from regard.hub.any_model.maps import RoleMaps
+from regard.hub.any_model.run import TransformersRun
+from regard.hub.opening import open_run
+from regard.maps.heads import Side
+from regard.maps.sinks import sinks, without
+from tests.hub.tiny_folders import FAMILIES, TEXT, example, picture, sound, tiny_folder
+
+SOME = ("albert", "deberta", "gpt2", "mistral", "bart", "vit", "whisper")
+"""Families of the normal run; the others are slow."""
+pytestmark = pytest.mark.filterwarnings("ignore")  # those of the library
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in SOME else [pytest.mark.slow]) for name in FAMILIES]
+)
+def test_row_86_a_page_of_every_family(name: str, tmp_path: Path):
+    folder = tiny_folder(name, tmp_path / name)
+    run: TransformersRun = open_run(folder)
+    found = run.attribute(run.parse(example(name, tmp_path)))
+    assert found.write(tmp_path / "page.html") == [tmp_path / "page.html"]
+    for each in found.lookups:
+        assert each.weights.shape[:2] == (2, 3)
+        sums = each.weights.sum(-1)
+        assert np.allclose(sums, 1, atol=1e-4)
+    expected = {"bart": 3, "t5": 3, "whisper": 3, "gpt2": 2, "mistral": 2}
+    assert len(found.lookups) == expected.get(name, len(found.lookups))
+
+
+def test_the_maps_are_those_of_the_model(tmp_path: Path):
+    folder = tiny_folder("bert", tmp_path / "bert")
+    found = open_run(folder).attribute(TEXT)
+    model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
+    with torch.no_grad():
+        expected = model(**tokenizer(TEXT, return_tensors="pt"), output_attentions=True).attentions
+    np.testing.assert_allclose(found.lookups[0].weights, torch.cat(expected).numpy(), atol=1e-6)
+    assert found.lookups[0].source[:3] == ("[CLS]", "the", "old")
+
+
+def test_written_tokens_are_in_the_row_of_the_step_that_wrote_them(tmp_path: Path):
+    found = open_run(tiny_folder("gpt2", tmp_path / "gpt2")).attribute("the old cat")
+    written, whole = found.lookups
+    assert written.name == "written tokens"
+    assert np.array_equal(written.weights, whole.weights[:, :, 2:22])
+    assert written.target == whole.target[3:]
+    assert (written.weights[:, :, 0, 3:] == 0).all()
+
+
+def test_the_options_of_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder, out = str(tiny_folder("bart", tmp_path / "bart")), str(tmp_path / "page.png")
+    encoder = ["--role", "encoder", "--kind", "rollout", "--kind", "weights"]
+    cases = [["--view", "heads"], ["--map", "1", "--target", "0:3"], [*encoder[:2], "--view", "rollout"]]
+    cases.append(["--role", "decoder", "--view", "entropy"])
+    for options in cases:
+        assert main(["show", folder, "the old cat", "--out", out, *options]) == 0, capsys.readouterr().err
+    assert main(["show", folder, "the old cat", "--out", str(tmp_path / "page.html"), *encoder]) == 0
+    assert main(["show", folder, "the old cat", "--out", out, "--kind", "gradient"]) == 2
+    assert "no gradient" in capsys.readouterr().err
+    assert main(["embed", folder, "the old cat"]) == 0
+    assert len(json.loads(capsys.readouterr().out.splitlines()[-1])["vector"]) == 12
+
+
+def test_a_pair_of_texts_is_joined_as_the_tokenizer_does(tmp_path: Path):
+    found = open_run(tiny_folder("bert", tmp_path / "bert")).attribute("the cat\tthe dog")
+    assert found.lookups[0].source == ("[CLS]", "the", "cat", "[SEP]", "the", "dog", "[SEP]")
+
+
+def test_one_line_in_a_notebook(tmp_path: Path):
+    folder = tiny_folder("bert", tmp_path / "bert")
+    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.BertModel.from_pretrained(folder).train()
+    found = regard.show(model, tokenizer, TEXT)
+    assert model.training
+    assert "text/html" in found._repr_mimebundle_()
+    images = transformers.ViTImageProcessor(size={"height": 32, "width": 32})
+    vit = open_run(tiny_folder("vit", tmp_path / "vit")).model
+    assert regard.show(vit, images, str(picture(tmp_path / "disc.png"))).lookups[0].patches is not None
+
+
+def test_a_long_text_is_the_mean_over_its_queries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    run = open_run(tiny_folder("mistral", tmp_path / "mistral"))
+    expected = run.attribute(TEXT, target="the cat").lookups[1].weights
+    monkeypatch.setattr("regard.hub.any_model.run.WHOLE", 8)
+    found = run.attribute(TEXT, target="the cat").lookups[0]
+    assert found.target == (f"all {expected.shape[-1]} positions (mean)",)
+    np.testing.assert_allclose(found.weights, expected.mean(2, keepdims=True), atol=1e-6)
+
+
+def test_sinks_are_marked_and_left_out_beside():
+    weights = np.full((2, 3, 7, 7), 0.04)
+    weights[..., 0] = 0.76
+    assert sinks(weights) == {0: pytest.approx(0.76)}
+    rest = without(weights, {0: 0.76})
+    assert np.allclose(rest[..., 1:], 1 / 6)
+    assert not rest[..., 0].any()
+    assert sinks(np.full((1, 3, 3), 1 / 3)) == {}  # few keys
+    side = Side.of(["<s>", *"abcdef"])
+    found = lookups_of("self", RoleMaps(torch.tensor(weights), ("layer 0", "layer 1")), side, side, None)
+    assert found.source == found.target
+    assert found.source[0] == "<s> (sink, 76 %)"
+    assert (found.others["without sinks"].weights[..., 0] == 0).all()
+
+
+def changed(folder: Path, **keys: Any) -> Path:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | keys))
+    return folder
+
+
+def test_row_86_a_model_with_its_own_code_is_refused(tmp_path: Path):
+    folder = changed(tiny_folder("bert", tmp_path / "a"), model_type="own", auto_map={"AutoModel": "modeling_own.Own"})
+    with pytest.raises(InputError, match=r"needs code of its own \(modeling_own.py\), which regard never runs"):
+        open_run(folder)
+
+
+def test_row_86_an_unknown_type_quantised_weights_and_pickles_are_refused(tmp_path: Path):
+    folder = tiny_folder("bert", tmp_path / "a")
+    config = (folder / "config.json").read_text()
+    with pytest.raises(InputError, match="'own' is unknown to transformers"):
+        open_run(changed(folder, model_type="own"))
+    (folder / "config.json").write_text(config)
+    with pytest.raises(InputError, match=r"its weights are quantised \(gptq\)"):
+        open_run(changed(folder, quantization_config={"quant_method": "gptq"}))
+    (folder / "config.json").write_text(config)
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"pytorch_model\.bin, but no \.safetensors; pickles are never read"):
+        open_run(folder)
+
+
+def test_row_86_a_model_larger_than_the_memory_is_refused_before_it_is_loaded(tmp_path: Path):
+    folder = tiny_folder("bert", tmp_path / "a")
+    (folder / folders.INDEX).write_text(json.dumps({"metadata": {"total_size": 10**15}, "weight_map": {}}))
+    with pytest.raises(InputError, match=r"its weights have 1000000\.0 GB, .* GB of memory are free"):
+        open_run(folder)
+
+
+def test_row_86_a_tokenizer_of_another_model_is_refused(tmp_path: Path):
+    folder, other = tiny_folder("bert", tmp_path / "a"), tiny_folder("gpt2", tmp_path / "b")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).write_bytes((other / name).read_bytes())
+    with pytest.raises(InputError, match=r"its tokenizer has \d+ tokens, but the model has \d+ embeddings"):
+        open_run(folder)
+
+
+def test_row_86_an_input_beyond_the_positions_is_refused(tmp_path: Path):
+    run = open_run(tiny_folder("gpt2", tmp_path / "a"))
+    with pytest.raises(InputError, match="the text has 65 tokens, but the model has 64 positions; shorten it"):
+        run.attribute(" ".join(["cat"] * 65))
+    with pytest.raises(InputError, match="is empty"):
+        run.parse(" ")
+
+
+def test_row_86_a_model_without_attention_and_missing_weights_are_refused(tmp_path: Path):
+    folder = tiny_folder("gpt2", tmp_path / "a")
+    sizes: dict[str, Any] = {"vocab_size": 400, "hidden_size": 12, "num_hidden_layers": 1, "state_size": 3}
+    transformers.MambaForCausalLM(transformers.MambaConfig(**sizes)).save_pretrained(folder)
+    with pytest.raises(InputError, match=r"MambaForCausalLM \(model type mamba\) has no attention"):
+        open_run(folder).attribute(TEXT)
+    with pytest.raises(InputError, match=r"its weights lack \d+ parameters of BertForMaskedLM, such as bert"):
+        open_run(changed(tiny_folder("bert", tmp_path / "b"), num_hidden_layers=3))
+
+
+def test_row_86_maps_that_cannot_be_shown_are_named_with_the_reason(tmp_path: Path):
+    run = open_run(tiny_folder("t5", tmp_path / "a"))
+    sizes: dict[str, Any] = {"d_model": 12, "d_kv": 4, "d_ff": 7, "num_layers": 2, "num_heads": 3, "pad_token_id": 0}
+    more: dict[str, Any] = {"eos_token_id": 2, "decoder_start_token_id": 0}
+    config = transformers.LongT5Config(vocab_size=400, **sizes, **more)
+    run.model = transformers.LongT5ForConditionalGeneration(config).eval()
+    object.__setattr__(run.loaded, "model", run.model)
+    assert [each.name for each in run.attribute(TEXT).lookups] == ["cross-attention", "decoder self-attention"]
+    with pytest.raises(
+        InputError, match="no maps of the role encoder: LongT5LocalAttention attends by code of its own"
+    ):
+        run.attribute(TEXT, role="encoder")
+
+
+def test_row_86_a_sound_of_another_rate_is_refused(tmp_path: Path):
+    run = open_run(tiny_folder("whisper", tmp_path / "a"))
+    with pytest.raises(InputError, match="has 8,000 samples a second; expected 16,000"):
+        run.attribute(str(sound(tmp_path / "low.wav", 8000)))
+    with pytest.raises(InputError, match=r"cannot be read as a sound"):
+        run.attribute(str(tmp_path / "none.wav"))
+
+
+def test_a_text_from_the_network_names_no_file(tmp_path: Path):
+    for name in ("vit", "clip", "whisper"):
+        run = open_run(tiny_folder(name, tmp_path / name))
+        with pytest.raises(InputError, match="reads files, which a server does not open"):
+            run.example({"text": example(name, tmp_path)})
+
+
+def test_a_folder_that_is_neither_is_refused(tmp_path: Path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(InputError, match="has no model_type"):
+        open_run(tmp_path)

@@ -1,0 +1,126 @@
+"""The span reader in NumPy float64 with loops, one word of the context at a time, and its laws."""
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard.attention.record import record
+from regard.models.span_reader import SpanReader, SpanReaderConfig
+from tests.oracle import reference
+from tests.oracle.reference import Array, Parameters
+
+CONFIG = SpanReaderConfig(embedding=7, width=5, layers=2, dropout=0.0)
+QUESTIONS, CONTEXTS = [[5, 7, 6], [8]], [[9, 5, 10, 11, 7], [4, 8]]
+
+
+def drawn() -> SpanReader:
+    torch.manual_seed(2)
+    model = SpanReader(13, CONFIG).double().eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def inputs(rows: list[int]) -> tuple[torch.Tensor, ...]:
+    """A batch of some rows."""
+    generator = torch.Generator().manual_seed(5)
+    features = [torch.rand(len(each), 6, generator=generator, dtype=torch.float64) for each in CONTEXTS]
+
+    def padded(some: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        longest = max(map(len, some))
+        whole = torch.tensor([[*each, *[0] * (longest - len(each))] for each in some])
+        return whole, torch.tensor([len(each) for each in some])
+
+    question, question_lengths = padded([QUESTIONS[row] for row in rows])
+    context, lengths = padded([CONTEXTS[row] for row in rows])
+    together = nn.utils.rnn.pad_sequence([features[row] for row in rows], batch_first=True)
+    return question, question_lengths, context, lengths, together
+
+
+def lstm(p: Parameters, name: str, sequence: list[Array]) -> list[Array]:
+    state, cell, states = np.zeros(CONFIG.width), np.zeros(CONFIG.width), []
+    for each in sequence:
+        state, cell = reference.lstm(p, name, each, state, cell, "_l0")
+        states.append(state)
+    return states
+
+
+def both_ways(p: Parameters, name: str, sequence: list[Array], layers: int) -> list[Array]:
+    for layer in range(layers):
+        ahead = lstm(p, f"{name}.forwards.{layer}", sequence)
+        back = lstm(p, f"{name}.backwards.{layer}", sequence[::-1])[::-1]
+        sequence = [np.concatenate(pair) for pair in zip(ahead, back, strict=True)]
+    return sequence
+
+
+def mixed(query: Array, keys: list[Array], values: list[Array]) -> Array:
+    weights = reference.softmax([float(query @ key) for key in keys])
+    return np.sum([weight * value for weight, value in zip(weights, values, strict=True)], 0)
+
+
+def relu(p: Parameters, name: str, x: Array) -> Array:
+    return np.maximum(0, p[f"{name}.0.weight"] @ x + p[f"{name}.0.bias"])
+
+
+def logits_of(p: Parameters, question: list[int], context: list[int], features: Array) -> Array:
+    table = p["embedding.table.weight"] * CONFIG.embedding**0.5
+    words, read = [table[each] for each in question], [table[each] for each in context]
+    keys = [relu(p, "alike", each) for each in words]
+    aligned = [mixed(relu(p, "alike", each), keys, words) for each in read]
+    rows = [np.concatenate(each) for each in zip(read, aligned, features, strict=True)]
+    states = both_ways(p, "question", words, CONFIG.layers)
+    compared = []
+    for state in both_ways(p, "context", rows, CONFIG.layers):
+        other = mixed(state, states, states)
+        compared.append(relu(p, "compared", np.concatenate([state, other, state - other, state * other])))
+    summary = mixed(p["summary"], states, states)
+    ends = np.split(p["output.weight"] @ summary, 2)
+    found = [[float(state @ end) for end in ends] for state in both_ways(p, "composed", compared, 1)]
+    return np.array([p["none.weight"] @ summary + p["none.bias"], *found])
+
+
+def test_logits_are_those_of_loops():
+    model = drawn()
+    batch = inputs([0, 1])
+    found = model(*batch).detach().numpy()
+    for row, (question, context) in enumerate(zip(QUESTIONS, CONTEXTS, strict=True)):
+        expected = logits_of(reference.parameters(model), question, context, batch[-1][row, : len(context)].numpy())
+        np.testing.assert_allclose(found[row, : 1 + len(context)], expected, rtol=1e-12, atol=1e-12)
+        assert np.isneginf(found[row, 1 + len(context) :]).all()
+
+
+def test_padding_and_the_rest_of_the_batch_change_nothing():
+    model = drawn()
+    together, alone = model(*inputs([0, 1])), model(*inputs([1]))
+    torch.testing.assert_close(together[1, : alone.shape[1]], alone[0], rtol=1e-12, atol=1e-12)
+    question, lengths, *context = inputs([0, 1])
+    question[1, 1:] = 12
+    torch.testing.assert_close(model(question, lengths, *context), together, rtol=0, atol=0)
+
+
+def test_recorded_equals_unrecorded_and_rows_sum_to_one():
+    model = drawn()
+    plain = model(*inputs([0, 1]))
+    with record(model, only=["align", "compare", "summarise"]) as maps:
+        recorded = model(*inputs([0, 1]))
+    torch.testing.assert_close(recorded, plain, rtol=1e-12, atol=1e-12)
+    for name in ("align", "compare", "summarise"):
+        assert maps[name].shape[-1] == 3
+        torch.testing.assert_close(maps[name].sum(-1), torch.ones_like(maps[name].sum(-1)))
+        assert not maps[name][1, :, 1:].any()
+
+
+def test_derivatives():
+    model = drawn()
+    question, question_lengths, context, lengths, features = inputs([0])
+
+    def scores(described: torch.Tensor) -> torch.Tensor:
+        return model(question, question_lengths, context, lengths, described).softmax(1)
+
+    assert torch.autograd.gradcheck(scores, (features.requires_grad_(),))
+
+
+def test_every_parameter_learns():
+    model = drawn()
+    model(*inputs([0, 1]))[..., :3, :].logsumexp(1).sum().backward()
+    assert [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()] == []

@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+from matplotlib.patches import Rectangle
+
+from regard.errors import InputError
+from regard.maps import TextWeights
+from regard.pictures import shaded as module
+from regard.pictures.shaded import shaded
+from regard.pictures.style import diverging
+
+FOUND = TextWeights(
+    ("a", "dreadful", "film", "."), np.array([0.1, 0.8, 0.0, -0.1]), "negative", (0, 0, 1, 1), (False,) * 4
+)
+
+
+def boxes(figure) -> list[Rectangle]:
+    return [each for each in figure.artists if isinstance(each, Rectangle)]
+
+
+def test_each_word_has_the_colour_of_its_weight_and_sign():
+    figure = shaded(FOUND, title="negative 0.97\ngradient × input")
+    found = [np.round(np.array(each.get_facecolor()[:3]) * 255) for each in boxes(figure)]
+    np.testing.assert_array_equal(found, diverging()[[255 + 32, 510, 255, 255 - 32]])
+    shown = {text.get_text() for text in figure.texts}
+    assert {*FOUND.labels, "negative 0.97", "gradient × input"} <= shown
+    assert "share of each word: blue for negative, orange against it" in shown
+    assert [each.get_text() for each in figure.axes[0].get_xticklabels()] == ["-0.8", "0", "0.8"]
+
+
+def test_a_second_text_begins_a_line_and_long_texts_are_broken():
+    places = [each.get_y() for each in boxes(shaded(FOUND))]
+    assert places[0] == places[1] > places[2] == places[3]
+    many = TextWeights(("word",) * 60, np.ones(60), "x", (0,) * 60, (False,) * 60)
+    figure = shaded(many)
+    assert len({each.get_y() for each in boxes(figure)}) > 3
+    assert max(each.get_x() + each.get_width() for each in boxes(figure)) < module.WIDTH
+    assert {text.get_text() for text in figure.texts} == {"word", "share of each word"}
+
+
+def test_parts_of_a_word_without_blanks_stand_flush():
+    glued = TextWeights(("ab", "cd", "ef"), np.ones(3), "x", (0, 0, 0), (False, True, False))
+    first, second, third = boxes(shaded(glued))
+    overlap = first.get_x() + first.get_width() - second.get_x()
+    assert overlap == pytest.approx(module.SPACE)
+    assert third.get_x() - second.get_x() - second.get_width() == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_text_of_too_many_words():
+    with pytest.raises(InputError, match="the text has 6,001 words; at most 6,000 are drawn"):
+        shaded(TextWeights(("a",) * 6001, np.ones(6001), "x", (0,) * 6001, (False,) * 6001))
+
+
+def test_counts_that_do_not_fit():
+    with pytest.raises(ValueError, match="do not fit"):
+        TextWeights(("a",), np.ones(2), "x", (0,), (False,))
+    with pytest.raises(ValueError, match="expected finite numbers"):
+        TextWeights(("a",), np.array([np.nan]), "x", (0,), (False,))

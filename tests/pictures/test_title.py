@@ -1,0 +1,42 @@
+import numpy as np
+
+from regard.maps import Alignment
+from regard.pictures.heatmap import heatmap
+from regard.pictures.inches import sheet
+from regard.pictures.style import plotting
+from regard.pictures.title import LINES, titled
+
+
+def lines_of(title: str, room: float = 4.0) -> tuple[list[str], list[str]]:
+    with plotting():
+        found = titled(sheet(), title, room)
+    assert found.width <= room
+    return [each.label for each in found.lines], [each.label for each in found.details]
+
+
+def test_a_long_title_is_wrapped_at_blanks_and_nothing_is_lost():
+    text = "a title of several words that is longer than one line of the picture"
+    lines, details = lines_of(text)
+    assert len(lines) > 1
+    assert " ".join(lines) == text
+    assert not details
+
+
+def test_details_are_never_cut_however_long_the_text_is():
+    lines, details = lines_of("word " * 300 + "\nnorms of weight × value, source 0:4, target 4:8")
+    assert len(lines) == LINES
+    assert lines[-1].endswith("…")
+    assert details == ["norms of weight × value, source 0:4, target 4:8"]
+
+
+def test_a_word_longer_than_a_line_is_broken():
+    assert "".join(lines_of("x" * 120)[0]) == "x" * 120
+
+
+def test_axes_are_named_and_the_end_is_explained():
+    own = heatmap(Alignment(np.eye(2), ("a", "</s>"), ("a", "</s>")))
+    assert {"keys →", "← queries", "∎ the end of a text"} <= {each.get_text() for each in own.texts}
+    two = heatmap(Alignment(np.eye(2), ("a", "b"), ("c", "d")), title="t" * 150)
+    shown = [each.get_text() for each in two.texts]
+    assert {"source (keys) →", "← target (queries)"} <= {*shown}
+    assert "".join(sorted(each for each in shown if set(each) == {"t"})) == "t" * 150

@@ -1,0 +1,250 @@
+"""Speech: it learns, its runs predict and attribute, and bad input is one clear line or the right answer."""
+
+import json
+import wave
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from regard import load
+from regard.audio import LogMel, Sound
+from regard.errors import InputError
+from regard.models.chorowski import ChorowskiConfig
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
+from regard.tasks.speech.attribution import inside, overlap
+from regard.tasks.speech.config import Speech
+from regard.tasks.speech.data import SpeechTables, Utterance
+from regard.tasks.speech.digits import RATE, DigitString, Recording, SpokenDigits, read_recordings, set_of, synthesised
+from regard.tasks.speech.run import SpeechRun
+from regard.tasks.speech.synthesis import DIGITS, spoken
+from regard.tasks.speech.training import build
+from regard.text import Tokenizer, TokenizerSettings
+
+SMALL = [
+    "training.batch_tokens=1500",
+    "training.learning_rate=1e-2",
+    "training.warmup=10",
+    "training.threads=1",
+    "training.validate_every=0",
+    "training.label_smoothing=0",
+    "masking={time: 4}",
+    "data={kind: spoken-digits, train: 240, valid: 20, test: 30, most: 1, longest: 0.1}",
+    "audio={rate: 8000, mels: 16}",
+    "model={name: chorowski, stages: [8, 8], reader: 16, embedding: 8, width: 24, attention: 16, maxout: 16}",
+]
+TINY = ChorowskiConfig(stages=(2, 3), reader=5, embedding=3, width=7, attention=4, maxout=3, dropout=0.0)
+
+
+def write(path: Path, samples: np.ndarray, rate: int = RATE) -> Path:
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes((samples * 32767).astype("<i2").tobytes())
+    return path
+
+
+def parts(each: Utterance) -> tuple[Recording, ...]:
+    """The recordings that a sound is joined of."""
+    assert isinstance(each.audio, DigitString)
+    return each.audio.parts
+
+
+def untrained(**settings: Any) -> SpeechRun:
+    torch.manual_seed(1)
+    tokenizer = Tokenizer.train(TokenizerSettings("character"), [*DIGITS, " "])
+    config = Speech(
+        data=SpokenDigits(), audio=LogMel(rate=8000, mels=9), tokenizer=TokenizerSettings("character"), model=TINY
+    )
+    return SpeechRun(config, build(config, tokenizer.size).eval(), tokenizer)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("digits")
+    launch.train(run_file.read(path_of("spoken-digits"), [*SMALL, "training.steps=150"]), folder / "run")
+    write(folder / "six.wav", spoken(6, RATE, 0, 0))
+    return folder
+
+
+def test_it_learns_letters_of_synthesised_digits(folder: Path):
+    result = json.loads((folder / "run" / "result.json").read_text())
+    assert result["test/character-error-rate"] < 70  # the same word for every sound has more
+    assert {"test/inside", "valid/word-error-rate"} <= result.keys()
+
+
+def test_the_commands(regard, folder: Path, tmp_path: Path):
+    sound = str(folder / "six.wav")
+    code, output, _ = regard("predict", str(folder / "run"), sound, "--json", "--beam", "2", "--n-best", "2")
+    found = json.loads(output)
+    assert (code, found["audio"], len(found["alternatives"])) == (0, sound, 1)
+    assert found["score"] >= found["alternatives"][0]["score"]
+    for name in ("a.png", "a.html"):
+        code, _, error = regard("show", str(folder / "run"), sound, "--out", str(tmp_path / name))
+        assert (code, (tmp_path / name).stat().st_size > 5000) == (0, True), error
+    table = tmp_path / "a.csv"
+    table.write_text(f"audio,transcript\n{sound},six\n")
+    code, output, _ = regard("evaluate", str(folder / "run"), str(table), "--json")
+    assert (code, set(json.loads(output))) == (0, {"word-error-rate", "character-error-rate"})
+
+
+def test_greedy_is_a_beam_of_1_and_the_batch_changes_nothing(folder: Path):
+    run = load(folder / "run", "cpu", task=SpeechRun)
+    sounds = [Sound(spoken(digit, RATE, 1, 1).astype(np.float32), RATE) for digit in (3, 7, 1)]
+    together = run.predict(sounds, beam=1)
+    assert [each.text for each in together] == [run.predict([one])[0].text for one in sounds]
+    streamed = list(run.stream([sounds[0]]))
+    assert streamed[-1].text == together[0].text
+
+
+def test_the_letters_weights_are_on_the_keys_of_the_sound():
+    run, sound = untrained(), Sound(0.1 * np.random.default_rng(1).standard_normal(3000).astype(np.float32), RATE)
+    found = run.attribute(sound, target="one  Two")
+    keys = run.model.encoder.halving.keys(run.config.audio.frames(3000))
+    assert found.prediction.text == "one two"
+    (lookups,) = found.lookups
+    assert lookups.weights.shape == (1, 1, 8, keys)
+    assert lookups.source[:2] == ("0.00 s", "0.04 s")
+    assert lookups.patches is not None
+    assert lookups.patches.pixels.shape == (18, 8 * keys, 3)
+    np.testing.assert_allclose(lookups.weights.sum(-1), 1, atol=1e-5)
+    assert found.figure() is not None
+
+
+def test_inside_by_hand():
+    """Keys of 40 ms: a span of 0.05 to 0.12 s has three quarters of the second and all of the third."""
+    np.testing.assert_allclose(overlap((0.05, 0.12), 4, 0.04), [0, 0.75, 1, 0])
+    run = untrained()
+    sound = Sound(0.1 * np.random.default_rng(1).standard_normal(3000).astype(np.float32), RATE)
+    both = Utterance(sound, "six one", "x", ((0.0, 0.1), (0.2, 0.375)))
+    weights = run.attribute(sound, target="six one").weights.weights
+    places = [overlap(span, weights.shape[1], 0.04) for span in both.spans]
+    expected = [weights[place] @ places[0] for place in range(3)] + [weights[place] @ places[1] for place in (4, 5, 6)]
+    assert inside(run.model, run.tokenizer, [both], run.config) == pytest.approx(100 * np.mean(expected), rel=1e-4)
+    assert inside(run.model, run.tokenizer, [Utterance(sound, "six one", "x")], run.config) is None
+
+
+def test_strings_of_digits_of_one_speaker_with_known_times():
+    splits = SpokenDigits(train=30, valid=5, test=20, quieter=0.0).load()
+    assert [len(each) for each in splits.named.values()] == [30, 5, 20]
+    one = max(splits.train, key=lambda each: len(each.spans))
+    assert [DIGITS[part.digit] for part in parts(one)] == one.transcript.split()
+    assert len({part.speaker for part in parts(one)}) == 1
+    samples = one.sound(LogMel(rate=8000)).samples
+    for (first, last), part in zip(one.spans, parts(one), strict=True):
+        heard = samples[round(first * RATE) : round(last * RATE)]
+        np.testing.assert_allclose(heard, part.samples.clip(-1, 1), atol=2e-3)
+    assert {set_of(part.number) for each in splits.test for part in parts(each)} == {"test"}
+    assert [each.transcript for each in splits.test] == [
+        each.transcript for each in SpokenDigits(train=1, valid=1, test=20, quieter=0.0).tests()
+    ]
+
+
+def test_a_held_out_speaker_is_in_the_test_set_only():
+    splits = SpokenDigits(train=20, valid=5, test=9, held_out_speaker="synthetic 1").load()
+    names = [{part.speaker for each in some for part in parts(each)} for some in splits.named.values()]
+    assert names[2] == {"synthetic 1"}
+    assert not (names[0] | names[1]) & names[2]
+    with pytest.raises(InputError, match=r"held_out_speaker is 'nobody'; expected one of synthetic 0, synthetic 1"):
+        SpokenDigits(held_out_speaker="nobody").tests()
+
+
+def arrays_of(some: list[Recording]) -> dict[str, Any]:
+    samples = [(20000 * each.samples).astype(np.int16) for each in some]
+    return {
+        "audio": np.concatenate(samples),
+        "start": np.cumsum([0, *map(len, samples)]),
+        "digit": np.array([each.digit for each in some], np.uint8),
+        "recording": np.array([each.number for each in some], np.uint8),
+        "speaker": np.zeros(len(some), np.uint8),
+        "speaker_names": np.array(["ann"]),
+    }
+
+
+def test_recordings_of_an_npz_file(tmp_path: Path):
+    some = [each for each in synthesised() if each.speaker == "synthetic 0"]
+    found = arrays_of(some)
+    np.savez(tmp_path / "a.npz", **found)
+    again = read_recordings(str(tmp_path / "a.npz"))
+    assert [(each.digit, each.number, each.speaker) for each in again[:2]] == [(0, 0, "ann"), (0, 1, "ann")]
+    assert max(abs(again[3].samples)) == pytest.approx(0.9, abs=1e-4)
+    assert len(SpokenDigits(recordings=str(tmp_path / "a.npz"), train=4, valid=2, test=3).load().test) == 3
+    for name, value in {"digit": found["digit"] + 90, "start": found["start"][1:], "audio": found["audio"] / 2}.items():
+        np.savez(tmp_path / "b.npz", **found | {name: value})
+        with pytest.raises(InputError, match=r"b.npz: (its arrays do not fit together|a start, digit or speaker)"):
+            read_recordings(str(tmp_path / "b.npz"))
+    with pytest.raises(InputError, match=r"is a folder; expected an .npz file"):
+        read_recordings(str(tmp_path))
+
+
+def test_tables_of_files(tmp_path: Path):
+    write(tmp_path / "a.wav", spoken(1, RATE, 0, 0))
+    table = tmp_path / "t.jsonl"
+    table.write_text(json.dumps({"audio": "a.wav", "transcript": "One"}) + "\n")
+    (one,) = SpeechTables(train=str(table)).read(str(table))
+    assert (one.transcript, one.place) == ("One", f"{table}:1")
+    assert one.features(LogMel(rate=8000, mels=9)).shape[1] == 9
+    table.write_text(json.dumps({"audio": "b.wav", "transcript": "One"}) + "\n")
+    with pytest.raises(InputError, match=r"t.jsonl:1: no audio file b.wav here or beside the table; set data.folder"):
+        SpeechTables(train=str(table)).load()
+    with pytest.raises(InputError, match=r"data.train is not given; expected a table of audio files"):
+        SpeechTables().load()
+
+
+def test_a_silent_sound_is_predicted_with_a_warning():
+    run = untrained()
+    assert run.warnings(Sound(np.zeros(800, np.float32), RATE)) == [
+        "the sound is silent, so the prediction means nothing"
+    ]
+    assert run.warnings(Sound(np.full(800, 0.1, np.float32), RATE)) == []
+    (found,) = run.predict([Sound(np.zeros(800, np.float32), RATE)])
+    assert np.isfinite(found.score)
+
+
+def test_the_bytes_of_a_file_as_a_server_has_them(tmp_path: Path):
+    run, file = untrained(), write(tmp_path / "a.wav", spoken(1, RATE, 0, 0))
+    (found, again) = run.predict([run.example({"audio": file.read_bytes()}), str(file)])
+    assert found == again
+    assert (run.inputs, run.description()["kind"]) == ({"audio": bytes}, "audio")
+    with pytest.raises(InputError, match=r"the audio: is empty, 0 bytes; expected audio"):
+        run.example({"audio": b""})
+
+
+def test_one_sample_is_a_sound():
+    assert np.isfinite(untrained().predict([Sound(np.ones(1, np.float32), RATE)])[0].score)
+
+
+def test_letters_outside_the_vocabulary(tmp_path: Path):
+    run = untrained()
+    sound = write(tmp_path / "a.wav", spoken(1, RATE, 0, 0))
+    with pytest.raises(InputError, match=r"the transcript 'øne' has letters that the run does not know"):
+        run.attribute(str(sound), target="øne")
+    scores = run.evaluate([Utterance(sound, "øøø øøø", "x")])
+    assert scores["word-error-rate"] >= 100  # letters that are not known are errors
+
+
+def test_a_sound_longer_than_a_batch_and_one_longer_than_the_limit(tmp_path: Path):
+    write(tmp_path / "a.wav", np.zeros(5 * RATE) + 0.1)
+    table = tmp_path / "t.csv"
+    table.write_text("audio,transcript\n" + "a.wav,one\n" * 4)
+    data = f"data={{kind: speech, train: {table}, valid: {table}}}"
+    settings = [*(each for each in SMALL if not each.startswith("data")), data, "training.steps=20"]
+    with pytest.raises(InputError, match=r"t.csv:2: 501 tokens, more than training.batch_tokens, 400"):
+        launch.train(
+            run_file.read(path_of("spoken-digits"), [*settings, "training.batch_tokens=400"]), tmp_path / "run"
+        )
+    with pytest.raises(InputError, match=r"a.wav: 5 seconds of sound, more than the 2 of audio.longest"):
+        launch.train(run_file.read(path_of("spoken-digits"), [*settings, "audio.longest=2"]), tmp_path / "run2")
+
+
+def test_what_a_run_file_refuses():
+    known = {"data": SpokenDigits(), "tokenizer": TokenizerSettings("character"), "model": TINY}
+    with pytest.raises(ValueError, match=r"`metrics` is empty"):
+        Speech(**known, metrics=())
+    with pytest.raises(InputError, match=r"shortest is 0.5 and longest 0.1"):
+        SpokenDigits(shortest=0.5, longest=0.1)
