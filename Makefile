@@ -63,7 +63,7 @@ types: $(INSTALLED)
 
 docs: $(INSTALLED)
 	rm -rf docs/reference docs/_build
-	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -j 2 -b html docs docs/_build/html
 
 notebooks: $(INSTALLED)
 	$(BIN)/python -m docs.making.notebooks docs/_build/notebooks

@@ -55,4 +55,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """What Sphinx calls."""
     app.connect("source-read", draw)
     app.connect("env-get-outdated", outdated)
-    return {"parallel_read_safe": False}
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

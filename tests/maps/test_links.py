@@ -52,6 +52,20 @@ def test_grow_diag_final_and(forward: str, backward: str, expected: str):
     assert grow_diag_final_and(links(forward), links(backward)) == links(expected)
 
 
+@pytest.mark.parametrize(
+    ("forward", "backward", "expected"),
+    [
+        ("0-3 1-3 3-4 4-4", "0-1 0-3 1-1 1-2 2-1 4-0", "0-3 1-2 2-1 3-4 4-0"),
+        ("1-4 3-3", "1-2 1-3 1-4 2-2 4-1", "1-3 1-4 2-2 3-3 4-1"),
+        ("0-0 1-4 2-1 3-3 4-4", "0-1 0-2 0-3 1-4 2-3 3-2 4-2", "0-3 1-4 2-1 2-3 3-2 4-2"),
+        ("1-0 1-1 1-2 3-1 3-3 4-1 4-3", "1-2 1-4 2-3 4-2 4-4", "1-0 1-1 1-2 2-3 3-3 4-2 4-4"),
+    ],
+)
+def test_links_grow_in_the_order_of_atools(forward: str, backward: str, expected: str):
+    """Golden values by fast_align's atools; growth from each link in turn to its neighbours differs in all four."""
+    assert grow_diag_final_and(links(forward), links(backward)) == links(expected)
+
+
 def test_scores_by_hand():
     """|A| = 4, |S| = 3, |A & S| = 2, |A & P| = 3: AER = 1 - 5 / 7."""
     gold = [Gold(links("0-0 1-1"), links("0-0 1-1 1-2")), Gold(links("2-2"), links("2-2"))]

@@ -1,6 +1,6 @@
 """Word alignments as sets of links: extracted from weights, combined from two directions, scored against gold."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,29 +41,38 @@ def union(forward: Links, backward: Links) -> Links:
 
 
 def grow_diag_final_and(forward: Links, backward: Links) -> Links:
-    """Start from the intersection. Add neighbouring links of the union, diagonals included, that link a word without
-    a link. Finally add links of either direction between two words without links (Och & Ney 2003; Koehn 2005, figure
-    1)."""
-    links, either = set(forward & backward), forward | backward
-    neighbours = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
-    grown = True
+    """Grow the intersection within the union, both directions as (source, target) (Och & Ney 2003; Koehn 2005, figure
+    1).
+
+    Links of the union in ascending order join if a neighbour, diagonals included, is a link and one of their two words
+    has none yet, again and again until none joins. Then links of `forward`, and then of `backward`, join if both of
+    their words have none. This order is that of fast_align's atools (Dyer 2013); others differ in some links.
+    """
+    links = set(forward & backward)
+    sources, targets = ({link[side] for link in links} for side in (0, 1))
+
+    def join(new: Link) -> None:
+        links.add(new)
+        sources.add(new[0])
+        targets.add(new[1])
+
+    waiting, grown = sorted((forward | backward) - links), True
     while grown:
         grown = False
-        for source, target in sorted(links):
-            for new in ((source + i, target + j) for i, j in neighbours):
-                if new in either and new not in links and _touches(new, links, any):
-                    links.add(new)
-                    grown = True
-    for direction in (forward, backward):
-        for new in sorted(direction):
-            if new not in links and _touches(new, links, all):
-                links.add(new)
+        for new in waiting:
+            if not (new[0] in sources and new[1] in targets) and not _neighbours(new).isdisjoint(links):
+                join(new)
+                grown = True
+        waiting = [link for link in waiting if link not in links]
+    for new in (*sorted(forward), *sorted(backward)):
+        if new[0] not in sources and new[1] not in targets:
+            join(new)
     return frozenset(links)
 
 
-def _touches(new: Link, links: set[Link], how: Callable[[Sequence[bool]], bool]) -> bool:
-    """Whether any or all (`how`) of a link's two words have no link yet."""
-    return how([all(new[side] != old[side] for old in links) for side in (0, 1)])
+def _neighbours(link: Link) -> Links:
+    """The eight links around one."""
+    return frozenset((link[0] + i, link[1] + j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0))
 
 
 @dataclass(frozen=True)
