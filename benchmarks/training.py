@@ -22,7 +22,8 @@ import torch
 from benchmarks import report
 from benchmarks.aim import Aim
 from benchmarks.updates import LONGEST, SYSTEMS, VOCABULARY
-from regard.data.batching import LENGTH_MULTIPLE, PairBatch, collate, token_batches
+from regard.data.batching import LENGTH_MULTIPLE, PairBatch, collate
+from regard.data.token_batches import token_batches
 from regard.text import Tokenizer
 from regard.text.kind import TokenizerSettings
 from regard.training.devices import multiplies_bf16

@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from regard.data.batching import LENGTH_MULTIPLE, ROW_MULTIPLE, limit_lengths, require_one_batch, rounded, token_batches
+from regard.data.batching import LENGTH_MULTIPLE, ROW_MULTIPLE, limit_lengths, rounded
+from regard.data.token_batches import require_one_batch, token_batches
 from regard.errors import InputError
 
 
@@ -52,18 +53,18 @@ def test_little_padding():
 
 
 def test_a_pure_function_of_its_arguments():
-    first = token_batches(LENGTHS, 512, seed=1, epoch=2)
-    assert token_batches(list(LENGTHS), 512, seed=1, epoch=2) == first
-    assert token_batches(LENGTHS, 512, seed=1, epoch=3) != first
-    assert token_batches(LENGTHS, 512, seed=2, epoch=2) != first
+    first = list(token_batches(LENGTHS, 512, seed=1, epoch=2))
+    assert list(token_batches(list(LENGTHS), 512, seed=1, epoch=2)) == first
+    assert list(token_batches(LENGTHS, 512, seed=1, epoch=3)) != first
+    assert list(token_batches(LENGTHS, 512, seed=2, epoch=2)) != first
 
 
 def test_the_same_in_every_process():
     program = (
-        "from regard.data.batching import token_batches\n"
-        "print(token_batches([(n % 7 + 1, n % 11 + 1) for n in range(130)], 60, 3, 5))"
+        "from regard.data.token_batches import token_batches\n"
+        "print(list(token_batches([(n % 7 + 1, n % 11 + 1) for n in range(130)], 60, 3, 5)))"
     )
-    here = token_batches([(n % 7 + 1, n % 11 + 1) for n in range(130)], 60, 3, 5)
+    here = list(token_batches([(n % 7 + 1, n % 11 + 1) for n in range(130)], 60, 3, 5))
     source = Path(__file__).parents[2] / "src"
     for hash_seed in ("1", "2"):
         environment = {"PYTHONPATH": str(source), "PYTHONHASHSEED": hash_seed}
@@ -87,7 +88,7 @@ def test_the_order_of_batches_is_mixed():
 
 
 def test_no_examples_no_batches():
-    assert token_batches([], 13, seed=1, epoch=1) == []
+    assert list(token_batches([], 13, seed=1, epoch=1)) == []
 
 
 def test_an_example_longer_than_a_batch_is_named():

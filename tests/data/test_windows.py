@@ -23,7 +23,7 @@ def test_every_token_is_expected_at_most_once_and_follows_what_is_given(windows:
         assert len(expected.unique()) == len(expected) > 190
         for batch in found:
             assert torch.equal(batch.expected, batch.inputs + 1)
-        assert windows.batches(epoch) == windows.batches(epoch)
+        assert list(windows.batches(epoch)) == list(windows.batches(epoch))
 
 
 def test_epochs_are_cut_at_different_places():

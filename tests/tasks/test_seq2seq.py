@@ -174,7 +174,7 @@ def test_without_dropout_epochs_have_the_same_examples():
 def test_batches_hold_every_pair_once_and_no_more_than_they_may():
     one = task(tokenizers())
     for epoch in (0, 1):
-        assert one.batches(epoch) == task(tokenizers()).batches(epoch)
+        assert list(one.batches(epoch)) == list(task(tokenizers()).batches(epoch))
         assert sorted(row for rows in one.batches(epoch) for row in rows) == list(range(len(PAIRS)))
         for rows in one.batches(epoch):
             batch = one.batch(epoch, rows)

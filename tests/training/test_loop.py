@@ -158,7 +158,7 @@ def test_clipping_gives_the_norm_asked_for(tmp_path: Path):
             norms.append(float(nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])))
 
     updater = Updater(LossModule(model, task), Watching(model.parameters()), settings, here, Stop())
-    with BatchStream(task, settings, here, 0, 0) as stream:
+    with BatchStream(task, settings, here) as stream:
         outcome = updater([next(stream)], 1, 0.1)
     assert outcome.norm > 0.25
     assert norms == pytest.approx([0.25])

@@ -48,7 +48,7 @@ def test_an_update_in_bf16(name: str, forcing: float):
     here, pairs = Processes(chosen), task(model, chosen)
     updater = Updater(LossModule(model, pairs), make_optimizer(model, chosen), chosen, here, Stop())
     before = [parameter.detach().clone() for parameter in model.parameters()]
-    with BatchStream(pairs, chosen, here, 0, 0) as stream:
+    with BatchStream(pairs, chosen, here) as stream:
         outcome = updater([next(stream)], 1, 0.01)
     assert outcome.good
     assert outcome.norm > 0

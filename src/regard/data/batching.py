@@ -1,13 +1,11 @@
-"""Batches of examples, and limits on the length of sequences.
-
-Batches are a pure function of lengths, size, seed and epoch, so a resumed run repeats them."""
+"""Batches of padded sequences, and limits on their length."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from random import Random
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,84 +17,12 @@ LENGTH_MULTIPLE, ROW_MULTIPLE = 4, 8
 """Training batches are padded to a multiple of so many tokens and cut to a multiple of so many rows. Shapes then recur,
 so oneDNN compiles fewer of them; compilation took a third of a training step before (docs/log.md)."""
 
-Lengths = tuple[int, int]
-"""The tokens of one example's source and target in a batch, start or end included."""
+N = TypeVar("N", int, np.ndarray)
 
 
-def token_batches(lengths: Sequence[Lengths], tokens: int, seed: int, epoch: int) -> list[list[int]]:
-    """Batches of example indices. Each index occurs once, and rows x (longest side of any row, padded) <= `tokens`.
-    Rows are a multiple of `ROW_MULTIPLE`, except in small and last batches.
-
-    Examples are sorted by target length, then source length, and cut greedily, which keeps padding low. Noise from
-    (seed, epoch) moves examples among neighbours and shuffles the batches, so epochs differ.
-
-    Raises InputError naming the first example longer than `tokens`."""
-    for index, pair in enumerate(lengths):
-        if max(pair) > tokens:
-            raise InputError(
-                f"example {index} has {max(pair)} tokens, more than a batch of {tokens}; raise it or drop this one"
-            )
-    random = Random(f"{seed}/{epoch}")  # a string seed is hashed with SHA-512, the same in every process
-    batches = _cut(_sorted(lengths, random), lengths, tokens)
-    random.shuffle(batches)
-    return batches
-
-
-def require_one_batch(lengths: Sequence[Lengths], tokens: int, name: str) -> None:
-    """Raises InputError when the examples cannot fill one batch: the sum of their longer sides is below `tokens`."""
-    found = sum(max(pair) for pair in lengths)
-    if found < tokens:
-        raise InputError(
-            f"{name}: fewer examples than one batch: needed {tokens} tokens, found {found} in {len(lengths)} examples; "
-            f"add data, or lower it, as by --set training.batch_tokens={max([found // 4, *map(max, lengths)])}"
-        )
-
-
-def require_room(lengths: Sequence[Lengths], tokens: int, place: Callable[[int], str], what: str) -> None:
-    """Raises InputError for the first example whose longer side exceeds `tokens`, with the example's place."""
-    for index, pair in enumerate(lengths):
-        if max(pair) > tokens:
-            raise InputError(
-                f"{place(index)}: {max(pair)} tokens, more than training.batch_tokens, {tokens}; raise it or drop the "
-                f"{what}"
-            )
-
-
-def _sorted(lengths: Sequence[Lengths], random: Random) -> list[int]:
-    """Indices sorted by target length. Source lengths rise and fall in turn, so that neighbouring groups meet at like
-    lengths."""
-    keys = []
-    for index, (source, target) in enumerate(lengths):
-        group = int(
-            target + random.random()
-        )  # at most one longer, so that examples of one length have new neighbours each epoch
-        near = source + random.random()
-        keys.append((group, near if group % 2 else -near, index))
-    keys.sort()
-    return [key[2] for key in keys]
-
-
-def rounded(length: int, multiple: int) -> int:
-    """The length rounded up to a multiple."""
+def rounded(length: N, multiple: int) -> N:
+    """The length, or each of an array, rounded up to a multiple."""
     return -(-length // multiple) * multiple
-
-
-def _cut(order: list[int], lengths: Sequence[Lengths], tokens: int) -> list[list[int]]:
-    sides = [rounded(max(pair), LENGTH_MULTIPLE) for pair in lengths]
-    batches: list[list[int]] = []
-    batch: list[int] = []
-    longest = 0
-    for index in order:
-        longest = max(longest, sides[index])
-        while batch and longest * (len(batch) + 1) > tokens:
-            kept = len(batch) // ROW_MULTIPLE * ROW_MULTIPLE or len(batch)
-            batches.append(batch[:kept])
-            batch = batch[kept:]
-            longest = max(sides[other] for other in (*batch, index))
-        batch.append(index)
-    if batch:
-        batches.append(batch)
-    return batches
 
 
 def limit_lengths(

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from regard.cancellation import checkpoint
-from regard.data.batching import limit_lengths, token_batches
+from regard.data.batching import limit_lengths
+from regard.data.token_batches import token_batches
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.hypothesis import Hypothesis
@@ -133,6 +134,9 @@ def _most(model: EncoderDecoder, limit: Tensor) -> Tensor:
 
 def _batches(ids: Sequence[list[int]], tokens: int) -> Iterator[list[int]]:
     """Batches of rows of similar length."""
+    if len(ids) == 1:
+        yield [0]
+        return
     lengths = [(len(each) + 1, 0) for each in ids]
     longest = max((length for length, _ in lengths), default=1)
     yield from token_batches(lengths, max(tokens, longest), seed=0, epoch=0)

@@ -5,11 +5,13 @@ import re
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
+from regard.data.order import Mark, ordered
 from regard.errors import InputError, RunError
 from regard.training.objective import Objective, origin
 from regard.training.processes import Processes
@@ -19,11 +21,13 @@ from regard.training.signals import leave_group
 
 @dataclass(frozen=True)
 class Position:
-    """The position of a batch: its epoch, its index in this process's share of the epoch, and its examples."""
+    """The position of a batch: its epoch, its index in this process's share of the epoch, its examples, and the mark
+    from which the epoch's order finds it."""
 
     epoch: int
     index: int
     examples: list[int]
+    mark: Mark
 
 
 @dataclass(frozen=True)
@@ -35,29 +39,35 @@ class Prepared:
     fault: str = ""
 
 
-class Positions:
-    """The positions of one process from (epoch, index) on, without end. Every process has equally many an epoch."""
+Start = tuple[int, int, Mark]
+"""The epoch and the index of a position, and a mark at or before it."""
+BEGINNING: Start = (0, 0, Mark())
 
-    def __init__(self, objective: Objective, processes: Processes, epoch: int, index: int) -> None:
+
+class Positions:
+    """The positions of one process from a place on, without end. Every process has equally many an epoch."""
+
+    def __init__(self, objective: Objective, processes: Processes, start: Start) -> None:
         self.objective, self.rank, self.count = objective, processes.rank, processes.count
-        self.epoch, self.index = epoch, index
+        self.start = start
 
     def examples(self, epoch: int, index: int) -> list[int]:
         """The examples at a position."""
         return self.objective.batches(epoch)[index * self.count + self.rank]
 
     def __iter__(self) -> Iterator[Position]:
-        epoch, index = self.epoch, self.index
+        epoch, index, mark = self.start
         while True:
-            batches = self.objective.batches(epoch)
-            if len(batches) < self.count:
+            walk = ordered(self.objective.batches(epoch)).walk(index * self.count, mark)
+            while len(together := list(islice(walk, self.count))) == self.count:
+                yield Position(epoch, index, together[self.rank][1], together[0][0])
+                index += 1
+            if index == 0:
                 raise InputError(
-                    f"epoch {epoch} has {len(batches)} batches for {self.count} processes; "
+                    f"epoch {epoch} has {len(together)} batches for {self.count} processes; "
                     "add examples or lower batch_tokens"
                 )
-            for number in range(index, len(batches) // self.count):
-                yield Position(epoch, number, batches[number * self.count + self.rank])
-            epoch, index = epoch + 1, 0
+            epoch, index, mark = epoch + 1, 0, Mark()
 
 
 class _Batches(Dataset[Prepared]):
@@ -107,7 +117,7 @@ def _start_worker(_: int) -> None:
 
 
 class BatchStream:
-    """Iterate over this process's batches from (epoch, index) on, without end; leave the `with` block to end its
+    """Iterate over this process's batches from a place on, without end; leave the `with` block to end its
     workers.
 
     Never uses the global random states. The death of a worker is noticed by a signal, so it can surface
@@ -118,10 +128,12 @@ class BatchStream:
         InputError: fewer batches than processes.
     """
 
-    def __init__(self, objective: Objective, settings: Training, processes: Processes, epoch: int, index: int) -> None:
+    def __init__(
+        self, objective: Objective, settings: Training, processes: Processes, start: Start = BEGINNING
+    ) -> None:
         self.objective = objective
         self._data = _Batches(objective, settings.workers)
-        self._positions = Positions(objective, processes, epoch, index)
+        self._positions = Positions(objective, processes, start)
         loader = DataLoader(
             self._data,
             batch_size=None,

@@ -83,7 +83,7 @@ class Trainer:
         with nullcontext() if found is None else restoring(found.folder):
             self._restore(found)
         counters, settings = self.state.counters, self.settings
-        with BatchStream(self.objective, settings, self.here, counters.epoch, counters.index) as stream:
+        with BatchStream(self.objective, settings, self.here, counters.start) as stream:
             if found is not None:  # only now, because building the stream may use random numbers
                 with restoring(found.folder):
                     restore_random_state(found.state["random"][self.here.rank], self.here.device)
@@ -126,7 +126,7 @@ class Trainer:
         if self.average is not None and outcome.good:
             self.average.update(counters.update)
         last = prepared[-1].position
-        counters.epoch, counters.index = last.epoch, last.index + 1
+        counters.follow(last)
         elapsed = time.monotonic() - began
         counters.tokens += outcome.read
         counters.updating += elapsed

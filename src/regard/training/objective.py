@@ -54,8 +54,9 @@ class Objective(Protocol):
         """Whether the best weights have the highest value of the metric."""
         ...
 
-    def batches(self, epoch: int) -> list[list[int]]:
-        """The epoch's batches as lists of example indices, in the order of training."""
+    def batches(self, epoch: int) -> Sequence[list[int]]:
+        """The epoch's batches as lists of example indices, in the order of training: a list, or an `Order` of
+        data/order.py, which holds a chunk of a large set at a time."""
         ...
 
     def batch(self, epoch: int, indices: list[int]) -> Any:

@@ -11,7 +11,9 @@ import pydantic
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 
+from regard.data.order import Mark
 from regard.errors import InputError, RunError
+from regard.training.batches import Position, Start
 from regard.training.objective import Carried
 from regard.training.processes import Processes
 from regard.training.schedules import Plateau
@@ -21,18 +23,30 @@ from regard.training.state import assign, full, optimizer_tensors, random_state,
 
 @dataclass
 class Counters:
-    """The counters of a run; `epoch` and `index` are the position of the next batch, `seconds` exclude
-    interruptions."""
+    """The counters of a run; `epoch` and `index` are the position of the next batch, `chunk` and `before` a mark in the
+    epoch's order at or before it, `seconds` exclude interruptions."""
 
     update: int = 0
     epoch: int = 0
     index: int = 0
+    chunk: int = 0
+    before: int = 0
     bad: int = 0
     tokens: int = 0
     seconds: float = 0.0
     updating: float = 0.0
     validated: int = 0
     figures: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def start(self) -> Start:
+        """The place of the next batch."""
+        return self.epoch, self.index, Mark(self.chunk, self.before)
+
+    def follow(self, position: Position) -> None:
+        """Move on to the batch behind a position."""
+        self.epoch, self.index = position.epoch, position.index + 1
+        self.chunk, self.before = position.mark.chunk, position.mark.before
 
 
 @dataclass
@@ -69,8 +83,11 @@ class TrainingState:
             )
         parts = json.dumps({name: state[name] for name in ("counters", "selection", "plateau")})
         restored = pydantic.TypeAdapter(cls).validate_json(parts, strict=True)
-        if min(restored.counters.update, restored.counters.epoch, restored.counters.index) < 0:
-            raise ValueError(f"negative counters: {restored.counters}")
+        counters = restored.counters
+        if min(counters.update, counters.epoch, counters.index, counters.chunk, counters.before) < 0:
+            raise ValueError(f"negative counters: {counters}")
+        if counters.before > counters.index * here.count:
+            raise ValueError(f"the mark is behind the position: {counters}")
         return restored
 
 

@@ -1,6 +1,5 @@
 """An objective of a list of examples, a collate function and a loss."""
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.memory import Frame, records_of
+from regard.data.order import Shuffled
 from regard.errors import InputError
 from regard.training.objective import Carried, Loss
 
@@ -74,11 +74,9 @@ class Supervised(Generic[E]):
         if self.batch_size < 1:
             raise InputError(f"batch_size is {self.batch_size}; expected at least 1")
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> Sequence[list[int]]:
         """The order of the epoch, a function of seed and epoch only."""
-        order = list(range(len(self.train)))
-        random.Random(f"{self.seed} {epoch}").shuffle(order)
-        return [order[first : first + self.batch_size] for first in range(0, len(order), self.batch_size)]
+        return Shuffled(len(self.train), self.batch_size, f"{self.seed} {epoch}")
 
     def batch(self, epoch: int, indices: list[int]) -> Tensors:
         """One batch; may run in a worker process."""

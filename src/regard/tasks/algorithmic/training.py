@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.cancellation import checkpoint
-from regard.data.batching import Batch, require_one_batch, token_batches
+from regard.data.batching import Batch
+from regard.data.token_batches import require_one_batch, token_batches
 from regard.models.turing_machine import TuringMachine
 from regard.shapes import Bool, Float, Int
 from regard.tasks.algorithmic.data import BitSequence
@@ -60,7 +61,7 @@ class AlgorithmicObjective:
         """Where a training sequence came from."""
         return self.train[index].place
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> Sequence[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> BitBatch:

@@ -7,8 +7,9 @@ from random import Random
 import torch
 from torch import Tensor, nn
 
-from regard.data.batching import token_batches
 from regard.data.char_words import SpelledBatch, SpelledTexts
+from regard.data.order import Consecutive
+from regard.data.token_batches import token_batches
 from regard.errors import InputError
 from regard.metrics.perplexity import perplexity
 from regard.models.elmo import Elmo, StacksState
@@ -46,10 +47,10 @@ class Rows:
         """The number of parts in a row."""
         return self.total // (self.rows * self.processes)
 
-    def batches(self) -> list[list[int]]:
+    def batches(self) -> Consecutive:
         """An epoch's batches as lists of examples."""
         count = self.length * self.processes
-        return [list(range(number * self.rows, (number + 1) * self.rows)) for number in range(count)]
+        return Consecutive(count, self.rows)
 
     def turn(self, examples: Sequence[int]) -> int:
         """Which batch of its process it is."""
@@ -71,7 +72,7 @@ class BidirectionalObjective:
         """`rows`: rows of parts that carry their states; None for parts that are read by themselves."""
         self.train, self.valid, self.settings, self.rows = train, valid, settings, rows
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> Sequence[list[int]]:
         if self.rows is not None:
             return self.rows.batches()
         return cut(self.train, self.settings.batch_tokens, self.settings.seed, epoch)
@@ -106,7 +107,7 @@ def losses(
     return model.output.loss(ahead, after, smoothing), model.output.loss(back, before, smoothing), after_part
 
 
-def cut(texts: SpelledTexts, tokens: int, seed: int, epoch: int) -> list[list[int]]:
+def cut(texts: SpelledTexts, tokens: int, seed: int, epoch: int) -> Sequence[list[int]]:
     """An epoch's batches of parts of texts."""
     return token_batches([(length, length) for length in texts.lengths], tokens, seed, epoch)
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.cancellation import checkpoint
-from regard.data.batching import require_one_batch, require_room, token_batches
+from regard.data.token_batches import require_one_batch, require_room, token_batches
 from regard.models.classifier import Classifier
 from regard.shapes import Float
 from regard.tasks.classification.batch import LabelledBatch, Target
@@ -48,7 +48,7 @@ class TextObjective:
         """Where a training text came from."""
         return self.places[index]
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> Sequence[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> LabelledBatch:

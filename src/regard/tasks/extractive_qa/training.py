@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.cancellation import checkpoint
-from regard.data.batching import require_one_batch, token_batches
 from regard.data.squad import Question
+from regard.data.token_batches import require_one_batch, token_batches
 from regard.metrics.text import METRICS, TextMetricName
 from regard.models.catalog import SPAN_MODELS
 from regard.shapes import Float, Int
@@ -45,7 +45,7 @@ class ExtractiveQAObjective:
         self.lengths = [(each.length, each.length) for each in train]
         require_one_batch(self.lengths, settings.batch_tokens, "training questions")
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> Sequence[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> SpanBatch:

@@ -9,8 +9,9 @@ from jaxtyping import UInt8
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.data.batching import Batch, require_one_batch, token_batches
+from regard.data.batching import Batch
 from regard.data.images import LabelledImage
+from regard.data.token_batches import require_one_batch, token_batches
 from regard.images import Pixels
 from regard.models.few_shot_snail import FewShotSnail
 from regard.shapes import Float, Int
@@ -68,7 +69,7 @@ class FewShotObjective:
         self.lengths = [(config.count, config.count)] * config.data.episodes
         require_one_batch(self.lengths, self.settings.batch_tokens, "training episodes")
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> Sequence[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> EpisodeBatch:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.cancellation import checkpoint
-from regard.data.batching import require_one_batch, token_batches
+from regard.data.token_batches import require_one_batch, token_batches
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
@@ -65,7 +65,7 @@ class CaptionObjective:
         """Where a training caption came from."""
         return self.images[self.train[index].image].place
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> Sequence[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> CaptionBatch:

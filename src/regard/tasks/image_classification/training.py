@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.cancellation import checkpoint
-from regard.data.batching import Batch, require_one_batch, token_batches
+from regard.data.batching import Batch
 from regard.data.images import LabelledImage
+from regard.data.token_batches import require_one_batch, token_batches
 from regard.images import Pixels
 from regard.models.vit import Vit
 from regard.shapes import Float, Int
@@ -54,7 +55,7 @@ class ImageClassificationObjective:
         """Where a training image came from."""
         return self.train[index][0].place
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> Sequence[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> ImageBatch:

@@ -11,6 +11,7 @@ from random import Random
 import torch
 from torch import Tensor
 
+from regard.data import order
 from regard.data.batching import Batch
 from regard.errors import InputError
 from regard.shapes import Int
@@ -48,7 +49,7 @@ class Windows(ABC):
             )
 
     @abstractmethod
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> order.Order:
         """The epoch's batches as lists of examples, in the order of training."""
 
     @abstractmethod
@@ -73,10 +74,9 @@ class Shuffled(Windows):
         spare = len(self.tokens) - 1 - self.rows * self.size
         return self.random(epoch).randrange(min(self.size, spare + 1))
 
-    def batches(self, epoch: int) -> list[list[int]]:
-        examples = list(range((len(self.tokens) - 1 - self.first(epoch)) // self.size))
-        self.random(epoch).shuffle(examples)
-        return [examples[at : at + self.rows] for at in range(0, len(examples), self.rows)]
+    def batches(self, epoch: int) -> order.Order:
+        count = (len(self.tokens) - 1 - self.first(epoch)) // self.size
+        return order.Shuffled(count, self.rows, f"{self.seed}/{epoch}")
 
     def batch(self, epoch: int, examples: Sequence[int]) -> WindowBatch:
         first = self.first(epoch)
@@ -97,10 +97,10 @@ class Consecutive(Windows):
         first = self.random(epoch).randrange(min(self.size, spare + 1))
         return first, (len(self.tokens) - 1 - first) // parts
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> order.Order:
         _, length = self.part(epoch)
         count = -(-length // self.size) * self.processes
-        return [list(range(number * self.rows, (number + 1) * self.rows)) for number in range(count)]
+        return order.Consecutive(count, self.rows)
 
     def batch(self, epoch: int, examples: Sequence[int]) -> WindowBatch:
         first, length = self.part(epoch)

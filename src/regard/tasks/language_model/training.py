@@ -28,7 +28,7 @@ class LanguageModelObjective:
         self.windows, self.valid, self.tokenizer, self.settings = windows, valid, tokenizer, settings
         self.model = model
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> Sequence[list[int]]:
         return self.windows.batches(epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> WindowBatch:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from regard.data.batching import token_batches
+from regard.data.token_batches import token_batches
 from regard.metrics.perplexity import perplexity
 from regard.models.bert import Bert
 from regard.tasks.masked_language_model.data import Document
@@ -28,7 +28,7 @@ class MaskedObjective:
     def __init__(self, train: MaskedTexts, valid: MaskedTexts, settings: Training):
         self.train, self.valid, self.settings = train, valid, settings
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> Sequence[list[int]]:
         return cut(self.train, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> MaskedBatch:
@@ -51,7 +51,7 @@ class MaskedObjective:
         return figures(model, self.valid, self.settings.batch_tokens)
 
 
-def cut(texts: MaskedTexts, tokens: int, seed: int, epoch: int) -> list[list[int]]:
+def cut(texts: MaskedTexts, tokens: int, seed: int, epoch: int) -> Sequence[list[int]]:
     """An epoch's batches of texts."""
     lengths = [texts.length(epoch, example) for example in range(len(texts))]
     return token_batches([(length, length) for length in lengths], tokens, seed, epoch)

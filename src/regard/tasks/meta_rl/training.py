@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from regard.data.batching import require_one_batch, token_batches
+from regard.data.token_batches import require_one_batch, token_batches
 from regard.models.actor import Actor
 from regard.tasks.meta_rl.actor_critic import ActorCritic, loss, loss_of_sampled
 from regard.tasks.meta_rl.config import MetaRL
@@ -46,7 +46,7 @@ class MetaRLObjective:
         self.lengths = [(config.data.steps, config.data.steps)] * config.data.train
         require_one_batch(self.lengths, self.settings.batch_tokens, "training environments")
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> Sequence[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> Environments:

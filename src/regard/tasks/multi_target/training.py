@@ -1,15 +1,16 @@
 """Training of translation into several languages: a source with all its targets in one batch."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 import torch
 from torch import nn
 
-from regard.data.batching import PairBatch, token_batches
+from regard.data.batching import PairBatch
 from regard.data.pair import Pair
 from regard.data.splits import Splits
+from regard.data.token_batches import token_batches
 from regard.data.tokenizer_pair import Tokenizers
 from regard.models.one_to_many import OneToMany
 from regard.tasks.seq2seq.metrics import Scoring
@@ -59,7 +60,7 @@ class MultiTargetObjective:
         """The file and line of a source."""
         return self.first.place(index)
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> Sequence[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> ManyBatch:

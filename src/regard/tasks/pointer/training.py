@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.cancellation import checkpoint
-from regard.data.batching import Batch, padded, require_one_batch, token_batches
+from regard.data.batching import Batch, padded
+from regard.data.token_batches import require_one_batch, token_batches
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.models.pointer_network import END, PointerNetwork
@@ -63,7 +64,7 @@ class PointerObjective:
         """The place of a training set, for messages."""
         return self.train[index].place
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> Sequence[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> SetBatch:

@@ -8,9 +8,10 @@ from hashlib import blake2b
 import torch
 from torch import Tensor, nn
 
-from regard.data.batching import LENGTH_MULTIPLE, PairBatch, collate, require_one_batch, require_room, token_batches
+from regard.data.batching import LENGTH_MULTIPLE, PairBatch, collate
 from regard.data.pair import Pair
 from regard.data.splits import Splits
+from regard.data.token_batches import require_one_batch, require_room, token_batches
 from regard.data.tokenizer_pair import Tokenizers, readable
 from regard.decoding.texts import limited
 from regard.nn.encoder_decoder import EncoderDecoder
@@ -77,7 +78,7 @@ class Seq2SeqObjective:
         tokens = [token if token < size else special.unknown for token in ids]
         return torch.tensor(tokens).bincount(minlength=size).float()
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> Sequence[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> PairBatch:

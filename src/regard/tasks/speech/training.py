@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.cancellation import checkpoint
-from regard.data.batching import require_one_batch, require_room, token_batches
+from regard.data.token_batches import require_one_batch, require_room, token_batches
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
@@ -62,7 +62,7 @@ class SpeechObjective:
         """Where a training example came from."""
         return self.train[index].place
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> Sequence[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> SpeechBatch:

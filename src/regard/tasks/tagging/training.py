@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.cancellation import checkpoint
-from regard.data.batching import require_one_batch, require_room, token_batches
+from regard.data.token_batches import require_one_batch, require_room, token_batches
 from regard.metrics.entities import OUTSIDE, entity_metrics
 from regard.shapes import Float
 from regard.tasks.tagging.data import Tagged
@@ -49,7 +49,7 @@ class TaggingObjective:
         """Where a part came from."""
         return self.places[index]
 
-    def batches(self, epoch: int) -> list[list[int]]:
+    def batches(self, epoch: int) -> Sequence[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> TagBatch:
