@@ -23,7 +23,10 @@ DOORS = {
     ("multi_label", "classification"): "the texts, forms and runs of classes, with another meaning of the outputs",
 }
 """Rooms that enter another, and why."""
-NAMES = {"regard.runs.run_file": "older run files have former names of tasks, with those that replace them"}
+NAMES = {
+    "regard.runs.run_file": "older run files have former names of tasks, with those that replace them",
+    "regard.hub.formats.settings": "a published problem_type has the name of a task",
+}
 """Modules of `SHARED` in which names of tasks stand, and why."""
 
 

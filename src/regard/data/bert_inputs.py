@@ -12,12 +12,18 @@ Ids = list[int]
 
 
 def bert_input(special: SpecialTokens, first: Sequence[int], second: Sequence[int] | None = None) -> tuple[Ids, Ids]:
-    """[start] A [end], or [start] A [end] B [end], and the segment of each token: 0, and from B on 1."""
+    """[start] A [end], or [start] A [end] B [end], and the segment of each token: 0, and from B on 1. A vocabulary may
+    have two end tokens `between` texts."""
     ids = [special.start, *first, special.end]
-    segments = [0] * len(ids)
     if second is None:
-        return ids, segments
-    return [*ids, *second, special.end], segments + [1] * (len(second) + 1)
+        return ids, [0] * len(ids)
+    ids += [special.end] * (special.between - 1)
+    return [*ids, *second, special.end], [0] * len(ids) + [1] * (len(second) + 1)
+
+
+def marks(special: SpecialTokens, texts: int) -> int:
+    """The number of special tokens in a row of one text or two."""
+    return 2 if texts == 1 else 2 + special.between
 
 
 def bert_inputs(

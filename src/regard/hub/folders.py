@@ -15,7 +15,7 @@ from regard.hub.card import write_card
 from regard.hub.formats import families
 from regard.hub.formats.folder import WEIGHTS as PUBLISHED_WEIGHTS
 from regard.hub.formats.folder import Folder
-from regard.hub.formats.pretrained_model import PretrainedImageModel, PretrainedModel
+from regard.hub.formats.pretrained_model import Number, PretrainedImageModel, PretrainedModel
 from regard.hub.image_runs import check_image_parity
 from regard.hub.parity import check_parity
 from regard.hub.text_runs import as_paired, build_model, context, labels_of, pretrained_of_run, run_config, tokenizers
@@ -24,7 +24,7 @@ from regard.runs import run_file
 from regard.runs.load import CONFIG, load
 from regard.storage import tensors
 from regard.storage.atomic import explained, new_folder
-from regard.storage.run_folder import LABELS, WEIGHTS, RunDirectory
+from regard.storage.run_folder import LABELS, SCALE, WEIGHTS, RunDirectory
 
 ORIGIN = "origin.json"
 
@@ -74,6 +74,8 @@ def _write(
     if labels:
         run.write_json(LABELS, list(labels))
     if isinstance(pretrained, PretrainedModel):
+        if isinstance(pretrained.head, Number):
+            run.write_json(SCALE, {"mean": 0.0, "deviation": 1.0})
         for name, tokenizer in tokenizers(pretrained).items():
             with run.writing(name) as path:
                 tokenizer.save(path)
@@ -112,7 +114,9 @@ def export_run(path: Path, out: Path) -> list[str]:
         if isinstance(pretrained, PretrainedImageModel):
             return check_image_parity(run.model, out)
         check_tokens(pretrained.tokenizer, out)
-        return check_parity(run.model, context(pretrained.config), out, files, pretrained.tokenizer)
+        # the published layer of a number has the scale of the run's in its weights
+        model = build_model(pretrained) if isinstance(pretrained.head, Number) else run.model
+        return check_parity(model, context(pretrained.config), out, files, pretrained.tokenizer)
 
 
 def write(path: Path, value: Mapping[str, Any] | bytes) -> None:

@@ -14,7 +14,7 @@ from regard.hub.formats.folder import Folder
 from regard.hub.formats.pretrained_model import Files
 from regard.hub.text_runs import build_model
 from regard.hub.tolerances import SHAPES, as_transformers, checked_against, compare
-from regard.models.bert import Bert, BertClassifier, BertEncoder, BertSpans
+from regard.models.bert import Bert, BertClassifier, BertEncoder, BertSpans, BertTagger
 from regard.models.gpt2 import GPT2
 from regard.models.llama import Llama
 from regard.nn.encoder_decoder import EncoderDecoder
@@ -123,6 +123,8 @@ def outputs(model: nn.Module, batch: ParityBatch) -> Outputs:
             return {"AutoModelForSeq2SeqLM": {"logits": logits[real]}}
         case BertClassifier():
             return {"AutoModelForSequenceClassification": {"logits": model(tokens, lengths, batch.segments)}}
+        case BertTagger():
+            return {"AutoModelForTokenClassification": {"logits": model(tokens, lengths)[real]}}
         case BertSpans():
             begins, ends = model(tokens, lengths, batch.segments).unbind(-1)
             return {"AutoModelForQuestionAnswering": {"start_logits": begins[real], "end_logits": ends[real]}}

@@ -6,11 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from torch import nn
+from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.hub.formats import bert_heads, families
-from regard.hub.formats.pretrained_model import Classes, Continues, PretrainedImageModel, PretrainedModel, Spans
+from regard.hub.formats.bert_heads import PROBLEMS
+from regard.hub.formats.pretrained_model import (
+    Continues,
+    Number,
+    PretrainedImageModel,
+    PretrainedModel,
+    Spans,
+    Tags,
+    TextHead,
+)
 from regard.hub.image_runs import build_image_model, image_run_config
 from regard.models.bert import Bert, BertClassifier, BertConfig, BertSpans, BertTagger
 from regard.models.catalog import build, build_language_model
@@ -19,6 +27,7 @@ from regard.models.gpt2 import GPT2Config
 from regard.models.llama import LlamaConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit
+from regard.storage.run_folder import LABELS
 from regard.storage.tensors import load_into
 from regard.tasks.tokenizer_file import SOURCE, TARGET, TOKENIZER, check_mask
 from regard.text import Tokenizer
@@ -47,12 +56,17 @@ def run_config(pretrained: PretrainedModel | PretrainedImageModel) -> dict[str, 
             own = {"tokenizers": sides, "search": pretrained.search}
         case GPT2Config() | LlamaConfig():
             own |= {"window": config.context} | _continues(pretrained)
-        case BertConfig() if isinstance(pretrained.head, Classes) and pretrained.head.paired:
-            own["data"] = {"second": "second"}
+        case BertConfig() if isinstance(pretrained.head, TextHead) and pretrained.head.paired:
+            own["data"] = {**template(_template_name(pretrained))["data"], "second": "second"}
     if not isinstance(config, ElmoConfig):
         own["training"] = {"batch_tokens": max(Training.batch_tokens, context(config)), "learning_rate": RATE}
-    name = config.name if pretrained.head is None else f"{config.name}-{type(pretrained.head).__name__.lower()}"
-    return template(name) | own | {"model": config}
+    return template(_template_name(pretrained)) | own | {"model": config}
+
+
+def _template_name(pretrained: PretrainedModel) -> str:
+    """The name of a model and its head in the templates."""
+    name = pretrained.config.name
+    return name if pretrained.head is None else f"{name}-{type(pretrained.head).__name__.lower()}"
 
 
 def _continues(pretrained: PretrainedModel) -> dict[str, Any]:
@@ -70,10 +84,8 @@ def template(name: str) -> dict[str, Any]:
 
 def as_paired(pretrained: PretrainedModel | PretrainedImageModel, source: str) -> PretrainedModel:
     """Mark a classifier as one of two texts. Raises InputError for any other model."""
-    if not isinstance(pretrained, PretrainedModel) or not isinstance(pretrained.head, Classes):
+    if not isinstance(pretrained, PretrainedModel) or not isinstance(pretrained.head, TextHead):
         raise InputError(f"{source}: is no text classifier, so it cannot read pairs; import it without --pairs")
-    if families.name(pretrained) == "roberta":
-        bert_heads.ROBERTA.classes.check(source, paired=True)
     return replace(pretrained, head=replace(pretrained.head, paired=True))
 
 
@@ -100,8 +112,10 @@ def build_bert(pretrained: PretrainedModel, config: BertConfig) -> nn.Module:
     """A BERT with its head, if it has one, and fresh weights."""
     size = pretrained.tokenizer.size
     match pretrained.head:
-        case Classes(labels):
-            return BertClassifier(size, len(labels), config)
+        case TextHead(labels):
+            return BertClassifier(size, len(labels) or 1, config)
+        case Tags(labels):
+            return BertTagger(size, len(labels), config)
         case Spans():
             return BertSpans(size, config)
         case None:
@@ -116,10 +130,10 @@ def tokenizers(pretrained: PretrainedModel) -> Mapping[str, Tokenizer]:
 
 
 def labels_of(pretrained: PretrainedModel | PretrainedImageModel) -> tuple[str, ...]:
-    """The class labels of a classifier; empty for other models."""
+    """The labels of a head; empty for other models."""
     if isinstance(pretrained, PretrainedImageModel):
         return tuple(pretrained.labels)
-    return pretrained.head.labels if isinstance(pretrained.head, Classes) else ()
+    return pretrained.head.labels if isinstance(pretrained.head, TextHead | Tags) else ()
 
 
 def pretrained_of_run(run: Any, path: Path) -> PretrainedModel | PretrainedImageModel:
@@ -135,23 +149,30 @@ def pretrained_of_run(run: Any, path: Path) -> PretrainedModel | PretrainedImage
         search = run.config.search
         return PretrainedModel(config, run.model.state_dict(), run.tokenizer, search=search, continues=continues)
     if isinstance(config, BertConfig):
-        return pretrained_bert_of_run(run, config, path)
+        return pretrained_bert_of_run(run, config)
     raise InputError(f"{path}: is a model named {config.name}; regard exports gpt2, llama, bert, transformer and vit")
 
 
-def pretrained_bert_of_run(run: Any, config: BertConfig, path: Path) -> PretrainedModel:
-    """The BERT of a run, with the head of its task. Raises InputError for a tokenizer without a published form, and
-    for a head that is not exported."""
+def pretrained_bert_of_run(run: Any, config: BertConfig) -> PretrainedModel:
+    """The BERT of a run, with the head of its task. Raises InputError for a tokenizer without a published form."""
     check_mask(run.tokenizer)
+    tensors = run.model.state_dict()
     match run.model:
         case BertClassifier():
-            bert_heads.check_problem(run.outputs.problem, str(path))
-            head = Classes(run.labels, run.paired)
+            head = PROBLEMS[run.outputs.problem](tuple(run.outputs.files.get(LABELS, ())), run.paired)
         case BertSpans():
             head = Spans()
         case BertTagger():
-            raise InputError(f"{path}: is a BERT with a tag for each token; regard exports one with classes or spans")
+            head = Tags(run.labels)
         case _:
-            return PretrainedModel(config, run.model.state_dict(), run.tokenizer)
-    encoder = replace(config, predictions=False, pooler=isinstance(head, Classes), next_sentence=False)
-    return PretrainedModel(encoder, run.model.state_dict(), run.tokenizer, head=head)
+            return PretrainedModel(config, tensors, run.tokenizer)
+    if isinstance(head, Number):
+        tensors |= scaled(tensors, run.outputs.mean, run.outputs.deviation)
+    encoder = replace(config, predictions=False, pooler=isinstance(head, TextHead), next_sentence=False)
+    return PretrainedModel(encoder, tensors, run.tokenizer, head=head)
+
+
+def scaled(tensors: Mapping[str, Tensor], mean: float, deviation: float) -> dict[str, Tensor]:
+    """The output layer of a number of this mean and deviation, which predicts the number itself."""
+    weight, bias = tensors["output.weight"], tensors["output.bias"]
+    return {"output.weight": weight * deviation, "output.bias": bias * deviation + mean}

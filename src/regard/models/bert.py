@@ -1,14 +1,14 @@
 """BERT: Devlin et al. 2019, "BERT: pre-training of deep bidirectional Transformers for language understanding"."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.attention.masks import padding
 from regard.models.classifier import Classifier
@@ -23,6 +23,14 @@ from regard.nn.sublayers import Dropout, FeedForward, PostNorm
 from regard.shapes import Float, Lengths, States, Tokens
 
 DEVIATION = 0.02
+ActivationName = Literal["gelu", "gelu-tanh", "relu", "silu"]
+ACTIVATIONS: Mapping[ActivationName, Callable[[], nn.Module]] = {
+    "gelu": nn.GELU,
+    "gelu-tanh": partial(nn.GELU, approximate="tanh"),
+    "relu": nn.ReLU,
+    "silu": nn.SiLU,
+}
+"""Activations between the two maps of a layer; gelu-tanh is its approximation."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,8 @@ class BertConfig:
     A row has at most `context` tokens. `segments` is the number of segment embeddings, 0 for models without them.
     `epsilon` is added to the variance in norms. Heads on the encoder: `predictions` of the token at a position, a
     `pooler`, and on it `next_sentence`. `score`, `align` and relative `positions` are those of all heads, `window` that
-    of a local alignment. `attention_dropout` is that of the weights, 0.1 in the paper.
+    of a local alignment. `attention_dropout` is that of the weights, 0.1 in the paper. `activation` is that of the
+    layers and of `predictions`, `pooled` that of the pooler; DistilBERT's classifiers have relu there.
     """
 
     named_sizes: ClassVar[NamedSizes] = {
@@ -57,6 +66,8 @@ class BertConfig:
     align: SelfAlignChoice = "softmax"
     window: Size = 10
     positions: PositionsName = "learned"
+    activation: ActivationName = "gelu"
+    pooled: Literal["tanh", "relu"] = "tanh"
 
     def __post_init__(self) -> None:
         if self.next_sentence and not self.pooler:
@@ -104,7 +115,7 @@ def layer(config: BertConfig) -> EncoderLayer:
     """One layer, with a norm behind each of its two residuals."""
     return EncoderLayer(
         named_heads(config, config.context, config.positions),
-        FeedForward(config.width, config.hidden, nn.GELU()),
+        FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]()),
         (
             PostNorm(config.width, config.dropout, config.epsilon),
             PostNorm(config.width, config.dropout, config.epsilon),
@@ -120,10 +131,10 @@ def start(module: nn.Module) -> None:
 
 
 class Pooler(nn.Sequential):
-    """tanh of a linear map of the first state: `(batch, position, width)` -> `(batch, width)`."""
+    """tanh, or `pooled`, of a linear map of the first state: `(batch, position, width)` -> `(batch, width)`."""
 
-    def __init__(self, width: int):
-        super().__init__(nn.Linear(width, width), nn.Tanh())
+    def __init__(self, width: int, pooled: Literal["tanh", "relu"] = "tanh"):
+        super().__init__(nn.Linear(width, width), nn.Tanh() if pooled == "tanh" else nn.ReLU())
         start(self)
 
     def forward(self, states: States) -> Float[Tensor, "batch width"]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -134,8 +145,9 @@ class Predictions(nn.Module):
     """Predict the token at a position: states `(*batch, width)` -> logits `(*batch, vocabulary)`, through a layer of
     its own and the embedding's weights."""
 
-    def __init__(self, embedding: TokenEmbedding, epsilon: float):
+    def __init__(self, embedding: TokenEmbedding, epsilon: float, activation: ActivationName = "gelu"):
         super().__init__()
+        self.activation = ACTIVATIONS[activation]()
         self.transform = nn.Linear(embedding.width, embedding.width)
         self.norm = nn.LayerNorm(embedding.width, epsilon)
         self.output = Output(embedding.width, embedding.vocabulary, embedding)
@@ -143,7 +155,7 @@ class Predictions(nn.Module):
 
     def features(self, states: Tensor) -> Tensor:
         """The input of the output layer."""
-        return self.norm(functional.gelu(self.transform(states)))
+        return self.norm(self.activation(self.transform(states)))
 
     def forward(self, states: Tensor) -> Tensor:
         return self.output(self.features(states))
@@ -157,8 +169,9 @@ class Bert(nn.Module):
     def __init__(self, vocabulary: int, config: BertConfig):
         super().__init__()
         self.encoder = BertEncoder(vocabulary, config)
-        self.pooler = Pooler(config.width) if config.pooler else None
-        self.predictions = Predictions(self.encoder.embedding, config.epsilon) if config.predictions else None
+        self.pooler = Pooler(config.width, config.pooled) if config.pooler else None
+        own = self.encoder.embedding, config.epsilon, config.activation
+        self.predictions = Predictions(*own) if config.predictions else None
         self.next_sentence = nn.Linear(config.width, 2) if config.next_sentence else None
         if self.next_sentence is not None:
             start(self.next_sentence)
@@ -184,7 +197,7 @@ class BertClassifier(Classifier):
     def __init__(self, vocabulary: int, classes: int, config: BertConfig):
         super().__init__()
         self.encoder = BertEncoder(vocabulary, config)
-        self.pooler = Pooler(config.width)
+        self.pooler = Pooler(config.width, config.pooled)
         self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(config.width, classes)
         start(self.output)

@@ -19,8 +19,9 @@ from regard.storage.manifest import CHANGED, LOG, Manifest, content, inside, nam
 FOUND = "lost+found"
 """The folder that every new file system of some kinds has."""
 WEIGHTS = "weights.safetensors"
-LABELS = "labels.json"
 """The file of a trained run's weights."""
+LABELS, SCALE = "labels.json", "scale.json"
+"""The files of the labels of a run's outputs, and of the mean and the deviation of the numbers that it learned."""
 
 
 class RunDirectory:

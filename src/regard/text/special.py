@@ -15,7 +15,8 @@ class SpecialTokens:
 
     One token may have several roles: GPT-2's vocabulary has one for the first four. The defaults are the ids of
     vocabularies trained by this library. In a published vocabulary, `more_ends` are other tokens that end a text, and
-    the last `unused` ids have no entry: a model has weights for them and never predicts them.
+    the last `unused` ids have no entry: a model has weights for them and never predicts them. `between` counts the end
+    tokens between two texts in one row; RoBERTa's models read two.
     """
 
     pad: int = 0
@@ -25,6 +26,7 @@ class SpecialTokens:
     mask: int | None = None
     more_ends: tuple[int, ...] = ()
     unused: int = 0
+    between: int = 1
 
     @property
     def ends(self) -> tuple[int, ...]:

@@ -40,8 +40,8 @@ KINDS: Mapping[str, Kind] = {
     "wordpiece-uncased": WordPiece(uncased=True),
     "unigram": Unigram(),
 }
-LATER = ("more_ends", "unused")
-"""Special ids that older files do not have."""
+LATER: Mapping[str, Any] = {"more_ends": (), "unused": 0, "between": 1}
+"""Fields of the special tokens that older files do not have, and their defaults."""
 MERGING = ("bpe", "gpt2", "qwen2", "llama3")
 """Kinds whose vocabulary consists of bytes and merges."""
 
@@ -133,11 +133,15 @@ def _special(value: Any, settings: TokenizerSettings, vocabulary: Mapping[str, i
     expected = known - set(LATER)
     if not isinstance(value, dict) or not expected <= set(value) <= known:
         raise InputError(f"{place}: broken tokenizer file, its special ids are not {', '.join(sorted(expected))}")
-    ends, unused = value.get("more_ends", []), value.get("unused", 0)
+    ends, unused, between = value.get("more_ends", []), value.get("unused", 0), value.get("between", 1)
     single = [index for name, index in value.items() if name in expected and (name != "mask" or index is not None)]
     ids = [*single, *(ends if isinstance(ends, list) else [ends]), unused]
     if any(type(index) is not int or not 0 <= index < len(vocabulary) for index in ids):
         raise InputError(f"{place}: broken tokenizer file, a special id is not one of its vocabulary")
+    if between not in (1, 2):
+        raise InputError(
+            f"{place}: broken tokenizer file, it has {between!r} end tokens between two texts; expected 1 or 2"
+        )
     if vocabulary.get(NAMES[UNKNOWN], value["unknown"]) != value["unknown"]:
         raise InputError(f"{place}: broken tokenizer file, entry {NAMES[UNKNOWN]!r} is not its unknown piece")
     return SpecialTokens(**{**value, "more_ends": tuple(ends)})
@@ -145,7 +149,7 @@ def _special(value: Any, settings: TokenizerSettings, vocabulary: Mapping[str, i
 
 def _plain(special: SpecialTokens) -> dict[str, Any]:
     """The special ids as plain values, without those that only some published vocabularies have."""
-    return {name: value for name, value in asdict(special).items() if value or name not in LATER}
+    return {name: value for name, value in asdict(special).items() if name not in LATER or value != LATER[name]}
 
 
 def _check_bytes(vocabulary: Mapping[str, int], special: SpecialTokens, place: str) -> None:

@@ -16,10 +16,10 @@ from regard.hub.formats import bert_heads, word_pieces
 from regard.hub.formats.bert_heads import POOLER, Heads, PublishedHead
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.names import Part, Sizes, check_sizes, check_vocabulary, exported, imported, linear
-from regard.hub.formats.pretrained_model import Classes, Files, PretrainedModel
+from regard.hub.formats.pretrained_model import Files, PretrainedModel, TextHead
 from regard.hub.formats.settings import Settings, check_attention
 from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER
-from regard.models.bert import BertConfig
+from regard.models.bert import ActivationName, BertConfig
 from regard.text import SpecialTokens, Tokenizer
 
 OWN = "encoder.layers.{}"
@@ -53,13 +53,23 @@ DISTILLED_LAYERS = (
 )
 NEXT_SENTENCE = linear("cls.seq_relationship", "next_sentence")
 FIXED = {
-    "hidden_act": ("gelu",),
     "position_embedding_type": ("absolute",),
     "is_decoder": (False,),
     "add_cross_attention": (False,),
     "tie_word_embeddings": (True,),
     "pruned_heads": ({},),
 }
+ACTIVATIONS: Mapping[str, ActivationName] = {
+    "gelu": "gelu",
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+    "gelu_fast": "gelu-tanh",
+    "gelu_python": "gelu",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+"""Published activations as those of ours; of several names for one the first is written."""
 KEYS = {
     "layers": "num_hidden_layers",
     "width": "hidden_size",
@@ -92,7 +102,7 @@ def predictions(dense: str, norm: str, bias: str) -> tuple[Part, ...]:
 class BertVariant:
     """The names and conventions of the models of one `model_type`. `prefix` precedes the encoder's tensors in files
     with a head. `doubles` are tensors that equal another one. `tokenizer` is transformers' class for text. `behind`:
-    positions are counted from the number after padding's id."""
+    positions are counted from the number after padding's id. `activation` is the key of the layers' activation."""
 
     name: str
     architecture: str
@@ -108,10 +118,19 @@ class BertVariant:
     pooled: bool = True
     behind: bool = False
     epsilon: float | None = None
+    activation: str = "hidden_act"
 
     def offset(self, special: SpecialTokens) -> int:
         """Return the number of the first position."""
         return special.pad + 1 if self.behind else 0
+
+    def check_activation(self, config: BertConfig, place: str) -> None:
+        """Raises InputError for another activation than gelu in RoBERTa's predictions, which have it always."""
+        if self.behind and config.predictions and config.activation != "gelu":
+            raise InputError(
+                f"{place}: {self.activation} is {config.activation}, and the predictions of a {self.name} have gelu; "
+                "regard has one activation for both"
+            )
 
     def sizes(self, config: BertConfig, tokenizer: Tokenizer) -> Sizes:
         """Return the sizes of a model by their keys, each with the tensor and the axis that must have it."""
@@ -162,7 +181,6 @@ DISTILBERT = BertVariant(
     predictions("vocab_transform", "vocab_layer_norm", "vocab_projector.bias"),
     {"vocab_projector.weight": "embeddings.word_embeddings.weight"},
     {
-        "activation": ("gelu",),
         "sinusoidal_pos_embds": (False,),
         "tie_word_embeddings": (True,),
         "tie_weights_": (True,),
@@ -172,6 +190,7 @@ DISTILBERT = BertVariant(
     segmented=False,
     pooled=False,
     epsilon=1e-12,
+    activation="activation",
 )
 
 
@@ -180,7 +199,7 @@ def read(folder: Folder, variant: BertVariant) -> PretrainedModel:
     settings = Settings(folder.json(CONFIG), str(folder.path / CONFIG))
     sizes = ("vocab_size", "max_position_embeddings", "type_vocab_size", "layer_norm_eps")
     unused = ("attention_dropout", "qa_dropout", "seq_classif_dropout", "output_past", "tie_weights_")
-    settings.check((*variant.keys.values(), *sizes), variant.fixed, (*IGNORED, *unused))
+    settings.check((*variant.keys.values(), *sizes, variant.activation), variant.fixed, (*IGNORED, *unused))
     weights, size = _plain(folder, variant), settings.size("vocab_size")
     check_vocabulary(settings.place, weights, size, TRANSFORMER[0].published)
     tokenizer = word_pieces.read(folder, size)
@@ -201,9 +220,12 @@ def read(folder: Folder, variant: BertVariant) -> PretrainedModel:
         dropout=settings.share(variant.keys["dropout"], 0.1),
         epsilon=variant.epsilon or settings.above("layer_norm_eps", 1e-12),
         predictions=form is None and variant.predictions[0].published in weights,
-        pooler=POOLER[0].published in weights if form is None else isinstance(head, Classes),
+        pooler=POOLER[0].published in weights if form is None else isinstance(head, TextHead),
         next_sentence=form is None and NEXT_SENTENCE[0].published in weights,
+        activation=settings.choice(variant.activation, ACTIVATIONS, "gelu"),
+        pooled=variant.heads.texts.pooled,
     )
+    variant.check_activation(config, settings.place)
     check_sizes(settings.place, weights, {variant.keys["layers"]: config.layers}, variant.sizes(config, tokenizer))
     read = {name: tensor for name, tensor in weights.items() if form is None or name not in form.unused}
     tensors = imported(parts(variant, config, form), read, config.layers)
@@ -219,8 +241,9 @@ def write(pretrained: PretrainedModel, variant: BertVariant) -> Files:
     assert isinstance(config, BertConfig)
     check_attention(config, "this run", positions="learned")
     form = None if head is None else variant.heads.form(head)
-    if form is not None:
-        form.check("this run", paired=isinstance(head, Classes) and head.paired)
+    variant.check_activation(config, "this run")
+    if head is not None:
+        variant.heads.check(head, tokenizer.special, config.pooled)
     offset = variant.offset(tokenizer.special)
     sizes = {name: getattr(config, field) for field, name in variant.keys.items()}
     document = {
@@ -230,7 +253,7 @@ def write(pretrained: PretrainedModel, variant: BertVariant) -> Files:
         "max_position_embeddings": config.context + offset,
         **({"type_vocab_size": config.segments} if variant.segmented else {}),
         **({} if variant.epsilon else {"layer_norm_eps": config.epsilon}),
-        **{key: values[0] for key, values in variant.fixed.items() if key in ("hidden_act", "activation")},
+        variant.activation: next(name for name, own in ACTIVATIONS.items() if own == config.activation),
         **sizes,
         "pad_token_id": tokenizer.special.pad,
         **bert_heads.head_keys(head),

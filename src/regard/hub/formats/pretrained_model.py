@@ -19,11 +19,33 @@ from regard.text import Tokenizer
 
 
 @dataclass(frozen=True)
-class Classes:
-    """A classification head with its labels; `paired` marks one that reads two texts; no published file records it."""
+class TextHead:
+    """A head of a text; `paired` marks one that reads two texts, which no published file records."""
+
+    labels: tuple[str, ...] = ()
+    paired: bool = False
+
+
+@dataclass(frozen=True)
+class Classes(TextHead):
+    """A classification head: a text has one of the labels."""
+
+
+@dataclass(frozen=True)
+class LabelSet(TextHead):
+    """A head of several labels: a text has any number of them."""
+
+
+@dataclass(frozen=True)
+class Number(TextHead):
+    """A head of one number, such as that of a regression or a reranker; it has no labels."""
+
+
+@dataclass(frozen=True)
+class Tags:
+    """A token classification head with its labels."""
 
     labels: tuple[str, ...]
-    paired: bool = False
 
 
 @dataclass(frozen=True)
@@ -31,7 +53,7 @@ class Spans:
     """An extractive question answering head, which scores where the answer begins and ends."""
 
 
-Head = Classes | Spans
+Head = TextHead | Tags | Spans
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 from regard.errors import InputError
 
 Config = TypeVar("Config")
-SINGLE = "single_label_classification"
+SINGLE, MULTIPLE, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
+"""Published names of what a head of a text predicts."""
 GENERATION_KEYS = frozenset(
     (
         *("max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups"),
@@ -99,6 +100,13 @@ class Settings:
             raise InputError(f"{self.place}: {key} is {value!r}; expected a number of at least 0")
         return float(value)
 
+    def choice(self, key: str, known: Mapping[str, Config], default: str) -> Config:
+        """Return the value of ours for a published name. Raises InputError for a name that is not `known`."""
+        value = self.values.get(key, default)
+        if not isinstance(value, str) or value not in known:
+            raise InputError(f"{self.place}: {key} is {value!r}; regard supports {', '.join(known)}")
+        return known[value]
+
     def switch(self, key: str) -> bool:
         """Return true or false, by default false. Raises InputError for anything else."""
         value = self.values.get(key, False)
@@ -117,6 +125,18 @@ class Settings:
             label = names[str(number)]
             found.append(label if label not in found else f"{label} ({number})")
         return tuple(found)
+
+    def problem(self, outputs: int) -> str:
+        """Return the problem type of a head of a text; by default one output is a number, and several are classes.
+        Raises InputError for another type, and for one that has not so many outputs."""
+        problem = self.values.get("problem_type") or (REGRESSION if outputs == 1 else SINGLE)
+        fits = {SINGLE: outputs > 1, MULTIPLE: True, REGRESSION: outputs == 1}
+        if not isinstance(problem, str) or not fits.get(problem, False):
+            raise InputError(
+                f"{self.place}: problem_type is {problem!r}, with {outputs} outputs; regard computes {SINGLE!r} with "
+                f"two or more, {MULTIPLE!r}, and {REGRESSION!r} with one"
+            )
+        return problem
 
     def require_classes(self, number: int) -> None:
         """Raises InputError for a head that does not choose one of several classes."""

@@ -46,7 +46,7 @@ def read(folder: Folder, size: int) -> Tokenizer:
         special_tokens.check_around(folder, names[2], names[3])
     counted_entries, unused = counted(vocabulary, size, folder)
     pad, unknown, start, end, mask = (vocabulary[name] for name in names)
-    special = SpecialTokens(pad, unknown, start, end, mask, unused=unused)
+    special = SpecialTokens(pad, unknown, start, end, mask, unused=unused, between=1 if names is BERT else 2)
     return Tokenizer.of(settings(kind, size), counted_entries, merges, special)
 
 

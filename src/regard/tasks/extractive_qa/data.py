@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batching import InputBatch, padded
-from regard.data.bert_inputs import Ids, bert_inputs
+from regard.data.bert_inputs import Ids, bert_inputs, marks
 from regard.data.splits import Splits
 from regard.data.squad import Question, QuestionFiles
 from regard.errors import InputError
@@ -56,7 +56,7 @@ class Window:
     """A question's tokens with those of a part of its context, which stands for the `offsets` in the context, half-open
     spans of characters, and has the `features` of a span reader. `first` is the position of the part's first token
     among a model's logits. `answer` are the positions of the answer's first and last token, both 0 where the part does
-    not have it whole."""
+    not have it whole. `marks` is the number of special tokens in the row."""
 
     question: Ids
     part: Ids
@@ -64,15 +64,14 @@ class Window:
     features: Float[Tensor, "position 6"]
     first: int
     answer: tuple[int, int] = (0, 0)
+    marks: int = 3
 
     @property
     def length(self) -> int:
-        """The number of tokens, BERT's special tokens included."""
-        return len(self.question) + len(self.part) + MARKS
+        """The number of tokens, special tokens included."""
+        return len(self.question) + len(self.part) + self.marks
 
 
-MARKS = 3
-"""BERT's special tokens in a window."""
 MULTIPLE = 16
 """Contexts are padded to a multiple of so many tokens: oneDNN keeps memory for each length that an LSTM has read."""
 
@@ -127,6 +126,11 @@ class Form(ABC):
 
     special: SpecialTokens = SPECIAL
 
+    @property
+    def marks(self) -> int:
+        """The number of special tokens in a window."""
+        return marks(self.special, 2)
+
     @abstractmethod
     def first(self, question: Ids) -> int:
         """The position of a part's first token among the logits."""
@@ -141,7 +145,7 @@ class Row(Form):
     """[start] question [end] part [end]; position 0 stands for no answer."""
 
     def first(self, question: Ids) -> int:
-        return len(question) + 2
+        return len(question) + 1 + self.special.between
 
     def collate(self, some: Sequence[Window]) -> RowBatch:
         rows = bert_inputs(self.special, [(each.question, each.part) for each in some])
@@ -190,7 +194,7 @@ class Cutter:
                 not in the context.
         """
         question = self.tokenizer.encode(example.question)[: self.longest_question]
-        room = self.context - MARKS - len(question)
+        room = self.context - self.form.marks - len(question)
         if room < 2:
             raise InputError(
                 f"{example.place}: {len(question)} tokens leave no room in a model.context of {self.context}"
@@ -207,7 +211,9 @@ class Cutter:
             inside = span is not None and begin <= span[0] and span[1] < end
             answer = (span[0] - begin + first, span[1] - begin + first) if span is not None and inside else (0, 0)
             part = slice(begin, end)
-            found.append(Window(question, ids[part], tuple(offsets[part]), features[part], first, answer))
+            found.append(
+                Window(question, ids[part], tuple(offsets[part]), features[part], first, answer, self.form.marks)
+            )
         return found
 
     def question_words(self, example: Question) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.data.batching import Batch, padded
-from regard.data.bert_inputs import Ids, bert_input
+from regard.data.bert_inputs import Ids, bert_input, marks
 from regard.errors import InputError
 from regard.shapes import Int
 from regard.text.special import MASKED, SpecialTokens
@@ -92,7 +92,7 @@ class MaskedTexts:
         seed: int,
         special: SpecialTokens = MASKED,
     ):
-        room = (context - 3) // 2 if paired else context - 2
+        room = (context - marks(special, 2)) // 2 if paired else context - 2
         if room < 1:
             raise InputError(f"model.context is {context}, too short for a text and its special tokens; raise it")
         spans = [(halved if paired else packed)(sentences, room) for sentences in documents]

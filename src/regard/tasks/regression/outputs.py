@@ -10,12 +10,10 @@ from torch import Tensor
 
 from regard.metrics.numbers import number_metrics
 from regard.shapes import Float
+from regard.storage.run_folder import SCALE
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.outputs import Outputs
 from regard.tasks.prediction import ShortRepr
-
-SCALE = "scale.json"
-"""The run's file with the mean and the deviation of the training labels."""
 
 
 @dataclass(frozen=True, repr=False)

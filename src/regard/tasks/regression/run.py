@@ -2,10 +2,10 @@
 
 from regard.models.catalog import build_classifier
 from regard.models.classifier import Classifier
-from regard.storage.run_folder import RunDirectory
+from regard.storage.run_folder import SCALE, RunDirectory
 from regard.tasks.classification.run import TextRun
 from regard.tasks.regression.config import Regression
-from regard.tasks.regression.outputs import SCALE, NumberOutput, NumberPrediction
+from regard.tasks.regression.outputs import NumberOutput, NumberPrediction
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 

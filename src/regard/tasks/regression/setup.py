@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from regard.errors import InputError
-from regard.storage.run_folder import RunDirectory
+from regard.storage.run_folder import SCALE, RunDirectory
 from regard.tasks.classification.setup import text_setup
 from regard.tasks.regression.config import Regression
-from regard.tasks.regression.outputs import SCALE, NumberOutput
+from regard.tasks.regression.outputs import NumberOutput
 from regard.tasks.setup import Setup
 
 

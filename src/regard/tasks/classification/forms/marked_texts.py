@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from regard.attention.record import Maps
 from regard.attribution.gradients import Contributed
-from regard.data.bert_inputs import Ids, bert_input
+from regard.data.bert_inputs import Ids, bert_input, marks
 from regard.data.token_words import side
 from regard.errors import InputError
 from regard.maps.heads import Side
@@ -34,18 +34,18 @@ class MarkedTexts(Form[Texts]):
 
     def encoded(self, example: Labelled) -> Texts:
         texts = tuple(self.tokenizer.encode(text) for text in example.texts)
-        most = self.config.context - 1 - len(texts)
-        tokens = sum(map(len, texts))
+        around = marks(self.tokenizer.special, len(texts))
+        most, tokens = self.config.context - around, sum(map(len, texts))
         if tokens > most and not self.truncate:
             raise InputError(
-                f"{example.place}: {tokens} tokens and {1 + len(texts)} special tokens, but the model takes "
+                f"{example.place}: {tokens} tokens and {around} special tokens, but the model takes "
                 f"{self.config.context}; shorten it, or train with --set truncate=true, which "
                 "cuts such texts, or with a larger model.context"
             )
         return shortened(texts, most)
 
     def positions(self, encoded: Texts) -> int:
-        return sum(map(len, encoded)) + 1 + len(encoded)
+        return sum(map(len, encoded)) + marks(self.tokenizer.special, len(encoded))
 
     def collate(self, examples: Sequence[tuple[Texts, Target]]) -> MarkedBatch:
         return collate_marked(examples, self.tokenizer.special)
@@ -63,7 +63,7 @@ class MarkedTexts(Form[Texts]):
         amounts, first = [], 1
         for ids in self.encoded(example):
             amounts.append(row[first : first + len(ids)])
-            first += len(ids) + 1
+            first += len(ids) + self.tokenizer.special.between
         return shaded_text(self.tokenizer, example.texts, amounts, name)
 
     def pieces(self, example: Labelled) -> list[str]:
