@@ -31,6 +31,7 @@ FILES += [
     "sentencepiece*.model",
 ]
 FILES += ["special_tokens_map.json", "added_tokens.json", "normalizer.json", "processor_config.json"]
+FILES += ["modules.json", "config_sentence_transformers.json", "sentence_*_config.json", "*/config.json"]
 FILES += [f"*{elmo.OPTIONS}", f"*{elmo.WEIGHTS}"]
 """The files to fetch; pickles and code are excluded."""
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")

@@ -8,6 +8,8 @@ from regard.hub import download
 from regard.hub.any_model.folder import CONFIG as PUBLISHED
 from regard.hub.any_model.folder import load_model
 from regard.hub.any_model.run import TransformersRun
+from regard.hub.any_model.sentences import MODULES
+from regard.hub.formats.folder import Folder
 from regard.runs.load import CONFIG, load
 
 
@@ -21,14 +23,13 @@ def open_run(path: Path | str, *, allow_missing: bool = False, int8: bool = Fals
         return load(folder, allow_missing=allow_missing, int8=int8)
     if int8:
         raise InputError(f"{path}: is a transformers model, whose weights regard does not quantise; leave --int8 out")
-    if not folder.exists():
-        folder = download.fetch(str(path), None)[0].path
-    return TransformersRun(load_model(folder, allow_missing=allow_missing))
+    found = Folder(folder) if folder.exists() else download.fetch(str(path), None)[0]
+    return TransformersRun(load_model(found.path, found.root, allow_missing=allow_missing))
 
 
 def _published(folder: Path) -> bool:
     """Whether a name stands for a transformers model: a folder of one, or a name on the hub. A folder beside others is
     none on the hub."""
     if folder.exists():
-        return (folder / PUBLISHED).exists() and not (folder / CONFIG).exists()
+        return any((folder / name).exists() for name in (PUBLISHED, MODULES)) and not (folder / CONFIG).exists()
     return len(folder.parts) == 2 and not folder.is_absolute() and not folder.parent.exists()

@@ -1,6 +1,6 @@
 """Capabilities that only some runs have, beyond the common verbs: a command requires a capability, never a task."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -59,6 +59,16 @@ class EmbedsTexts(Protocol):
 
 
 @runtime_checkable
+class EmbedsPrompted(Protocol):
+    """A run that gives a vector for each text behind a prompt; `prompts` are those of its model by name."""
+
+    @property
+    def prompts(self) -> Mapping[str, str]: ...
+
+    def embed(self, texts: Sequence[str], *, prompt: str | None = None) -> Tensor: ...
+
+
+@runtime_checkable
 class EmbedsWords(Protocol):
     """A run that gives the vectors of each word of a text in its context."""
 
@@ -107,6 +117,7 @@ VERBS: dict[type, tuple[str, str]] = {
     Scores: ("score given targets", "translate-rnn"),
     Fills: ("fill blanks", "bert"),
     EmbedsTexts: ("embed texts", "bert"),
+    EmbedsPrompted: ("embed texts behind a prompt", "bert"),
     EmbedsWords: ("embed words", "elmo"),
     GivesLayers: ("give the states of every layer", "elmo"),
     EncodesPairs: ("encode pairs of texts", "translate-rnn"),

@@ -2,12 +2,14 @@
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
 from regard.extras import how_to_install
+from regard.hub.any_model.sentences import text_folder
+from regard.hub.formats.folder import Folder
 from regard.hub.tolerances import quiet
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
@@ -19,18 +21,20 @@ ROOM = 1.2
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model with the parts that turn an example into its inputs; a part that the model does not need is None."""
+    """A model with the parts that turn an example into its inputs, and the `folder` of its files. A part that the model
+    does not need is None."""
 
     name: str
     model: Any
     tokenizer: Any = None
     images: Any = None
     sounds: Any = None
+    folder: Folder | None = None
 
 
-def load_model(folder: Path, *, allow_missing: bool = False) -> Loaded:
-    """Load the transformers model in a folder; with `allow_missing`, parameters that its weights lack stay as
-    initialised.
+def load_model(folder: Path, root: Path | None = None, *, allow_missing: bool = False) -> Loaded:
+    """Load the transformers model in a folder, whose links may lead anywhere below `root`. With `allow_missing`,
+    parameters that its weights lack stay as initialised.
 
     Raises InputError: the files are incomplete, the model would run its own code, its type is unknown, its weights are
     quantised or larger than the memory, or its tokenizer does not belong to it.
@@ -39,11 +43,14 @@ def load_model(folder: Path, *, allow_missing: bool = False) -> Loaded:
         import transformers
     except ModuleNotFoundError as error:
         raise InputError(f"{folder}: needs transformers: {how_to_install('transformers')}") from error
+    whole = Folder(folder, root)
+    folder = text_folder(whole)
     config = read_config(folder)
     check_config(folder, config)
     check_memory(folder, available_memory())
     with quiet(transformers.utils.logging):
-        return _loaded(folder, _model(folder, config, allow_missing))
+        found = _loaded(folder, _model(folder, config, allow_missing))
+    return replace(found, name=whole.path.resolve().name, folder=whole)
 
 
 def _loaded(folder: Path, model: Any) -> Loaded:

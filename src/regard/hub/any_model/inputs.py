@@ -18,6 +18,8 @@ from regard.images import read_image
 from regard.maps.heads import Side
 from regard.maps.lookups import Patches, patch_labels
 
+UNLIMITED = 10**9
+"""Tokenizers without a limit have at least this one."""
 PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp"})
 
 
@@ -78,7 +80,20 @@ def inputs_of(loaded: Loaded, example: str) -> Inputs:
 def text_inputs(tokenizer: Any, model: Any, example: str) -> Inputs:
     """The inputs of a text, or of two with a tab between. Raises InputError as `inputs_of`."""
     first, tab, second = example.partition("\t")
-    batch = dict(tokenizer(first, second, return_tensors="pt") if tab else tokenizer(first, return_tensors="pt"))
+    return _batch(model, tokenizer(*((first, second) if tab else (first,)), return_tensors="pt"), example)
+
+
+def cut_inputs(tokenizer: Any, model: Any, text: str, longest: int | None) -> Inputs:
+    """The inputs of one text, whose end is cut off beyond `longest` tokens, those around it included; by default beyond
+    what the tokenizer and the model take. Raises InputError for ids beyond the model's embeddings."""
+    limits = tokenizer.model_max_length if longest is None else longest, positions(model)
+    most = min(each for each in limits if each is not None)
+    cut = {"truncation": True, "max_length": most} if most < UNLIMITED else {}
+    return _batch(model, tokenizer(text, return_tensors="pt", **cut), text)
+
+
+def _batch(model: Any, batch: Any, example: str) -> Inputs:
+    """The inputs that a model reads of what a tokenizer gave."""
     parameters = _parameters(model)
     tensors = {key: each.to(model.device) for key, each in batch.items() if key in parameters}
     ids = tensors["input_ids"][0].tolist()

@@ -2,21 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from tokenizers.normalizers import Lowercase
 from torch import Tensor
 
 from regard.attribution.aggregation import single_map
 from regard.attribution.kinds import ROLES, Kind
 from regard.errors import InputError
 from regard.hub.any_model.folder import SOUNDS, Loaded, check_vocabulary, embeddings
-from regard.hub.any_model.inputs import Inputs, check_ids, inputs_of, single
+from regard.hub.any_model.inputs import Inputs, check_ids, cut_inputs, inputs_of, single
 from regard.hub.any_model.labels import side_of
 from regard.hub.any_model.lookups import lookups_of, rows_of
 from regard.hub.any_model.maps import Pass, attended
+from regard.hub.any_model.sentences import SentenceModules, prompt_tokens, read_modules
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, beside, mean_alignment
 from regard.maps.reductions import Totals
@@ -70,17 +73,47 @@ class TransformersRun(Run[str, TextPrediction]):
         """The weights, and the rollout of layers of self-attention."""
         return ("weights", "rollout")
 
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """The prompts of a sentence-transformers folder by name."""
+        return {} if self._sentences is None else self._sentences.prompts
+
     @torch.no_grad()
-    def embed(self, texts: Sequence[str], *, pool: Literal["mean", "first"] = "mean") -> Tensor:
-        """A vector for each text from the last states, `(text, width)`. Raises InputError for a text that the model
-        cannot take."""
+    def embed(
+        self, texts: Sequence[str], *, pool: Literal["mean", "first"] | None = None, prompt: str | None = None
+    ) -> Tensor:
+        """A vector for each text, `(text, width)`: of a sentence-transformers folder that of its modules, with one of
+        its prompts; of another model, or with `pool`, the mean or the first of the last states. Raises InputError for a
+        text that the model cannot take, and for a module or a prompt that there is not."""
+        modules = self._sentences if pool is None else None
+        if modules is not None:
+            return torch.stack([self._sentence(modules, text, modules.prompt(prompt)) for text in texts])
+        if prompt is not None:
+            raise InputError(f"{self.loaded.name} has no prompt for such a vector; leave --prompt or --pool out")
         found = []
         for text in texts:
-            inputs = inputs_of(self.loaded, text)
-            model = inputs.model.get_encoder() if self.model.config.is_encoder_decoder else inputs.model.base_model
-            states = model(**inputs.tensors).last_hidden_state[0]
+            states = self._states(inputs_of(self.loaded, text))
             found.append(states[0] if pool == "first" else states.mean(0))
         return torch.stack(found).float()
+
+    @cached_property
+    def _sentences(self) -> SentenceModules | None:
+        return None if self.loaded.folder is None else read_modules(self.loaded.folder)
+
+    def _sentence(self, modules: SentenceModules, text: str, prompt: str) -> Tensor:
+        """The vector of one text behind a prompt."""
+
+        def inputs(text: str) -> Inputs:
+            text = Lowercase().normalize_str(text) if modules.lower else text
+            return cut_inputs(self.loaded.tokenizer, self.model, text, modules.longest)
+
+        before = prompt_tokens(self.loaded.tokenizer, inputs(prompt).text or ()) if prompt else 0
+        return modules.vector(self._states(inputs(prompt + text)), before)
+
+    def _states(self, inputs: Inputs) -> Tensor:
+        """The last states of an example, `(token, width)`."""
+        model = inputs.model.get_encoder() if self.model.config.is_encoder_decoder else inputs.model.base_model
+        return model(**inputs.tensors).last_hidden_state[0]
 
     def _evaluate(self, examples: Any, options: EvaluationOptions) -> dict[str, float]:
         raise self._missing("evaluate")

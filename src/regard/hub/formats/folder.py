@@ -59,15 +59,25 @@ class Folder:
 
     def json(self, name: str) -> dict[str, Any]:
         """Read the object in a JSON file. Raises InputError as `text` does, and for broken JSON."""
+        value = self._value(name)
+        if not isinstance(value, dict):
+            raise InputError(f"{self.path / name}: expected a JSON object, found {type(value).__name__}")
+        return value
+
+    def array(self, name: str) -> list[Any]:
+        """Read the list in a JSON file. Raises InputError as `json` does."""
+        value = self._value(name)
+        if not isinstance(value, list):
+            raise InputError(f"{self.path / name}: expected a JSON list, found {type(value).__name__}")
+        return value
+
+    def _value(self, name: str) -> Any:
         try:
-            value = json.loads(self.text(name))
+            return json.loads(self.text(name))
         except InputError:
             raise
         except (ValueError, RecursionError) as error:
             raise InputError(f"{self.path / name}: broken or truncated JSON ({error})") from error
-        if not isinstance(value, dict):
-            raise InputError(f"{self.path / name}: expected a JSON object, found {type(value).__name__}")
-        return value
 
     def tensors(self) -> dict[str, Tensor]:
         """Read all weights by their published names, 16-bit floats as float32. Raises InputError for a missing,
