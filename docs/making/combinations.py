@@ -18,7 +18,7 @@ from regard.attention.heads import MultiHead
 from regard.attention.history import History
 from regard.attention.masks import Mask, causal, documents, padding, per_head, prefix, window
 from regard.attention.memory import Memory
-from regard.attention.paths import PATHS, Lookup
+from regard.attention.paths import PATHS, Flex, Lookup, Path, expressible
 from regard.attention.positions import RelativeKeys, Rotary, TensorBias
 from regard.attention.scores import Score
 from regard.models.aligns import ALIGNS
@@ -229,8 +229,9 @@ def table(head: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
 
 
 def of_mask(mask: Mask | None) -> Callable[[Tensor], Memory]:
-    """A memory of some states under a mask."""
-    return lambda states: Memory(states, states, mask)
+    """A memory of some states of heads under a mask."""
+    over_heads = None if mask is None else mask.over_heads()
+    return lambda states: Memory(states, states, over_heads)
 
 
 PARTS: Mapping[str, tuple[Callable[[], Attend], Callable[[Tensor], Memory], str]] = {
@@ -241,7 +242,7 @@ PARTS: Mapping[str, tuple[Callable[[], Attend], Callable[[Tensor], Memory], str]
     "`Alibi` and other biases by position": (
         lambda: Attend(scores.ScaledDot(), positions=RelativeKeys(WIDTH)),
         of_mask(window(LONG, before=3, after=0)),
-        "a bias is a tensor of all pairs; blocks take none",
+        "a bias is a tensor of all pairs; blocks take none, and `Flex` leaves it to `Fused`",
     ),
     "`Memory.bias`": (
         lambda: Attend(scores.ScaledDot()),
@@ -253,24 +254,24 @@ PARTS: Mapping[str, tuple[Callable[[], Attend], Callable[[Tensor], Memory], str]
     "`window` with `sinks`": (
         lambda: Attend(scores.ScaledDot()),
         of_mask(window(LONG, before=3, after=0, sinks=2)),
-        "a block holds successive keys only; the cache forgets all the same",
+        "a block holds successive keys only; on a CPU a dense mask; the cache forgets all the same",
     ),
     "`documents`": (lambda: Attend(scores.ScaledDot()), of_mask(documents([LONG // 2] * 2)), "–"),
     "`documents`, lengths by row": (
         lambda: Attend(scores.ScaledDot()),
         of_mask(documents([LONG // 2] * 2) & padding(torch.tensor([LONG]), LONG)),
-        "documents of equal lengths in all rows only are cut; others have a dense mask",
+        "documents of equal lengths in all rows only are cut; others have a dense mask on a CPU",
     ),
-    "`prefix`": (lambda: Attend(scores.ScaledDot()), of_mask(prefix(torch.tensor([3]), LONG)), "a dense mask"),
+    "`prefix`": (lambda: Attend(scores.ScaledDot()), of_mask(prefix(torch.tensor([3]), LONG)), "a dense mask on a CPU"),
     "`per_head`": (
         lambda: Attend(scores.ScaledDot()),
-        of_mask(per_head(torch.ones(1, 1, LONG, LONG).bool()).over_heads()),
-        "a dense mask",
+        of_mask(per_head(torch.ones(1, 1, LONG, LONG).bool())),
+        "a dense mask, whose blocks the GPU skips",
     ),
     "`SoftCapped`": (
         lambda: Attend(scores.SoftCapped(scores.ScaledDot(), 2.0)),
         of_mask(None),
-        "PyTorch's kernels cap no scores",
+        "no kernel of a CPU caps scores",
     ),
     "`SinkSoftmax`": (
         lambda: Attend(scores.ScaledDot(), aligns.SinkSoftmax()),
@@ -291,9 +292,14 @@ PARTS: Mapping[str, tuple[Callable[[], Attend], Callable[[Tensor], Memory], str]
 """A lookup with each part, its memory, and the reason where no fused path serves it."""
 
 
+def serves(path: Path, lookup: Lookup) -> bool:
+    """Whether a path serves a lookup; of FlexAttention, where a GPU compiles it."""
+    return expressible(lookup) if isinstance(path, Flex) else path.serves(lookup)
+
+
 def parts() -> str:
     """The table of parts and the paths that read them, each found by asking the paths."""
-    states, rows = torch.zeros(1, LONG, WIDTH), {}
+    states, rows = torch.zeros(1, 1, LONG, WIDTH), {}
     for name, (make, memory, reason) in PARTS.items():
         reader = make()
         query, prepared = states, reader.prepare(memory(states))
@@ -303,7 +309,7 @@ def parts() -> str:
         given = None if bias is None else TensorBias(bias)
         lookup = Lookup(reader.score, reader.align, reader.history, query, prepared, bias=given, dropout=rate)
         with torch.no_grad():
-            rows[name] = [*("yes" if path.serves(lookup) else "" for path in PATHS), reason]
+            rows[name] = [*("yes" if serves(path, lookup) else "" for path in PATHS), reason]
     return table(["part", *(f"`{type(path).__name__}`" for path in PATHS), "reason for a gap"], rows)
 
 

@@ -4,74 +4,32 @@ A path that bypasses the code of a score or an alignment serves only modules who
 its own `forward` or a module with hooks is called instead.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention.align import Align, Aligned, Draw, Softmax
+from regard.attention.align import Aligned, Softmax
 from regard.attention.align.local import Local
 from regard.attention.align.protocol import reaching
-from regard.attention.history import History
 from regard.attention.masks import Mask
 from regard.attention.memory import Memory
+from regard.attention.path_protocol import Lookup, Path, Read
 from regard.attention.positions import PairBias, TensorBias
+from regard.attention.scores.pairwise import SoftCapped
 from regard.attention.scores.protocol import Product, Score, Sides, TanhSum
 from regard.kernels.additive import can_fuse, fused_additive
 from regard.kernels.dropout import dropout
+from regard.kernels.flex import blocks, flexible
+from regard.kernels.flex import pays as flex_pays
 from regard.kernels.product import Masked, by_group, fused, fused_is_faster, shares
 from regard.kernels.windows import by_document, pays, picked, windowed
 from regard.shapes import Context, Weights
 
 A = TypeVar("A")
-
-
-class Lookup(NamedTuple):
-    """Queries `(*batch, query, query_width)`, a prepared memory, and the score, alignment and history that read it.
-    `state` is the alignment's, `bias` that of relative positions and of the memory.
-
-    observed: an observer records the lookup.
-    needs_weights: the weights of all queries are needed.
-    dropout: the share of weights to set to 0.
-    """
-
-    score: Score
-    align: Align
-    history: History | None
-    query: Tensor
-    memory: Memory
-    state: Any = None
-    observed: bool = False
-    needs_weights: bool = False
-    bias: PairBias | None = None
-    dropout: float = 0.0
-
-
-class Read(NamedTuple):
-    """The result of a lookup: context `(*batch, query, value_width)` and the alignment's state. Weights, scores before
-    the mask and draws are present if the path computes them."""
-
-    context: Context
-    state: Any = None
-    weights: Weights | None = None
-    scores: Tensor | None = None
-    draws: tuple[Draw, ...] = ()
-
-
-class Path(ABC):
-    """A way to compute a read."""
-
-    @abstractmethod
-    def serves(self, lookup: Lookup) -> bool:
-        """Whether it can do this lookup and is the fastest path that can."""
-
-    @abstractmethod
-    def read(self, lookup: Lookup) -> Read:
-        """Do a lookup that it serves."""
 
 
 def runs(module: nn.Module, kind: type[nn.Module]) -> bool:
@@ -140,7 +98,13 @@ class Windowed(Fused):
         assert mask is not None
         assert mask.near is not None
         near, keys = mask.near[:3], mask.near.keys
-        return Read(_mixed(lookup, partial(windowed, near=near, allowed=None if keys is None else keys.dense())))
+        return Read(
+            mixed(
+                product_of(lookup),
+                lookup.memory.value,
+                partial(windowed, near=near, allowed=None if keys is None else keys.dense()),
+            )
+        )
 
 
 class ByDocument(Fused):
@@ -158,6 +122,24 @@ class ByDocument(Fused):
         assert mask.within is not None
         lengths, causal = mask.within
         return Read(_mixed(lookup, partial(by_document, lengths=lengths, causal=causal)))
+
+
+class Flex(Path):
+    """A softmax of products by FlexAttention (Dong 2024, 2412.05496), where a GPU compiles it: capped scores, and masks
+    beyond padding and causality, of which no tensor of the size of the scores is built."""
+
+    def serves(self, lookup: Lookup) -> bool:
+        if not lookup.query.is_cuda or not expressible(lookup):
+            return False
+        return flex_pays(lookup.query, lookup.memory.key, lookup.memory.value)
+
+    def read(self, lookup: Lookup) -> Read:
+        mask, score, cap = lookup.memory.mask, lookup.score, None
+        if isinstance(score, SoftCapped):
+            score, cap = score.score, score.cap
+        query, key, value = lookup.query, lookup.memory.key, lookup.memory.value
+        allowed = None if mask is None else blocks(mask.rule(), mask.shape, query, key)
+        return Read(mixed(product_of(lookup._replace(score=score)), value, partial(flexible, blocks=allowed, cap=cap)))
 
 
 class Plain(Path):
@@ -227,7 +209,7 @@ class InTurn(Path):
         return Read(mixture(weights, memory.value, lookup.dropout), (past, inner), weights, kept, tuple(draws))
 
 
-PATHS: tuple[Path, ...] = (Windowed(), ByDocument(), Fused(), Picked(), InTurn(), Plain())
+PATHS: tuple[Path, ...] = (Windowed(), ByDocument(), Flex(), Fused(), Picked(), InTurn(), Plain())
 """All paths, in the order in which they are tried."""
 
 
@@ -244,6 +226,18 @@ def is_softmax_of_products(lookup: Lookup) -> bool:
     return lookup.history is None and runs(lookup.score, Product) and runs(lookup.align, Softmax)
 
 
+def expressible(lookup: Lookup) -> bool:
+    """Whether FlexAttention can do the lookup, and PyTorch's other fused kernels cannot without a dense mask."""
+    if lookup.needs_weights or lookup.dropout or lookup.bias is not None or lookup.history is not None:
+        return False
+    mask, score = lookup.memory.mask, lookup.score
+    if lookup.query.ndim != 4 or not runs(lookup.align, Softmax):
+        return False
+    if isinstance(score, SoftCapped):
+        return runs(score, SoftCapped) and runs(score.score, Product)
+    return runs(score, Product) and mask is not None and not mask.is_causal and mask.shape[-2] > 1
+
+
 def product_of(lookup: Lookup) -> Sides:
     """The two sides of a lookup by products."""
     sides = lookup.score.sides(lookup.query, lookup.memory.key)
@@ -252,8 +246,12 @@ def product_of(lookup: Lookup) -> Sides:
 
 
 def _mixed(lookup: Lookup, kernel: Callable[..., Tensor]) -> Context:
+    """The context by a fused kernel."""
+    return mixed(product_of(lookup), lookup.memory.value, kernel)
+
+
+def mixed(sides: Sides, value: Tensor, kernel: Callable[..., Tensor]) -> Context:
     """The context by a fused kernel. The sides of an exact product are not rounded to the dtype of the values."""
-    sides, value = product_of(lookup), lookup.memory.value
     if not sides.exact:
         return kernel(sides.query, sides.key, value, scale=sides.scale)
     with torch.autocast(value.device.type, enabled=False):

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.nn.decoders.protocol import SequenceDecoder, State
+from regard.nn.kv_cache import CausalState
 from regard.shapes import States, Tokens
 
 Before = Literal["end", "start", "nothing"]
@@ -44,6 +45,40 @@ class Prompted(SequenceDecoder[PromptedState]):
 
     def at(self, features: Any, position: int) -> Any:
         return self.decoder.at(features, position)
+
+
+@dataclass(frozen=True, eq=False)
+class PrefixedState(State):
+    """The state of the inner decoder, and the features behind each prompt until the first step takes them."""
+
+    inner: CausalState
+    first: Any
+
+
+class Prefixed(SequenceDecoder[PrefixedState]):
+    """Continue prompts `(batch, position)` of at least one token whose tokens read each other in both directions;
+    later tokens read those before them. `start` reads the prompts in one pass; the first step, which a search feeds
+    START, predicts from there."""
+
+    def __init__(self, decoder: SequenceDecoder[CausalState], prompts: Tokens):
+        super().__init__()
+        self.decoder, self.prompts = decoder, prompts
+        self.output, self.special, self.source_attention = decoder.output, decoder.special, None
+
+    def start(self, memory: Memory) -> PrefixedState:
+        lengths = torch.full((len(self.prompts),), self.prompts.shape[1], device=self.prompts.device)
+        features, inner = self.decoder.run(self.prompts, self.decoder.start(memory).with_prefix(lengths))
+        return PrefixedState(inner, self.decoder.at(features, -1))
+
+    def run(self, tokens: Tokens, state: PrefixedState) -> tuple[States, PrefixedState]:
+        if state.first is None:
+            features, inner = self.decoder.run(tokens, state.inner)
+            return features, PrefixedState(inner, None)
+        first, inner = state.first[:, None], state.inner
+        if tokens.shape[1] == 1:
+            return first, PrefixedState(inner, None)
+        features, inner = self.decoder.run(tokens[:, 1:], inner)
+        return torch.cat([first, features], 1), PrefixedState(inner, None)
 
 
 @dataclass(frozen=True, eq=False)

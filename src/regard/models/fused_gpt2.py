@@ -33,7 +33,7 @@ class FusedBlocks(Blocks):
 
     def forward(self, states: States, state: CausalState) -> tuple[States, CausalState]:
         state = cast(FusedGPT2State, state)
-        if state.kernel is None or not unobserved(states):
+        if state.kernel is None or not unobserved(states) or state.pasts[0].prefix is not None:
             return super().forward(states, state)
         states, pasts = continue_layers(state.kernel, states, state.pasts)
         return states, replace(state, pasts=pasts)

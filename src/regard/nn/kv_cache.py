@@ -10,11 +10,12 @@ from torch import Tensor, nn
 
 from regard.attention.heads import MultiHead
 from regard.attention.masks import Mask, window
+from regard.attention.masks import prefix as prefix_mask
 from regard.attention.memory import Memory, selected
 from regard.attention.observer import current
 from regard.errors import InputError
 from regard.nn.decoders.protocol import State
-from regard.shapes import Rows, States
+from regard.shapes import Lengths, Rows, States
 
 LEAST_ROOM = 16
 """Fewest positions to allocate when a past grows."""
@@ -37,7 +38,9 @@ class Past:
     this one moves to tensors of its own. Selecting rows copies nothing either: `rows (batch, chosen)` are then the rows
     of the tensors that hold the first positions of each text. Later positions are in the text's own row.
 
-    Of a sliding window, `forgotten` positions behind the first `sinks` are no longer stored; places stay absolute.
+    Of a sliding window, `forgotten` positions behind the first `sinks` are no longer stored; places stay absolute. Of a
+    past without positions, `prefix (batch,)` are the numbers of the first positions of each text that will read each
+    other in both directions.
     """
 
     key: Tensor
@@ -48,6 +51,7 @@ class Past:
     rows: Tensor | None = None
     forgotten: int = 0
     sinks: int = 0
+    prefix: Tensor | None = None
 
     @property
     def position(self) -> int:
@@ -105,7 +109,7 @@ class Past:
     def select(self, rows: Rows) -> "Past":
         """The past of the batch rows `rows`, in this order; rows may repeat."""
         chosen = self._rows().index_select(0, rows)
-        return replace(self, rows=chosen, alignment=selected(self.alignment, rows))
+        return replace(self, rows=chosen, alignment=selected(self.alignment, rows), prefix=selected(self.prefix, rows))
 
     def _rows(self) -> Tensor:
         """The row of the tensors that holds each position, `(batch, length)`."""
@@ -156,8 +160,9 @@ def read_past(
     attention: MultiHead, states: States, past: Past, before: int | None = None, sinks: int = 0
 ) -> tuple[States, Past]:
     """Causal self-attention of positions `(batch, position, width)` that follow `past` -> their contexts, and the past
-    including them. Each reads its own position, at most `before` earlier ones (None: all) and the first `sinks`. Of a
-    window, the past forgets what later positions cannot read, except while gradients or weights are recorded."""
+    including them. Each reads its own position, at most `before` earlier ones (None: all) and the first `sinks`; those
+    of the past's `prefix` also read later positions of it. Of a window, the past forgets what later positions cannot
+    read, except while gradients or weights are recorded. Raises InputError for a part of the prefix only."""
     count = states.shape[1]
     places = None
     if attention.attend.positions is not None and past.length:
@@ -168,12 +173,25 @@ def read_past(
     mask = None  # a single query reads its whole past
     if count > 1 or slides:
         reach = before if slides else None
-        mask = window(count, grown.length, before=reach, after=0, sinks=sinks, device=states.device)
+        after = 0 if past.prefix is None else None
+        mask = window(count, grown.length, before=reach, after=after, sinks=sinks, device=states.device)
+    if past.prefix is not None:
+        mask = checked_prefix(past.prefix, count).over_heads() & (mask if slides else None)
     read = attention.read(states, grown.memory(mask), past.alignment, places=places)
     grown = replace(grown, alignment=read.state)
     if before is None or read.state is not None or torch.is_grad_enabled() or current() is not None:
         return read.context, grown
     return read.context, grown.forget(before, sinks)
+
+
+def checked_prefix(lengths: Tensor, count: int) -> Mask:
+    """The mask of the first `count` positions with prefixes of these lengths. Raises InputError for longer prefixes."""
+    most = int(lengths.max())
+    if most > count:
+        raise InputError(
+            f"the first {most} positions read each other, so they are read in one pass; it has {count}, give all"
+        )
+    return prefix_mask(lengths, count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +204,14 @@ class CausalState(State):
     def position(self) -> int:
         """Number of tokens read so far."""
         return self.pasts[0].position
+
+    def with_prefix(self, lengths: Lengths) -> "CausalState":
+        """The state, before the first token, of texts whose first `lengths (batch,)` tokens read each other in both
+        directions, as a prefix language model reads its prompt (Raffel 2020, 1910.10683, section 3.2.1). The first pass
+        reads them all. Raises InputError behind the first token."""
+        if self.position:
+            raise InputError(f"a prefix begins a text, but {self.position} tokens were read; give it to a new state")
+        return replace(self, pasts=tuple(replace(past, prefix=lengths) for past in self.pasts))
 
 
 @runtime_checkable

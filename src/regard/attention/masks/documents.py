@@ -7,7 +7,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from regard.attention.masks.protocol import Dense, Mask, Within
+from regard.attention.masks.protocol import Dense, Mask, Rule, Within
 from regard.attention.masks.structured import Padding, cached, padding
 from regard.shapes import Bool, Lengths
 
@@ -45,6 +45,10 @@ class Prefix(Mask):
 
     def of_queries(self, places: Sequence[int]) -> Dense:
         return Dense(self._allowed[..., list(places), :])
+
+    def rule(self) -> Rule:
+        inside = self.inside.rule()
+        return lambda row, head, query, key: (key <= query) | inside(row, head, query, key)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +95,10 @@ class Documents(Mask):
         for row, document in enumerate(found.tolist()):
             allowed[row, first[document] : first[document + 1]] = True
         return Dense(allowed)
+
+    def rule(self) -> Rule:
+        numbers = torch.arange(len(self.lengths)).repeat_interleave(torch.tensor(self.lengths)).to(self.device)
+        return lambda row, head, query, key: numbers[query] == numbers[key]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,9 @@
 """The mask protocol, boolean tensors as masks, and the conjunction of two masks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from typing import NamedTuple
 
@@ -31,6 +31,17 @@ class Within(NamedTuple):
     causal: bool = False
 
 
+Rule = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""Whether a query may read a key, of the numbers of row, head, query and key."""
+
+
+def entry(tensor: Tensor, *places: Tensor) -> Tensor:
+    """The entry at these places, the last of which is that of the last axis; along an axis of size 1 it is the
+    first."""
+    axes = zip(places[len(places) - tensor.ndim :], tensor.shape, strict=True)
+    return tensor[tuple(place if size > 1 else place * 0 for place, size in axes)]
+
+
 class Mask(ABC):
     """A boolean `(*batch, query, key)` mask, where an axis of size 1 broadcasts."""
 
@@ -53,6 +64,11 @@ class Mask(ABC):
     @abstractmethod
     def of_queries(self, places: Sequence[int]) -> "Mask":
         """The mask of the queries at these places."""
+
+    def rule(self) -> Rule:
+        """The mask of scores with a head axis as a function of one pair, which a compiler makes part of a kernel. A
+        subclass with a structure computes it from that, without the dense tensor."""
+        return partial(entry, self.dense())
 
     def of_query(self, place: int) -> "Mask":
         """The mask of the query at this place."""
@@ -171,6 +187,10 @@ class Both(Mask):
 
     def of_queries(self, places: Sequence[int]) -> "Both":
         return Both(self.left.of_queries(places), self.right.of_queries(places))
+
+    def rule(self) -> Rule:
+        left, right = self.left.rule(), self.right.rule()
+        return lambda *pair: left(*pair) & right(*pair)
 
 
 def as_mask(mask: Mask | Tensor) -> Mask:

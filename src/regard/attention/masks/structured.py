@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.masks.protocol import Dense, Mask, Near
+from regard.attention.masks.protocol import Dense, Mask, Near, Rule, entry
 
 
 def cached(make: Callable[[Any], Tensor]) -> property:
@@ -60,6 +60,9 @@ class Padding(Mask):
 
     def of_queries(self, places: Sequence[int]) -> "Padding":
         return self
+
+    def rule(self) -> Rule:
+        return lambda row, head, query, key: key < entry(self.lengths, row, head)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +132,15 @@ class Window(Mask):
 
     def of_queries(self, places: Sequence[int]) -> "Mask":
         return Dense(self._around(torch.tensor(places, dtype=torch.int64, device=self.device) + self.first))
+
+    def rule(self) -> Rule:
+        def allows(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+            distance, allowed = key - query - self.first, key >= 0
+            if self.before is not None:
+                allowed = (distance >= -self.before) | (key < self.sinks)
+            return allowed if self.after is None else allowed & (distance <= self.after)
+
+        return allows
 
 
 def padding(lengths: Tensor, size: int) -> Padding:

@@ -1,12 +1,14 @@
 """The self-attentive decoder (Vaswani 2017, section 3.1)."""
 
+from abc import ABC
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from torch import nn
+from torch import Tensor, nn
 
-from regard.attention.heads import MultiHead
+from regard.attention.heads import MultiHead, self_attention
+from regard.attention.masks import Mask
 from regard.attention.memory import Memory
 from regard.nn.decoders.protocol import SequenceDecoder, State
 from regard.nn.embeddings import Positions, TokenEmbedding
@@ -31,8 +33,39 @@ class TransformerState(State):
         return self.pasts[0].length
 
 
-class DecoderLayer(nn.Module):
-    """Masked self-attention, cross-attention and feed-forward, each inside its residual.
+class ReadingLayer(nn.Module, ABC):
+    """Self-attention, cross-attention and feed-forward, each inside its residual. Raises ValueError for parts of
+    different widths."""
+
+    def __init__(
+        self,
+        self_attention: MultiHead,
+        cross_attention: MultiHead,
+        feedforward: FeedForward,
+        residuals: tuple[Residual, Residual, Residual],
+    ):
+        super().__init__()
+        self.self_attention, self.cross_attention, self.feedforward = self_attention, cross_attention, feedforward
+        self.residuals = nn.ModuleList(residuals)
+        own, cross = self_attention.widths, cross_attention.widths[:1]
+        check_layer(feedforward, residuals, self_attention=own, cross_attention=cross)
+
+    @property
+    def own(self) -> Residual:
+        """The residual of the self-attention."""
+        return cast(Residual, self.residuals[0])
+
+    def read_source(self, states: States, source: Memory, alignment: Any = None) -> tuple[States, Any]:
+        """The cross-attention and feed-forward: states that read themselves -> the layer's states, and the alignment's
+        state."""
+        _, cross, last = cast("Sequence[Residual]", self.residuals)
+        read = self.cross_attention.read(cross.input(states), source, alignment)
+        states = cross.add(states, read.context)
+        return last.add(states, self.feedforward(last.input(states))), read.state
+
+
+class DecoderLayer(ReadingLayer):
+    """A layer whose positions read earlier ones and the source.
 
     Raises:
         ValueError: the self-attention's alignment cannot read a growing sequence, or parts have different widths.
@@ -45,21 +78,25 @@ class DecoderLayer(nn.Module):
         feedforward: FeedForward,
         residuals: tuple[Residual, Residual, Residual],
     ):
-        super().__init__()
         check_growing(self_attention)
-        self.self_attention, self.cross_attention, self.feedforward = self_attention, cross_attention, feedforward
-        self.residuals = nn.ModuleList(residuals)
-        own, cross = self_attention.widths, cross_attention.widths[:1]
-        check_layer(feedforward, residuals, self_attention=own, cross_attention=cross)
+        super().__init__(self_attention, cross_attention, feedforward, residuals)
 
     def forward(self, states: States, past: Past, source: Memory, alignment: Any = None) -> tuple[States, Past, Any]:
         """Positions that follow `past` -> their states, the past including them, and the alignment's state."""
-        own, cross, last = cast("Sequence[Residual]", self.residuals)
-        context, past = read_past(self.self_attention, own.input(states), past)
-        states = own.add(states, context)
-        read = self.cross_attention.read(cross.input(states), source, alignment)
-        states = cross.add(states, read.context)
-        return last.add(states, self.feedforward(last.input(states))), past, read.state
+        context, past = read_past(self.self_attention, self.own.input(states), past)
+        states, after = self.read_source(self.own.add(states, context), source, alignment)
+        return states, past, after
+
+
+class ParallelDecoderLayer(ReadingLayer):
+    """A layer whose positions read each other in both directions, and the source: for decoders that predict all
+    positions at once (Gu 2018, 1711.02281, section 3; Carion 2020, 2005.12872, section 3.2)."""
+
+    def forward(self, states: States, source: Memory, mask: Mask | Tensor | None = None) -> States:
+        """Positions and the source, prepared by the cross-attention -> their states. The `mask` is that of the
+        positions among each other."""
+        states = self.own.add(states, self_attention(self.self_attention, self.own.input(states), mask))
+        return self.read_source(states, source)[0]
 
 
 class DecoderLayers(nn.ModuleList):
