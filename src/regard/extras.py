@@ -14,6 +14,7 @@ EXTRAS = {
     "pillow": "images",
     "h5py": "elmo",
     "soundfile": "audio",
+    "pyarrow": "scale",
     "starlette": "serve",
     "uvicorn": "serve",
 }

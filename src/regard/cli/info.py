@@ -14,9 +14,11 @@ def info(run: Run = None, /) -> None:
     """Show the installation, or a run: its data, figures and files."""
     if run is not None:
         return say("\n\n".join(f"{name}\n{table(rows)}" for name, rows in parts(run).items()))
+    from regard.cli.cache import rows
     from regard.cli.machine import active, versions
 
-    say(table(versions() | active()))
+    cached = rows()
+    say(table(versions() | active() | {"cache": f"{cached['size']}, {cached['cache']}"}))
 
 
 def parts(run: Path) -> dict[str, dict[str, object]]:

@@ -104,6 +104,7 @@ COMMANDS = {
         "Write a run's model for other libraries.",
         "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
     ),
+    "cache": Command(SHARE, "Show the cache of encoded sets, or remove it.", "[--clear]"),
     "schema": Command(SHARE, "Print the JSON schema of run files, for editors.", "> regard.schema.json"),
     "completion": Command(SHARE, "Print the completion of commands for a shell.", "bash|zsh|fish"),
     "info": Command(SHARE, "Show the installation, or a run: its data, figures and files.", "[RUN]"),

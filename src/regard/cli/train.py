@@ -3,6 +3,7 @@
 import os
 import shlex
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from cyclopts import Parameter
 from regard.cli.options import Overwrite
 from regard.cli.output import say, table
 from regard.errors import InputError
+from regard.storage.cache_folder import VARIABLE
 
 if TYPE_CHECKING:
     from regard.tasks.task import RunConfig
@@ -45,17 +47,33 @@ Compile = Annotated[
         help="Compile the layers of Transformers (training.compile=true); on a CPU it takes a C++ compiler.",
     ),
 ]
+Cache = Annotated[
+    Path | None,
+    Parameter(show_default=False, help="Folder for large sets once they are encoded, in place of REGARD_CACHE."),
+]
 AllowChange = Annotated[
     bool,
     Parameter(negative="", show_default=False, help="Resume although settings, data or environment changed."),
 ]
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Places:
+    """The folders that a training writes."""
+
+    out: Out = None
+    cache: Cache = None
+
+
+PLACES = Places()
+
+
 def train(
     recipe: Recipe = None,
     /,
     *,
-    out: Out = None,
+    places: Places = PLACES,
     settings: Settings = None,
     resume: Resume = False,
     compile: Compile = False,
@@ -63,6 +81,9 @@ def train(
     overwrite: Overwrite = False,
 ) -> None:
     """Train a recipe, or your own run file."""
+    out = places.out
+    if places.cache is not None:
+        os.environ[VARIABLE] = str(places.cache)
     if overwrite:
         check_overwriting(recipe, out, resume)
     path = _run_file(recipe, out, resume)

@@ -86,15 +86,19 @@ class RowCollector:
         self.refuse(number, str(missing))
 
     def finish(self) -> list[Row]:
-        total = len(self.rows) + self.skipped
-        if not self.rows and self.missing is not None:
+        self.check(len(self.rows))
+        return self.rows
+
+    def check(self, kept: int) -> None:
+        """Log how many records were skipped. Raises InputError where none was kept."""
+        total = kept + self.skipped
+        if not kept and self.missing is not None:
             raise self.missing
-        if not self.rows:
+        if not kept:
             detail = f", all skipped (first: {self.first})" if total else " below the header"
             raise InputError(f"{self.path}: no usable record: {total} records{detail}")
         if self.skipped:
             _log.warning("%s: skipped %d of %d records (first: %s)", self.path, self.skipped, total, self.first)
-        return self.rows
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -47,8 +47,23 @@ def read_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> list[str]:
     """All lines of a file. Raises InputError as `numbered_lines` does, and if every line is blank."""
     lines = [line for _, line in numbered_lines(path, limits)]
     if not any(line.strip() for line in lines):
-        raise InputError(f"{path}: {len(lines)} lines, all of them blank; expected text")
+        raise _all_blank(path, len(lines))
     return lines
+
+
+def count_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> int:
+    """The number of lines of a file, one of them in memory at a time. Raises InputError as `read_lines` does."""
+    count, blank = 0, True
+    for _, line in numbered_lines(path, limits):
+        count += 1
+        blank = blank and not line.strip()
+    if blank:
+        raise _all_blank(path, count)
+    return count
+
+
+def _all_blank(path: str | Path, number: int) -> InputError:
+    return InputError(f"{path}: {number} lines, all of them blank; expected text")
 
 
 def _open(path: Path) -> io.BufferedReader:

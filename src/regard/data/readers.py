@@ -1,11 +1,12 @@
 """Readers of pairs: parallel text files, and two columns of a table. Each file may be a .gz file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 
 from regard.data.bad_records import Row, RowCollector
 from regard.data.delimited import Columns
-from regard.data.lines import DEFAULT_LIMITS, Limits, read_lines
+from regard.data.lines import DEFAULT_LIMITS, Limits, count_lines, numbered_lines, read_lines
 from regard.data.memory import Records
 from regard.data.pair import Pair
 from regard.data.tables import READERS, kinds, read_table, suffix
@@ -17,23 +18,52 @@ def read_parallel(
 ) -> list[Pair]:
     """Pair line i of one file with line i of the other. Raises InputError if their lengths differ or a side is
     blank."""
-    sources, targets = read_lines(source_path, limits), read_lines(target_path, limits)
-    if len(sources) != len(targets):
-        blank = next((f"{path}:{number}" for path, lines in ((source_path, sources), (target_path, targets))
-                      for number, line in enumerate(lines, 1) if not line.strip()), None)  # fmt: skip
+    paths = source_path, target_path
+    sources, targets = (read_lines(path, limits) for path in paths)
+    blanks = (_blank(path, enumerate(side, 1)) for path, side in zip(paths, (sources, targets), strict=True))
+    _check_equal(paths, [len(sources), len(targets)], blanks)
+    return list(_paired(paths, sources, targets, RowCollector(source_path, skip_bad)))
+
+
+def stream_parallel(
+    source_path: str, target_path: str, limits: Limits = DEFAULT_LIMITS, *, skip_bad: bool = False
+) -> Iterator[Pair]:
+    """The pairs of `read_parallel`, with one in memory at a time. The files are read twice. Raises InputError as
+    `read_parallel` does."""
+    paths = source_path, target_path
+    counts = [count_lines(path, limits) for path in paths]
+    _check_equal(paths, counts, (_blank(path, numbered_lines(path, limits)) for path in paths))
+    sources, targets = (map(itemgetter(1), numbered_lines(path, limits)) for path in paths)
+    yield from _paired(paths, sources, targets, RowCollector(source_path, skip_bad))
+
+
+def _check_equal(paths: tuple[str | Path, str | Path], counts: Sequence[int], blanks: Iterator[str | None]) -> None:
+    if counts[0] != counts[1]:
+        blank = next((place for place in blanks if place), None)
         hint = f"first blank line at {blank}" if blank else "neither has a blank line"
         raise InputError(
-            f"{source_path} has {len(sources)} lines, {target_path} has {len(targets)}; expected equally many ({hint})"
+            f"{paths[0]} has {counts[0]} lines, {paths[1]} has {counts[1]}; expected equally many ({hint})"
         )
-    collector = RowCollector(source_path, skip_bad)
+
+
+def _blank(path: str | Path, lines: Iterable[tuple[int, str]]) -> str | None:
+    """The place of the first blank line."""
+    return next((f"{path}:{number}" for number, line in lines if not line.strip()), None)
+
+
+def _paired(
+    paths: tuple[str | Path, str | Path], sources: Iterable[str], targets: Iterable[str], collector: RowCollector
+) -> Iterator[Pair]:
+    kept = 0
     for number, (source, target) in enumerate(zip(sources, targets, strict=True), 1):
         if not source.strip():
             collector.refuse(number, "blank line, so the pair has no source")
         elif not target.strip():
-            collector.refuse(number, f"its partner {target_path}:{number} is blank")
+            collector.refuse(number, f"its partner {paths[1]}:{number} is blank")
         else:
-            collector.add(number, (source, target))
-    return pairs(collector.finish())
+            kept += 1
+            yield Pair(source, target, f"{paths[0]}:{number}")
+    collector.check(kept)
 
 
 def read_pairs(path: str | Path, columns: Columns, *, skip_bad: bool = False) -> list[Pair]:

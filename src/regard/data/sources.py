@@ -11,6 +11,8 @@ from regard.data.pair import Pair
 from regard.data.readers import pairs, read_parallel
 from regard.data.splits import HeldOut, Splits
 from regard.data.squad import QuestionFiles, as_pair
+from regard.data.stored import is_large
+from regard.data.stored_pairs import stored_pairs
 from regard.data.tables import Tabular, kind, kinds
 from regard.errors import InputError
 
@@ -42,6 +44,8 @@ class Parallel(HeldOut):
                 "data.train is not given; expected two text files, as --set 'data.train=[SOURCE, TARGET]', or a table "
                 "with a column of each"
             )
+        if not self.links and is_large(self.train):
+            return stored_pairs(self, self.train, self._read(self.valid), self.tests(), skip_bad=self.skip_bad)
         train = self._read(self.train)
         train = _linked(train, self.links) if self.links else train
         return _with_valid(self, train, self._read(self.valid), self.tests(), self.train[0])

@@ -44,21 +44,27 @@ class HeldOut:
         """The examples to train on and those held out, each in their order. `what` describes the examples in messages.
         Raises InputError if there are too few groups."""
         names = list(range(len(examples))) if group is None else [group(each) for each in examples]
+        sets: tuple[list[E], list[E]] = ([], [])
+        for each, held in zip(examples, self.held(names, what), strict=True):
+            sets[held].append(each)
+        return sets
+
+    def held(self, names: Sequence[Hashable], what: str) -> list[bool]:
+        """Whether each example is held out, by the names of their groups. Raises InputError as `hold_out` does."""
         groups = list(dict.fromkeys(names))
         Random(f"held out {self.split_seed}").shuffle(groups)
         counts: dict[Hashable, int] = {}
         for name in names:
             counts[name] = counts.get(name, 0) + 1
-        held, count = set(), 0
-        while groups and count < self.held_out * len(examples):
+        held: set[Hashable] = set()
+        count = 0
+        while groups and count < self.held_out * len(names):
             name = groups.pop()
-            held, count = held | {name}, count + counts[name]
+            held.add(name)
+            count += counts[name]
         if not groups:
             raise too_few(what)
-        sets: tuple[list[E], list[E]] = ([], [])
-        for name, each in zip(names, examples, strict=True):
-            sets[name in held].append(each)
-        return sets
+        return [name in held for name in names]
 
 
 def check_share(held_out: float, kind: str) -> None:

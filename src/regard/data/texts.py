@@ -1,10 +1,15 @@
 """Running text: the `data:` section of run files for language models."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Literal
 
-from regard.data.lines import read_lines
+import numpy as np
+
+from regard.data.lines import count_lines, numbered_lines, read_lines
 from regard.data.splits import Splits
+from regard.data.stored import StoredTexts, is_large, remembered, stored
 from regard.errors import InputError
 
 Unit = Literal["line", "file"]
@@ -31,12 +36,24 @@ class RunningText:
         """Read all files. Raises InputError naming file and line at fault."""
         if self.train is None:
             raise InputError("data.train is not given; expected a text file, as --set data.train=FILE")
+        if self.unit == "line" and is_large([self.train]):
+            return self._stored(self.train)
         train = read_lines(self.train)
         if self.valid is None:
             train, valid = _cut(train, self.held_out, self.train)
         else:
             valid = read_lines(self.valid)
         return Splits(self.texts(train), self.texts(valid), self.tests())
+
+    def _stored(self, path: str) -> Splits[str]:
+        """The sets, with the training texts on disk."""
+        every = stored(
+            StoredTexts, [path], "lines", lambda: map(itemgetter(1), numbered_lines(path)), lambda: count_lines(path)
+        )
+        if self.valid is not None:
+            return Splits(every, self.read(self.valid), self.tests())
+        place = remembered(every, f"held out {self.held_out}", lambda: _place(every, self.held_out, path))
+        return Splits(every.part(np.arange(place), f"before {place}"), every[place:], self.tests())
 
     def tests(self) -> list[str]:
         """The texts of the test set, or none if there is no test set. Raises InputError as `load` does."""
@@ -52,14 +69,19 @@ class RunningText:
 
 
 def _cut(lines: list[str], share: float, path: str) -> tuple[list[str], list[str]]:
-    """The lines before and after the start of the last `share` of the characters. Raises InputError if one part is
+    """The lines before and after the start of the last `share` of the characters. Raises InputError if one is blank."""
+    place = _place(lines, share, path)
+    return lines[:place], lines[place:]
+
+
+def _place(lines: Sequence[str], share: float, path: str) -> int:
+    """The first line of the last `share` of the characters. Raises InputError if the lines before or after it are all
     blank."""
     size, held = share * sum(len(line) + 1 for line in lines), 0
     place = len(lines)
     while place and held < size:
         place -= 1
         held += len(lines[place]) + 1
-    parts = lines[:place], lines[place:]
-    if not all("".join(part).strip() for part in parts):
+    if not all(any(lines[number].strip() for number in part) for part in (range(place), range(place, len(lines)))):
         raise InputError(f"{path}: {len(lines)} lines are too few to hold some out; give data.valid")
-    return parts
+    return place

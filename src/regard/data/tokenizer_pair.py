@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from regard.data.pair import Pair
 from regard.data.token_words import side
 from regard.maps.heads import Side
 from regard.text import SpecialTokens, Tokenizer
@@ -48,6 +49,17 @@ class Tokenizers:
         if not self.copying:
             return self.target.encode(text)
         return self._with_own(text, self.own_words(source))
+
+    def all_source_ids(self, pairs: Sequence[Pair]) -> list[list[int]]:
+        """`source_ids` of the source of each pair."""
+        sources = [pair.source for pair in pairs]
+        return [self.source_ids(source) for source in sources] if self.copying else self.source.encode_all(sources)
+
+    def all_target_ids(self, pairs: Sequence[Pair]) -> list[list[int]]:
+        """`target_ids` of the target of each pair."""
+        if self.copying:
+            return [self.target_ids(pair.target, pair.source) for pair in pairs]
+        return self.target.encode_all([pair.target for pair in pairs])
 
     def text(self, ids: Iterable[int], source: str) -> str:
         """The text of ids generated for a source."""

@@ -163,7 +163,7 @@ def unknown_share(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
 
 def unknown_shares(tokenizer: Tokenizer, sets: Mapping[str, Sequence[str]]) -> dict[str, float]:
     """`unknown_share` of each set that has texts."""
-    return {name: unknown_share(tokenizer, texts) for name, texts in sets.items() if texts}
+    return {name: unknown_share(tokenizer, texts) for name, texts in sets.items() if len(texts)}
 
 
 def unknown_warnings(shares: Mapping[str, float]) -> list[str]:

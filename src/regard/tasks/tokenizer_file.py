@@ -1,7 +1,9 @@
 """The files that keep the tokenizers of a run: one, or one for each side."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
+from regard.data.stored import Stored, remembered
 from regard.errors import InputError
 from regard.storage.run_folder import RunDirectory
 from regard.text import Tokenizer, TokenizerSettings
@@ -13,7 +15,20 @@ SOURCE, TARGET = "source.tokenizer.json", "target.tokenizer.json"
 def kept_or_trained(run: RunDirectory, settings: TokenizerSettings, texts: Iterable[str]) -> Tokenizer:
     """The run's tokenizer if it has one, else one trained on texts. Raises InputError for a damaged tokenizer, and for
     texts of blanks only."""
-    return Tokenizer.load(run.file(TOKENIZER)) if run.has(TOKENIZER) else Tokenizer.train(settings, texts)
+    if run.has(TOKENIZER):
+        return Tokenizer.load(run.file(TOKENIZER))
+    return trained_on(texts, settings, "texts", lambda: texts)
+
+
+def trained_on(
+    examples: Iterable[Any], settings: TokenizerSettings, name: str, texts: Callable[[], Iterable[str]]
+) -> Tokenizer:
+    """A tokenizer trained on the texts of examples, called `name`; for a set on disk it is trained once. Raises
+    InputError for texts of blanks only."""
+    if not isinstance(examples, Stored):
+        return Tokenizer.train(settings, texts())
+    content = remembered(examples, f"{name} {settings}", lambda: Tokenizer.train(settings, texts()).content)
+    return Tokenizer.of_content(content, str(examples.folder))
 
 
 def check_mask(tokenizer: Tokenizer) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from sys import intern
 from typing import Any
 
+from tokenizers import Tokenizer as Backend
+
 from regard.errors import InputError
 from regard.text import storage
 from regard.text.bpe_dropout import MergeDropout
@@ -20,6 +22,8 @@ LARGEST = 1 << 28
 """The most bytes of a tokenizer file."""
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
+TOGETHER = 1 << 12
+"""Texts that are encoded in one call."""
 _REMEMBERED = 2**17
 """Number of texts whose words are cached, so that not every epoch cuts them again."""
 
@@ -89,6 +93,16 @@ class Tokenizer:
     def _read(cls, content: bytes, place: str) -> "Tokenizer":
         return cls(*storage.read(content, place), content)
 
+    @property
+    def content(self) -> str:
+        """The tokenizer's file as text, from which `of_content` makes it again."""
+        return self._content.decode()
+
+    @classmethod
+    def of_content(cls, content: str, place: str) -> "Tokenizer":
+        """The tokenizer of a file's text. Raises InputError, naming the place, for anything else."""
+        return cls._read(content.encode(), place)
+
     def __reduce__(self) -> tuple[object, ...]:
         return Tokenizer._read, (self._content, "pickled tokenizer")
 
@@ -115,6 +129,13 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """The ids of `text`, without start and end."""
         return self._backend.encode(_clean(text)).ids
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """`encode` of each text; in parallel where the kind is one of the tokenizers library."""
+        if not isinstance(self._backend, Backend):
+            return [self.encode(text) for text in texts]
+        batches = (texts[first : first + TOGETHER] for first in range(0, len(texts), TOGETHER))
+        return [found.ids for some in batches for found in self._backend.encode_batch_fast(list(map(_clean, some)))]
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """For each id of `encode(text)` its half-open span of characters of `text`.

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -27,6 +28,15 @@ class WindowBatch(Batch):
     fresh: bool = True
 
 
+@runtime_checkable
+class Tokens(Protocol):
+    """One long sequence of tokens, whose slices are tensors."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: slice, /) -> Tensor: ...
+
+
 @dataclass(frozen=True)
 class Windows(ABC):
     """Batches of `rows` windows, `size` tokens long, of `tokens (position,)`.
@@ -35,7 +45,7 @@ class Windows(ABC):
         InputError: the text is shorter than one batch.
     """
 
-    tokens: Tensor
+    tokens: Tokens
     size: int
     rows: int
     seed: int

@@ -1,9 +1,14 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
+from itertools import chain
+
+from regard.data.splits import Splits
+from regard.data.stored import remembered
 from regard.models.catalog import build_language_model
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.language_model.config import LanguageModelling
-from regard.tasks.language_model.training import LanguageModelObjective, convention, make_windows, running
+from regard.tasks.language_model.tokens import token_stream
+from regard.tasks.language_model.training import LanguageModelObjective, convention, make_windows
 from regard.tasks.setup import Setup, check_beam, digest
 from regard.tasks.summary import running_text
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
@@ -20,15 +25,22 @@ def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Se
     tokenizer = kept_or_trained(folder, config.tokenizer, splits.train)
     check_beam(config.search.beam, tokenizer.size, "vocabulary")
     model = build_language_model(config.model, tokenizer.size, tokenizer.special)
-    tokens = running(tokenizer, splits.train)
+    tokens = token_stream(tokenizer, splits.train)
     windows = make_windows(tokens, model, config.training, config.window, processes)
     return Setup(
         model,
         LanguageModelObjective(windows, splits.valid, tokenizer, config.training, model),
-        digest(f"{text}\n" for text in (*splits.train, *splits.valid)),
+        texts_digest(splits),
         f"{len(tokens):,} tokens to train on; a vocabulary of {tokenizer.size:,}; "
         f"{count_parameters(model):,} parameters; {convention(model)}",
         {TOKENIZER: tokenizer},
         splits.test,
         data=running_text(config.data, splits, tokenizer),
     )
+
+
+def texts_digest(splits: Splits[str]) -> str:
+    """The digest of the training and the validation texts."""
+    valid = digest(f"{text}\n" for text in splits.valid)
+    every = (f"{text}\n" for text in chain(splits.train, splits.valid))
+    return remembered(splits.train, f"digest {valid}", lambda: digest(every))

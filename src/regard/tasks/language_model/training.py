@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.errors import InputError
 from regard.metrics.perplexity import perplexity
 from regard.models.language_model import LanguageModel
-from regard.tasks.language_model.batch import Consecutive, Shuffled, WindowBatch, Windows
+from regard.tasks.language_model.batch import Consecutive, Shuffled, Tokens, WindowBatch, Windows
 from regard.tasks.language_model.cache import Cache
 from regard.tasks.language_model.likelihood import losses
 from regard.text import Tokenizer
@@ -58,7 +58,7 @@ def running(tokenizer: Tokenizer, texts: Sequence[str]) -> Tensor:
     return torch.tensor(ids)
 
 
-def make_windows(tokens: Tensor, model: LanguageModel, settings: Training, window: int, processes: int) -> Windows:
+def make_windows(tokens: Tokens, model: LanguageModel, settings: Training, window: int, processes: int) -> Windows:
     """The windows of the training text: consecutive for a model with a carried state, else shuffled.
 
     Raises:

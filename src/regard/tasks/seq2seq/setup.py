@@ -1,9 +1,13 @@
 """Set up training: data, tokenizers, model and objective from a run file."""
 
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
 import torch
 
 from regard.data.pair import Pair
 from regard.data.splits import Splits
+from regard.data.stored import remembered
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.search import Search
 from regard.errors import InputError
@@ -16,8 +20,7 @@ from regard.tasks.seq2seq.run import load_tokenizers
 from regard.tasks.seq2seq.summary import pairs_summary
 from regard.tasks.seq2seq.training import Seq2SeqObjective
 from regard.tasks.setup import Setup, check_beam, digest
-from regard.tasks.tokenizer_file import SOURCE, TARGET
-from regard.text import Tokenizer
+from regard.tasks.tokenizer_file import SOURCE, TARGET, trained_on
 from regard.training.state import count_parameters
 
 
@@ -46,7 +49,7 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
     return Setup(
         model,
         task,
-        digest(f"{pair.source}\0{pair.target}\n" for pair in (*splits.train, *splits.valid)),
+        pairs_digest(splits),
         summary(model, splits, tokenizers),
         {SOURCE: tokenizers.source, TARGET: tokenizers.target},
         splits.test,
@@ -56,12 +59,34 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
 
 def make_tokenizers(config: Seq2Seq, splits: Splits[Pair]) -> Tokenizers:
     """Train the tokenizers, as a function of the training pairs only."""
-    settings = config.tokenizers
-    sources, targets = [pair.source for pair in splits.train], [pair.target for pair in splits.train]
+    settings, train = config.tokenizers, splits.train
     if settings.target is None:
-        both = Tokenizer.train(settings.source, [*sources, *targets])
+        both = trained_on(train, settings.source, "both", lambda: chain(sources_of(train), targets_of(train)))
         return Tokenizers(both, both, config.copying)
-    return Tokenizers(Tokenizer.train(settings.source, sources), Tokenizer.train(settings.target, targets))
+    return Tokenizers(
+        trained_on(train, settings.source, "source", lambda: sources_of(train)),
+        trained_on(train, settings.target, "target", lambda: targets_of(train)),
+    )
+
+
+def sources_of(pairs: Sequence[Pair]) -> Iterator[str]:
+    """The sources of pairs, one in memory at a time."""
+    return (pair.source for pair in pairs)
+
+
+def targets_of(pairs: Sequence[Pair]) -> Iterator[str]:
+    """The targets of pairs, one in memory at a time."""
+    return (pair.target for pair in pairs)
+
+
+def pairs_digest(splits: Splits[Pair]) -> str:
+    """The digest of the training and the validation pairs."""
+    valid = digest(map(_written, splits.valid))
+    return remembered(splits.train, f"digest {valid}", lambda: digest(map(_written, chain(splits.train, splits.valid))))
+
+
+def _written(pair: Pair) -> str:
+    return f"{pair.source}\0{pair.target}\n"
 
 
 def check_search(search: Search, vocabulary: int, model: EncoderDecoder) -> None:

@@ -39,11 +39,11 @@ def pairs_summary(
         "source": abridged(tokenizers.source_pieces(sources[0], first.source), len(sources[0])),
         target: abridged(tokenizers.target_pieces(targets[0], first.source), len(targets[0])),
     }
+    some_of = {name: sampled(pairs) for name, pairs in splits.named.items() if len(pairs)}
     unknown = unknown_shares(
-        tokenizers.source, {f"{name} sources": [pair.source for pair in pairs] for name, pairs in splits.named.items()}
+        tokenizers.source, {f"{name} sources": [pair.source for pair in pairs] for name, pairs in some_of.items()}
     ) | unknown_shares(
-        tokenizers.target,
-        {f"{name} {target}s": [pair.target for pair in pairs] for name, pairs in splits.named.items()},
+        tokenizers.target, {f"{name} {target}s": [pair.target for pair in pairs] for name, pairs in some_of.items()}
     )
     copied = [] if tokenizers.copying else list(unknown_warnings(unknown))
     return DataSummary(

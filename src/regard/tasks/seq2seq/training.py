@@ -1,10 +1,10 @@
 """Training of sequence-to-sequence models: pairs of texts to batches, the loss and the metrics."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -12,17 +12,16 @@ from regard.data.batching import LENGTH_MULTIPLE, PairBatch, collate
 from regard.data.pair import Pair
 from regard.data.splits import Splits
 from regard.data.token_batches import require_one_batch, require_room, token_batches
-from regard.data.tokenizer_pair import Tokenizers, readable
+from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.texts import limited
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.shapes import Float
+from regard.tasks.seq2seq.encoded import encode_pairs, pair_ids, warn_cut
 from regard.tasks.seq2seq.guidance import link_rows, piece_links
 from regard.tasks.seq2seq.metrics import PERPLEXITY, Scoring, figures
 from regard.training.attention_losses import AttentionLoss, AttentionLosses
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
-
-log = logging.getLogger("regard")
 
 
 class Seq2SeqObjective:
@@ -51,21 +50,17 @@ class Seq2SeqObjective:
         self.attention_loss = AttentionLoss(attention, model.decoder)
         self.links = piece_links(self.train, tokenizers) if attention.guided else None
         for pairs in (splits.valid, splits.test):
-            self._sources(pairs, truncate)
-        self.ids = list(zip(self._sources(self.train, truncate), self._targets(truncate), strict=True))
-        self.ids = [(source, readable(target, source, tokenizers.target)) for source, target in self.ids]
-        self.lengths = [(len(source) + 1, len(target) + 1) for source, target in self.ids]
+            self._check_sources(pairs, truncate)
+        self.ids = encode_pairs(self.train, tokenizers, self.limits, truncate=truncate)
+        self.lengths = self.ids.lengths("source", "target") + 1
         self.random = max(tokenizers.source.settings.dropout, tokenizers.target.settings.dropout) > 0
         require_one_batch(self.lengths, settings.batch_tokens, "training pairs")
         require_room(self.lengths, settings.batch_tokens, self.place, "pair")
 
-    def _sources(self, pairs: Sequence[Pair], truncate: bool) -> list[list[int]]:
-        ids = [self.tokenizers.source_ids(pair.source) for pair in pairs]
-        return _cut("sources", self.limits[0], ids, pairs, truncate)
-
-    def _targets(self, truncate: bool) -> list[list[int]]:
-        ids = [self.tokenizers.target_ids(pair.target, pair.source) for pair in self.train]
-        return _cut("targets", self.limits[1], ids, self.train, truncate)
+    def _check_sources(self, pairs: Sequence[Pair], truncate: bool) -> None:
+        ids, limit = self.tokenizers.all_source_ids(pairs), self.limits[0]
+        _, cut = limited(limit, ids, [pair.place for pair in pairs], truncate=truncate)
+        warn_cut("sources", cut, limit)
 
     def place(self, index: int) -> str:
         """The file and line of a training pair."""
@@ -74,16 +69,19 @@ class Seq2SeqObjective:
     def frequencies(self) -> Float[Tensor, "token"]:
         """The count of each entry of the target vocabulary in the training targets, END included."""
         size, special = self.tokenizers.target.size, self.tokenizers.target.special
-        ids = (token for _, target in self.ids for token in (*target, special.end))
-        tokens = [token if token < size else special.unknown for token in ids]
-        return torch.tensor(tokens).bincount(minlength=size).float()
+        counts = np.zeros(size, dtype=np.int64)
+        for shard in self.ids.shards:
+            tokens = shard.columns["target"].values
+            counts += np.bincount(np.where(tokens < size, tokens, special.unknown), minlength=size)
+        counts[special.end] += len(self.ids)
+        return torch.from_numpy(counts).float()
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> PairBatch:
         """A batch. BPE-dropout samples a segmentation as a function of the seed, the epoch and the pair."""
-        examples = [self._encode_anew(epoch, index) if self.random else self.ids[index] for index in indices]
+        examples = [self._encode_anew(epoch, index) if self.random else pair_ids(self.ids, index) for index in indices]
         batch = collate(examples, *self.tokenizers.special, multiple=LENGTH_MULTIPLE)
         if self.links is None:
             return batch
@@ -105,16 +103,6 @@ class Seq2SeqObjective:
         pair = self.train[index]
         source = self.tokenizers.source.encode_with_dropout(pair.source, seed)
         target = self.tokenizers.target.encode_with_dropout(pair.target, seed + 1)
-        plain = self.ids[index]
+        plain = pair_ids(self.ids, index)
         fits = all(limit is None or len(new) < limit for limit, new in zip(self.limits, (source, target), strict=True))
         return (source, target) if fits else plain
-
-
-def _cut(
-    name: str, maximum: int | None, ids: list[list[int]], pairs: Sequence[Pair], truncate: bool
-) -> list[list[int]]:
-    """The ids, cut to the model's maximum with `truncate`; a warning logs the number of cuts."""
-    ids, cut = limited(maximum, ids, [pair.place for pair in pairs], truncate=truncate)
-    if cut:
-        log.warning("%d %s were cut to the model's maximum of %d", cut, name, maximum)
-    return ids

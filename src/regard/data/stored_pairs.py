@@ -1,0 +1,39 @@
+"""Pairs of two large text files, read into a table once, and those of them that are held out."""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+
+from regard.data.lines import count_lines
+from regard.data.pair import Pair
+from regard.data.readers import stream_parallel
+from regard.data.splits import HeldOut, Splits
+from regard.data.stored import StoredPairs, remembered, stored
+
+
+def stored_pairs(
+    how: HeldOut, paths: tuple[str, str], valid: Sequence[Pair], test: Sequence[Pair], *, skip_bad: bool
+) -> Splits[Pair]:
+    """The sets, with the training pairs on disk; some of them are held out where `valid` is empty. Raises InputError
+    naming file and line at fault."""
+    every = stored(
+        StoredPairs,
+        paths,
+        f"parallel {skip_bad}",
+        lambda: stream_parallel(*paths, skip_bad=skip_bad),
+        lambda: count_lines(paths[0]),
+    )
+    if valid:
+        return Splits(every, valid, test)
+    name = f"held out {how.held_out} {how.split_seed}"
+    what = f"{paths[0]}: {len(every):,} pairs"
+    held = remembered(every, name, lambda: np.flatnonzero(how.held(_groups(every), what)).tolist())
+    rest = np.delete(np.arange(len(every)), held)
+    return Splits(every.part(rest, name), [every[row] for row in held], test)
+
+
+def _groups(pairs: Sequence[Pair]) -> list[int]:
+    """A number for the source of each pair, the same for equal ones: eight bytes of its BLAKE2."""
+    sources = (pair.source.encode(errors="surrogatepass") for pair in pairs)
+    return [int.from_bytes(blake2b(source, digest_size=8).digest()) for source in sources]
