@@ -31,12 +31,23 @@ class Cutter(Protocol):
 
 
 KindName = Literal[
-    "character", "word", "space", "bpe", "gpt2", "qwen2", "llama3", "wordpiece", "wordpiece-uncased", "unigram"
+    "character",
+    "word",
+    "space",
+    "bpe",
+    "gpt2",
+    "qwen2",
+    "llama2",
+    "llama3",
+    "mistral",
+    "wordpiece",
+    "wordpiece-uncased",
+    "unigram",
 ]
 
 _PIECE, _BYTES = len(NAMES) + 1, len(NAMES) + 256
 SMALLEST = {"character": _PIECE, "word": _PIECE, "space": _PIECE, "bpe": _BYTES, "gpt2": _BYTES}
-SMALLEST |= {"qwen2": _BYTES, "llama3": _BYTES}
+SMALLEST |= {"qwen2": _BYTES, "llama3": _BYTES, "llama2": _BYTES + 1, "mistral": _BYTES + 1}
 SMALLEST |= {"wordpiece": _PIECE + 1, "wordpiece-uncased": _PIECE + 1, "unigram": _PIECE}
 """Smallest size of a vocabulary of each kind."""
 WHOLE_WORDS: tuple[KindName, ...] = ("word", "space")
@@ -48,8 +59,8 @@ class TokenizerSettings:
     """Settings of a vocabulary.
 
     kind: the kind of its tokens.
-    size: upper limit of the vocabulary, special ids included; at least 5, and 260 for bpe, gpt2, qwen2 and llama3,
-        whose vocabularies always hold the 256 bytes.
+    size: upper limit of the vocabulary, special ids included; at least 5, 260 for bpe, gpt2, qwen2 and llama3, whose
+        vocabularies always hold the 256 bytes, and 261 for llama2 and mistral, which have characters too.
     dropout: probability in [0, 1) that a BPE merge is skipped (bpe only).
     minimum_count: leave out tokens and BPE merges that occur less often.
 

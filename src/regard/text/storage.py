@@ -17,6 +17,7 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import InputError
+from regard.text.byte_fallback import BYTES, ByteFallback
 from regard.text.byte_pair import ALPHABET, BytePair, GPT2BytePair, PatternBytePair
 from regard.text.character import Character
 from regard.text.kind import Cutter, Kind, TokenizerSettings, problem_with
@@ -35,6 +36,8 @@ KINDS: Mapping[str, Kind] = {
     "bpe": BytePair(),
     "gpt2": GPT2BytePair(),
     "qwen2": PatternBytePair(1, nfc=True),
+    "llama2": ByteFallback(always=True),
+    "mistral": ByteFallback(always=False),
     "llama3": PatternBytePair(3, whole_words=True),
     "wordpiece": WordPiece(uncased=False),
     "wordpiece-uncased": WordPiece(uncased=True),
@@ -42,8 +45,11 @@ KINDS: Mapping[str, Kind] = {
 }
 LATER: Mapping[str, Any] = {"more_ends": (), "unused": 0, "between": 1}
 """Fields of the special tokens that older files do not have, and their defaults."""
-MERGING = ("bpe", "gpt2", "qwen2", "llama3")
+BYTE_LEVEL = ("bpe", "gpt2", "qwen2", "llama3")
 """Kinds whose vocabulary consists of bytes and merges."""
+FALLBACK = ("llama2", "mistral")
+"""Kinds whose vocabulary has an entry for each byte beside those of characters."""
+MERGING = (*BYTE_LEVEL, *FALLBACK)
 
 
 def write(settings: TokenizerSettings, backend: Cutter, special: SpecialTokens | None = None) -> bytes:
@@ -74,7 +80,9 @@ def read(content: bytes, place: str) -> tuple[TokenizerSettings, Cutter, Special
     settings = _settings(document.get("settings"), place)
     vocabulary, merges = _model(settings, document.get("tokenizer"), place)
     special = _special(document.get("special"), settings, vocabulary, place)
-    if settings.kind in MERGING:
+    if settings.kind in FALLBACK and (missing := [entry for entry in BYTES if entry not in vocabulary]):
+        raise InputError(f"{place}: broken tokenizer file, entry {missing[0]!r} is missing")
+    if settings.kind in BYTE_LEVEL:
         _check_bytes(vocabulary, special, place)
     with _refused(place):
         if settings.kind == "unigram":

@@ -16,7 +16,6 @@ PLAIN: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "dropout": (None, 0),
         "continuing_subword_prefix": (None, ""),
         "end_of_word_suffix": (None, ""),
-        "byte_fallback": (None, False),
         "ignore_merges": (None, False, True),
     },
     "WordPiece": {
@@ -46,10 +45,10 @@ class Document:
         return found if isinstance(found, dict) else {}
 
     def cuts_as(self, other: Mapping[str, Any], parts: Sequence[str]) -> bool:
-        """Return whether these parts of the pipeline, and the use of merges for whole words, are those of another
-        file."""
+        """Return whether these parts of the pipeline, the use of merges for whole words and that of bytes for unknown
+        characters are those of another file."""
         own, model = self.whole["model"], other["model"]
-        same = bool(own.get("ignore_merges")) is bool(model.get("ignore_merges"))
+        same = all(bool(own.get(key)) is bool(model.get(key)) for key in ("ignore_merges", "byte_fallback"))
         return same and all(_step(self.whole.get(part)) == _step(other[part]) for part in parts)
 
     def is_absent(self, name: str) -> bool:
@@ -61,7 +60,8 @@ class Document:
         """Return whether text is pretokenized as by GPT-2: byte-level, without normalization."""
         cut = self.part("pre_tokenizer")
         plain = cut.get("type") == "ByteLevel" and cut.get("add_prefix_space") in (None, False)
-        merging = not self.whole["model"].get("ignore_merges")
+        model = self.whole["model"]
+        merging = not model.get("ignore_merges") and not model.get("byte_fallback")
         return plain and merging and cut.get("use_regex", True) is True and self.is_absent("normalizer")
 
 

@@ -13,7 +13,7 @@ from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER, Merges, added
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kind import SMALLEST, KindName
 from regard.text.special import NAMES, UNKNOWN, SpecialTokens
-from regard.text.storage import KINDS
+from regard.text.storage import FALLBACK, KINDS
 
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
 OURS: Mapping[str, tuple[KindName, ...]] = {
@@ -22,7 +22,7 @@ OURS: Mapping[str, tuple[KindName, ...]] = {
     "WordPiece": ("wordpiece", "wordpiece-uncased"),
 }
 """For each type of model: the kinds of tokenizer with which regard trains language models."""
-PUBLISHED: tuple[KindName, ...] = ("gpt2", "qwen2", "llama3")
+PUBLISHED: tuple[KindName, ...] = ("gpt2", "qwen2", "llama3", "llama2", "mistral")
 """Kinds of the released language models."""
 CUTTING = ("normalizer", "pre_tokenizer", "decoder")
 
@@ -38,7 +38,8 @@ def read(folder: Folder, size: int, ends: tuple[int, ...]) -> tuple[Tokenizer, B
     start, place = special_tokens.start_of(folder), str(folder.path)
     if folder.has(ABOUT):
         about = {key: value for key, value in folder.json(ABOUT).items() if value is not None}
-        tokenizer_json.require(about, {"add_prefix_space": (False,)}, str(folder.path / ABOUT))
+        prefixed = kind in FALLBACK
+        tokenizer_json.require(about, {"add_prefix_space": (prefixed,)}, str(folder.path / ABOUT))
     tokenizer_json.check_added(folder, vocabulary)
     vocabulary, unused = counted(vocabulary, size, folder)
     if all(vocabulary.get(name) == index for index, name in enumerate(NAMES)) and not unused:
@@ -131,8 +132,8 @@ def _document(folder: Folder) -> tuple[dict[str, int], Merges, KindName]:
     if document.type == "BPE" and document.is_gpt2_byte_level:
         return document.vocabulary, document.merges, "gpt2"
     raise InputError(
-        f"{document.place}: segments text differently from the byte-level BPE of GPT-2, Qwen 2 and Llama 3; does it "
-        "belong to another model?"
+        f"{document.place}: segments text differently from the byte-level BPE of GPT-2, Qwen 2 and Llama 3, and from "
+        "that of Llama 2 and Mistral with bytes for unknown characters; does it belong to another model?"
     )
 
 
