@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -51,10 +52,7 @@ class MultiTargetObjective:
         }
         self.first = next(iter(self.parts.values()))
         self.metric, self.higher_is_better = self.first.metric, self.first.higher_is_better
-        self.lengths = [
-            (max(source for source, _ in row), max(target for _, target in row))
-            for row in zip(*(part.lengths for part in self.parts.values()), strict=True)
-        ]
+        self.lengths = np.stack([part.lengths for part in self.parts.values()]).max(0)
 
     def place(self, index: int) -> str:
         """The file and line of a source."""
