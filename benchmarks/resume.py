@@ -28,6 +28,7 @@ RECIPE = {
     "data.test": 20,
     "model.dropout": 0.2,  # so that the random states matter
     "training.steps": STEPS,
+    "training.warmup": STEPS // 10,
     "training.batch_tokens": 1024,  # two epochs of one process, four of two
     "training.checkpoint_every": 4,
     "training.validate_every": 10,

@@ -73,7 +73,7 @@ def test_settings_that_do_not_fit(settings: dict[str, float], message: str):
 
 
 def test_a_sound_longer_than_the_limit_is_refused():
-    with pytest.raises(InputError, match=r"sound 1: 5 seconds of sound, more than the 4 of audio.longest"):
+    with pytest.raises(InputError, match=r"sound 1: 5 seconds of sound, more than the 4 that its model takes"):
         LogMel(longest=4.0).sound(Sound(np.zeros(40_000, np.float32), 8000), "sound 1")
 
 

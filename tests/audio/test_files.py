@@ -88,7 +88,7 @@ def test_an_hour_in_one_file_is_refused_by_its_header(tmp_path: Path):
     head = b"RIFF" + struct.pack("<I", 36 + size) + b"WAVEfmt " + form
     path = tmp_path / "hour.wav"
     path.write_bytes(head + b"data" + struct.pack("<I", size))
-    with pytest.raises(InputError, match=r"hour.wav: 3,600 seconds of sound, more than the 60 of audio.longest"):
+    with pytest.raises(InputError, match=r"hour.wav: 3,600 seconds of sound, more than the 60 that its model takes"):
         read_audio(path)
 
 

@@ -193,11 +193,21 @@ def test_row_86_maps_that_cannot_be_shown_are_named_with_the_reason(tmp_path: Pa
         run.attribute(TEXT, role="encoder")
 
 
-def test_row_86_a_sound_of_another_rate_is_refused(tmp_path: Path):
+def test_row_86_a_sound_of_another_rate_or_width_is_read(tmp_path: Path):
     run = open_run(tiny_folder("whisper", tmp_path / "a"))
-    with pytest.raises(InputError, match="has 8,000 samples a second; expected 16,000"):
-        run.attribute(str(sound(tmp_path / "low.wav", 8000)))
-    with pytest.raises(InputError, match=r"cannot be read as a sound"):
+    expected = run.attribute(str(sound(tmp_path / "high.wav"))).lookups[0].weights
+    low = run.attribute(str(sound(tmp_path / "low.wav", 8000))).lookups[0].weights
+    np.testing.assert_allclose(low, expected, atol=0.02)
+    wide = sound(tmp_path / "wide.wav", width=3)
+    np.testing.assert_allclose(run.attribute(str(wide)).lookups[0].weights, expected, atol=1e-6)
+
+
+def test_row_18_a_sound_longer_than_the_model_or_none_is_refused(tmp_path: Path):
+    run = open_run(tiny_folder("whisper", tmp_path / "a"))
+    most = run.loaded.sounds.n_samples
+    with pytest.raises(InputError, match=f"long.wav: .* more than the {most // 16000} that its model takes"):
+        run.attribute(str(sound(tmp_path / "long.wav", 16000, seconds=most // 16000 + 1)))
+    with pytest.raises(InputError, match=r"none.wav: no such file; expected audio"):
         run.attribute(str(tmp_path / "none.wav"))
 
 

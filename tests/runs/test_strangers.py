@@ -15,9 +15,12 @@ from safetensors.torch import load_file, save_file
 
 from regard.errors import InputError
 from regard.hub import import_run
-from regard.runs import run_file
+from regard.runs import environment, run_file
+from regard.runs.listing import record
 from regard.runs.load import check_sizes, load
-from regard.storage.run_folder import RunDirectory
+from regard.storage.run_folder import SCALE, RunDirectory
+from regard.tasks.regression.outputs import NumberOutput
+from regard.tasks.summary import DataSummary
 from regard.training.loop import fit
 from tests.hub.published import CONFIGURATIONS, gpt2
 from tests.training import toy
@@ -119,6 +122,45 @@ def test_row_80_json_with_a_valid_digest(name: str, text: str, tmp_path: Path):
     read = RunDirectory.open(tmp_path / "run")
     with pytest.raises(InputError, match=rf"{name}.json: .*though its SHA-256 is right; was it changed\?"):
         read.read_labels() if name == "labels" else read.read_json(f"{name}.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("result.json", "[]", "result.json: is no JSON object, though its SHA-256 is right"),
+        ("result.json", '{"steps": "many"}', "result.json: steps is no number, though its SHA-256 is right"),
+        ("metrics.jsonl", '{"kind": "training", "update": 1}\n[]\n', r"metrics.jsonl:2: is no record of a log"),
+        ("metrics.jsonl", "x\n", r"metrics.jsonl:1: is no record of a log"),
+        ("metrics.jsonl", '{"kind": "training"}\n', r"metrics.jsonl:1: has no kind, update and figures"),
+        ("metrics.jsonl", '{"kind": "training", "update": 1, "loss": "x"}\n', r"metrics.jsonl:1: has no kind, update"),
+    ],
+)
+def test_row_80_figures_of_a_stranger(name: str, content: str, message: str, folder: Path):
+    (folder / name).write_text(content, encoding="utf-8")
+    sign(folder)
+    with pytest.raises(InputError, match=message):
+        record(folder)
+
+
+def test_row_80_an_environment_of_a_stranger(folder: Path):
+    (folder / environment.ENVIRONMENT).write_text('{"threads": "many"}', encoding="utf-8")
+    sign(folder)
+    with pytest.raises(InputError, match=r"environment.json: threads is 'many', though its SHA-256 is right"):
+        environment.threads(RunDirectory.open(folder))
+
+
+@pytest.mark.parametrize("values", [{}, {"rows": 1}, {"rows": {"train": {"x": 1}}, "lengths": {}, "warnings": []}])
+def test_row_80_a_summary_of_a_stranger(values: dict[str, object]):
+    with pytest.raises(InputError, match=r"data.json: is no summary of data"):
+        DataSummary.of_json(values)
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"mean": 1}', '{"mean": "x", "deviation": 1}'])
+def test_row_80_a_scale_of_a_stranger(content: str, folder: Path):
+    with RunDirectory.create(folder, resume=True) as run:
+        run.write_text(SCALE, content)
+    with pytest.raises(InputError, match=rf"{SCALE}: .*though its SHA-256 is right"):
+        NumberOutput.read(RunDirectory.open(folder))
 
 
 def counters(**values: object) -> Callable[[Path], None]:

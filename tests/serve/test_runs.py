@@ -16,7 +16,7 @@ from regard.data.pair import Pair
 from regard.decoding.search import Search
 from regard.images import decode_image
 from regard.pictures.payload import payload
-from regard.serve.catalog import served
+from regard.serve.catalog import example_of, served
 from regard.serve.operation import ServedRun
 from regard.text.special import END
 from tests.serve import toys
@@ -28,6 +28,30 @@ SOURCE = "das Haus ist alt"
 def of(run: Any, name: str = "run") -> ServedRun:
     (one,) = served(name, run, Path(name))
     return one
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"request": {"text": "9 May"', "data.json: cannot be read (Expecting"),
+        ("[" * 100_000, "data.json: cannot be read (maximum recursion depth"),
+        ('{"request": ["9 May"]}', "data.json: has no request of texts by name"),
+        ("[]", "data.json: has no request of texts by name"),
+    ],
+)
+def test_a_damaged_example_is_logged(content: str, message: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    (tmp_path / "data.json").write_text(content, encoding="utf-8")
+    assert example_of(toys.translator(), tmp_path) == {}
+    (logged,) = caplog.messages
+    assert message in logged
+
+
+def test_the_page_begins_with_the_first_example(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    (tmp_path / "data.json").write_text('{"request": {"text": "9 May"}}', encoding="utf-8")
+    assert example_of(toys.translator(), tmp_path) == {"example": {"text": "9 May"}}
+    (tmp_path / "data.json").write_text('{"request": null}', encoding="utf-8")
+    assert example_of(toys.translator(), tmp_path) == {}
+    assert not caplog.messages
 
 
 def post(address: str, operation: str, body: dict[str, Any]) -> httpx.Response:

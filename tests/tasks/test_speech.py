@@ -238,7 +238,7 @@ def test_a_sound_longer_than_a_batch_and_one_longer_than_the_limit(tmp_path: Pat
         launch.train(
             run_file.read(path_of("spoken-digits"), [*settings, "training.batch_tokens=400"]), tmp_path / "run"
         )
-    with pytest.raises(InputError, match=r"a.wav: 5 seconds of sound, more than the 2 of audio.longest"):
+    with pytest.raises(InputError, match=r"a.wav: 5 seconds of sound, more than the 2 that its model takes"):
         launch.train(run_file.read(path_of("spoken-digits"), [*settings, "audio.longest=2"]), tmp_path / "run2")
 
 

@@ -3,12 +3,14 @@
 import json
 import math
 import os
+import random
 import re
 import resource
 import signal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -24,6 +26,7 @@ from regard.training.processes import Processes
 from regard.training.progress import Metrics
 from regard.training.settings import Training
 from regard.training.signals import Stop, Stopped
+from regard.training.state import keeping_random_state
 from regard.training.trackers import Board
 from regard.training.update import Updater
 from tests.training import toy
@@ -32,6 +35,25 @@ from tests.training import toy
 def run(path: Path, task: Any = None, model: nn.Module | None = None, **changes: Any) -> dict[str, float | int]:
     with RunDirectory.create(path) as directory:
         return fit(toy.model() if model is None else model, task or toy.Following(), toy.settings(**changes), directory)
+
+
+def test_what_is_global_stays_as_the_caller_had_it(tmp_path: Path):
+    threads, model = torch.get_num_threads(), toy.model()
+    np.random.seed(5)
+    torch.manual_seed(5)
+    before = np.random.get_state(legacy=False)["state"]["key"].tolist(), torch.get_rng_state().tolist()
+    run(tmp_path / "run", model=model, steps=2, threads=threads + 1)
+    assert torch.get_num_threads() == threads
+    assert (np.random.get_state(legacy=False)["state"]["key"].tolist(), torch.get_rng_state().tolist()) == before
+
+
+def test_the_random_states_of_the_caller_come_back():
+    random.seed(5)
+    before = random.getstate()
+    with keeping_random_state(torch.device("cpu")):
+        assert random.getstate() == before
+        random.random()
+    assert random.getstate() == before
 
 
 def records(path: Path, kind: str) -> list[dict[str, Any]]:

@@ -1,5 +1,7 @@
 """The figures of texts: against sacreBLEU, and by hand."""
 
+import logging
+
 import pytest
 import sacrebleu
 
@@ -56,3 +58,10 @@ def test_every_metric_of_equal_texts_is_100_and_ciders_ten_times_that(name: Text
 def test_metrics_want_an_output_for_each_reference(name: TextMetricName):
     with pytest.raises(ValueError, match=r"zip|one each"):
         METRICS[name](["a"], [["a"], ["b"]])
+
+
+def test_the_level_of_sacrebleus_log_stays():
+    log = logging.getLogger("sacrebleu")
+    before = log.level
+    assert METRICS["bleu"](["a b c d ."], [["a b c d ."]]) == pytest.approx(100)
+    assert log.level == before

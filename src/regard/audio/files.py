@@ -47,8 +47,8 @@ def check_length(seconds: float, longest: float, place: str) -> None:
     """Raises InputError for more than `longest` seconds."""
     if seconds > longest:
         raise InputError(
-            f"{place}: {seconds:,.0f} seconds of sound, more than the {longest:g} of audio.longest; cut it into parts, "
-            "or train with a larger one"
+            f"{place}: {seconds:,.0f} seconds of sound, more than the {longest:g} that its model takes "
+            "(audio.longest of a run file); cut it into parts"
         )
 
 
@@ -67,7 +67,7 @@ def _decoded(file: BufferedReader | BytesIO, place: str, longest: float) -> Soun
             file.seek(0)
             return _by_soundfile(file, place, longest, "is a WAV file without whole numbers")
         raise _broken(place, error) from error
-    except EOFError as error:
+    except (EOFError, RuntimeError) as error:  # one of a chunk that ends behind the file
         raise _broken(place, error) from error
 
 
@@ -132,5 +132,5 @@ def _by_soundfile(file: BufferedReader | BytesIO, place: str, longest: float, wh
 
 
 def _broken(place: str, error: Exception) -> InputError:
-    what = " ".join(str(error).split()) or "it ends within its header"
+    what = " ".join(str(error).split()) or "it ends within a part of it"
     return InputError(f"{place}: broken, truncated or unusual audio ({what}); save it anew as WAV")

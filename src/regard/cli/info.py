@@ -39,11 +39,11 @@ def parts(run: Path) -> dict[str, dict[str, object]]:
     rows |= {"written": found.written, "use": usage(run, read(folder.file(CONFIG)))}
     tables = {"Run": rows}
     if folder.has(DATA):
-        tables["Data"] = {**DataSummary.of_json(folder.read_json(DATA)).parts()}
-    tables["Figures"] = dict(folder.read_json(RESULT) if folder.has(RESULT) else found.figures)
+        tables["Data"] = {**DataSummary.of_json(folder.read_object(DATA)).parts()}
+    tables["Figures"] = dict(folder.read_object(RESULT) if folder.has(RESULT) else found.figures)
     tables["Files"] = {each.name: f"{size_of(each):,} bytes" for each in sorted(run.iterdir()) if each.name[0] != "."}
     if folder.has(ENVIRONMENT):
-        environment = folder.read_json(ENVIRONMENT)
+        environment = folder.read_object(ENVIRONMENT)
         tables["Environment"] = {name: value for name, value in environment.items() if value not in ([], {})}
     return {name: each for name, each in tables.items() if each}
 

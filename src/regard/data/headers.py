@@ -48,15 +48,18 @@ def column_names(path: str | Path) -> list[str]:
     memory; none of another file. Raises InputError for a file that cannot be read."""
     if isinstance(path, Records):
         return list(path.records[0])
-    _, line = next(numbered_lines(path))
+    number, line = next(numbered_lines(path))
     if line.lstrip().startswith(("{", "[")):
         try:
             record: Any = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return []
         return list(record) if isinstance(record, dict) else []
     delimiter = max(",;\t|", key=line.count)
-    return next(csv.reader([line], delimiter=delimiter), [])
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error as error:
+        raise InputError(f"{path}:{number}: has no names of columns ({error}); save the table anew") from error
 
 
 def partner(column: str, names: Sequence[str]) -> str | None:

@@ -40,8 +40,8 @@ def cost(setting: Setting) -> Finding:
     sweeps = SWEEPS_FULL if setting.full else SWEEPS
     limit, rounds = (2**32, 9) if setting.full else (2**28, 5)
     rows = []
-    torch.manual_seed(1)
-    with one_thread():
+    with one_thread(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
         for name, mechanism in MECHANISMS.items():
             for by, values in sweeps.items():
                 if by == "heads" and "H" not in "".join(mechanism.operations):

@@ -46,8 +46,9 @@ def by_distance(config: Any, length: int, seeds: int) -> Tensor:
     """The norms `(distance,)`, the last source position first."""
     found = []
     for seed in range(seeds):
-        torch.manual_seed(seed)
-        found.append(norms(build(config, WORDS, WORDS), length))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            found.append(norms(build(config, WORDS, WORDS), length))
     return torch.stack(found).mean(0).flip(0)
 
 

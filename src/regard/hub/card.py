@@ -33,9 +33,9 @@ def card(run: Path, name: str, form: str) -> str:
         f"# {name}",
         f"A model named `{about.model}` for the task `{about.task}`, trained with regard and exported for {form}.",
         *_figures(about.figures),
-        *_data(folder.read_json(DATA) if folder.has(DATA) else {}),
+        *_data(folder.read_object(DATA) if folder.has(DATA) else {}),
         *_settings(settings(folder)),
-        *_environment(folder.read_json(ENVIRONMENT) if folder.has(ENVIRONMENT) else {}),
+        *_environment(folder.read_object(ENVIRONMENT) if folder.has(ENVIRONMENT) else {}),
     ]
     return f"---\n{header(about, name)}---\n\n" + "\n\n".join(parts) + "\n"
 

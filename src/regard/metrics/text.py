@@ -3,7 +3,8 @@
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
 from string import punctuation
@@ -34,9 +35,20 @@ def corpus(outputs: Sequence[str], references: References, *, metric: str) -> fl
     """A metric of `SACREBLEU` with its defaults."""
     if len(outputs) != len(references):
         raise ValueError(f"{len(outputs)} outputs for {len(references)} texts; expected one each")
-    logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # it warns of text that looks tokenized, which data may be
     streams = [list(stream) for stream in zip_longest(*references)]
-    return SACREBLEU[metric]().corpus_score(list(outputs), streams).score if outputs else 0.0
+    with _silent(logging.getLogger("sacrebleu")):  # it warns of text that looks tokenized, which data may be
+        return SACREBLEU[metric]().corpus_score(list(outputs), streams).score if outputs else 0.0
+
+
+@contextmanager
+def _silent(log: logging.Logger) -> Iterator[None]:
+    """Report errors only."""
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 def same(output: str, reference: str) -> float:

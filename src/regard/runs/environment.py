@@ -9,7 +9,9 @@ from typing import Any
 import torch
 
 from regard.config.registry import plugins_named
+from regard.errors import InputError
 from regard.runs.run_file import ENVIRONMENT, dump
+from regard.storage.manifest import CHANGED
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.task import RunConfig
 from regard.version import VERSION
@@ -31,12 +33,15 @@ def now(config: RunConfig, device: str, threads: int) -> dict[str, Any]:
 
 def threads(run: RunDirectory) -> int | None:
     """The number of threads that a run began with; None where an older run does not say."""
-    return run.read_json(ENVIRONMENT).get("threads") if run.has(ENVIRONMENT) else None
+    found = run.read_object(ENVIRONMENT).get("threads") if run.has(ENVIRONMENT) else None
+    if found is not None and (type(found) is not int or found < 1):
+        raise InputError(f"{run.path / ENVIRONMENT}: threads is {found!r}, {CHANGED}")
+    return found
 
 
 def began(run: RunDirectory, current: Mapping[str, Any]) -> dict[str, Any]:
     """The environment that a run began with. Where an older run does not say, it is taken to be the current one."""
-    saved = run.read_json(ENVIRONMENT) if run.has(ENVIRONMENT) else {}
+    saved = run.read_object(ENVIRONMENT) if run.has(ENVIRONMENT) else {}
     return {**current, **saved}
 
 
@@ -48,7 +53,7 @@ def decisive(environment: Mapping[str, Any]) -> dict[str, Any]:
 def write(run: RunDirectory, current: Mapping[str, Any]) -> None:
     """Write `environment.json`: what the run began with, and under `continued` each other environment it went on in,
     with the update of the checkpoint it went on from."""
-    saved = run.read_json(ENVIRONMENT) if run.has(ENVIRONMENT) else dict(current)
+    saved = run.read_object(ENVIRONMENT) if run.has(ENVIRONMENT) else dict(current)
     later = saved.pop(CONTINUED, [])
     last = {name: value for name, value in later[-1].items() if name != "update"} if later else saved
     if last != current:

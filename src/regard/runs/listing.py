@@ -14,6 +14,7 @@ from regard.runs.compatibility import ABSENT, differences
 from regard.runs.load import CONFIG
 from regard.runs.train import ABOUT_TRAINING, RESULT
 from regard.storage import manifest
+from regard.storage.manifest import CHANGED
 from regard.storage.run_folder import RunDirectory
 from regard.training.progress import FILE as METRICS
 
@@ -75,15 +76,15 @@ def record(folder: Path) -> Record:
     """The run in a folder. Raises InputError for a folder that is no run, and for a damaged file."""
     run = RunDirectory.open(folder)
     config = settings(run) if run.has(CONFIG) else {}
-    logged = run.read_jsonl(METRICS) if run.has(METRICS) else []
-    result = run.read_json(RESULT) if run.has(RESULT) else {}
+    logged = _logged(run)
+    result = _result(run)
     files = [each for each in folder.rglob("*") if each.is_file()]
     return Record(
         run=str(folder),
         task=str(config.get("task", ABSENT)),
-        model=str((config.get("model") or {}).get("name", ABSENT)),
+        model=str(_section(config, "model").get("name", ABSENT)),
         steps=int(result.get("steps") or max((each["update"] for each in logged), default=0)),
-        planned=int((config.get("training") or {}).get("steps", 0)),
+        planned=_section(config, "training").get("steps", 0),
         figures={name: each for name, each in result.items() if name not in ABOUT_TRAINING} or _validated(logged),
         finished=bool(result),
         parameters=result.get("parameters"),
@@ -96,6 +97,35 @@ def settings(run: RunDirectory) -> dict[str, Any]:
     """The run file as plain values, of a task or model that need not be installed."""
     root, _ = yaml_nodes.read(run.file(CONFIG))
     return root.plain() if isinstance(root.value, dict) else {}
+
+
+def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = config.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _result(run: RunDirectory) -> dict[str, Any]:
+    """The figures of a finished run; none of another. Raises InputError for other values."""
+    found = run.read_object(RESULT) if run.has(RESULT) else {}
+    if wrong := [name for name, value in found.items() if not _is_number(value)]:
+        raise InputError(f"{run.path / RESULT}: {wrong[0]} is no number, {CHANGED}")
+    return found
+
+
+def _logged(run: RunDirectory) -> list[dict[str, Any]]:
+    """The records of the updates and validations of a run; none without a log. Raises InputError for others."""
+    records = run.read_jsonl(METRICS) if run.has(METRICS) else []
+    for number, each in enumerate(records, 1):
+        figures = [value for name, value in each.items() if name != "kind" and value is not None]
+        if not (
+            isinstance(each.get("kind"), str) and type(each.get("update")) is int and all(map(_is_number, figures))
+        ):
+            raise InputError(f"{run.path / METRICS}:{number}: has no kind, update and figures; remove the line")
+    return records
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
 
 
 def _validated(logged: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -153,7 +183,7 @@ def curves(folders: Sequence[Path], out: Path) -> Path:
 
     Raises InputError for runs without a log, and as `write_figure`."""
     logs = {each: RunDirectory.open(each) for each in folders}
-    logged = {str(each): run.read_jsonl(METRICS) for each, run in logs.items() if run.has(METRICS)}
+    logged = {str(each): _logged(run) for each, run in logs.items() if run.has(METRICS)}
     losses = {name: _points(records, TRAINING, "loss") for name, records in logged.items()}
     metrics = dict.fromkeys(
         name for records in logged.values() for each in records if each["kind"] == VALIDATION for name in each

@@ -32,7 +32,7 @@ from regard.training.loop import fit
 from regard.training.processes import answering
 from regard.training.progress import FILE as METRICS
 from regard.training.settings import Training
-from regard.training.state import count_parameters
+from regard.training.state import count_parameters, keeping_random_state
 from regard.training.threads import choose_threads, threads
 from regard.training.trackers import check_tracker
 
@@ -75,7 +75,7 @@ def train_setup(
     config = settled(config, device)
     limit = config.training.process_timeout
     process = PartialState(cpu=device == "cpu", timeout=timedelta(seconds=limit))
-    with answering(limit), folder(out, resume, process) as run:
+    with answering(limit), folder(out, resume, process) as run, keeping_random_state(torch.device(device)):
         torch.manual_seed(config.training.seed)
         config, setup = begin(config, run, process, resume)
         config = counted(config, setup, process.num_processes)
@@ -180,7 +180,7 @@ def identify(config: RunConfig, setup: Setup, processes: int) -> dict[str, Any]:
 
 def saved_identity(run: RunDirectory) -> dict[str, Any]:
     """The saved identity of a run. Its run file is read again, so that keys of later versions have their defaults."""
-    return run.read_json(IDENTITY) | {"configuration": configuration(run_file.read(run.file(CONFIG)))}
+    return run.read_object(IDENTITY) | {"configuration": configuration(run_file.read(run.file(CONFIG)))}
 
 
 def configuration(config: RunConfig) -> dict[str, Any]:

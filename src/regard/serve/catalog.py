@@ -1,6 +1,7 @@
 """The runs that a server offers."""
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from regard.serve.openai import openai_operations
 from regard.serve.operation import ServedRun
 from regard.serve.operations import operations_of
 from regard.serve.replica import Replicas
+from regard.storage.manifest import content
 from regard.tasks.run import Run
 from regard.tasks.summary import FILE
 
+logger = logging.getLogger(__name__)
 FIELDS: dict[Any, str] = {str: "text", str | None: "text", bytes: "file"}
 """The page's fields by the types of inputs; others are written as JSON."""
 
@@ -53,15 +56,20 @@ def served(name: str, run: Run[Any, Any], folder: Path) -> Iterator[ServedRun]:
 
 def example_of(run: Run[Any, Any], folder: Path) -> dict[str, Any]:
     """The first training example that the folder keeps, for the page to begin with; none for files, and for a folder
-    without one."""
+    without one. A damaged file is logged, and the page begins empty."""
     path = folder / FILE
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8")).get("request") or {}
-    except (OSError, ValueError, AttributeError):
+        whole = json.loads(content(path))
+    except (OSError, ValueError, RecursionError) as error:
+        logger.warning("%s: cannot be read (%s); the page begins without an example", path, error)
+        return {}
+    found = whole.get("request") if isinstance(whole, dict) else whole
+    if not isinstance(found, dict | None):
+        logger.warning("%s: has no request of texts by name; the page begins without an example", path)
         return {}
     texts = {key for key, kind in run.inputs.items() if kind in (str, str | None)}
-    if not isinstance(found, dict) or not found.keys() <= texts or not found:
+    if not found or not found.keys() <= texts:
         return {}
     return {"example": {key: str(value) for key, value in found.items()}}

@@ -122,6 +122,13 @@ class RunDirectory:
         """The value of a JSON file."""
         return parsed(self.path / name, self.read_text(name))
 
+    def read_object(self, name: str) -> dict[str, Any]:
+        """The object of a JSON file."""
+        found = self.read_json(name)
+        if not isinstance(found, dict):
+            raise InputError(f"{self.path / name}: is no JSON object, {CHANGED}")
+        return found
+
     def read_labels(self) -> list[str]:
         """The names of the classes."""
         labels = self.read_json(LABELS)
@@ -151,9 +158,11 @@ class RunDirectory:
         atomic.append(path, (json.dumps(dict(record), ensure_ascii=False) + "\n").encode("utf-8"))
 
     def read_jsonl(self, name: str) -> list[dict[str, Any]]:
-        """The records of a log, without an incomplete last line of a killed process."""
-        *lines, _ = self.file(name).read_bytes().split(b"\n")
-        return [json.loads(line) for line in lines]
+        """The records of a log, without an incomplete last line of a killed process. Raises InputError for a line that
+        is no record."""
+        path = self.file(name)
+        *lines, _ = path.read_bytes().split(b"\n")
+        return [_record(path, number, line) for number, line in enumerate(lines, 1)]
 
     def keep_jsonl(self, name: str, keep: Callable[[dict[str, Any]], bool]) -> None:
         """Drop the records of a log for which `keep` is false, such as those after the step to resume from."""
@@ -222,6 +231,16 @@ class RunDirectory:
 
 def _is_run(path: Path) -> bool:
     return (path / manifests.NAME).is_file() and Manifest.read(path).content == "run"
+
+
+def _record(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InputError(f"{path}:{number}: is no record of a log, a JSON object; remove the line")
+    return found
 
 
 def _refuse(path: Path, resume: bool) -> None:

@@ -34,7 +34,12 @@ class FineTuning:
 
     def started(self: R, other: Any) -> R:
         """The run file with tokenizer and model of the starting run, `other`. Raises InputError for a model that the
-        task does not support."""
+        task does not support, and for word vectors, in whose place the weights of the starting run would be."""
+        if self.vectors is not None:
+            raise InputError(
+                "vectors: training starts from the weights of the run in training.start, which has vectors of its own; "
+                "remove one of the two (on the command line --set vectors=null)"
+            )
         if other.model.name not in self.takes:
             raise InputError(
                 f"training.start is a run with the model {other.model.name}; expected one with {', '.join(self.takes)}"

@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any, TypeVar
 
 from regard.data.splits import Splits
+from regard.errors import InputError
 from regard.images import Image
 from regard.images.survey import Survey, survey
 from regard.text import Tokenizer
@@ -91,7 +92,14 @@ class DataSummary:
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> "DataSummary":
-        """The summary of the values that `to_json` gives."""
+        """The summary of the values that `to_json` gives. Raises InputError for others."""
+        try:
+            return cls._of_json(values)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"{FILE}: is no summary of data; was it changed?") from error
+
+    @classmethod
+    def _of_json(cls, values: Mapping[str, Any]) -> "DataSummary":
         images: Any = values.get("images")
         if images:
             seen, after = images

@@ -19,7 +19,15 @@ from regard.training.selection import MovingAverage, Validated, mean
 from regard.training.settings import Training
 from regard.training.signals import Stop, Stopped
 from regard.training.snapshot import TrainingState, load_average, load_weights, restoring, snapshot
-from regard.training.state import count_parameters, restore_optimizer, restore_random_state, seed_everything, weights
+from regard.training.state import (
+    count_parameters,
+    keeping_random_state,
+    restore_optimizer,
+    restore_random_state,
+    seed_everything,
+    weights,
+)
+from regard.training.threads import threads
 from regard.training.update import Outcome, Updater, make_optimizer
 
 
@@ -42,7 +50,7 @@ def fit(
             (`Stopped`, with exit codes 143, 130 and 129) a signal stopped training after its state was saved.
     """
     here = Processes(settings)
-    with Stop() as stop:
+    with Stop() as stop, keeping_random_state(here.device):
         trainer = Trainer(model, objective, settings, run, here, stop)
         found = run.newest_checkpoint() if resume else None
         if resume and found is None:  # it was killed before its first checkpoint
@@ -51,6 +59,7 @@ def fit(
         try:
             with (
                 answering(settings.process_timeout),
+                threads(settings.threads or torch.get_num_threads()),
                 compiling(model, log_layers=here.main) if settings.compile else nullcontext(),
             ):
                 return trainer.train(found)

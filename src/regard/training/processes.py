@@ -39,8 +39,6 @@ class Processes:
         self.main = self.rank == 0
         if settings.sharded and self.count == 1:
             raise InputError("sharded: true needs several processes and there is one; start it under torchrun")
-        if settings.threads:
-            torch.set_num_threads(settings.threads)
 
     def wrap(self, losses: nn.Module, sharded: bool) -> nn.Module:
         """A `LossModule` on its device; with several processes its model is sharded in place, or it is wrapped in DDP.

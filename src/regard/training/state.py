@@ -1,6 +1,8 @@
 """Random states, weights and optimizer state, for an exact resume."""
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,16 @@ def restore_random_state(state: dict[str, Any], device: torch.device) -> None:
     torch.set_rng_state(_bytes(state["torch"]))
     if "device" in state and device.type != "cpu":
         torch.get_device_module(device).set_rng_state(_bytes(state["device"]), device)
+
+
+@contextmanager
+def keeping_random_state(device: torch.device) -> Iterator[None]:
+    """Restore the caller's global random states at the end."""
+    state = random_state(device)
+    try:
+        yield
+    finally:
+        restore_random_state(state, device)
 
 
 def _hexadecimal(state: Tensor) -> str:

@@ -11,6 +11,7 @@ from regard.extras import how_to_install
 from regard.hub.any_model.sentences import text_folder
 from regard.hub.formats.folder import Folder
 from regard.hub.tolerances import quiet
+from regard.storage.manifest import content
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 SOUNDS = ("input_features", "input_values")
@@ -66,14 +67,24 @@ def _loaded(folder: Path, model: Any) -> Loaded:
 def read_config(folder: Path) -> dict[str, Any]:
     """The configuration. Raises InputError for a missing or broken one."""
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8-sig"))
+        config = _object(folder / CONFIG)
     except OSError as error:
         raise InputError(f"{folder}: is no run and no transformers model; it has no {CONFIG}") from error
-    except ValueError as error:
-        raise InputError(f"{folder / CONFIG}: is no JSON ({error}); download it again") from error
-    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+    if not isinstance(config.get("model_type"), str):
         raise InputError(f"{folder / CONFIG}: has no model_type; expected the configuration of a transformers model")
     return config
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file. Raises InputError for another file, and OSError."""
+    found = content(path)
+    try:
+        value = json.loads(found)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: is no JSON ({error}); download it again") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: is no JSON object; download it again")
+    return value
 
 
 def check_config(folder: Path, config: dict[str, Any]) -> None:
@@ -83,13 +94,15 @@ def check_config(folder: Path, config: dict[str, Any]) -> None:
     kind = config["model_type"]
     if kind not in transformers.CONFIG_MAPPING:
         if "auto_map" in config:
-            files = ", ".join(sorted({str(each).partition(".")[0] + ".py" for each in config["auto_map"].values()}))
+            classes = config["auto_map"].values() if isinstance(config["auto_map"], dict) else ()
+            files = ", ".join(sorted({str(each).partition(".")[0] + ".py" for each in classes})) or "unnamed"
             raise InputError(f"{folder}: model type {kind!r} needs code of its own ({files}), which regard never runs")
         raise InputError(
             f"{folder}: model type {kind!r} is unknown to transformers {transformers.__version__}; install a newer one"
         )
     if "quantization_config" in config:
-        method = config["quantization_config"].get("quant_method", "unknown")
+        settings = config["quantization_config"]
+        method = settings.get("quant_method", "unknown") if isinstance(settings, dict) else "unknown"
         raise InputError(
             f"{folder}: its weights are quantised ({method}); use the model's unquantised weights, which regard reads"
         )
@@ -103,7 +116,11 @@ def check_memory(folder: Path, available: int) -> None:
     index = folder / INDEX
     total = sum(each.stat().st_size for each in folder.glob("*.safetensors"))
     if index.exists():
-        total = max(total, int(json.loads(index.read_text(encoding="utf-8")).get("metadata", {}).get("total_size", 0)))
+        about = _object(index).get("metadata")
+        size = about.get("total_size", 0) if isinstance(about, dict) else 0
+        if type(size) not in (int, float) or not 0 <= size < float("inf"):
+            raise InputError(f"{index}: total_size is {size!r}; expected a number of bytes")
+        total = max(total, size)
     if total * ROOM > available:
         raise InputError(
             f"{folder}: its weights have {total / 1e9:.1f} GB, {available / 1e9:.1f} GB of memory are free; "
@@ -143,7 +160,7 @@ def _model(folder: Path, config: dict[str, Any], allow_missing: bool) -> Any:
 def _tokenizer(folder: Path, model: Any) -> Any:
     """The tokenizer. Raises InputError for none, or for one of another model."""
     tokenizer = _part(folder, "AutoTokenizer")
-    check_vocabulary(str(folder), len(tokenizer), embeddings(model))
+    check_tokenizer(str(folder), len(tokenizer), embeddings(model))
     return tokenizer
 
 
@@ -153,7 +170,7 @@ def embeddings(model: Any) -> int:
     return part.get_input_embeddings().weight.shape[0]
 
 
-def check_vocabulary(place: str, tokens: int, rows: int) -> None:
+def check_tokenizer(place: str, tokens: int, rows: int) -> None:
     """Raises InputError for a tokenizer with more tokens than the model has embeddings."""
     if tokens > rows:
         raise InputError(

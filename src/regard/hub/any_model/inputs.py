@@ -1,7 +1,6 @@
 """From an example, a text, a pair of texts, an image or a sound, to the inputs of a transformers model."""
 
 import inspect
-import wave
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.audio import LONGEST, read_audio, resampled
 from regard.errors import InputError, quoted
 from regard.hub.any_model.folder import Loaded, embeddings
 from regard.hub.any_model.labels import moments, numbered, side_of
@@ -140,32 +140,14 @@ def _image(loaded: Loaded, model: Any, example: str) -> Inputs:
 
 
 def _sound(loaded: Loaded, example: str) -> Inputs:
-    samples, rate = read_wave(Path(example))
-    expected = loaded.sounds.sampling_rate
-    if rate != expected:
-        raise InputError(f"{example}: has {rate:,} samples a second; expected {expected:,}, convert it")
-    batch = loaded.sounds(samples, sampling_rate=rate, return_tensors="pt")
+    rate = loaded.sounds.sampling_rate
+    most = getattr(loaded.sounds, "n_samples", None)  # of a model with windows of one length, such as Whisper
+    sound = resampled(read_audio(example, LONGEST if most is None else most / rate), rate)
+    batch = loaded.sounds(sound.samples, sampling_rate=rate, return_tensors="pt")
     tensors = {loaded.model.main_input_name: batch[loaded.model.main_input_name].to(loaded.model.device)}
     feature = tensors[loaded.model.main_input_name]
     hop = getattr(loaded.sounds, "hop_length", 1)
     return Inputs(loaded.model, tensors, seconds=feature.shape[-1] * hop / rate)
-
-
-def read_wave(path: Path) -> tuple[np.ndarray, int]:
-    """The samples of a .wav file of 16-bit numbers, the mean of its channels, from -1 to 1, and their number a second.
-    Raises InputError for another file."""
-    try:
-        with wave.open(str(path), "rb") as file:
-            width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
-            content = file.readframes(file.getnframes())
-    except (OSError, EOFError, wave.Error) as error:
-        raise InputError(f"{path}: cannot be read as a sound ({error}); expected the path of a .wav file") from error
-    if width != 2:
-        raise InputError(f"{path}: has samples of {8 * width} bits; expected 16, convert it")
-    samples = np.frombuffer(content, dtype="<i2").reshape(-1, channels).mean(1) / 32768
-    if not len(samples):
-        raise InputError(f"{path}: has no samples; record something")
-    return samples.astype(np.float32), rate
 
 
 def _parameters(model: Any) -> set[str]:

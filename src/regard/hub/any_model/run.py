@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.attribution.aggregation import single_map
 from regard.attribution.kinds import ROLES, Kind
 from regard.errors import InputError
-from regard.hub.any_model.folder import SOUNDS, Loaded, check_vocabulary, embeddings
+from regard.hub.any_model.folder import SOUNDS, Loaded, check_tokenizer, embeddings
 from regard.hub.any_model.inputs import Inputs, check_ids, cut_inputs, inputs_of, single
 from regard.hub.any_model.labels import side_of
 from regard.hub.any_model.lookups import lookups_of, rows_of
@@ -245,7 +245,7 @@ def show(model: Any, tokenizer: Any, text: str, /, **settings: Any) -> Attributi
         text_part, sounds = getattr(tokenizer, "tokenizer", None), getattr(tokenizer, "feature_extractor", tokenizer)
         loaded = Loaded(name, model, text_part, sounds=sounds)
     else:
-        check_vocabulary(name, len(tokenizer), embeddings(model))
+        check_tokenizer(name, len(tokenizer), embeddings(model))
         loaded = Loaded(name, model, tokenizer)
     training = model.training
     try:

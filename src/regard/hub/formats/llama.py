@@ -110,7 +110,8 @@ def sizes_of(settings: Settings, variant: Variant) -> LlamaConfig:
     window = values.get("sliding_window")
     if window is not None and not variant.slides:
         raise InputError(f"{settings.place}: sliding_window is {window!r}; regard supports None for {variant.type}")
-    if {*(values.get("layer_types") or ())} > {"full_attention"}:
+    layers = values.get("layer_types") or []
+    if not isinstance(layers, list) or any(each != "full_attention" for each in layers):
         raise InputError(f"{settings.place}: layer_types has other layers than full_attention, which regard has not")
     base, scaling = rotation(settings)
     heads = settings.size("num_attention_heads")
@@ -139,8 +140,13 @@ def rotation(settings: Settings) -> tuple[float, RotaryScaling | None]:
     """The base and the scaling of the rotary positions, in the keys of transformers 5 or before. Raises InputError for
     a kind of scaling that regard does not compute."""
     values = settings.values
-    found = dict(values.get("rope_parameters") or values.get("rope_scaling") or {})
-    base = float(found.get("rope_theta", values.get("rope_theta", 10_000.0)))
+    found = values.get("rope_parameters") or values.get("rope_scaling") or {}
+    if not isinstance(found, Mapping):
+        raise InputError(f"{settings.place}: rope_parameters is {found!r}; expected an object")
+    turned = Settings({key: value for key, value in found.items() if value is not None}, settings.place)
+    base = turned.number("rope_theta", settings.number("rope_theta", 10_000.0))
+    if not base:
+        raise InputError(f"{settings.place}: rope_theta is 0; expected a number above 0")
     kind = found.get("rope_type", found.get("type", "default"))
     if kind == "default":
         return base, None
@@ -148,11 +154,11 @@ def rotation(settings: Settings) -> tuple[float, RotaryScaling | None]:
         raise InputError(f"{settings.place}: rope_type is {kind!r}; regard supports default, linear, yarn and llama3")
     known = {"rope_theta", "rope_type", "type", "factor", "original_max_position_embeddings", *TURNS.get(kind, ())}
     check_unknown(found, known, settings.place)
-    turns = {name: found.get(key) for name, key in zip(("slow", "fast"), TURNS.get(kind, ()), strict=False)}
-    original = found.get("original_max_position_embeddings", values["max_position_embeddings"])
-    chosen = {name: float(value) for name, value in turns.items() if value is not None}
+    turns = zip(("slow", "fast"), TURNS.get(kind, ()), strict=False)
+    chosen = {name: turned.number(key, 0.0) for name, key in turns if key in turned.values}
+    original = turned.size("original_max_position_embeddings", settings.size("max_position_embeddings"))
     return base, settings.build(
-        partial(RotaryScaling, kind), factor=float(found["factor"]), original=original, **chosen
+        partial(RotaryScaling, kind), factor=turned.number("factor", 0.0), original=original, **chosen
     )
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.errors import InputError
 from regard.metrics.numbers import number_metrics
 from regard.shapes import Float
-from regard.storage.run_folder import SCALE
+from regard.storage.manifest import CHANGED
+from regard.storage.run_folder import SCALE, RunDirectory
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.outputs import Outputs
 from regard.tasks.prediction import ShortRepr
@@ -52,6 +54,14 @@ class NumberOutput(Outputs[float, NumberPrediction]):
     def of(cls, numbers: Sequence[float]) -> "NumberOutput":
         """The output for labels of this mean and deviation."""
         return cls(fmean(numbers), pstdev(numbers))
+
+    @classmethod
+    def read(cls, run: RunDirectory) -> "NumberOutput":
+        """The output of a run. Raises InputError for a damaged file."""
+        found = run.read_object(SCALE)
+        if found.keys() != {"mean", "deviation"} or not all(isinstance(each, int | float) for each in found.values()):
+            raise InputError(f"{run.path / SCALE}: has no mean and deviation, {CHANGED}")
+        return cls(**found)
 
     @property
     def count(self) -> int:

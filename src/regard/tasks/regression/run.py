@@ -2,7 +2,7 @@
 
 from regard.models.catalog import build_classifier
 from regard.models.classifier import Classifier
-from regard.storage.run_folder import SCALE, RunDirectory
+from regard.storage.run_folder import RunDirectory
 from regard.tasks.classification.run import TextRun
 from regard.tasks.regression.config import Regression
 from regard.tasks.regression.outputs import NumberOutput, NumberPrediction
@@ -19,5 +19,5 @@ class RegressionRun(TextRun[NumberPrediction]):
     @classmethod
     def open(cls, run: RunDirectory, config: Regression) -> "RegressionRun":
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged file."""
-        tokenizer, output = Tokenizer.load(run.file(TOKENIZER)), NumberOutput(**run.read_json(SCALE))
+        tokenizer, output = Tokenizer.load(run.file(TOKENIZER)), NumberOutput.read(run)
         return cls(config, build_classifier(config.classifier, tokenizer.size, output.count), tokenizer, output)
