@@ -115,8 +115,8 @@ def sizes_of(settings: Settings, variant: Variant) -> LlamaConfig:
         raise InputError(f"{settings.place}: layer_types has other layers than full_attention, which regard has not")
     base, scaling = rotation(settings)
     heads = settings.size("num_attention_heads")
-    width = values.get("head_dim") or variant.head_width
-    if width is not None and values.get("hidden_size") == settings.size("head_dim", width) * heads:
+    width = settings.size("head_dim") if values.get("head_dim") else variant.head_width
+    if width is not None and values.get("hidden_size") == width * heads:
         width = None
     return settings.build(
         LlamaConfig,
@@ -124,7 +124,7 @@ def sizes_of(settings: Settings, variant: Variant) -> LlamaConfig:
         width=settings.size("hidden_size"),
         heads=heads,
         key_value_heads=settings.size("num_key_value_heads", heads) if values.get("num_key_value_heads") else None,
-        head_width=settings.size("head_dim", width) if width else None,
+        head_width=width,
         hidden=settings.size("intermediate_size"),
         context=settings.size("max_position_embeddings"),
         epsilon=settings.share("rms_norm_eps", 1e-6),
