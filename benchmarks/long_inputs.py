@@ -1,8 +1,8 @@
 """Memory of recorded reductions on long inputs: `python -m benchmarks.long_inputs [LENGTH...]`.
 
 A Llama of 12 layers with random weights reads a text of each length, each in a process of its own. Memory is the
-growth of the process beyond the loaded model, at its peak: without a recorder, and with the totals over queries of one
-head of every layer; up to 4,000 tokens with all weights of that head.
+growth of the process beyond the loaded model, at its peak: without a recorder, and with reductions of one head of every
+layer, or of all heads; up to 4,000 tokens with all weights of one head.
 """
 
 import resource
@@ -14,13 +14,22 @@ import torch
 
 from benchmarks import report
 from regard.attention.record import record
-from regard.maps.reductions import Reduction, Totals, Whole
+from regard.maps.reductions import Entropy, Greatest, Totals
 
 LENGTHS = (1000, 4000, 16000, 32000)
 LAYERS, HEADS, WIDTH = 12, 4, 64
-REDUCTIONS: dict[str, Reduction] = {"totals": Totals(), "all": Whole()}
-MOST = {"none": 32000, "totals": 32000, "all": 4000}
-"""The longest input of each kind."""
+KINDS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "totals": {"reduce": Totals(), "heads": [0]},
+    "totals of all heads": {"reduce": Totals()},
+    "greatest 4": {"reduce": Greatest(4), "heads": [0]},
+    "entropy": {"reduce": Entropy(), "heads": [0]},
+    "64 queries": {"rows": [*range(64)]},
+    "all weights of a head": {"heads": [0]},
+}
+"""What is recorded, as arguments of `record`."""
+MOST = {"totals of all heads": 8000, "all weights of a head": 4000}
+"""The longest input of a kind, if there is one."""
 
 
 @torch.no_grad()
@@ -37,7 +46,7 @@ def measured(kind: str, length: str) -> tuple[float, float]:
     if kind == "none":
         model(tokens, use_cache=False)
     else:
-        with record(model, "layers.*.self_attn", heads=[0], reduce=REDUCTIONS[kind]) as maps:
+        with record(model, "layers.*.self_attn", **KINDS[kind]) as maps:
             model(tokens, use_cache=False)
         assert len(maps) == LAYERS
     return _megabytes() - before, time.perf_counter() - start
@@ -48,7 +57,7 @@ def main(lengths: list[int]) -> None:
     rows = []
     report.head("tokens", "recorded", "MB", "seconds")
     for length in lengths or LENGTHS:
-        for kind in (each for each, most in MOST.items() if length <= most):
+        for kind in (each for each in KINDS if length <= MOST.get(each, length)):
             megabytes, seconds = report.apart("long_inputs", "measured", kind, str(length))
             rows.append(
                 {"tokens": length, "recorded": kind, "megabytes": round(megabytes), "seconds": round(seconds, 1)}

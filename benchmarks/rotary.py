@@ -1,7 +1,8 @@
 """Time of heads with rotary positions beside the same heads without positions, on one thread: `python -m
 benchmarks.rotary`.
 
-Times are of the processor, so that other work on the machine matters less; each figure is the least of some turns.
+Times are of the processor, so that other work on the machine matters less; each figure is the least of some turns. The
+process keeps freed memory, as one that trains: otherwise the kernel's zeroing of fresh pages is most of the difference.
 """
 
 import time
@@ -15,6 +16,7 @@ from regard.attention.masks import causal
 from regard.attention.positions import Rotary
 from regard.attention.scores import ScaledDot
 from regard.nn.kv_cache import empty_past, read_past
+from regard.training.allocator import keep_freed_memory
 
 SIZES = (("one pass, 4 x 256", 4, 256), ("one pass, 1 x 1,024", 1, 1024), ("one pass, 16 x 64", 16, 64))
 WIDTH, HEADS, GROUPS, TURNS, STEPS = 512, 8, 2, 12, 64
@@ -43,6 +45,7 @@ def least(calls: list[Callable[[], object]]) -> list[float]:
 def main() -> None:
     """Print a row for each size."""
     torch.set_num_threads(1)
+    keep_freed_memory()
     both = [heads(rotary=False), heads(rotary=True)]
     rows: list[tuple[str, list[float]]] = []
     for name, batch, length in SIZES:

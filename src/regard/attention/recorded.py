@@ -15,7 +15,7 @@ from regard.attention.recorded_breakdown import Call, breakdown_of_calls
 from regard.attention.recorded_steps import Part, Steps, joined
 from regard.maps.breakdown import Breakdown, Sums, breakdown_of_products
 from regard.maps.lookups import Lookups
-from regard.maps.reductions import Reduction, Whole
+from regard.maps.reductions import Kept, Reduction, Whole, gathered
 
 Measure = Callable[[nn.Module, Tensor, Tensor], Tensor]
 """A module, its weights `(*batch, query, key)` and its values `(*batch, key, value_width)` -> the numbers to keep in
@@ -98,15 +98,25 @@ class Maps(Mapping[str, Tensor], Observer):
             self._several_batches.add(name)
         chosen = range(first, first + record.queries) if self.choice.rows is None else self.choice.rows
         rows = [row - first for row in chosen if first <= row < first + record.queries]
-        every = list(range(record.queries))
-        for some in reduce.parts(rows, record.width):
-            found, places = reduce.of(record.weights(self.choice.heads, None if some == every else some))
+        for some, (found, places) in self._kept(record, rows):
             found = found if self.choice.differentiable else found.detach()
             if reduce.keeps_keys and record.first_key:
                 found = nn.functional.pad(found, (record.first_key, 0))
             places = None if places is None else places + record.first_key
             part = Part(found, places, [first + row for row in some], number)
             steps.add(part, reduce, apart=self._search is not None)
+
+    def _kept(self, record: LookupRecord, rows: list[int]) -> Iterable[tuple[Sequence[int], Kept]]:
+        """The reduced weights of these rows, with the rows: one group of all, or groups that the reduction adds up."""
+        every, reduce = list(range(record.queries)), self.choice.reduce
+
+        def kept(some: Sequence[int]) -> Kept:
+            return reduce.of(record.weights(self.choice.heads, None if some == every else some))
+
+        groups = [*reduce.parts(rows, record.width)]
+        if len(groups) == 1 or self.choice.differentiable or reduce.keeps_keys:
+            return ((some, kept(some)) for some in groups)
+        return [(rows, gathered(map(kept, groups), len(rows)))]
 
     def reordered(self, rows: Tensor) -> None:
         """Reorder what is recorded of a decode, unless a beam search chooses its rows at its end."""

@@ -26,6 +26,24 @@ class Kept(NamedTuple):
     places: Tensor | None = None
 
 
+def gathered(groups: Iterable[Kept], queries: int) -> Kept:
+    """The reduced values of groups of queries, one group behind the other, in one tensor.
+
+    It is allocated with the first group. A small result of each group would lie between the large weights of two
+    groups, and memory would grow with queries x keys: freed weights would leave no place that is large enough.
+    """
+    whole: list[Tensor] = []
+    first = 0
+    for group in groups:
+        parts = [each for each in group if each is not None]
+        whole = whole or [each.new_empty((*each.shape[:-2], queries, each.shape[-1])) for each in parts]
+        last = first + parts[0].shape[-2]
+        for one, each in zip(whole, parts, strict=True):
+            one[..., first:last, :] = each
+        first = last
+    return Kept(*whole)
+
+
 class Reduction(ABC):
     """Reduce weights `(*batch, query, key)`.
 
