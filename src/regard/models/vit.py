@@ -126,7 +126,7 @@ class VitEncoder(nn.Module):
         """Pixels `(batch, channel, height, width)` of any whole number of patches -> states `(batch, position, width)`,
         patches last. Raises ValueError as `Patches` does."""
         rows, columns = (side // self.patches.patch for side in pixels.shape[2:])
-        states = torch.cat([self.marks.expand(len(pixels), -1, -1), self.patches(pixels)], 1)
+        states = torch.cat([self.marks.expand(pixels.shape[0], -1, -1), self.patches(pixels)], 1)
         states = self.dropout(self.positions(states, rows, columns))
         for each in self.layers:
             states = each(states, None)

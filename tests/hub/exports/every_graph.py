@@ -10,9 +10,10 @@ from torch import nn
 from regard.errors import RunError
 from regard.hub.exports import onnx
 from regard.hub.exports.graphs import Graph, graphs
-from regard.models.bert import Bert, BertClassifier, BertConfig, BertSpans
+from regard.models.bert import Bert, BertClassifier, BertConfig, BertSpans, BertTagger
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.vit import Vit, VitConfig
 
 BERT = BertConfig(layers=1, width=12, heads=3, hidden=5, context=17)
 HEADLESS = BertConfig(layers=2, width=6, heads=2, hidden=7, context=11, segments=0, predictions=False, pooler=False,
@@ -22,6 +23,10 @@ MODELS = {
     "bert without heads": lambda: Bert(31, HEADLESS),
     "classes": lambda: BertClassifier(31, 3, BERT),
     "spans": lambda: BertSpans(31, BERT),
+    "tags": lambda: BertTagger(31, 3, BERT),
+    "vit": lambda: Vit(5, VitConfig(image=12, patch=4, layers=2, width=12, heads=3, hidden=7)),
+    "gray deit": lambda: Vit(3, VitConfig(image=9, patch=3, channels=1, layers=1, width=10, heads=2, hidden=7,
+                                          distilled=True)),
     "gpt2": lambda: GPT2(31, GPT2Config(layers=2, width=9, heads=3, context=23)),
     "transformer": lambda: Transformer(31, 31, TransformerConfig(layers=2, width=12, heads=3, hidden=20)),
     "another": lambda: Transformer(

@@ -1,22 +1,27 @@
 """Exports for other runtimes: they compute the same there, and an export that differs is removed."""
 
+import json
 import logging
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from tokenizers import Tokenizer as Backend
 from torch import nn
 
 from regard import load
 from regard.errors import InputError, RunError
+from regard.hub import import_run
 from regard.hub.exports import ctranslate2, onnx
 from regard.hub.exports.graphs import graphs
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.text import Tokenizer, TokenizerSettings
 from tests.cli.command import finish, start, tiny
 from tests.hub.exports.every_graph import perturbed
+from tests.hub.published_images import VITS, classifier
 
 
 def test_onnxruntime_computes_the_same():
@@ -30,7 +35,7 @@ def test_onnxruntime_computes_the_same():
     assert found.returncode == 0, found.stderr[-2000:]
     lines = found.stdout.splitlines()
     assert [line for line in lines if not line.endswith(": the same")] == []
-    assert len(lines) == len(set(lines)) == 9
+    assert len(lines) == len(set(lines)) == 12
 
 
 def test_what_torch_says_is_heard_again(caplog: pytest.LogCaptureFixture):
@@ -42,7 +47,7 @@ def test_what_torch_says_is_heard_again(caplog: pytest.LogCaptureFixture):
 
 
 def test_no_graph_is_made_of_other_models():
-    with pytest.raises(InputError, match="a model of class Linear has no graph; bert, gpt2 and transformer are"):
+    with pytest.raises(InputError, match="a model of class Linear has no graph; bert, gpt2, transformer and vit are"):
         graphs(nn.Linear(1, 1))
 
 
@@ -108,3 +113,22 @@ def test_what_is_not_exported_leaves_nothing(regard, runs: Path, tmp_path: Path)
         code, _, errors = regard("export", str(runs / "dates"), "--to", to, "--out", str(tmp_path / "out"))
         assert (code, said in errors) == (2, True)
         assert not list(tmp_path.iterdir())
+
+
+def test_a_vit_has_its_labels_and_its_preparation_beside_it(tmp_path: Path):
+    """The graph reads what transformers' image processor of the files gives."""
+    transformers, runtime = pytest.importorskip("transformers"), pytest.importorskip("onnxruntime")
+    theirs = classifier(tmp_path / "published", "vit", **VITS[0])
+    import_run(str(tmp_path / "published"), tmp_path / "run")
+    out = tmp_path / "out"
+    code, _, errors = finish(start("export", str(tmp_path / "run"), "--to", "onnx", "--out", str(out)))
+    assert (code, errors) == (0, "")
+    side, channels = VITS[0]["image_size"], VITS[0].get("num_channels", 3)
+    image = np.random.default_rng(1).integers(0, 256, (side, side, channels), np.uint8)
+    kind = json.loads((out / "preprocessor_config.json").read_text())["image_processor_type"]
+    pixels = getattr(transformers, kind).from_pretrained(out)(image, return_tensors="np")["pixel_values"]
+    (logits,) = runtime.InferenceSession(str(out / "model.onnx")).run(None, {"pixel_values": pixels})
+    expected = theirs(torch.from_numpy(pixels)).logits.detach().numpy()
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+    named = json.loads((out / "config.json").read_text())["id2label"]
+    assert tuple(named.values()) == load(tmp_path / "run", "cpu").labels

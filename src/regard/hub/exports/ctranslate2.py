@@ -11,7 +11,7 @@ from regard.attention.heads import MultiHead
 from regard.data.batching import collate
 from regard.errors import InputError
 from regard.hub.card import write_card
-from regard.hub.exports.tokenizers import write_tokenizers
+from regard.hub.exports.tokenizers import write_preparation
 from regard.hub.formats.settings import check_attention
 from regard.hub.tolerances import SHAPES, compare
 from regard.models.positions import RELATIVE_POSITIONS
@@ -47,7 +47,7 @@ def export_ctranslate2(path: Path, out: Path) -> list[str]:
         raise InputError(f"{path}: model.positions is {name!r}; ctranslate2 takes absolute ones")
     with new_folder(out), explained(out):
         write_card(path, out, "CTranslate2")
-        write_tokenizers(run, out)
+        write_preparation(run, out)
         save(model, run.tokenizers.source, run.tokenizers.target, out)
         check(model, run.tokenizers.source, run.tokenizers.target, out)
     return ["CTranslate2"]

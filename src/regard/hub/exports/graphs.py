@@ -1,7 +1,8 @@
 """The parts of a model that become ONNX graphs: modules over tensors only, with example inputs."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -9,9 +10,10 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.errors import InputError
-from regard.models.bert import Bert, BertClassifier, BertEncoder, BertSpans
+from regard.models.bert import Bert, BertClassifier, BertEncoder, BertSpans, BertTagger
 from regard.models.gpt2 import GPT2
 from regard.models.transformer import Transformer
+from regard.models.vit import Vit
 from regard.nn.decoders.transformer import TransformerDecoder
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoders.transformer import TransformerEncoder
@@ -91,6 +93,12 @@ def graphs(model: nn.Module) -> list[Graph]:
             return [_read_at_once(ExportedBert(model), model.encoder, outputs)]
         case BertClassifier() | BertSpans():
             return [_read_at_once(model, model.encoder, ("logits",))]
+        case BertTagger():
+            graph = _read_at_once(model, model.encoder, ("logits",))
+            axes = {name: graph.axes[name] for name in ("tokens", "lengths")}
+            return [replace(graph, axes=axes, example=lambda texts, positions: graph.example(texts, positions)[:2])]
+        case Vit():
+            return [_of_images(model)]
         case GPT2():
             size = model.embedding.vocabulary
 
@@ -103,7 +111,7 @@ def graphs(model: nn.Module) -> list[Graph]:
         case Transformer():
             return _in_two(model)
     raise InputError(
-        f"a model of class {type(model).__name__} has no graph; bert, gpt2 and transformer are exported to onnx"
+        f"a model of class {type(model).__name__} has no graph; bert, gpt2, transformer and vit are exported to onnx"
     )
 
 
@@ -115,6 +123,16 @@ def _read_at_once(module: nn.Module, encoder: BertEncoder, outputs: tuple[str, .
         return ids, _lengths(texts, positions), torch.arange(positions).expand(texts, -1) // (positions - 1)
 
     return Graph("model", module, {"tokens": ROWS, "lengths": BATCH, "segments": ROWS}, outputs, example, most)
+
+
+def _of_images(model: Vit) -> Graph:
+    """Return the graph of images of the model's own size: `pixel_values (batch, channel, height, width)` -> logits."""
+    shape = model.config.channels, model.config.image, model.config.image
+
+    def pixels(images: int, _: int) -> Inputs:
+        return (torch.linspace(-2, 2, images * math.prod(shape)).sin().view(images, *shape),)
+
+    return Graph("model", model, {"pixel_values": BATCH}, ("logits",), pixels, LONGEST)
 
 
 def _in_two(model: Transformer) -> list[Graph]:

@@ -11,15 +11,15 @@ import torch
 
 from regard.hub.card import write_card
 from regard.hub.exports.graphs import Graph, graphs
-from regard.hub.exports.tokenizers import write_tokenizers
+from regard.hub.exports.tokenizers import write_preparation
 from regard.hub.tolerances import SHAPES, compare
 from regard.runs.load import load
 from regard.storage.atomic import explained, new_folder
 
 
 def export_onnx(path: Path, out: Path) -> list[str]:
-    """Export a run's model to the folder `out` as graphs, NAME.onnx, with its tokenizers. Compare each graph in
-    onnxruntime with the model at three sizes.
+    """Export a run's model to the folder `out` as graphs, NAME.onnx, with the files that prepare its inputs. Compare
+    each graph in onnxruntime with the model at three sizes.
 
     Returns: the runtimes that checked the export.
 
@@ -31,7 +31,7 @@ def export_onnx(path: Path, out: Path) -> list[str]:
     parts = graphs(run.model)
     with new_folder(out), explained(out):
         write_card(path, out, "ONNX")
-        write_tokenizers(run, out)
+        write_preparation(run, out)
         for graph in parts:
             write(graph, out / f"{graph.name}.onnx")
             check(graph, out / f"{graph.name}.onnx")
