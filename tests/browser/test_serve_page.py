@@ -1,5 +1,6 @@
 """The served page in a real browser: streaming, pointing and changing words, by mouse and by keyboard only."""
 
+import json
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,9 +13,11 @@ from PIL import Image
 
 from regard.serve.catalog import served
 from regard.serve.operation import Active, ResponsePart, ServedRun
+from regard.tasks.summary import sent
 from tests.browser.conftest import PATIENCE, Visit
 from tests.serve import toys
 from tests.serve.serving import serving
+from tests.serve.test_any_task import episodes
 
 SOURCE = "das Haus ist alt"
 
@@ -340,3 +343,17 @@ def test_a_page_begins_with_an_example_to_click(visit: Visit):
         page.get_by_role("button", name=SOURCE).click()
         finished(page)
         assert page.get_by_label("Text", exact=True).input_value() == SOURCE
+
+
+def test_the_example_of_an_image_is_shown_and_sent(visit: Visit):
+    content = sent(np.random.default_rng(3).integers(0, 255, (40, 30, 3), dtype=np.uint8))
+    support = json.dumps({"a": [content], "b": [content]})
+    for run, example in ((toys.vit(), {"image": content}), (episodes(), {"examples": support, "image": content})):
+        one = of(run)
+        with serving(replace(one, about={**one.about, "example": example})) as address:
+            page = visit(address)
+            button = page.get_by_role("button", name="the first training image")
+            assert button.locator("img").evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 30
+            button.click()
+            page.locator("#plain meter").nth(1).wait_for()
+            assert page.get_by_label("Image", exact=True).evaluate("(input) => input.files.length") == 1

@@ -73,6 +73,12 @@ def test_missing_columns_are_named_at_once_with_their_keys(tmp_path: Path):
     )
 
 
+def test_a_missing_column_is_sought_by_its_key_too(tmp_path: Path):
+    path = written(tmp_path, "a.csv", "premise,hypothesis,label\na,b,c\n")
+    with pytest.raises(MissingColumns, match=r"name yours with --set data.label=label$"):
+        texts(path, text="premise", label="entailment_judgment")
+
+
 NESTED = {"id": 7, "review": {"body": "good", "stars": 5}, "meta": {"labels": ["pos", "sure"]}}
 
 

@@ -392,3 +392,13 @@ def test_runs_describe_themselves():
     assert (other["name"], other["kind"], other["classes"]) == ("größe", "document", ["good", "<bad>"])
     assert server["limits"]["text"] == 5000
     assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("request_kept", "shown"),
+    [({"image": "aGk="}, True), ({"image": ""}, False), ({"text": "a"}, False), ({}, False), ([], False)],
+)
+def test_a_run_begins_with_the_example_that_its_folder_keeps(request_kept: Any, shown: bool, tmp_path: Path):
+    (tmp_path / "data.json").write_text(json.dumps({"request": request_kept}), encoding="utf-8")
+    (one,) = served("run", toys.vit(), tmp_path)
+    assert one.about.get("example") == (request_kept if shown else None)

@@ -1,15 +1,22 @@
 """The summary of the data before training, for every task, and the data that it warns of or refuses."""
 
 import json
+import sys
+from base64 import b64decode
+from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL.Image import open as open_image
 
+from regard.images import decode_image
+from regard.images.preview import preview
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.catalog import TASKS
-from regard.tasks.summary import DataSummary
+from regard.tasks.summary import DataSummary, sent
 from tests.witness.cases import CASES
 
 
@@ -42,6 +49,38 @@ def test_every_task_has_a_summary_of_its_data(recipe: str, tmp_path: Path):
     assert json.loads(json.dumps(found.to_json()))["unit"] == found.unit
     assert found.lengths or found.images
     assert not [warning for warning in found.warnings if "single training example" not in warning], recipe
+
+
+@pytest.mark.parametrize(
+    ("recipe", "inputs"),
+    [
+        ("spans", "question context"),
+        ("classify", "text"),
+        ("vit", "image"),
+        ("captions", "image"),
+        ("few-shot", "examples image"),
+    ],
+)
+def test_a_summary_has_an_example_as_a_request_has_it(recipe: str, inputs: str, tmp_path: Path):
+    request = summary_of(recipe, tmp_path, *witnessed(recipe, tmp_path)).request
+    assert list(request) == inputs.split()
+    support = json.loads(request.get("examples", "{}"))
+    images = [*support.values(), *([[request["image"]]] if "image" in request else [])]
+    assert all(decode_image(b64decode(each, validate=True)).ndim == 3 for some in images for each in some)
+    assert recipe != "few-shot" or len(support) > 1
+
+
+@pytest.mark.parametrize(("shape", "kind"), [((28, 28), "PNG"), ((600, 300, 3), "JPEG"), ((9, 9, 1), "PNG")])
+def test_a_preview_is_small_and_keeps_the_proportions(shape: tuple[int, ...], kind: str):
+    content = preview(np.random.default_rng(3).integers(0, 255, shape, dtype=np.uint8))
+    image = open_image(BytesIO(content))
+    assert image.format == kind
+    assert image.size == ((128, 256) if kind == "JPEG" else (shape[1], shape[0]))
+
+
+def test_without_pillow_arrays_have_no_preview(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    assert sent(np.zeros((2, 2), np.uint8)) == ""
 
 
 @pytest.mark.parametrize(("recipe", "each"), [("classify", 0), ("bert", 0), ("vit", 50), ("few-shot", 10)])

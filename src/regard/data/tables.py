@@ -85,7 +85,9 @@ class Tabular:
             return read_table(path, chosen, skip_bad=self.skip_bad, numbers=numbers, lists=lists, layout=self.layout())
         except MissingColumns as error:
             lacking = [
-                _setting(key, error.closest(str(column))) for key, column in columns.items() if column in error.names
+                _setting(key, error.closest(str(column)) or error.closest(key))
+                for key, column in columns.items()
+                if column in error.names
             ]
             raise error.advised(f"name yours with {' and '.join(dict.fromkeys(lacking))}", self.columns) from error
 

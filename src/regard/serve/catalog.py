@@ -55,8 +55,8 @@ def served(name: str, run: Run[Any, Any], folder: Path) -> Iterator[ServedRun]:
 
 
 def example_of(run: Run[Any, Any], folder: Path) -> dict[str, Any]:
-    """The first training example that the folder keeps, for the page to begin with; none for files, and for a folder
-    without one. A damaged file is logged, and the page begins empty."""
+    """The first training example that the folder keeps, for the page to begin with, files in base64; none for a folder
+    without one that has the run's inputs. A damaged file is logged, and the page begins empty."""
     path = folder / FILE
     if not path.is_file():
         return {}
@@ -69,7 +69,6 @@ def example_of(run: Run[Any, Any], folder: Path) -> dict[str, Any]:
     if not isinstance(found, dict | None):
         logger.warning("%s: has no request of texts by name; the page begins without an example", path)
         return {}
-    texts = {key for key, kind in run.inputs.items() if kind in (str, str | None)}
-    if not found or not found.keys() <= texts:
+    if not found or not found.keys() <= run.inputs.keys() or not all(found.values()):
         return {}
     return {"example": {key: str(value) for key, value in found.items()}}

@@ -4,15 +4,18 @@
 and images are of an evenly spaced sample, so that their cost is bounded.
 """
 
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from importlib.util import find_spec
 from statistics import median
 from typing import Any, TypeVar
 
 from regard.data.splits import Splits
 from regard.errors import InputError
 from regard.images import Image
+from regard.images.preview import preview
 from regard.images.survey import Survey, survey
 from regard.text import Tokenizer
 
@@ -72,7 +75,8 @@ class DataSummary:
     unknown: the share of the characters of each set, in per cent, that the tokenizer does not know.
     images: the images before the model's preparation, and after it.
     example: the first training example as the model sees it, a line for each part.
-    request: the same as it is written, by the inputs of the run, for a page; empty for a long one.
+    request: the same as a request has it, by the inputs of the run, for a page (images reduced, as base64); empty for
+        a long text.
     warnings: what is probably not meant.
     """
 
@@ -192,6 +196,12 @@ def pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
 def request_of(**inputs: str) -> dict[str, str]:
     """The inputs of an example, or none where a text is too long to be read at a glance."""
     return {} if max(map(len, inputs.values())) > LONGEST_REQUEST else inputs
+
+
+def sent(image: Image) -> str:
+    """An image as a request has it, reduced; empty without Pillow, which arrays do not need. Raises InputError for an
+    image that cannot be read."""
+    return b64encode(preview(image)).decode() if find_spec("PIL") else ""
 
 
 def abridged(labels: Sequence[str], count: int) -> str:

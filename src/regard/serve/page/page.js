@@ -85,17 +85,28 @@ const choose = (name) => {
   report("");
 };
 
-// An example to click, the first that the run was trained on.
+// An example to click, the first that the run was trained on: its texts, or its image.
 const showExample = () => {
-  const found = run.example || {}, text = Object.values(found).join("  |  ");
-  const hidden = text === "" || fields().some(([name]) => !(name in found));
+  const found = run.example || {}, hidden = !Object.keys(found).length || fields().some(([name]) => !(name in found));
+  const image = fields().find(([name]) => run.inputs[name] === "file"), shown = fields().filter(([name]) => run.inputs[name] === "text");
+  const text = image ? "the first training image" : shown.map(([name]) => found[name]).join("  |  ");
+  const inside = image && !hidden ? element("img", { src: `data:image/png;base64,${found[image[0]]}`, alt: text }) : element("bdi", {}, text);
   byId("example").hidden = hidden;
-  byId("example").replaceChildren(...(hidden ? [] : ["For example: ", element("button", { id: "try", type: "button", title: text, onclick: useExample }, element("bdi", {}, text))]));
+  byId("example").replaceChildren(...(hidden ? [] : ["For example: ", element("button", { id: "try", type: "button", title: text, onclick: useExample }, inside)]));
 };
 
 const useExample = () => {
-  for (const [name, text] of Object.entries(run.example)) byId(name).value = text;
+  for (const [name, text] of Object.entries(run.example)) {
+    if (run.inputs[name] === "file") byId(name).files = fileOf(text);
+    else byId(name).value = text;
+  }
   byId("request").requestSubmit();
+};
+
+const fileOf = (content) => {
+  const chosen = new DataTransfer();
+  chosen.items.add(new File([Uint8Array.from(atob(content), (each) => each.charCodeAt(0))], "example"));
+  return chosen.files;
 };
 
 const base64 = (file) => new Promise((resolve, reject) => {

@@ -10,6 +10,7 @@ from regard.tasks.setup import Setup, digest
 from regard.tasks.summary import (
     DataSummary,
     pieces,
+    request_of,
     rows,
     sampled,
     text_lengths,
@@ -66,5 +67,6 @@ def summary(config: ExtractiveQA, splits: Splits[Question], tokenizer: Tokenizer
         lengths={name: text_lengths(tokenizer, found) for name, found in texts.items() if found},
         unknown=unknown,
         example={name: pieces(tokenizer, tokenizer.encode(text)) for name, text in example.items()},
+        request=request_of(question=first.question, context=first.context),
         warnings=tuple(unknown_warnings(unknown)),
     )

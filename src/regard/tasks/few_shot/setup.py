@@ -1,8 +1,10 @@
 """Set up training: images, model and objective from a run file."""
 
 import hashlib
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 
+from regard.data.images import LabelledImage
 from regard.data.splits import Splits
 from regard.models.few_shot_snail import FewShotSnail
 from regard.storage.run_folder import RunDirectory
@@ -10,7 +12,7 @@ from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.data import ImageClasses, variants
 from regard.tasks.few_shot.training import FewShotObjective, Pool, pool
 from regard.tasks.setup import Setup, digest
-from regard.tasks.summary import DataSummary, Lengths, images_seen, rows
+from regard.tasks.summary import DataSummary, Lengths, images_seen, rows, sent
 from regard.training.state import count_parameters
 
 
@@ -49,8 +51,15 @@ def summary(config: FewShot, classes: ImageClasses) -> DataSummary:
         lengths={"images a class": Lengths.of([len(some) for some in sets.train])},
         images=images,
         example={"image": training[0].place, "class": training[0].label},
+        request=_episode(sets.train[: config.data.ways], config.data.shots),
         warnings=warnings,
     )
+
+
+def _episode(classes: Sequence[Sequence[LabelledImage]], shots: int) -> dict[str, str]:
+    """The request of an episode: `shots` images of each class, and the last image of the first class."""
+    support = {some[0].label: [sent(each.image) for each in some[:shots]] for some in classes}
+    return {"examples": json.dumps(support, ensure_ascii=False), "image": sent(classes[0][-1].image)}
 
 
 def contents(pools: Iterable[Pool]) -> Iterable[str]:

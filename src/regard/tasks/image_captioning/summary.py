@@ -13,6 +13,7 @@ from regard.tasks.summary import (
     pieces,
     rows,
     sampled,
+    sent,
     text_lengths,
     unknown_shares,
     unknown_warnings,
@@ -43,5 +44,6 @@ def caption_summary(config: ImageCaptioning, splits: Splits[Captioned], tokenize
             "image": str(first.image) if isinstance(first.image, Path) else first.place,
             "caption": pieces(tokenizer, ids),
         },
+        request={"image": sent(first.image)},
         warnings=(*warnings, *unknown_warnings({name: share for name, share in unknown.items() if name != "train"})),
     )

@@ -11,7 +11,7 @@ from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import ImageClassificationObjective, pixels_of
 from regard.tasks.label_checks import imbalance
 from regard.tasks.setup import Setup, digest
-from regard.tasks.summary import DataSummary, class_counts, images_seen, rows
+from regard.tasks.summary import DataSummary, class_counts, images_seen, rows, sent
 from regard.training.state import count_parameters
 
 
@@ -55,5 +55,6 @@ def summary(config: ImageClassification, splits: Splits[LabelledImage]) -> DataS
         classes=classes,
         images=images,
         example={"image": splits.train[0].place, "class": splits.train[0].label},
+        request={"image": sent(splits.train[0].image)},
         warnings=(*warnings, *([] if config.class_weights else imbalance(classes))),
     )
