@@ -64,7 +64,7 @@ def main(lengths: list[int]) -> None:
             )
             report.row(f"{length:,}", kind, f"{megabytes:.0f}", f"{seconds:.1f}")
     if not lengths:
-        report.write("long-inputs", rows, layers=LAYERS, heads=HEADS, width=WIDTH)
+        report.write("long_inputs", rows, layers=LAYERS, heads=HEADS, width=WIDTH)
 
 
 def _megabytes() -> float:
