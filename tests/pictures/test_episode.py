@@ -31,6 +31,14 @@ def test_the_scale_is_stated():
     assert episode(IMAGES[0], IMAGES, LABELS, np.zeros((1, 4))).texts[0].get_text() == "frames: white 0, dark 1"
 
 
+def test_long_names_that_differ_at_the_end_differ_below_the_images():
+    long = ["Alphabet_of_the_Magi/character01", "Alphabet_of_the_Magi/character02"] * 2
+    axes = episode(IMAGES[0], IMAGES, long, np.zeros((1, 4))).axes
+    assert [each.get_xlabel() for each in axes[1::2]] == ["Alpha…er01 0.00", "Alpha…er02 0.00"]
+    boxes = [each.xaxis.label.get_window_extent() for each in axes[1:3]]
+    assert boxes[0].x1 < boxes[1].x0
+
+
 def test_a_block_a_lookup():
     figure = episode(IMAGES[0], IMAGES, LABELS, np.array([[0.5, 0.25, 0.0, 0.25], [0.0, 0.0, 1.0, 0.0]]))
     assert [each.get_text() for each in figure.texts[1:]] == ["lookup 1", "lookup 2"]

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.pictures.labels import columns, drawable, stacked, visible
+from regard.pictures.labels import columns, distinct, drawable, stacked, visible
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,15 @@ def test_drawable_drops_selectors_and_cuts():
     assert drawable("❤\ufe0f") == "❤"
     assert drawable("x" * 40) == "x" * 40
     assert drawable("x" * 41) == "x" * 39 + "…"
+
+
+def test_distinct_cuts_in_the_middle():
+    assert [distinct(label, 7) for label in ("1234567", "alphabet_01", "alphabet_02")] == [
+        "1234567",
+        "alp…_01",
+        "alp…_02",
+    ]
+    assert distinct("\n" * 9, 4) == "⏎⏎…⏎"
 
 
 def test_columns():

@@ -57,3 +57,9 @@ def test_where_nothing_is_written(name: str, message: str, tmp_path: Path):
 
 def test_the_scale_is_stated():
     assert [each.get_text() for each in overlay(PIXELS, WEIGHTS).texts][-2:] == ["0", "1"]
+
+
+def test_the_legend_stays_inside_a_figure_of_one_word():
+    figure = overlays(PIXELS, WEIGHTS[None], ["cat"])
+    assert all(each.get_window_extent().x1 <= figure.bbox.x1 for each in figure.texts)
+    assert all(each.get_window_extent().y0 >= 0 for each in figure.texts)

@@ -10,7 +10,7 @@ from jaxtyping import Float, UInt8
 
 from regard.pictures import inches
 from regard.pictures.fonts import families
-from regard.pictures.labels import drawable
+from regard.pictures.labels import distinct, drawable
 from regard.pictures.style import MUTED, hex_colour, plotting, sizes
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def episode(
             _draw(axes_at(lookup, 0, 0), query, "query" if itself is None else f"query, {itself:.2f}", itself or 0.0)
             for row, (name, places) in enumerate(zip(names, rows, strict=True)):
                 for column, place in enumerate(places, 1):
-                    text = f"{drawable(name, longest=14)} {own[place]:.2f}"
+                    text = f"{distinct(name, longest=10)} {own[place]:.2f}"
                     _draw(axes_at(lookup, row, column), support[place], text, float(own[place]))
         if title:
             _head(figure, title, (width, height))

@@ -38,6 +38,13 @@ def drawable(label: str, longest: int = 40) -> str:
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
+def distinct(label: str, longest: int) -> str:
+    """`drawable(label)`, but with the '…' in the middle: names that differ only at the end still differ."""
+    shown = drawable(label, longest=max(len(visible(label)), 1))
+    before = longest // 2
+    return shown if len(shown) <= longest else f"{shown[:before]}…{shown[len(shown) - (longest - 1 - before) :]}"
+
+
 def meanings(*sides: Iterable[str]) -> str:
     """The meaning of the signs among labels, in a line; empty without one."""
     shown = {visible(label) for side in sides for label in side if label in SIGNS}

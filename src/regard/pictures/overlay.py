@@ -12,7 +12,7 @@ from jaxtyping import Float, UInt8
 from regard.pictures.inches import Word, measured, sheet, text
 from regard.pictures.scale import share
 from regard.pictures.style import GRID, INK, MUTED, heat, plotting, sizes
-from regard.pictures.title import LEAST, titled
+from regard.pictures.title import DETAIL, LEAST, titled, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 SIDE, SMALL, HEAD, GAP = 2.8, 1.6, 0.42, 0.14
 """The longer side of a single image and of one among many, the room for an image's name, and the gap, in inches."""
 BAR = 1.6, 0.12, 0.42
-"""The sides of the colour bar, and the room for it, in inches."""
+"""The sides of the colour bar, and the room for it beside one line of its legend, in inches."""
+BESIDE = GAP + 0.12 + BAR[0] + 0.08
+"""Where the legend of the colour bar begins, in inches."""
 COLUMNS = 6
 """The maximum of images in a row."""
 STRONGEST = 0.8
@@ -79,7 +81,9 @@ def _figure(panels: Sequence[Panel], title: str, notes: Sequence[str], side: flo
         rows, head = -(-len(panels) // columns), HEAD if any(each.name for each in panels) else 0.0
         width = max(columns * wide + (columns + 1) * GAP, LEAST)
         heading = titled(figure, title, width - 2 * GAP, *notes)
-        top = BAR[2] + GAP + rows * (tall + GAP + head)
+        legend = wrapped(figure, most, sizes(1).small, width - BESIDE - GAP)
+        foot = BAR[2] + DETAIL * (len(legend) - 1)
+        top = foot + GAP + rows * (tall + GAP + head)
         whole = width, top + heading.height + GAP
         figure.set_size_inches(whole)
         heading.draw(figure, GAP, whole[1] - GAP)
@@ -93,7 +97,7 @@ def _figure(panels: Sequence[Panel], title: str, notes: Sequence[str], side: flo
             for spine in axes.spines.values():
                 spine.set(edgecolor=GRID, linewidth=0.6)
             axes.imshow(coloured(panel.pixels), interpolation="nearest", aspect="auto")
-        _bar(figure, most, whole)
+        _bar(figure, legend, foot, whole)
     return figure
 
 
@@ -104,18 +108,19 @@ def _name(figure: Figure, word: Word, remark: str, place: tuple[float, float]) -
         text(figure, remark, (left, top - 0.3), size=7.0, color=MUTED)
 
 
-def _bar(figure: Figure, most: str, whole: tuple[float, float]) -> None:
-    """The colours of the heat map, as on white, with the weights at both ends."""
-    axes = figure.add_axes(share((GAP + 0.12, BAR[2] - BAR[1] - 0.1, BAR[0], BAR[1]), whole))
+def _bar(figure: Figure, legend: Sequence[Word], top: float, whole: tuple[float, float]) -> None:
+    """The colours of the heat map below `top`, as on white: from 0 to the weight that the lines of a legend name."""
+    axes = figure.add_axes(share((GAP + 0.12, top - BAR[1] - 0.1, BAR[0], BAR[1]), whole))
     ramp = np.linspace(0.0, 1.0, 256)[None]
     axes.imshow(blended(np.full((1, 256, 3), 255, np.uint8), ramp), aspect="auto")
     axes.set(xticks=[], yticks=[])
     for spine in axes.spines.values():
         spine.set(edgecolor=GRID, linewidth=0.6)
-    middle = BAR[2] - BAR[1] / 2 - 0.1
+    middle = top - BAR[1] / 2 - 0.1
     style = {"size": sizes(1).small, "color": MUTED}
     text(figure, "0", (GAP, middle), **style)
-    text(figure, most, (GAP + 0.12 + BAR[0] + 0.08, middle), **style)
+    for number, word in enumerate(legend):
+        text(figure, word.label, (BESIDE, middle - number * DETAIL), **style)
 
 
 def coloured(pixels: Pixels) -> np.ndarray:
