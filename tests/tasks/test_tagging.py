@@ -18,7 +18,8 @@ from regard.models.recurrent_tagger import RecurrentTaggerConfig
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
-from regard.tasks.tagging.data import Names, Tagged, TaggedFiles, of_spans, of_words, word_places
+from regard.tasks.tagging.data import Tagged, TaggedFiles, of_spans, of_words, word_places
+from regard.tasks.tagging.generated import Names, Pronouns
 from regard.tasks.tagging.parts import Part, collate_parts, first_tokens, parts
 from regard.tasks.tagging.run import TaggingRun
 from regard.tasks.tagging.training import chosen_tags
@@ -255,7 +256,7 @@ def test_predictions_are_spans_of_characters(regard, run: Path, tmp_path: Path):
 )
 def test_other_columns_in_evaluation(name: str, content: str, columns: str, tmp_path: Path):
     (path := tmp_path / name).write_text(content, encoding="utf-8")
-    for section in (TaggedFiles(), Names()):
+    for section in (TaggedFiles(), Names(), Pronouns()):
         (found,) = section.with_columns(columns, str(path)).read(str(path))
         assert (found.text, found.tags) == ("Anna sleeps", ("B-PER", "O"))
 

@@ -109,6 +109,7 @@ CASES = {
     "mdps": Case({"data.episodes": "4", "data.valid": "8"} | sized(160)),
     "multi-label": Case(PIECES | sized(256, context=64, **BERT), files.several),
     "names": Case(MADE | {"tokenizer.size": "200"} | sized(400, embedding=16, width=16)),
+    "pronouns": Case(MADE | {"tokenizer.size": "200"} | sized(400, width=16)),
     "questions": Case(PAIRS | sized(600, width=24, encoder_width=24)),
     "questions-bottleneck": Case(PAIRS | sized(600, **RECURRENT)),
     "recall": Case(TURING | {"data.most": "3"}),

@@ -5,7 +5,8 @@ from typing import ClassVar, Literal
 
 from regard.models.catalog import TAGGERS, TaggerConfig
 from regard.tasks.fine_tuning import FineTuning
-from regard.tasks.tagging.data import Names, TaggedFiles
+from regard.tasks.tagging.data import TaggedFiles
+from regard.tasks.tagging.generated import Names, Pronouns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +16,7 @@ class Tagging(FineTuning):
     takes: ClassVar[tuple[str, ...]] = tuple(TAGGERS)
 
     task: Literal["tagging"] = "tagging"
-    data: TaggedFiles | Names
+    data: TaggedFiles | Names | Pronouns
     model: TaggerConfig | None = None
 
     @property

@@ -1,14 +1,12 @@
-"""Texts with a tag for each word: in the columns of CoNLL, as spans of characters in JSON lines, and generated."""
+"""Texts with a tag for each word: in the columns of CoNLL, and as spans of characters in JSON lines."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from regard.config.recognition import Kind
 from regard.data.bad_records import RowCollector
-from regard.data.generated.names import Sentence, generate
-from regard.data.generated.synthetic import Synthetic
 from regard.data.lines import read_lines
 from regard.data.memory import kept_records
 from regard.data.records import parse_json
@@ -145,37 +143,6 @@ class TaggedFiles(HeldOut):
                 continue
             words, tags = ([row[column - (column > 0)] for row in rows] for column in (self.word, self.tag))
             yield number, of_words(words, tags)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Names(Synthetic):
-    """Generated sentences about people, places and organisations; names of the test set are mostly new."""
-
-    kind: Literal["names"] = "names"
-    train: int = 3_000
-    valid: int = 200
-    test: int = 500
-
-    def load(self) -> Splits[Tagged]:
-        """Generate all three sets."""
-        return Splits(*map(_generated, generate(self.sizes, self.seed)))
-
-    def tests(self) -> Sequence[Tagged]:
-        """The sentences of the test set."""
-        return self.load().test
-
-    def read(self, path: str) -> list[Tagged]:
-        """The texts of a file with the default columns. Raises InputError as `TaggedFiles.read`."""
-        return TaggedFiles().read(path)
-
-    def with_columns(self, names: str | None, path: str, *, skip_bad: bool = False) -> TaggedFiles:
-        """The section for a file, as that of `TaggedFiles`."""
-        return TaggedFiles().with_columns(names, path, skip_bad=skip_bad)
-
-
-def _generated(sentences: Iterable[Sentence]) -> list[Tagged]:
-    found = (of_spans(each.text, list(each.spans)) for each in sentences)
-    return [replace(each, origin=f"sentence {n}") for n, each in enumerate(found, 1) if isinstance(each, Tagged)]
 
 
 def word_places(text: str) -> tuple[Place, ...]:

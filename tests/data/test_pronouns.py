@@ -1,0 +1,56 @@
+"""Generated sentences with "it": the label is the right noun, and no simple rule finds it."""
+
+from typing import Any
+
+import pytest
+
+from regard.data.generated.pronouns import NOUNS, STATES, PronounSentence, generate
+from regard.errors import InputError
+from regard.runs.recipes import path_of
+from regard.tasks.tagging.generated import Pronouns
+
+SENTENCES = generate((2_000, 50, 300), 1)
+
+
+def test_the_label_is_the_referent():
+    for sentence in SENTENCES[0][:300]:
+        ((start, end, label),) = sentence.spans
+        assert sentence.text[start:end] == "it"
+        assert label == sentence.referent != sentence.other
+        assert {sentence.referent, sentence.other} <= {*sentence.text.split()}
+
+
+def test_the_referent_follows_from_what_is_said_of_it():
+    animals, of_animals = ({*words[0].split("|")} for words in (NOUNS, STATES))
+    for sentence in SENTENCES[0][:300]:
+        state = sentence.text.removesuffix(" .").split(" it was ")[1].split(maxsplit=1)[1]
+        assert state in "|".join(STATES).split("|")
+        assert (sentence.referent in animals) == (state in of_animals) == (sentence.other not in animals)
+
+
+@pytest.mark.parametrize("rule", [min, max], ids=["first noun", "last noun"])
+def test_no_place_decides(rule: Any):
+    def right(sentence: PronounSentence) -> bool:
+        return rule((sentence.referent, sentence.other), key=sentence.text.split().index) == sentence.referent
+
+    assert 0.45 < sum(map(right, SENTENCES[0])) / len(SENTENCES[0]) < 0.55
+
+
+def test_the_sets_have_no_common_text_and_repeat():
+    texts = [each.text for part in SENTENCES for each in part]
+    assert len(set(texts)) == len(texts) == 2_350
+    assert generate((10, 50, 300), 1)[2] == SENTENCES[2]
+
+
+def test_the_source_has_tags():
+    splits = Pronouns(train=20, valid=5, test=5).load()
+    tagged = splits.train[0]
+    (at,) = (at for at, tag in enumerate(tagged.tags) if tag != "O")
+    assert tagged.text[slice(*tagged.words[at])] == "it"
+    assert tagged.tags[at].removeprefix("B-") in tagged.text.split()
+    with pytest.raises(InputError, match="pronouns: train is 0"):
+        Pronouns(train=0)
+
+
+def test_the_recipe_names_it():
+    assert "data: {kind: pronouns}" in path_of("pronouns").read_text(encoding="utf-8")
