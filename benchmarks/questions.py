@@ -1,4 +1,4 @@
-"""The recipes `questions` and `questions-bottleneck`: exact match, and how much of the weight lies on the answer.
+"""The recipes `questions` and `questions-bottleneck`: exact match, and how much of what is read lies on the answer.
 
 `python -m benchmarks.questions`
 """
@@ -15,8 +15,8 @@ RECIPES = ("questions", "questions-bottleneck")
 
 
 def share_on_answer(run: Seq2SeqRun) -> float | None:
-    """The mean weight of the words that are looked up, a pronoun among them, on their places in the context, while the
-    run is forced to write the right answer; None for a model that does not attend."""
+    """The mean weight, over the words that were asked for, on where they stand in the context, while the run is made to
+    write the right answer; None for a model that does not attend."""
     if run.model.decoder.source_attention is None:
         return None
     pairs = run.config.data.load().test

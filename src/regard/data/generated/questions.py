@@ -1,8 +1,7 @@
 """Generated questions about who taught what and when. The place of each answer in the context is known.
 
-A context has a few facts, each about another teacher, another subject and a term, in varied wording and order. A remark
-behind each fact has the teacher's pronoun, and filler sentences stand between them. A question is about one part of one
-fact, given the other two. Its answer is a template whose words are looked up: it repeats no name of the question."""
+A context has a few facts, each about another teacher, another subject and a term, in varied wording and order, with
+filler sentences between them. A question is about one part of one fact, given the other two."""
 
 from dataclasses import dataclass
 from random import Random
@@ -113,29 +112,38 @@ STATEMENTS = (
     "{subject} was taught by Professor {teacher} in the {term} .",
     "The {term} course on {subject} was given by Professor {teacher} .",
 )
-REMARKS = "{pronoun} was patient .", "{pronoun} knew it by heart .", "{pronoun} never came late ."
 BETWEEN = "The students enjoyed it .", "Many came .", "It was hard work .", "The room was full .", "Nobody was late ."
-PRONOUNS = "He", "She"
 
 
 class Form(NamedTuple):
-    """A question about a fact, and the template of its answer. Every placeholder of the answer is looked up."""
+    """The unknown part of a fact, with the question and the answer."""
 
+    unknown: str
     question: str
     answer: str
 
 
 FORMS = (
-    Form("What did Professor {teacher} teach in the {term} ?", "{pronoun} taught them {subject}"),
-    Form("Who taught {subject} in the {term} ?", "Professor {teacher} taught it"),
-    Form("When did Professor {teacher} teach {subject} ?", "{pronoun} taught it in the {term}"),
+    Form(
+        "subject",
+        "What did Professor {teacher} teach in the {term} ?",
+        "Professor {teacher} taught {subject} in the {term}",
+    ),
+    Form(
+        "teacher",
+        "Who taught {subject} in the {term} ?",
+        "{subject} was taught by Professor {teacher} in the {term}",
+    ),
+    Form(
+        "term", "When did Professor {teacher} teach {subject} ?", "Professor {teacher} taught {subject} in the {term}"
+    ),
 )
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question with its context, and the answer. `links` are between the words of the answer that are looked up and
-    their places in the context; blanks separate the words."""
+    """A question with its context, and the answer. `links` are between the unknown words of the answer and their places
+    in the context; blanks separate the words."""
 
     text: str
     answer: str
@@ -157,25 +165,26 @@ def generate(sizes: tuple[int, int, int], facts: int, seed: int) -> tuple[list[Q
 def make(facts: int, random: Random) -> Question:
     """Generate one question."""
     stated = [
-        {"teacher": teacher, "subject": subject, "term": random.choice(TERMS), "pronoun": random.choice(PRONOUNS)}
+        {"teacher": teacher, "subject": subject, "term": random.choice(TERMS)}
         for teacher, subject in zip(random.sample(TEACHERS, facts), random.sample(SUBJECTS, facts), strict=True)
     ]
     fact, form = stated[0], random.choice(FORMS)
     random.shuffle(stated)
     words = form.question.format(**fact).split()
-    places: dict[str, range] = {}
+    places: list[int] = []
     for each in stated:
-        for part in (*random.choice(STATEMENTS).split(), *random.choice(REMARKS).split()):
+        template = random.choice(STATEMENTS).split()
+        for part in template:
             piece = part.format(**each).split()
-            if each is fact:
-                places[part] = range(len(words), len(words) + len(piece))
+            if each is fact and part == f"{{{form.unknown}}}":
+                places = list(range(len(words), len(words) + len(piece)))
             words += piece
         words += random.choice(BETWEEN).split() if random.random() < 0.5 else []
     answer: list[str] = []
-    links: set[tuple[int, int]] = set()
+    links = set()
     for part in form.answer.split():
         piece = part.format(**fact).split()
-        if part.startswith("{"):
-            links |= {(place, len(answer) + number) for number, place in enumerate(places[part])}
+        if part == f"{{{form.unknown}}}":
+            links = {(place, len(answer) + number) for number, place in enumerate(places)}
         answer += piece
     return Question(" ".join(words), " ".join(answer), frozenset(links))
