@@ -215,3 +215,8 @@ def test_the_log_names_run_and_address(run: Path):
     code, _, _ = finish(process)
     assert re.fullmatch(r"run: \S+://127\.0\.0\.1:\d+/\n", line)
     assert code == 130
+
+
+def test_what_training_needs_is_not_imported_to_open_a_run():
+    code = "import sys, regard.hub.opening; sys.exit(bool({'accelerate', 'sympy'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], env=environment(), check=False).returncode == 0

@@ -28,8 +28,7 @@ def parts(run: Path) -> dict[str, dict[str, object]]:
     from regard.runs.listing import record
     from regard.runs.load import CONFIG
     from regard.runs.run_file import read
-    from regard.runs.train import RESULT
-    from regard.storage.run_folder import RunDirectory
+    from regard.storage.run_folder import RESULT, RunDirectory
     from regard.tasks.summary import FILE as DATA
     from regard.tasks.summary import DataSummary
 

@@ -11,6 +11,7 @@ from regard.runs import load as runs
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
+from regard.storage.run_folder import RESULT
 from regard.training.devices import choose_device
 
 
@@ -34,11 +35,11 @@ class Setting:
             RunError: training failed.
         """
         out, config = self.folder / name, run_file.read(path_of(recipe), overrides)
-        if not (out / launch.RESULT).is_file():
+        if not (out / RESULT).is_file():
             return launch.train(config, out, resume=out.exists())
         if run_file.read(out / runs.CONFIG) != launch.settled(config, choose_device(config.training.device)):
             raise InputError(f"{out}: holds a run with other settings; remove it, or name another folder with --out")
-        return json.loads((out / launch.RESULT).read_text(encoding="utf-8"))
+        return json.loads((out / RESULT).read_text(encoding="utf-8"))
 
     def run(self, name: str) -> Any:
         """Load a trained run."""

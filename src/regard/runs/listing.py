@@ -12,11 +12,9 @@ from regard.pictures.chart import Chart, charts
 from regard.pictures.write import write_figure
 from regard.runs.compatibility import ABSENT, differences
 from regard.runs.load import CONFIG
-from regard.runs.train import ABOUT_TRAINING, RESULT
 from regard.storage import manifest
 from regard.storage.manifest import CHANGED
-from regard.storage.run_folder import RunDirectory
-from regard.training.progress import FILE as METRICS
+from regard.storage.run_folder import ABOUT_TRAINING, METRICS, RESULT, RunDirectory
 
 TRAINING, VALIDATION = "training", "validation"
 

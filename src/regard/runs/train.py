@@ -18,7 +18,7 @@ from regard.nonfinite import debugged
 from regard.runs import environment, run_file
 from regard.runs.compatibility import check_resume
 from regard.runs.load import CONFIG, check_sizes, load
-from regard.storage.run_folder import WEIGHTS, RunDirectory
+from regard.storage.run_folder import ABOUT_TRAINING, METRICS, RESULT, WEIGHTS, RunDirectory
 from regard.storage.tensors import load_into
 from regard.tasks.catalog import TASKS
 from regard.tasks.fine_tuning import FineTuning
@@ -30,16 +30,13 @@ from regard.training.allocator import keep_freed_memory
 from regard.training.devices import choose_device, choose_precision
 from regard.training.loop import fit
 from regard.training.processes import answering
-from regard.training.progress import FILE as METRICS
 from regard.training.settings import Training
 from regard.training.state import count_parameters, keeping_random_state
 from regard.training.threads import choose_threads, threads
 from regard.training.trackers import check_tracker
 
 FORMAT = 2
-IDENTITY, RESULT = "identity.json", "result.json"
-ABOUT_TRAINING = ("seconds", "steps", "parameters", "tokens_per_second")
-"""The results of `fit` besides the validation metrics."""
+IDENTITY = "identity.json"
 HARMLESS = ("workers", "threads", "log_every", "tensorboard", "tracker", "checkpoint_minutes", "process_timeout")
 """Settings of the training that may differ when a run is resumed: they do not change the weights, or, as the number of
 threads, are compared in the environment."""

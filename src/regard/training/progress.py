@@ -12,7 +12,7 @@ from tqdm.asyncio import tqdm_asyncio
 from tqdm.auto import tqdm
 
 from regard.cancellation import cancellable
-from regard.storage.run_folder import RunDirectory
+from regard.storage.run_folder import METRICS, RunDirectory
 from regard.training.settings import Training
 from regard.training.trackers import Board, Service
 from regard.training.update import Outcome
@@ -146,9 +146,6 @@ def _bar(steps: int, done: int) -> tqdm | None:
     return tqdm(total=steps, initial=done, file=sys.stderr, bar_format=bar, dynamic_ncols=True, miniters=1)
 
 
-FILE = "metrics.jsonl"
-
-
 class Metrics:
     """Write records in the main process; do nothing in the others, where `run` is None. The trackers get them too."""
 
@@ -167,14 +164,14 @@ class Metrics:
         if self._run is None:
             return
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
-        self._run.append_jsonl(FILE, {"kind": kind, "update": update, **finite})
+        self._run.append_jsonl(METRICS, {"kind": kind, "update": update, **finite})
         for each in self._trackers:
             each.write({f"{kind}/{name}": value for name, value in values.items()}, update)
 
     def rewind(self, update: int) -> None:
         """Drop the records after an update; a resumed run writes them again."""
         if self._run is not None:
-            self._run.keep_jsonl(FILE, lambda record: record["update"] <= update)
+            self._run.keep_jsonl(METRICS, lambda record: record["update"] <= update)
 
     def close(self) -> None:
         """Close the trackers."""
