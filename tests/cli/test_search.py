@@ -10,6 +10,7 @@ from regard.runs.load import load
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.text.special import END
 from tests.runs.test_load import SETTINGS, make
+from tests.witness.record import RUNS
 
 TEXT = "14 July 1989"
 
@@ -113,6 +114,12 @@ def test_runs_of_other_tokenizers(regard, run: Path, tmp_path: Path):
     code, _, errors = regard("predict", str(run), TEXT, "--with", str(make(tmp_path)[0]))
     assert code == 2
     assert errors == "regard: run 1 to add has other tokenizers; train it with the same data and settings\n"
+
+
+def test_row_40_a_run_of_another_task(regard, run: Path):
+    code, _, errors = regard("predict", str(run), TEXT, "--with", str(RUNS / "sorting"))
+    assert code == 2
+    assert errors.splitlines()[-1] == "regard: run 1 to add is of the task pointer; expected seq2seq"
 
 
 def test_least_risk_is_one_of_those_drawn(regard, run: Path):

@@ -1,5 +1,6 @@
 """The folder of `--out`: a link, a mount point, an empty folder of the user's; what stays of a start that fails."""
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -82,3 +83,16 @@ def test_row_76_a_link_to_nothing(tmp_path: Path):
     (tmp_path / "out").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"is a link to .*nowhere, which does not exist; create it first"):
         RunDirectory.create(tmp_path / "out")
+
+
+def test_row_33_a_disk_that_is_full_before_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """One line, and the next start works."""
+
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("regard.storage.lock.os.write", full)
+        with pytest.raises(RunError, match=r"run/\.lock: cannot be written: no space"):
+            RunDirectory.create(tmp_path / "run")
+    RunDirectory.create(tmp_path / "run").close()

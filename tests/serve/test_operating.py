@@ -191,6 +191,15 @@ def test_a_certificate_encrypts():
             assert client.post(address + PREDICT, json={"text": "a"}, headers=origin).status_code == 200
 
 
+def test_row_32_the_end_does_not_wait_for_clients_that_keep_an_encrypted_connection():
+    """Within less than the 30 s that asyncio waits for a client to confirm the end of TLS."""
+    with httpx.Client(verify=ssl.create_default_context(cafile=TLS / "cert.pem")) as client:
+        with serving(tls=certificate(TLS / "cert.pem", TLS / "key.pem")) as address:
+            assert client.post(address + PREDICT, json={"text": "a"}).status_code == 200
+            began = time.monotonic()
+        assert time.monotonic() - began < 20
+
+
 def test_row_71_connections_without_a_handshake_give_way_too():
     """Bytes that are no TLS end theirs."""
     limits, tls = Limits(connections=8, head_seconds=4.0), certificate(TLS / "cert.pem", TLS / "key.pem")

@@ -22,6 +22,8 @@ CROWDED = "crowded"
 """The state of a request whose connection came when there was no room for it."""
 SMALL = 1 << 16
 """Bytes that every body may have, however much there is of others."""
+CLOSING = 2.0
+"""Seconds in which a client may confirm the end of TLS; asyncio waits for 30, and the end of a server with it."""
 GRACE = 1 / 20
 """The share of the time for a head that a connection has in any case; afterwards it is closed if others need room."""
 LINGER = 1.0
@@ -109,7 +111,9 @@ class TimedProtocol(H11Protocol):
         any number of idle ones would hold files."""
         seconds = self.connections_of.limits.head_seconds
         try:
-            encrypted = await self.loop.start_tls(transport, self, tls, server_side=True, ssl_handshake_timeout=seconds)
+            encrypted = await self.loop.start_tls(
+                transport, self, tls, server_side=True, ssl_handshake_timeout=seconds, ssl_shutdown_timeout=CLOSING
+            )
         except OSError:  # the client left, was too slow, or does not speak TLS
             encrypted = None
         if encrypted is None:

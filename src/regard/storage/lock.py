@@ -16,7 +16,7 @@ class Lock:
     """A lock on a folder, from the constructor to `release`; the kernel releases it when the process ends.
 
     A record lock never excludes its own process, hence the set.
-    Raises InputError if another process, or this one, holds it.
+    Raises InputError if another process, or this one, holds it, and RunError on a full disk.
     """
 
     _held: ClassVar[set[Path]] = set()
@@ -36,8 +36,13 @@ class Lock:
                 raise InputError(f"{folder}: cannot be locked ({error.strerror}); choose another --out") from error
             raise InputError(f"{folder}: in use by process {holder}; wait for it or choose another --out") from error
         Lock._held.add(self.folder)
-        os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, f"{os.getpid()}\n".encode())
+        try:
+            with explained(folder / NAME):
+                os.ftruncate(self._descriptor, 0)
+                os.write(self._descriptor, f"{os.getpid()}\n".encode())
+        except BaseException:
+            self.release()
+            raise
 
     def release(self) -> None:
         """Let others write. The file stays: without it two processes could lock two files of one name."""

@@ -111,18 +111,19 @@ class Seq2SeqRun(Run[str, Prediction]):
                 f"the text has {source} tokens and its output up to {target}; a page shows {most} x {most} cells"
             )
 
-    def ensemble(self, others: Sequence["Seq2SeqRun"]) -> "Seq2SeqRun":
+    def ensemble(self, others: Sequence[Run[Any, Any]]) -> "Seq2SeqRun":
         """A run that predicts each token by the mean of its own and the others' probabilities, with its own settings.
 
-        Raises:
-            InputError: the runs do not have the same tokenizers, or not all can read words that only a source has.
+        Raises InputError for runs of other tasks or tokenizers, and if not all can read words that only a source has.
         """
-        mine = self.tokenizers
+        mine, models = self.tokenizers, [self.model]
         for number, other in enumerate(others, 1):
+            if not isinstance(other, Seq2SeqRun):
+                raise InputError(f"run {number} to add is of the task {other.config.task}; expected {self.config.task}")
             theirs = other.tokenizers
             if (mine.source.digest, mine.target.digest) != (theirs.source.digest, theirs.target.digest):
                 raise InputError(f"run {number} to add has other tokenizers; train it with the same data and settings")
-        models = [self.model, *(other.model for other in others)]
+            models.append(other.model)
         try:
             return Seq2SeqRun(self.config, Ensemble(models).eval(), mine)
         except ValueError as error:
