@@ -21,6 +21,7 @@ from torch.nn import functional
 from torch.optim import AdamW
 
 from regard.data.batching import PairBatch
+from regard.data.order import START
 from regard.models.catalog import MODELS
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.text.special import IGNORED
@@ -95,7 +96,7 @@ def ours(name: str, **sizes: Any) -> Update:
     }
 
     def update(batch: PairBatch, bf16: bool) -> object:
-        return updaters[bf16]([Prepared(Position(0, 0, []), batch)], 1, settings.learning_rate)
+        return updaters[bf16]([Prepared(Position(0, 0, [], START), batch)], 1, settings.learning_rate)
 
     return update
 
