@@ -1,6 +1,10 @@
 """Pieces of published translation models: text is cut and numbered as by their own tokenizer."""
 
+import importlib
 import importlib.util
+import io
+import random
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,7 @@ from regard.hub.formats import marian_files
 from regard.hub.formats import sentencepiece as sentence_pieces
 from regard.hub.formats.folder import Folder
 from regard.text import Tokenizer, TokenizerSettings
+from regard.text.character_table import CharacterTable
 from regard.text.special import NAMES
 from regard.text.unigram import Pieces
 from tests.hub import spm
@@ -186,5 +191,58 @@ def test_files_that_are_not_read(content: bytes, message: str, tmp_path: Path):
 
 
 def test_the_characters_of_the_test_are_read():
-    pieces = Pieces({"a": -1.0}, spm.characters(TABLE))
-    assert pieces.normalizer().normalize_str("Ａﬁ…é b") == "▁Afi...e b"
+    table = Pieces({"a": -1.0}, spm.characters(TABLE)).table()
+    assert table.replace("Ａﬁ…é b").text == "Afi...e b"
+
+
+COMPOSED = {"e\u0301": "é", "ｶ": "カ", "ｶﾞ": "ガ", "ﾞ": "\u3099", "\u200b": " ", "x\u0301y": "z"}
+"""Sequences of which one begins another, as SentencePiece's own tables have them."""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "spans"),
+    [
+        ("e\u0301\u0323", "é\u0323", [(0, 2), (2, 3)]),  # one grapheme, whose beginning alone is an entry
+        ("ｶﾞｶ", "ガカ", [(0, 2), (2, 3)]),
+        ("aｶﾞﾞb", "aガ\u3099b", [(0, 1), (1, 3), (3, 4), (4, 5)]),
+        ("x\u0301", "x\u0301", [(0, 1), (1, 2)]),  # an entry that is cut off is none
+        ("x\u0301y e", "z e", [(0, 3), (3, 4), (4, 5)]),
+        ("the cat e\u0301", "the cat é", None),
+    ],
+)
+def test_the_longest_entry_of_the_characters_is_replaced(text: str, expected: str, spans: list[tuple[int, int]] | None):
+    found = CharacterTable(spm.characters(COMPOSED)).replace(text)
+    assert found.text == expected
+    assert len(found.spans) == len(expected)
+    assert spans is None or found.spans == spans
+
+
+def test_an_entry_of_plain_letters_is_replaced():
+    table = CharacterTable(spm.characters({"ab": "c", "\u0301": ""}))
+    assert table.replace("aba b ab\u0301").text == "ca b c"
+
+
+SCRIPTS = [range(32, 127), range(0xC0, 0x250), range(0x300, 0x370), range(0x370, 0x530), range(0x600, 0x640)]
+SCRIPTS += [range(0x900, 0x980), range(0xE00, 0xE60), range(0x1100, 0x1200), range(0x1E00, 0x2200)]
+SCRIPTS += [range(0x3040, 0x3100), range(0xAC00, 0xAC80), range(0xFF00, 0xFFE0), range(0x1D400, 0x1D440)]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("sentencepiece") is None, reason="sentencepiece is not installed")
+@pytest.mark.filterwarnings("ignore")
+def test_random_text_of_many_scripts_is_prepared_as_by_sentencepiece(tmp_path: Path):
+    library = importlib.import_module("sentencepiece")
+    model = io.BytesIO()
+    library.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS[:3] * 9), model_writer=model, vocab_size=31, minloglevel=2
+    )
+    (tmp_path / "a.spm").write_bytes(model.getvalue())
+    pieces, theirs = (
+        sentence_pieces.read(Folder(tmp_path), "a.spm"),
+        library.SentencePieceProcessor(model_proto=model.getvalue()),
+    )
+    table, normalizer, draw = pieces.table(), pieces.normalizer(), random.Random(3)
+    for number in range(2000):
+        text = "".join(chr(draw.choice(draw.choice(SCRIPTS))) for _ in range(draw.randint(0, 13)))
+        text = unicodedata.normalize("NFD", text) if number % 2 else text
+        ours = normalizer.normalize_str(table.replace(text).text).replace(" ", "▁")
+        assert ours == theirs.normalize(text), text

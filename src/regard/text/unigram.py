@@ -18,6 +18,7 @@ from tokenizers import Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import InputError
+from regard.text.character_table import CharacterTable
 from regard.text.kind import Merges, TokenizerSettings, visible
 from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTokens
 
@@ -32,9 +33,6 @@ class Pieces:
     """Pieces with their log-probabilities, and the normalisation of texts. `characters` is a table of replacements in
     SentencePiece's precompiled form, empty for none. `prefix` puts a blank in front. `collapse` merges successive
     blanks and removes them at the ends.
-
-    The tokenizers library looks up whole graphemes in the table, SentencePiece characters: if the table has a letter
-    but not its separate accent, the accent is lost.
 
     Raises:
         ValueError: there are no pieces, a piece is empty, contains a blank or occurs twice, or the table cannot be
@@ -52,14 +50,18 @@ class Pieces:
         wrong = [piece for piece in self.scores if not piece or NOTHING in piece]
         if wrong:
             raise ValueError(f"a piece is {wrong[0]!r}; expected characters without blanks")
-        self.normalizer()
+        self.table()
+
+    def table(self) -> CharacterTable:
+        """The table of characters. Raises ValueError if it cannot be read."""
+        try:
+            return CharacterTable(self.characters)
+        except ValueError as error:
+            raise ValueError(f"its table of characters cannot be read: {error}") from error
 
     def normalizer(self) -> normalizers.Normalizer:
-        """The normalizer of texts. Raises ValueError if the table of characters cannot be read."""
-        try:
-            steps: list[Any] = [normalizers.Precompiled(self.characters)] if self.characters else []
-        except Exception as error:  # the library raises bare Exception
-            raise ValueError(f"its table of characters cannot be read ({error})") from error
+        """The normalizer of texts whose characters are replaced."""
+        steps: list[Any] = []
         if self.collapse:
             steps += [normalizers.Replace(Regex(" {2,}"), " "), normalizers.Replace(Regex(f"^ +|[ {BLANK}]+$"), "")]
         return normalizers.Sequence([*steps, normalizers.Prepend(BLANK)] if self.prefix else steps)
@@ -96,16 +98,19 @@ class Segmenter:
     def __init__(self, vocabulary: Mapping[str, int], pieces: Pieces, special: SpecialTokens = SPECIAL) -> None:
         self._vocabulary, self._pieces, self._unknown = dict(vocabulary), pieces, special.unknown
         self._known = {entry: index for entry, index in vocabulary.items() if index not in special.all}
-        self._backend = pieces.backend()
+        self._backend, self._table = pieces.backend(), pieces.table()
         self.normalizer, self.pre_tokenizer = self._backend.normalizer, self._backend.pre_tokenizer
 
     def encode(self, sequence: str) -> Encoded:
         """Ids and spans of a text."""
         found = MARK.match(sequence)
         mark = found.group() if found and found.group() in self._known else ""
-        rest = self._backend.encode(sequence[len(mark) :])
+        # the library's own step replaces whole graphemes, and loses an accent that the table lacks
+        replaced = self._table.replace(sequence[len(mark) :])
+        rest = self._backend.encode(replaced.text)
         ids = [self._known.get(piece, self._unknown) for piece in rest.tokens]
-        offsets = [(start + len(mark), end + len(mark)) for start, end in rest.offsets]
+        spans = [(replaced.spans[start][0], replaced.spans[end - 1][1]) for start, end in rest.offsets]
+        offsets = [(start + len(mark), end + len(mark)) for start, end in spans]
         return Encoded([self._known[mark], *ids], [(0, len(mark)), *offsets]) if mark else Encoded(ids, offsets)
 
     def to_str(self) -> str:
