@@ -134,3 +134,23 @@ def test_row_04_runs_that_cannot_be(regard, text: Path, tmp_path: Path, option: 
     assert code == 2
     assert said in errors
     assert not out.exists()
+
+
+def test_settings_of_a_continuation(regard, written: Path):
+    """Texts that it contains and texts that it does not, whatever its prompt contains; neither depends on the batch."""
+
+    def texts(*options: str) -> list[str]:
+        code, output, _ = regard("generate", str(written), "the cat sat", "a", "--tokens", "12", "--json", *options)
+        assert code == 0
+        return [json.loads(line)["text"] for line in output.splitlines()]
+
+    assert any("the" in text for text in texts("--beam", "1"))
+    for kind in (["--beam", "1"], ["--beam", "3"], ["--seed", "3"]):
+        assert not any("the" in text for text in texts("--ban", "the", *kind))
+    for text in texts("--phrase", "dog sat", "--beam", "4"):
+        assert "dog sat" in text
+    alone = regard("generate", str(written), "a", "--tokens", "12", "--phrase", "dog sat", "--beam", "4")[1]
+    assert alone.strip() == "a" + texts("--phrase", "dog sat", "--beam", "4")[1]
+    code, _, errors = regard("generate", str(written), "a", "--tokens", "12", "--phrase", "dog")
+    assert code == 2
+    assert "phrases need a beam" in errors

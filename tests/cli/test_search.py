@@ -153,3 +153,41 @@ def test_files_of_other_lengths(regard, run: Path, tmp_path: Path):
     (tmp_path / "b").write_text("one\n", encoding="utf-8")
     code, output, errors = regard("score", str(run), "--source", str(tmp_path / "a"), "--target", str(tmp_path / "b"))
     assert (code, output, len(errors.splitlines())) == (2, "", 1)
+
+
+def test_settings_of_the_search_on_the_command_line(regard, run: Path, hasty: Path):
+    """Minimal length, banned texts, penalties and ends at the limit, of a search and of samples."""
+    assert answers(regard, hasty)[0]["text"] == ""
+    for kind in ([], ["--beam", "3"], ["--temperature", "1"]):
+        (answer,) = answers(regard, hasty, "--min-length", "5", *kind)
+        assert len(answer["tokens"]) >= 4
+        text = answers(regard, run, *kind)[0]["text"]
+        (without,) = answers(regard, run, "--ban", text[:2], "--ban", text[-2:], *kind)
+        assert text[:2] not in without["text"]
+        assert text[-2:] not in without["text"]
+    (whole,) = answers(regard, run, "--min-length", "200", "--end-at-limit")
+    assert whole["finished"]
+    assert not answers(regard, run, "--min-length", "200")[0]["finished"]
+    (varied,) = answers(regard, run, "--min-length", "8", "--no-repeat", "1")
+    assert len(set(varied["tokens"])) == len(varied["tokens"])
+    repeated = answers(regard, run, "--min-length", "30")[0]["tokens"]
+    penalised = answers(regard, run, "--min-length", "30", "--repetition-penalty", "50")[0]["tokens"]
+    assert len(set(penalised)) > len(set(repeated))
+    plain, divided = (answers(regard, run, "--beam", "4", "--length-penalty", each)[0]["score"] for each in ("0", "9"))
+    assert plain < divided < 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--min-length", "-1"], "min_length is -1; expected at least 0"),
+        (["--no-repeat", "-2"], "no_repeat is -2; expected at least 0"),
+        (["--length-penalty", "nan"], "length_penalty is nan; expected at least 0"),
+        (["--repetition-penalty", "0"], "repetition_penalty is 0.0; expected above 0, where 1 changes nothing"),
+        (["--ban", " "], "a banned text is ' '; give at least one character that is no blank"),
+    ],
+)
+def test_settings_out_of_range(regard, run: Path, arguments: list[str], said: str):
+    code, output, errors = regard("predict", str(run), TEXT, *arguments)
+    assert (code, output) == (2, "")
+    assert said in errors

@@ -1,13 +1,19 @@
 """`regard generate`."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
 from regard.cli.options import Json, LoadFlags, Piped, RunFolder, SearchFlags, check_source
-from regard.cli.output import say, say_json, warn
+from regard.cli.output import say, say_json, warn, warn_of_missing
+
+if TYPE_CHECKING:
+    from regard.tasks.prediction import Prediction
+    from regard.tasks.run import Run
 
 Prompts = Annotated[
     str, Parameter(name="PROMPT", help="The beginning of a text, printed with its continuation. None: nothing.")
@@ -33,7 +39,7 @@ def generate(
     flags.check()
     check_source(prompts, piped)
     with loading():
-        from regard.cli.predict import predictions, ranked
+        from regard.cli.predict import predictions
         from regard.runs.load import load
         from regard.tasks.capabilities import incapable
 
@@ -41,14 +47,23 @@ def generate(
         if "tokens" not in loaded.supports.get("predict", ()):
             raise incapable(loaded, "continue prompts", "characters-gpt2", run)
     options = replace(flags.options(), tokens=tokens, beyond=beyond)
-    predicted = predictions(loaded, () if piped else prompts or ("",), options)
+    report(loaded, predictions(loaded, () if piped else prompts or ("",), options), as_json=json_)
+
+
+def report(run: "Run[Any, Prediction]", predicted: "Iterable[tuple[Any, Prediction]]", *, as_json: bool) -> None:
+    """Print continuations as they arrive, then the numbers of missing phrases."""
+    from regard.cli.predict import ranked
+
+    number, missing = 0, Counter[str]()
     for number, (prompt, best) in enumerate(predicted, 1):
-        warn(f"prompt {number}", loaded.warnings(prompt))
+        warn(f"prompt {number}", run.warnings(prompt))
+        missing.update(ranked(best)[0].missing)
         for each in ranked(best):
-            record = loaded.record(prompt) | each.to_json()
+            record = run.record(prompt) | each.to_json()
             del record["alternatives"]
-            if json_:
+            if as_json:
                 say_json(record)
                 continue
             for line in each.lines():
                 say(line)
+    warn_of_missing(missing, number)

@@ -61,6 +61,32 @@ class SearchFlags:
         float | None, Parameter(help="When sampling: from the best tokens that together have this probability.")
     ] = None
     seed: Annotated[int | None, Parameter(help="When sampling: the seed of the random numbers.")] = None
+    phrases: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--phrase", negative="", show_default=False, help="A text that every prediction contains. Repeatable."
+        ),
+    ] = ()
+    banned: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--ban", negative="", show_default=False, help="A text that no prediction contains. Repeatable."
+        ),
+    ] = ()
+    min_length: Annotated[int | None, Parameter(help="The least tokens of a prediction, its end included.")] = None
+    end_at_limit: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="End a prediction at its longest, even within a sentence."),
+    ] = False
+    repetition_penalty: Annotated[
+        float | None, Parameter(help="Above 1: tokens that the prediction or its prompt contains become less likely.")
+    ] = None
+    no_repeat: Annotated[
+        int | None, Parameter(help="No sequence of this many tokens comes twice in a prediction; 0 allows all.")
+    ] = None
+    length_penalty: Annotated[
+        float | None, Parameter(help="Of a beam: above 0 favours longer predictions, the more the greater it is.")
+    ] = None
 
     def check(self) -> None:
         """Raises InputError for options that no model supports, before one is loaded."""
@@ -78,12 +104,6 @@ class PredictFlags(SearchFlags):
     """The flags of predictions."""
 
     prefix: Annotated[str, Parameter(show_default=False, help="The beginning of every prediction.")] = ""
-    phrases: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name="--phrase", negative="", show_default=False, help="A text that every prediction contains. Repeatable."
-        ),
-    ] = ()
     mbr: Annotated[
         bool,
         Parameter(

@@ -18,8 +18,8 @@ Phrase = Sequence[int]
 @dataclass(frozen=True)
 class ConstrainedBeam(Beam):
     """Dynamic beam allocation (Post and Vilar 2018, 1804.06609): every finished hypothesis contains all `phrases` of
-    its source, each contiguous; phrases may overlap. Hypotheses at the length limit are sorted by the number of missing
-    phrase tokens, fewest first.
+    its source behind its prompt, each contiguous; phrases may overlap. Hypotheses at the length limit are sorted by the
+    number of missing phrase tokens, fewest first.
 
     Candidates are grouped in banks by the number of phrase tokens they contain. Banks fill the beam in turn, the
     fullest bank first.
@@ -47,7 +47,8 @@ class ConstrainedBeam(Beam):
         """The different hypotheses of a source: fewest missing phrase tokens first, then best score."""
 
         def lacking(each: Hypothesis) -> int:
-            return sum(len(missing(each.tokens, phrase)) for phrase in self.phrases[source])
+            written = each.tokens[self.prompt(source) :]
+            return sum(len(missing(written, phrase)) for phrase in self.phrases[source])
 
         return sorted(super().best(source, found), key=lacking)
 
@@ -64,7 +65,7 @@ class ConstrainedBeam(Beam):
         found = []
         for place in range(self.width):
             checkpoint()
-            text = beam.text(row, place)
+            text = beam.text(row, place)[self.prompt(int(beam.sources[row])) :]
             following = {token for phrase in phrases for token in missing(text, phrase)[:1]}
             complete = not any(missing(text, phrase) for phrase in phrases)
             for token in {token for parent, token in places if parent == place} | following:

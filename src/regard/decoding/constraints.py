@@ -1,9 +1,10 @@
 """Constraints on outputs: their number, a prefix and required phrases, encoded from texts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from regard.data.tokenizer_pair import Tokenizers
+from regard.decoding.banned_texts import BannedTexts
 from regard.decoding.constrained_beam import missing
 from regard.decoding.hypothesis import Hypothesis
 from regard.errors import InputError
@@ -22,6 +23,7 @@ class DecodingConstraints:
 
     before: tokens of each row that the decoder has read before the search, all of one length; none if it is empty.
     prompts: the number of tokens of each row's prefix that belong to its prompt; none if it is empty.
+    banned: the texts that no output contains, behind its prefix.
     """
 
     n_best: int = 1
@@ -29,6 +31,7 @@ class DecodingConstraints:
     phrases: tuple[tuple[Tokens, ...], ...] = ((),)
     before: tuple[Tokens, ...] = ()
     prompts: tuple[int, ...] = ()
+    banned: BannedTexts | None = None
 
     def prefixes_of(self, rows: int) -> Sequence[Tokens]:
         """The prefix of each row."""
@@ -37,6 +40,10 @@ class DecodingConstraints:
     def phrases_of(self, rows: int) -> Sequence[tuple[Tokens, ...]]:
         """The phrases of each row."""
         return self.phrases * rows if len(self.phrases) == 1 else self.phrases
+
+    def behind(self, prefixes: tuple[Tokens, ...]) -> "DecodingConstraints":
+        """The same constraints with a prefix for each row."""
+        return replace(self, prefixes=prefixes)
 
     def of(self, rows: Sequence[int]) -> "DecodingConstraints":
         """The constraints of the rows `rows`."""
@@ -48,13 +55,16 @@ class DecodingConstraints:
             tuple(phrases[row] for row in rows),
             tuple(self.before[row] for row in rows if self.before),
             tuple(self.prompts[row] for row in rows if self.prompts),
+            None if self.banned is None else self.banned.rows(rows),
         )
 
     def check(self, limits: Sequence[int]) -> None:
         """Raise ValueError if the constraints of a row need more tokens, the end included, than its limit."""
         rows = len(limits)
-        for prefix, phrases, limit in zip(self.prefixes_of(rows), self.phrases_of(rows), limits, strict=True):
-            outside = {phrase for phrase in phrases if missing(prefix, phrase)}
+        prompts = self.prompts or (0,) * rows
+        parts = zip(self.prefixes_of(rows), self.phrases_of(rows), prompts, limits, strict=True)
+        for prefix, phrases, prompt, limit in parts:
+            outside = {phrase for phrase in phrases if missing(prefix[prompt:], phrase)}
             needed = len(prefix) + sum(map(len, outside)) + 1
             if needed <= limit:
                 continue
@@ -65,16 +75,29 @@ class DecodingConstraints:
 
 
 def encode_constraints(
-    tokenizers: Tokenizers, texts: Sequence[str], n_best: int, prefix: str, phrases: Sequence[str] = ()
+    tokenizers: Tokenizers,
+    texts: Sequence[str],
+    n_best: int,
+    prefix: str,
+    phrases: Sequence[str] = (),
+    banned: Sequence[str] = (),
 ) -> DecodingConstraints:
-    """Encode a prefix and phrases for the outputs of some texts. If the model copies, they may also contain words of
-    each text.
+    """Encode a prefix and phrases for the outputs of some texts, and the texts `banned` from them. If the model copies,
+    they may also contain words of each text.
 
     Raises:
-        InputError: the prefix or a phrase has tokens that no output can have, or a phrase is empty.
+        InputError: the prefix or a phrase has tokens that no output can have, or a phrase or banned text is empty.
     """
-    if blank := [phrase for phrase in phrases if not phrase.strip()]:
-        raise InputError(f"a phrase is {blank[0]!r}; give at least one word")
+    owns = [tokenizers.own_words(text) for text in texts] if tokenizers.copying else []
+    without = BannedTexts.of(tokenizers.target, banned, owns) if banned else None
+    return replace(_required(tokenizers, texts, n_best, prefix, phrases), banned=without)
+
+
+def _required(
+    tokenizers: Tokenizers, texts: Sequence[str], n_best: int, prefix: str, phrases: Sequence[str]
+) -> DecodingConstraints:
+    """The prefix and the phrases of `encode_constraints`."""
+    check_phrases(phrases)
     required, target = (prefix, *phrases), tokenizers.target
     if not tokenizers.copying or not any(required):
         known = [_writable(target, each, target.encode(each), CLOSED) for each in required]
@@ -84,6 +107,12 @@ def encode_constraints(
         for number, text in enumerate(texts, 1)
     ]
     return DecodingConstraints(n_best, tuple(row[0] for row in rows), tuple(tuple(row[1:]) for row in rows))
+
+
+def check_phrases(phrases: Sequence[str]) -> None:
+    """Raises InputError for an empty phrase."""
+    if blank := [phrase for phrase in phrases if not phrase.strip()]:
+        raise InputError(f"a phrase is {blank[0]!r}; give at least one word")
 
 
 def encode_prefix(tokenizers: Tokenizers, text: str, prefix: str) -> Tokens:

@@ -39,15 +39,15 @@ class LogitsProcessor(ABC):
 
 @dataclass(frozen=True)
 class NoRepeat(LogitsProcessor):
-    """Forbid n-grams of `size` tokens that the text contains already (Paulus 2017, 1705.04304, section 2.5). `end` is
-    never forbidden. If all other tokens are forbidden, repetition is allowed.
+    """Forbid n-grams of `size` tokens that the text contains already (Paulus 2017, 1705.04304, section 2.5). The `ends`
+    are never forbidden. If all other tokens are forbidden, repetition is allowed.
 
     Raises:
         ValueError: size below 1.
     """
 
     size: int
-    end: int = SPECIAL.end
+    ends: Sequence[int] = (SPECIAL.end,)
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -60,7 +60,7 @@ class NoRepeat(LogitsProcessor):
         runs = tokens.unfold(1, self.size, 1)
         same = (runs[..., :-1] == tokens[:, None, length - self.size + 1 :]).all(-1)
         repeats = torch.zeros_like(scores).scatter_add_(1, runs[..., -1], same.to(scores)).bool()
-        repeats[:, self.end] = False
+        repeats[:, list(self.ends)] = False
         return without(scores, repeats)
 
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.attention.memory import Memory
+from regard.decoding.banned_texts import BannedTexts
 from regard.decoding.beam import Beam, DiverseBeam
 from regard.decoding.constrained_beam import ConstrainedBeam, Phrase
 from regard.decoding.constraints import DecodingConstraints
@@ -26,6 +27,7 @@ from regard.decoding.logits_processors import (
     Renormalize,
     RepetitionPenalty,
 )
+from regard.decoding.processor_names import PROCESSORS, ProcessorName
 from regard.decoding.sampling import Sampler, greedy, sample
 from regard.decoding.streaming import Step, StepOptions, stream
 from regard.nn.decoders.protocol import Decoder
@@ -62,6 +64,8 @@ class Search:
     """The id that every output begins with, whatever its probability."""
     end_at_limit: bool = False
     """End an output at its maximal length, whatever the probability of the end; otherwise it stays unfinished."""
+    logits_processors: tuple[ProcessorName, ...] = ()
+    """Further processors of every step by name."""
     renormalize: bool = False
     """Share the probability of forbidden tokens, padding too, between the others."""
     early_stopping: bool = False
@@ -167,7 +171,7 @@ class Search:
         beyond the vocabulary."""
         self._check_ids(decoder.output.out_features)
         before = torch.tensor(constraints.before, device=limit.device) if constraints.before else None
-        early, late = self._by_text(decoder.special.end, before)
+        early, late = self._by_text(decoder, constraints.banned, before)
         ends, begins = decoder.special.ends, constraints.prompts
         late += [MinimumLength(self.min_length, ends, begins)] if self.min_length else []
         late += [] if self.first_token is None else [FirstToken(self.first_token, begins)]
@@ -177,14 +181,19 @@ class Search:
             late = [Prefix(constraints.prefixes_of(len(limit)), late, begins)]
         return (*early, *late)
 
-    def _by_text(self, end: int, before: Tensor | None) -> tuple[list[LogitsProcessor], list[LogitsProcessor]]:
+    def _by_text(
+        self, decoder: Decoder, banned: BannedTexts | None, before: Tensor | None
+    ) -> tuple[list[LogitsProcessor], list[LogitsProcessor]]:
         """The processors that depend on the text so far, with the prompt `before` it: those of logits, the others."""
-        early = [RepetitionPenalty(self.repetition_penalty)] if self.repetition_penalty != 1 else []
-        late = [*([NoRepeat(self.no_repeat, end)] if self.no_repeat else [])]
-        late += [Banned(self.banned)] if self.banned else []
-        if before is None:
-            return [*early], [*late]
-        return [Behind(each, before) for each in early], [Behind(each, before) for each in late]
+        found: list[LogitsProcessor] = []
+        found += [RepetitionPenalty(self.repetition_penalty)] if self.repetition_penalty != 1 else []
+        found += [NoRepeat(self.no_repeat, decoder.special.ends)] if self.no_repeat else []
+        found += [Banned(self.banned)] if self.banned else []
+        found += [] if banned is None else [banned]
+        found += [PROCESSORS[name](decoder.special, decoder.output.out_features) for name in self.logits_processors]
+        if before is not None:
+            found = [Behind(each, before) for each in found]
+        return [each for each in found if each.on_logits], [each for each in found if not each.on_logits]
 
     def _check_ids(self, vocabulary: int) -> None:
         """Raises ValueError for an id beyond the vocabulary."""
@@ -210,8 +219,8 @@ class Search:
         constraints: DecodingConstraints,
         processors: tuple[LogitsProcessor, ...],
     ) -> list[list[Hypothesis]]:
-        """As many samples for each row as `constraints` requires. The first is the same for every
-        number; the others follow, best first. Raises ValueError for a number out of range."""
+        """As many samples for each row as `constraints` requires. The first is the same for every number; the others
+        follow, the finished ones first, and best first. Raises ValueError for a number out of range."""
         assert self.temperature is not None
         n_best = constraints.n_best
         if n_best < 1 or (n_best > 1 and self.temperature == 0):
@@ -230,4 +239,4 @@ class Search:
             for _ in range(n_best)
         ]
         rows = [[one for (one,) in row] for row in zip(*draws, strict=True)]
-        return [[first, *sorted(rest, key=lambda one: -one.score)] for first, *rest in rows]
+        return [[first, *sorted(rest, key=lambda one: (not one.finished, -one.score))] for first, *rest in rows]

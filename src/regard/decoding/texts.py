@@ -100,12 +100,12 @@ def stream_ids(
     model: EncoderDecoder,
     ids: Sequence[list[int]],
     search: Search,
-    prefixes: Sequence[Sequence[int]],
+    constraints: DecodingConstraints,
     *,
     candidates: int = 0,
     active: Callable[[int], bool] = always,
 ) -> Iterator[Step]:
-    """Decode all sources together, each behind its prefix, step by step, with weights and `candidates` likely tokens.
+    """Decode all sources together under the constraints, step by step, with weights and `candidates` likely tokens.
     An output continues as long as `active(row)` is true, which is called before each step.
 
     Raises:
@@ -116,7 +116,6 @@ def stream_ids(
         memory = model.encoder(batch.source, batch.source_lengths)
     limit, lengths = _most(model, search.limit(batch.source_lengths)), batch.source_lengths.tolist()
     options = StepOptions(model.decoder, model.decoder.source_attention, candidates, active)
-    constraints = DecodingConstraints(prefixes=tuple(tuple(prefix) for prefix in prefixes))
     for step in search.stream(model.decoder, memory, limit, constraints, options):
         read = step.attention
         yield step if read is None else replace(step, attention=read[..., : lengths[step.row]])

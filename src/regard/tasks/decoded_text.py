@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from regard.attention.memory import Memory
+from regard.decoding.banned_texts import BannedTexts
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.decoding.streaming import StepOptions, StreamEvent, StreamSource
 from regard.nn.decoders.protocol import Decoder
-from regard.tasks.options import StreamOptions
+from regard.tasks.options import PredictOptions, StreamOptions
 from regard.tasks.prediction import ShortRepr, flat
 from regard.text import Tokenizer
 
@@ -55,6 +56,12 @@ class DecodedText(ShortRepr):
         return {**vars(self), "tokens": list(self.tokens), "alternatives": others}
 
 
+def constraints_of(tokenizer: Tokenizer, options: PredictOptions, search: Search) -> DecodingConstraints:
+    """As many hypotheses as `options` need, without the banned texts. Raises InputError for one of blanks only."""
+    banned = BannedTexts.of(tokenizer, options.banned) if options.banned else None
+    return DecodingConstraints(options.hypotheses(search), banned=banned)
+
+
 @dataclass(frozen=True)
 class TextStream:
     """Decodes one text for each source, step by step, behind `prefix`."""
@@ -71,7 +78,7 @@ class TextStream:
         """An event for each token, with its weights on the memory's keys. Raises ValueError for a prefix that is longer
         than its text may be."""
         chosen = StepOptions(self.decoder, self.decoder.source_attention, options.candidates, active)
-        constraints = DecodingConstraints(prefixes=(self.prefix,))
+        constraints = constraints_of(self.tokenizer, options, self.search).behind((self.prefix,))
         for step in self.search.stream(self.decoder, memory, limit, constraints, chosen):
             text = self.tokenizer.decode(step.tokens)
             yield StreamEvent.of(step, self.sources[step.row], text, self.tokenizer.pieces)

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 Verb = Literal["predict", "stream", "evaluate", "attribute"]
 """The verbs of a run."""
 SAMPLING = ("temperature", "top_k", "top_p", "seed")
+SHAPING = ("min_length", "end_at_limit", "repetition_penalty", "no_repeat", "length_penalty")
+"""The options that replace settings of the run's own search, sampled or not."""
+SEARCHING = frozenset({*SAMPLING, *SHAPING, "banned"})
+"""The options of every search whose texts are of one vocabulary."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +55,12 @@ class PredictOptions(Options):
     phrases: texts that every prediction contains.
     mbr: of the `n_best`, the one most like the others (minimum Bayes risk).
     attention: whether predictions have attention; None leaves it to the run.
+    banned: texts that no prediction contains.
+    min_length: the least tokens of a prediction, the end included.
+    end_at_limit: end a prediction at its longest, whatever the probability of the end.
+    repetition_penalty: divides the scores of tokens that a prediction or its prompt contains; 1 changes nothing.
+    no_repeat: no n-gram of this many tokens comes twice; 0 allows all.
+    length_penalty: the exponent of the length that divides the log-probability of a beam's predictions.
     tokens: the most tokens of a continuation. Default: the run's own.
     beyond: the behaviour past the model's context: `stop`, or restart from its last part (`slide`).
     """
@@ -65,11 +75,24 @@ class PredictOptions(Options):
     phrases: Sequence[str] = ()
     mbr: bool = False
     attention: bool | None = None
+    banned: Sequence[str] = ()
+    min_length: int | None = None
+    end_at_limit: bool | None = None
+    repetition_penalty: float | None = None
+    no_repeat: int | None = None
+    length_penalty: float | None = None
     tokens: int | None = None
     beyond: Literal["stop", "slide"] | None = None
 
     def check(self) -> None:
-        """Raises InputError for a beam and sampling at once."""
+        """Raises InputError for a beam and sampling at once, or a number out of range."""
+        for name in ("min_length", "no_repeat", "length_penalty"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < float("inf"):
+                raise InputError(f"{name} is {value}; expected at least 0")
+        penalty = self.repetition_penalty
+        if penalty is not None and not 0 < penalty < float("inf"):
+            raise InputError(f"repetition_penalty is {penalty}; expected above 0, where 1 changes nothing")
         if self.beam is not None and self.sampling:
             first = next(iter(self.sampling)).replace("_", "-")
             raise InputError(f"beam and {first} are both given; a beam searches, {first} is for sampling: choose one")
@@ -87,13 +110,14 @@ class PredictOptions(Options):
         return max(self.n_best, search.beam)
 
     def search(self, own: "Search") -> "Search":
-        """A run's own search with the chosen beam or sampling in place of its own.
+        """A run's own search with the chosen beam, sampling and settings in place of its own.
 
         Raises:
             InputError: as `check`, a seed without a temperature, or a number out of range.
         """
         self.check()
-        sampling = self.sampling
+        sampling, chosen = self.sampling, self.chosen()
+        own = replace(own, **{name: chosen[name] for name in SHAPING if name in chosen})
         if self.beam is not None:
             return own.searching(self.beam)
         try:

@@ -268,5 +268,5 @@ def dashed(name: str) -> str:
     return SINGULAR.get(name, name).replace("_", "-")
 
 
-SINGULAR = {"phrases": "phrase", "maps": "map", "kinds": "kind", "mbr": "least_risk"}
+SINGULAR = {"phrases": "phrase", "maps": "map", "kinds": "kind", "banned": "ban", "mbr": "least_risk"}
 """The command line's names of repeatable options."""

@@ -23,12 +23,12 @@ from regard.models.catalog import build_captioner
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.decoded_text import DecodedText, TextStream
+from regard.tasks.decoded_text import DecodedText, TextStream, constraints_of
 from regard.tasks.image_captioning.attribution import CaptionMaps, CaptionWeights, attended, one, pixels_of
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned, CaptionTables
 from regard.tasks.image_captioning.training import decode, encoded, figures, read
-from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
+from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, ranked
 from regard.tasks.run import Run, for_evaluation
 from regard.tasks.tokenizer_file import TOKENIZER
@@ -46,8 +46,8 @@ class ImageCaptioningRun(Run[Image, Caption]):
     config: ImageCaptioning
     model: Captioner
     supports = {
-        "predict": frozenset({"beam", "n_best", *SAMPLING}),
-        "stream": frozenset({*SAMPLING, "prefix", "prefix_tokens", "candidates"}),
+        "predict": frozenset({"beam", "n_best", *SEARCHING}),
+        "stream": frozenset({*SEARCHING, "prefix", "prefix_tokens", "candidates"}),
         "evaluate": frozenset({"files", "beam", "columns", "skip_bad"}),
         "attribute": frozenset({"beam", "role", "kinds", "maps", "target", "finished", "target_tokens"}),
     }
@@ -107,8 +107,9 @@ class ImageCaptioningRun(Run[Image, Caption]):
             ValueError: beam, `n_best` and vocabulary do not fit together.
         """
         search = options.search(self.config.search)
+        limits = constraints_of(self.tokenizer, options, search)
         with guarded(self.model):
-            found = decode(self.model, numbered(examples), self.config, search, options.hypotheses(search))
+            found = decode(self.model, numbered(examples), self.config, search, limits)
         return [ranked([Caption.of(each, self.tokenizer) for each in some], options.n_best) for some in found]
 
     def _stream(

@@ -101,15 +101,19 @@ def tensors(
 
 @torch.no_grad()
 def decode(
-    model: Captioner, images: Sequence[Captioned], config: ImageCaptioning, search: Search, n_best: int = 1
+    model: Captioner,
+    images: Sequence[Captioned],
+    config: ImageCaptioning,
+    search: Search,
+    constraints: DecodingConstraints | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` captions of each image, best first. Raises InputError for an image that cannot be read, and
-    ValueError where the search finds fewer."""
+    """The captions of each image under the constraints, best first. Raises InputError for an image that cannot be read,
+    and ValueError where the search finds fewer."""
     found = []
     for first in range(0, len(images), ROWS):
         checkpoint()
         memory, limit = encoded(model, images[first : first + ROWS], config, search)
-        found += search(model.decoder, memory, limit, DecodingConstraints(n_best))
+        found += search(model.decoder, memory, limit, constraints)
     return found
 
 

@@ -7,9 +7,12 @@ from typing import Any
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.decoding.constraints import DecodingConstraints
+from regard.decoding.banned_texts import BannedTexts
+from regard.decoding.constrained_beam import missing
+from regard.decoding.constraints import DecodingConstraints, check_phrases, writable
 from regard.decoding.continuation import Before, Prompted
 from regard.decoding.hypothesis import Hypothesis
+from regard.tasks.options import PredictOptions
 from regard.tasks.prediction import ShortRepr, ranked
 from regard.text import Tokenizer
 
@@ -25,14 +28,20 @@ class Begun:
     read: int
     rest: tuple[tuple[int, ...], ...]
 
-    def constraints(self, n_best: int, prefix: tuple[int, ...] = ()) -> DecodingConstraints:
-        """`n_best` continuations of each prompt that begin with the `prefix`. The tokens of prompts cost nothing."""
+    def constraints(
+        self, n_best: int, tokenizer: Tokenizer, options: PredictOptions, prefix: tuple[int, ...] = ()
+    ) -> DecodingConstraints:
+        """`n_best` continuations of each prompt that begin with the `prefix`, with the phrases and without the banned
+        texts of `options`. The tokens of prompts cost nothing. Raises InputError for an empty text."""
         before = self.decoder.prompts.tolist()
+        check_phrases(options.phrases)
         return DecodingConstraints(
             n_best,
             tuple((*rest, *prefix) for rest in self.rest),
+            (tuple(writable(tokenizer, phrase) for phrase in options.phrases),),
             before=tuple(tuple(each) for each in before),
             prompts=tuple(len(rest) for rest in self.rest),
+            banned=BannedTexts.of(tokenizer, options.banned) if options.banned else None,
         )
 
 
@@ -40,7 +49,7 @@ class Begun:
 class Continuation(ShortRepr):
     """A prompt and the text that follows it, whose `tokens` are readable pieces, END included if it is `finished`.
     `score` is a log-probability, divided by the length penalty if the search has one. `alternatives` are the next
-    best."""
+    best. `missing` are the phrases that it lacks at its limit."""
 
     prompt: str
     text: str
@@ -48,11 +57,7 @@ class Continuation(ShortRepr):
     finished: bool
     tokens: tuple[str, ...]
     alternatives: tuple["Continuation", ...] = ()
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Always empty: no phrases constrain a continuation."""
-        return ()
+    missing: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The prompt with its continuation."""
@@ -60,18 +65,21 @@ class Continuation(ShortRepr):
 
     @classmethod
     def ranked(
-        cls, prompt: str, found: Sequence[Hypothesis], forced: int, tokenizer: Tokenizer, most: int
+        cls, prompt: str, found: Sequence[Hypothesis], forced: int, tokenizer: Tokenizer, options: PredictOptions
     ) -> "Continuation":
-        """The best of the hypotheses, with others of `most` different texts as alternatives; as `of`."""
-        return ranked([cls.of(prompt, each, forced, tokenizer) for each in found], most)
+        """The best of the hypotheses, with others of `n_best` different texts as alternatives; as `of`."""
+        return ranked([cls.of(prompt, each, forced, tokenizer, options.phrases) for each in found], options.n_best)
 
     @classmethod
-    def of(cls, prompt: str, found: Hypothesis, forced: int, tokenizer: Tokenizer) -> "Continuation":
+    def of(
+        cls, prompt: str, found: Hypothesis, forced: int, tokenizer: Tokenizer, phrases: Sequence[str] = ()
+    ) -> "Continuation":
         """The continuation of a hypothesis, whose first `forced` tokens belong to the prompt."""
         new = found.tokens[forced:]
         ends = (tokenizer.special.end,) if found.finished else ()
         text = behind(prompt, new, tokenizer)
-        return cls(prompt, text, found.score, found.finished, tuple(tokenizer.pieces((*new, *ends))))
+        lacks = tuple(phrase for phrase in phrases if missing(new, tokenizer.encode(phrase)))
+        return cls(prompt, text, found.score, found.finished, tuple(tokenizer.pieces((*new, *ends))), missing=lacks)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -36,7 +36,7 @@ from regard.tasks.language_model.cache import Cache
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.continuation import Begun, Continuation, begun_ids, behind
 from regard.tasks.language_model.training import convention, figures
-from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
+from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction
 from regard.tasks.run import Run, for_evaluation, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
@@ -51,8 +51,8 @@ class LanguageModelRun(Run[str, Continuation]):
     config: LanguageModelling
     model: LanguageModel
     supports = {
-        "predict": frozenset({"beam", "n_best", *SAMPLING, "tokens", "beyond"}),
-        "stream": frozenset({*SAMPLING, "tokens", "beyond", "prefix", "prefix_tokens", "candidates"}),
+        "predict": frozenset({"beam", "n_best", *SEARCHING, "phrases", "tokens", "beyond"}),
+        "stream": frozenset({*SEARCHING, "tokens", "beyond", "prefix", "prefix_tokens", "candidates"}),
         "evaluate": frozenset({"files", "cache"}),
         "attribute": frozenset({"kinds", "maps", "target", "finished", "target_tokens"}),
     }
@@ -127,10 +127,10 @@ class LanguageModelRun(Run[str, Continuation]):
         search, tokens = options.search(self.config.search), self._most(options)
         with guarded(self.model):
             begun = self._begun(prompts, tokens, options.beyond)
-            constraints = begun.constraints(options.hypotheses(search))
+            constraints = begun.constraints(options.hypotheses(search), self.tokenizer, options)
             found = search(begun.decoder, begun.nothing, begun.limit, constraints)
         return [
-            Continuation.ranked(prompt, hypotheses, len(forced), self.tokenizer, options.n_best)
+            Continuation.ranked(prompt, hypotheses, len(forced), self.tokenizer, options)
             for prompt, forced, hypotheses in zip(prompts, begun.rest, found, strict=True)
         ]
 
@@ -150,7 +150,7 @@ class LanguageModelRun(Run[str, Continuation]):
         with guarded(self.model):
             begun = self._begun(prompts, tokens, options.beyond)
             chosen = StepOptions(self.model, self.model.self_attention, options.candidates, active)
-            constraints = begun.constraints(1, prefix)
+            constraints = begun.constraints(1, self.tokenizer, options, prefix)
             for step in search.stream(begun.decoder, begun.nothing, begun.limit, constraints, chosen):
                 rest = len(begun.rest[step.row])
                 if len(step.tokens) > rest:

@@ -20,7 +20,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.multi_target.config import MultiTarget
 from regard.tasks.multi_target.training import of_all
-from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions
+from regard.tasks.options import SAMPLING, SHAPING, AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr
 from regard.tasks.run import Run, text_warnings
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
@@ -102,7 +102,7 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
     config: MultiTarget
     model: OneToMany
     supports = {
-        "predict": frozenset({"beam", *SAMPLING, "attention"}),
+        "predict": frozenset({"beam", *SAMPLING, *SHAPING, "attention"}),
         "evaluate": frozenset({"files", "beam"}),
         "attribute": frozenset({"beam", "maps", "kinds"}),
     }

@@ -36,7 +36,7 @@ from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
+from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, distinct
 from regard.tasks.run import Run, for_evaluation, text_warnings
 from regard.tasks.seq2seq.config import Seq2Seq
@@ -61,8 +61,8 @@ class Seq2SeqRun(Run[str, Prediction]):
     config: Seq2Seq
     model: EncoderDecoder
     supports = {
-        "predict": frozenset({"beam", "n_best", *SAMPLING, "prefix", "phrases", "mbr", "attention"}),
-        "stream": frozenset({*SAMPLING, "prefix", "prefix_tokens", "candidates"}),
+        "predict": frozenset({"beam", "n_best", *SEARCHING, "prefix", "phrases", "mbr", "attention"}),
+        "stream": frozenset({*SEARCHING, "prefix", "prefix_tokens", "candidates"}),
         "evaluate": frozenset({"files", "beam", "columns", "skip_bad"}),
         "attribute": frozenset({"beam", "role", "kinds", "maps", "target", "finished", "target_tokens"}),
     }
@@ -140,14 +140,15 @@ class Seq2SeqRun(Run[str, Prediction]):
     def _predict(self, texts: Sequence[str], options: PredictOptions) -> list[Prediction]:
         """The output for each text, with its alternatives, and its attention unless it is off."""
         search, sides = options.search(self.config.search), self.tokenizers
-        constraints = encode_constraints(sides, texts, options.hypotheses(search), options.prefix, options.phrases)
+        required = options.prefix, options.phrases, options.banned
+        constraints = encode_constraints(sides, texts, options.hypotheses(search), *required)
         with guarded(self.model):
             found = search_texts(self.model, sides, texts, search, constraints=constraints)
         if not options.mbr:
             pairs = zip(texts, found, strict=True)
             found = [distinct(each, lambda one, t=t: sides.text(one.tokens, t), options.n_best) for t, each in pairs]
         predictions = self.predictions(texts, found, attention=options.attention is not False)
-        lacking = [lacks(self.tokenizers, text, each, options.phrases) for text, each in zip(texts, found, strict=True)]
+        lacking = [lacks(sides, text, each, options.phrases) for text, each in zip(texts, found, strict=True)]
         complete = [one.without(each) for one, each in zip(predictions, lacking, strict=True)]
         return [each.least_risk() for each in complete] if options.mbr else complete
 
@@ -161,18 +162,18 @@ class Seq2SeqRun(Run[str, Prediction]):
             ValueError: a prefix is longer than its output may be.
         """
         sides, search = self.tokenizers, options.search(self.config.search)
-        prefixes = [options.forced(partial(encode_prefix, sides, text)) for text in texts]
+        prefixes = tuple(options.forced(partial(encode_prefix, sides, text)) for text in texts)
         for text, prefix in zip(texts, prefixes, strict=True):
             check_prefixes([prefix], sides.target.size + len(sides.own_words(text)), sides.target.special)
+        constraints = encode_constraints(sides, texts, 1, "", (), options.banned).behind(prefixes)
         ids = source_ids(self.model.max_source, sides, texts)
         sources = [
             StreamSource(sides.source_labels(sides.ended_source(each), text), forced=len(prefix))
             for each, text, prefix in zip(ids, texts, prefixes, strict=True)
         ]
         with guarded(self.model):
-            for step in stream_ids(self.model, ids, search, prefixes, candidates=options.candidates, active=active):
-                text = texts[step.row]
-                pieces = partial(sides.target_pieces, source=text)
+            for step in stream_ids(self.model, ids, search, constraints, candidates=options.candidates, active=active):
+                text, pieces = texts[step.row], partial(sides.target_pieces, source=texts[step.row])
                 yield StreamEvent.of(step, sources[step.row], sides.text(step.tokens, text), pieces)
 
     def predictions(
@@ -208,9 +209,8 @@ class Seq2SeqRun(Run[str, Prediction]):
     def _written(self, text: str, options: AttributionOptions) -> tuple[Prediction | TextPrediction, list[int]]:
         """The forced or predicted output and its tokens, END included if it is finished."""
         if options.target_tokens is not None:
-            tokens = list(options.target_tokens)
-            end = self.tokenizers.target.special.end
-            return TextPrediction(self.tokenizers.text([each for each in tokens if each != end], text)), tokens
+            tokens = list(options.target_tokens)  # a text drops its end
+            return TextPrediction(self.tokenizers.text(tokens, text)), tokens
         if options.target is not None:
             ((_, target),) = encoded(self.model, self.tokenizers, [Pair(text, options.target, "the text")])
             return TextPrediction(options.target), self.tokenizers.ended_target(target) if options.finished else target

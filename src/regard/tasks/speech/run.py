@@ -20,8 +20,8 @@ from regard.models.recogniser import Recogniser
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.decoded_text import DecodedText, TextStream
-from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
+from regard.tasks.decoded_text import DecodedText, TextStream, constraints_of
+from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, ranked
 from regard.tasks.run import Run, for_evaluation
 from regard.tasks.speech.attribution import SpeechMaps, SpeechWeights, attended, picture
@@ -45,8 +45,8 @@ class SpeechRun(Run[Audio, Transcript]):
     config: Speech
     model: Recogniser
     supports = {
-        "predict": frozenset({"beam", "n_best", *SAMPLING}),
-        "stream": frozenset({*SAMPLING, "prefix", "prefix_tokens", "candidates"}),
+        "predict": frozenset({"beam", "n_best", *SEARCHING}),
+        "stream": frozenset({*SEARCHING, "prefix", "prefix_tokens", "candidates"}),
         "evaluate": frozenset({"files", "beam", "columns", "skip_bad"}),
         "attribute": frozenset({"beam", "target", "finished", "target_tokens"}),
     }
@@ -112,7 +112,7 @@ class SpeechRun(Run[Audio, Transcript]):
         search = options.search(self.config.search)
         sounds = [self._utterance(each, number) for number, each in enumerate(examples, 1)]
         with guarded(self.model):
-            found = decode(self.model, sounds, self.config, search, options.hypotheses(search))
+            found = decode(self.model, sounds, self.config, search, constraints_of(self.tokenizer, options, search))
         return [ranked([Transcript.of(each, self.tokenizer) for each in some], options.n_best) for some in found]
 
     def _stream(

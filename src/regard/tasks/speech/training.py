@@ -86,15 +86,19 @@ class SpeechObjective:
 
 @torch.no_grad()
 def decode(
-    model: Recogniser, sounds: Sequence[Utterance], config: Speech, search: Search, n_best: int = 1
+    model: Recogniser,
+    sounds: Sequence[Utterance],
+    config: Speech,
+    search: Search,
+    constraints: DecodingConstraints | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` transcripts of each sound, best first. Raises InputError for one that cannot be read, and ValueError
-    where the search finds fewer."""
+    """The transcripts of each sound under the constraints, best first. Raises InputError for one that cannot be read,
+    and ValueError where the search finds fewer."""
     found = []
     for first in range(0, len(sounds), ROWS):
         checkpoint()
         memory, limit = encoded(model, sounds[first : first + ROWS], config, search)
-        found += search(model.decoder, memory, limit, DecodingConstraints(n_best))
+        found += search(model.decoder, memory, limit, constraints)
     return found
 
 
