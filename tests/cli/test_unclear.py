@@ -11,7 +11,8 @@ RECIPES = "expected bahdanau, luong, bottleneck, one-pass, pointer-generator or 
 CASES = {
     "a warm-up longer than the training": (
         "dates --set training.steps=5 --set training.warmup=200",
-        "training: warmup is 200, and training ends after 5 updates (steps); lower warmup, such as to 1, or raise",
+        "--set training.steps and training.warmup: warmup is 200, and training ends after 5 updates (steps); lower "
+        "warmup, such as to 1, or raise",
     ),
     "texts longer than the model": (
         "classify --set data.train=long.csv",

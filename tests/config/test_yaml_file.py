@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies
 from pydantic import Field
 
 from regard.config import yaml_file
+from regard.config.mistakes import FEW, unknown
 from regard.config.registry import Discriminated, Registry
 from regard.config.yaml_file import load
 from regard.config.yaml_text import dump
@@ -106,6 +107,9 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return writer
 
 
+MODEL_KEYS = " The keys are 'name', 'heads', 'dropout'"
+
+
 def complaints(path: Path, overrides: tuple[str, ...] = (), schema: Any = Run) -> list[str]:
     with pytest.raises(InputError) as caught:
         load(path, schema, overrides)
@@ -134,7 +138,7 @@ def test_every_spelling_of_a_number_is_a_number(write, written: str) -> None:
 
 def test_row_01_typo_in_a_key_names_the_nearest(write) -> None:
     assert complaints(write(GOOD.replace("heads", "heds"))) == [
-        "recipe.yaml:4: model.heds: unknown key; did you mean 'heads'?"
+        "recipe.yaml:4: model.heds: unknown key; did you mean 'heads'?" + MODEL_KEYS
     ]
 
 
@@ -168,7 +172,8 @@ def test_a_class_known_by_name_is_the_only_one_that_is_imported(write) -> None:
     run = load(write("model: {name: han, embedding: 5}\nother: ~\n"), Lazy)
     assert (type(run.model).__name__, run.model.embedding, run.other) == ("HanConfig", 5, None)
     assert complaints(write("model: {name: han, embeding: 5}\n"), schema=Lazy) == [
-        "recipe.yaml:1: model.embeding: unknown key; did you mean 'embedding'?"
+        "recipe.yaml:1: model.embeding: unknown key; did you mean 'embedding'? The keys are 'name', 'embedding', "
+        "'width', 'attention', 'words', 'sentences', 'longest_sentence', 'dropout'"
     ]
 
 
@@ -239,7 +244,7 @@ def test_row_02_problems_inside_a_list_and_in_optional_parts(write) -> None:
     assert complaints(write(content)) == [
         "recipe.yaml:10: data[0].path: got 7, expected a path",
         "recipe.yaml:11: data[1].path: missing; expected a path",
-        "recipe.yaml:12: data[1].pth: unknown key; did you mean 'path'?",
+        "recipe.yaml:12: data[1].pth: unknown key; did you mean 'path'? The keys are 'kind', 'path', 'columns'",
         "recipe.yaml:13: fallback: got 5, expected a mapping with name, heads, dropout or null",
     ]
 
@@ -249,10 +254,31 @@ def test_row_02_a_rule_between_fields_is_reported_at_its_section(write) -> None:
     assert complaints(write(content)) == ["recipe.yaml:5: training: average needs at least 7 steps"]
 
 
+def test_a_broken_rule_is_reported_at_the_options_that_break_it(write) -> None:
+    options = ("training.steps=5", "training.average=true", "training.rate=2")
+    assert complaints(write(GOOD), options) == [
+        "--set training.steps and training.average: average needs at least 7 steps"
+    ]
+
+
+def test_a_key_of_another_mapping_is_found_there(write) -> None:
+    problem = "--set heads: unknown key; did you mean 'model.heads' or 'fallback.heads'?"
+    assert complaints(write(GOOD), ("heads=3",)) == [problem]
+    problem = "--set average: unknown key; did you mean 'training.average'?"
+    assert complaints(write(GOOD), ("average=true",)) == [problem]
+
+
+def test_many_keys_are_not_listed_beside_the_nearest() -> None:
+    hints = {f"key{number}": int for number in range(FEW + 1)}
+    assert unknown("key_3", hints, {}) == "unknown key; did you mean 'key3'?"
+    assert unknown("other", {"key": int}, {}) == "unknown key; expected one of 'key'"
+
+
 def test_row_03_duplicate_keys_are_reported_beside_other_mistakes(write) -> None:
     assert complaints(write(GOOD + "  steps: 13\n  rat: 5\n")) == [
         "recipe.yaml:8: training.steps: given twice; first on line 6; keep one of them",
-        "recipe.yaml:9: training.rat: unknown key; did you mean 'rate'?",
+        "recipe.yaml:9: training.rat: unknown key; did you mean 'rate'? The keys are 'steps', 'rate', 'betas', "
+        "'average', 'precision'",
     ]
 
 
@@ -340,10 +366,11 @@ def test_mistakes_in_overrides_name_the_option(write) -> None:
     ]
     assert lines[2].startswith("--set title: not valid YAML: ")
     assert lines[3:] == [
-        "--set model: model.hds: unknown key; did you mean 'heads'?",
+        "--set model: model.hds: unknown key; did you mean 'heads'?" + MODEL_KEYS,
         "--set training.steps: got 'many', expected a whole number >= 1",
     ]
-    assert complaints(write(GOOD), ("model.heds=3",)) == ["--set model.heds: unknown key; did you mean 'heads'?"]
+    expected = "--set model.heds: unknown key; did you mean 'heads'?" + MODEL_KEYS
+    assert complaints(write(GOOD), ("model.heds=3",)) == [expected]
 
 
 def test_every_cut_of_a_good_file_either_loads_or_is_one_complaint_a_line(write) -> None:

@@ -67,7 +67,11 @@ def test_a_mistake_is_reported_before_torch_is_imported(tmp_path: Path):
     broken = environment(PYTHONPATH=f"{tmp_path}:{SOURCE.parent}")
     code, output, errors = finish(start("train", "dates", "--set", "model.widht=3", env=broken, cwd=tmp_path))
     assert (code, output) == (2, "")
-    assert errors == "regard: --set model.widht: unknown key; did you mean 'width'?\n"
+    assert errors.startswith("regard: --set model.widht: unknown key; did you mean 'width'? The keys are 'name', 'emb")
+    contradictory = ("--set", "training.steps=5", "--set", "training.warmup=9")
+    code, output, errors = finish(start("train", "dates", *contradictory, env=broken, cwd=tmp_path))
+    assert (code, output) == (2, "")
+    assert errors.startswith("regard: --set training.steps and training.warmup: warmup is 9, and training ends after 5")
 
 
 @pytest.mark.parametrize("name", names())

@@ -13,6 +13,7 @@ import pydantic
 
 from regard.config import yaml_nodes
 from regard.config.expected import bare, expected, members, shown
+from regard.config.mistakes import broken_rule, unknown
 from regard.config.recognition import recognises
 from regard.config.registry import Discriminated
 from regard.config.yaml_nodes import Node, Problem, join, nearest
@@ -87,6 +88,17 @@ def check(
         _renamed(root.value, key, names)
     _build(schema, root, "", problems)
     refuse(problems)
+
+
+def part(path: Path, key: str, schema: Any, overrides: Sequence[str] = ()) -> Any:
+    """The mapping under one key of the file at `path`, with overrides, as `schema`; an absent one is empty. Raises
+    InputError for the mistakes in it."""
+    root, problems = tree(path, Mapping[str, Any], overrides)
+    node = root.value.get(key) or Node({}, "", root.file, root.line)
+    own = Report([each for each in problems if each.path.partition(".")[0] == key])
+    value = _build(schema, node, key, own)
+    refuse(own)
+    return value
 
 
 def refuse(problems: list[Problem]) -> None:
@@ -228,10 +240,10 @@ def _kept(schema: Any, node: Node, path: str, problems: list[Problem]) -> Node:
 def _fill(schema: Any, node: Node, path: str, problems: list[Problem]) -> Any:
     before, hints = len(problems), get_type_hints(schema, include_extras=True)
     fields = {field.name: field for field in dataclasses.fields(schema) if field.init}
-    entries = _sized(schema, node.value, path, problems)
+    entries, known = _sized(schema, node.value, path, problems), {name: hints[name] for name in fields}
     for key, entry in entries.items():
         if key not in fields:
-            problems.append(entry.problem(join(path, key), f"unknown key; {nearest(key, list(fields))}"))
+            problems.append(entry.problem(join(path, key), unknown(key, known, entries)))
     values = {}
     for name, field in fields.items():
         if name in entries:
@@ -243,7 +255,7 @@ def _fill(schema: Any, node: Node, path: str, problems: list[Problem]) -> Any:
     try:
         return schema(**values)
     except (ValueError, TypeError) as error:  # a rule between fields, from the dataclass's own check
-        problems.append(node.problem(path, " ".join(str(error).split())))
+        problems.append(broken_rule(node, path, entries, " ".join(str(error).split())))
         return FAILED
 
 

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from regard.pictures.fonts import families
-from regard.pictures.inches import sheet
-from regard.pictures.labels import drawable
+from regard.pictures.inches import Word, measured, sheet
 from regard.pictures.scale import colour_bar, colour_map, share
 from regard.pictures.style import GRID, INK, MUTED, plotting, sizes
 from regard.pictures.title import titled
@@ -21,8 +19,13 @@ if TYPE_CHECKING:
 
 SECOND, NARROWEST, WIDEST = 2.2, 4.0, 24.0
 """Inches of a second, and of the least and the greatest width."""
-HIGH, ROW, LEFT, RIGHT, FOOT, TOP, GAP = 1.3, 0.17, 0.5, 0.75, 0.42, 0.1, 0.1
-"""Inches of the spectrogram, of a row of weights, of the margins, and between the two."""
+HIGH, ROW, NAME, LEFT, RIGHT, FOOT, TOP, GAP = 1.3, 0.17, 0.2, 0.5, 0.75, 0.42, 0.1, 0.1
+"""Inches of the spectrogram, of a row of weights, of the name of an axis, of the margins (the left one grows with the
+labels), and between the two."""
+NAMED = 0.6
+"""Inches of the rows of weights from which on their axis has a name."""
+BAR = 0.6, 1.6
+"""Inches of the shortest and of the longest colour bar."""
 LARGEST = 400
 """The maximum of tokens."""
 
@@ -49,21 +52,32 @@ def spectrogram(
     down = max(ROW * len(tokens), ROW)
     with plotting():
         figure = sheet()
+        words = measured(figure, tokens, sizes(1).small)
+        left = max(LEFT, NAME + 0.12 + max((word.width for word in words), default=0.0))
         heading = titled(figure, title, across + RIGHT)
-        whole = LEFT + across + RIGHT, TOP + heading.height + HIGH + GAP + down + FOOT
+        whole = left + across + RIGHT, TOP + heading.height + HIGH + GAP + down + FOOT
         figure.set_size_inches(whole)
-        heading.draw(figure, LEFT, whole[1] - TOP)
-        above = figure.add_axes(share((LEFT, FOOT + down + GAP, across, HIGH), whole))
-        below = figure.add_axes(share((LEFT, FOOT, across, down), whole))
+        heading.draw(figure, left, whole[1] - TOP)
+        above = figure.add_axes(share((left, FOOT + down + GAP, across, HIGH), whole))
+        below = figure.add_axes(share((left, FOOT, across, down), whole))
         _image(above, shades.T[::-1], len(shades) * times[0])
         _image(below, weights, weights.shape[1] * times[1])
         for axes in (above, below):
             axes.set_xlim(0, seconds)
         above.set(xticks=[], yticks=[])
-        _labels(below, tokens)
-        bar = min(max(down, 0.6), 1.6)
-        colour_bar(figure, share((LEFT + across + 0.15, FOOT + down - bar, 0.12, bar), whole))
+        _labels(below, words)
+        _name(figure, "frequency →", (left - 0.1, FOOT + down + GAP))
+        if down >= NAMED:
+            _name(figure, "← tokens", (NAME / 2, FOOT))
+        bar = min(max(down, BAR[0]), BAR[1])
+        colour_bar(figure, share((left + across + 0.15, max(FOOT + down - bar, FOOT), 0.12, bar), whole))
     return figure
+
+
+def _name(figure: Figure, name: str, place: tuple[float, float]) -> None:
+    """The name of a vertical axis, upwards from `place`."""
+    turned = {"rotation": 90, "ha": "center", "va": "bottom", "transform": figure.dpi_scale_trans}
+    figure.text(*place, name, size=sizes(1).small, color=MUTED, **turned)
 
 
 def _image(axes: Axes, shades: np.ndarray, right: float) -> None:
@@ -75,13 +89,12 @@ def _image(axes: Axes, shades: np.ndarray, right: float) -> None:
         spine.set(edgecolor=GRID, linewidth=sizes(1).line)
 
 
-def _labels(axes: Axes, tokens: Sequence[str]) -> None:
+def _labels(axes: Axes, words: Sequence[Word]) -> None:
     size = sizes(1)
-    shown = [drawable(each) for each in tokens]
-    axes.set_ylim(max(len(tokens), 1), 0)
-    axes.set_yticks([place + 0.5 for place in range(len(shown))], shown, parse_math=False)
+    axes.set_ylim(max(len(words), 1), 0)
+    axes.set_yticks([place + 0.5 for place in range(len(words))], [word.label for word in words], parse_math=False)
     axes.tick_params(axis="y", length=0, pad=4, labelsize=size.small, labelcolor=INK)
-    for text, family in zip(axes.get_yticklabels(), families(shown), strict=True):
-        text.set_fontfamily(family)
+    for text, word in zip(axes.get_yticklabels(), words, strict=True):
+        text.set_fontfamily(word.fonts)
     axes.tick_params(axis="x", length=2, width=0.6, color=MUTED, labelsize=size.small, labelcolor=MUTED)
-    axes.set_xlabel("seconds", fontsize=size.small, color=MUTED)
+    axes.set_xlabel("seconds →", fontsize=size.small, color=MUTED)

@@ -14,7 +14,7 @@ from regard.config import yaml_file
 from regard.config.commented import commented
 from regard.config.outline import Outline
 from regard.config.schema import Json, describe
-from regard.runs.run_file import RENAMED, RunConfig
+from regard.runs.run_file import RENAMED, RunConfig, check_training
 
 FILE = "schema.json"
 EDITOR = "# yaml-language-server: $schema=regard.schema.json"
@@ -45,9 +45,11 @@ def extended() -> bool:
 
 def check(path: Path, overrides: Sequence[str] = ()) -> None:
     """Raises InputError for the mistakes of a run file and its overrides that need no code of a model or task to be
-    found: unknown and missing keys, and values that do not fit. Where packages add parts, nothing is checked here."""
+    found: unknown and missing keys, values that do not fit, and settings of training that contradict each other. Where
+    packages add parts, nothing is checked here."""
     if not extended():
         yaml_file.check(path, Outline(stored()).root, overrides, RENAMED)
+        check_training(path, overrides)
 
 
 def commented_file(path: Path) -> str:

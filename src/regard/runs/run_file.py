@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +12,7 @@ from regard.config.registry import Discriminated
 from regard.errors import InputError
 from regard.storage.manifest import content, inside
 from regard.tasks.catalog import TASKS
-from regard.training.settings import tenth
+from regard.training.settings import Training, tenth
 
 ENVIRONMENT = "environment.json"
 """The file of a run folder that holds the versions of packages it was trained with."""
@@ -42,7 +42,7 @@ def read(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read the run file at `path` with `key.sub=value` overrides. Raises InputError with the line of each mistake, or
     with the missing package of a run that was trained with one."""
     try:
-        return yaml_file.load(path, RunConfig, [*overrides, *_following(path, overrides)], RENAMED)
+        return yaml_file.load(path, RunConfig, [*overrides, *_following(path, overrides, log.info)], RENAMED)
     except InputError as error:
         if absent := absent_plugins(path.parent):
             raise InputError(
@@ -51,12 +51,16 @@ def read(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
         raise
 
 
-def _load(path: Path, overrides: Sequence[str]) -> RunConfig:
-    """The run file, whose notes are logged when it is read for good."""
-    return yaml_file.load(path, RunConfig, overrides, RENAMED, note=log.debug)
+def check_training(path: Path, overrides: Sequence[str] = ()) -> None:
+    """Raises InputError where the settings of training contradict each other; no model is imported for it."""
+    _training(path, [*overrides, *_following(path, overrides, log.debug)])
 
 
-def _following(path: Path, overrides: Sequence[str]) -> list[str]:
+def _training(path: Path, overrides: Sequence[str]) -> Training:
+    return yaml_file.part(path, "training", Training, overrides)
+
+
+def _following(path: Path, overrides: Sequence[str], note: Callable[..., None]) -> list[str]:
     """Overrides that follow from one of `training.steps`: it replaces the file's `epochs`, and where it is lower than
     the file's steps and the warm-up is not overridden too, this becomes at most a tenth of the updates."""
     changed = {each.partition("=")[0].strip() for each in overrides}
@@ -65,13 +69,13 @@ def _following(path: Path, overrides: Sequence[str]) -> list[str]:
     if "training.epochs" in changed:
         raise InputError("training.steps and training.epochs are both set; choose one of them")
     free = ["training.epochs=null", *(["training.warmup=0"] if "training.warmup" not in changed else [])]
-    steps = _load(path, [*overrides, *free]).training.steps
+    steps = _training(path, [*overrides, *free]).steps
     if "training.warmup" in changed:
         return free
-    own = _load(path, [each for each in overrides if each.partition("=")[0].strip() != "training.steps"]).training
+    own = _training(path, [each for each in overrides if each.partition("=")[0].strip() != "training.steps"])
     warmup = own.warmup if steps >= own.steps else min(own.warmup, tenth(steps))
     if warmup < own.warmup:
-        log.info("training.steps is lowered to %d, and the warm-up from %d to %d updates", steps, own.warmup, warmup)
+        note("training.steps is lowered to %d, and the warm-up from %d to %d updates", steps, own.warmup, warmup)
     return ["training.epochs=null", f"training.warmup={warmup}"]
 
 

@@ -1,0 +1,41 @@
+"""The messages about keys that a dataclass does not have, and about fields that contradict each other."""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from regard.config.expected import members
+from regard.config.yaml_nodes import Node, Problem, join, nearest
+
+FEW = 16
+"""The number of keys up to which all are listed beside the nearest one."""
+
+
+def unknown(key: str, hints: Mapping[str, Any], entries: Mapping[str, Node]) -> str:
+    """What is wrong with a key, and which key it could be. `hints` has the types of the mapping's known keys, `entries`
+    its values."""
+    places = list(dict.fromkeys(_elsewhere(key, hints, entries)))
+    if places:
+        return f"unknown key; did you mean {' or '.join(map(repr, places))}?"
+    advice = nearest(key, list(hints))
+    listed = f" The keys are {', '.join(map(repr, hints))}" if advice.startswith("did") and len(hints) <= FEW else ""
+    return f"unknown key; {advice}{listed}"
+
+
+def broken_rule(node: Node, path: str, entries: Mapping[str, Node], what: str) -> Problem:
+    """The problem with a rule between fields, at the options that set the fields it names; without one, at the line."""
+    words = set(re.findall(r"\w+", what))
+    own = [join(path, key) for key, entry in entries.items() if not entry.line and key in words]
+    return Problem(f"--set {' and '.join(own)}", 0, "", what) if own and node.line else node.problem(path, what)
+
+
+def _elsewhere(key: str, hints: Mapping[str, Any], entries: Mapping[str, Node]) -> Iterator[str]:
+    """The paths of the same key in the mappings below, by their types and by what the file has."""
+    for name, hint in hints.items():
+        for choice in members(hint):
+            if dataclasses.is_dataclass(choice) and key in {field.name for field in dataclasses.fields(choice)}:
+                yield join(name, key)
+    for name, entry in entries.items():
+        if name in hints and isinstance(entry.value, dict) and key in entry.value:
+            yield join(name, key)
