@@ -48,8 +48,7 @@ def spectrogram(
     if not len(tokens) == len(weights) <= LARGEST:
         raise ValueError(f"{len(tokens)} tokens for {len(weights)} rows; expected one each, at most {LARGEST}")
     seconds = max(len(shades) * times[0], weights.shape[1] * times[1])
-    across = min(max(SECOND * seconds, NARROWEST), WIDEST)
-    down = max(ROW * len(tokens), ROW)
+    across, down = min(max(SECOND * seconds, NARROWEST), WIDEST), max(ROW * len(tokens), ROW)
     with plotting():
         figure = sheet()
         words = measured(figure, tokens, sizes(1).small)
@@ -60,10 +59,8 @@ def spectrogram(
         heading.draw(figure, left, whole[1] - TOP)
         above = figure.add_axes(share((left, FOOT + down + GAP, across, HIGH), whole))
         below = figure.add_axes(share((left, FOOT, across, down), whole))
-        _image(above, shades.T[::-1], len(shades) * times[0])
-        _image(below, weights, weights.shape[1] * times[1])
-        for axes in (above, below):
-            axes.set_xlim(0, seconds)
+        _image(above, shades.T[::-1], len(shades) * times[0], seconds)
+        _image(below, weights, weights.shape[1] * times[1], seconds)
         above.set(xticks=[], yticks=[])
         _labels(below, words)
         _name(figure, "frequency →", (left - 0.1, FOOT + down + GAP))
@@ -80,11 +77,12 @@ def _name(figure: Figure, name: str, place: tuple[float, float]) -> None:
     figure.text(*place, name, size=sizes(1).small, color=MUTED, **turned)
 
 
-def _image(axes: Axes, shades: np.ndarray, right: float) -> None:
-    """An image from 0 to `right`, its first row at the top."""
+def _image(axes: Axes, shades: np.ndarray, right: float, seconds: float) -> None:
+    """An image from 0 to `right` of so many seconds, its first row at the top."""
     if shades.size:
         settings = {"cmap": colour_map(), "vmin": 0.0, "vmax": 1.0, "aspect": "auto", "interpolation": "nearest"}
         axes.imshow(shades, extent=(0.0, right, float(len(shades)), 0.0), **settings)
+    axes.set_xlim(0, seconds)
     for spine in axes.spines.values():
         spine.set(edgecolor=GRID, linewidth=sizes(1).line)
 
