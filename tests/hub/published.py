@@ -9,6 +9,8 @@ import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from torch import nn
 
+from tests.hub import spm
+
 TEXTS = ["the cat sat on the mat", "the dog's 12 bones aren't there", "Ein Haus, drei Häuser und ein Übermut"]
 BETWEEN = "<|endoftext|>"
 CONFIGURATIONS: list[dict[str, Any]] = [
@@ -82,6 +84,7 @@ BERTS: list[dict[str, Any]] = [
     {"num_hidden_layers": 1, "hidden_size": 6, "num_attention_heads": 3, "intermediate_size": 5},
     {"num_hidden_layers": 2, "hidden_size": 10, "num_attention_heads": 2, "intermediate_size": 23},
     {"num_hidden_layers": 3, "hidden_size": 21, "num_attention_heads": 7, "intermediate_size": 11},
+    {"num_hidden_layers": 1, "hidden_size": 26, "num_attention_heads": 1, "intermediate_size": 29},
 ]
 """Of BERT and RoBERTa: sizes that no released model has."""
 POSITIONS = 19
@@ -114,20 +117,57 @@ def roberta_pairs() -> Tokenizer:
     return made
 
 
+CHARACTERS = {"Ａ": "A", "ﬁ": "fi", "\t": " ", "\n": " ", "　": " ", "…": "...", "e\u0301": "é", "ｶﾞ": "ガ", "ｶ": "カ"}
+MULTILINGUAL = [
+    *TEXTS,
+    "le café naïf",
+    "кот сидит",
+    "γάτα",
+    "कुत्ता",
+    "猫が座った カガ",
+    "قطة",
+    "고양이",
+    "a .,!?<>/&123",
+]
+
+
+def unigram_pieces() -> Tokenizer:
+    """A tokenizer as XLM-R's."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    trainer = trainers.UnigramTrainer(vocab_size=140, special_tokens=special, unk_token="<unk>", show_progress=False)
+    tokenizer.train_from_iterator(MULTILINGUAL, trainer)
+    pieces = json.loads(tokenizer.to_str())["model"]["vocab"]
+    made = Tokenizer(models.Unigram([(piece, score) for piece, score in [*pieces, ("<mask>", 0.0)]], 3, False))
+    made.normalizer = normalizers.Precompiled(spm.characters(CHARACTERS))
+    made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    made.decoder = decoders.Metaspace()
+    made.add_special_tokens([*special, AddedToken("<mask>", lstrip=True, normalized=False)])
+    made.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    return made
+
+
+TOKENIZERS = {"roberta": roberta_pairs, "xlm-roberta": unigram_pieces}
+
+
 def filler(folder: Path, kind: str, **sizes: Any) -> Any:
     """A published BERT, RoBERTa or DistilBERT with what fills in blanks, in the folder, and as transformers runs it."""
     transformers = quiet()
-    tokenizer = roberta_pairs() if kind == "roberta" else word_pieces()
+    tokenizer = TOKENIZERS.get(kind, word_pieces)()
     shared = {"vocab_size": tokenizer.get_vocab_size(), "attn_implementation": "eager"}
     torch.manual_seed(3)
     match kind:
         case "bert":
             config = transformers.BertConfig(**shared, **sizes, max_position_embeddings=POSITIONS)
             model = transformers.BertForPreTraining(config)
-        case "roberta":
+        case "roberta" | "xlm-roberta":
             positions = {"max_position_embeddings": POSITIONS + 2, "type_vocab_size": 1, "pad_token_id": 1}
-            config = transformers.RobertaConfig(**shared, **sizes, **positions, layer_norm_eps=1e-5)
-            model = transformers.RobertaForMaskedLM(config)
+            name = {"roberta": "Roberta", "xlm-roberta": "XLMRoberta"}[kind]
+            config = getattr(transformers, f"{name}Config")(**shared, **sizes, **positions, layer_norm_eps=1e-5)
+            model = getattr(transformers, f"{name}ForMaskedLM")(config)
         case _:
             names = {"num_hidden_layers": "n_layers", "hidden_size": "dim", "num_attention_heads": "n_heads"}
             renamed = {names.get(name, "hidden_dim"): size for name, size in sizes.items()}

@@ -20,10 +20,16 @@ from regard.storage.tensors import load_into
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from tests.hub.published import BERTS, POSITIONS, TEXTS, filler, roberta_pairs, word_pieces
 
-KINDS = ("bert", "roberta", "distilbert")
+BERT_NAMES = ("[MASK]", "[CLS]", "[SEP]", "[PAD]", "[UNK]")
+NAMES: dict[str, tuple[str, ...]] = dict.fromkeys(
+    ("roberta", "xlm-roberta"), ("<mask>", "<s>", "</s>", "<pad>", "<unk>")
+)
+KINDS = ("bert", "roberta", "distilbert", "xlm-roberta")
 ODD = ["", " ", "  two  blanks ", "[MASK] and <mask> and [SEP]", "ÉCOLE naïve", "日本 12.5%", "x" * 101]
 cases = pytest.mark.parametrize(
-    ("kind", "sizes"), [(kind, sizes) for kind in KINDS for sizes in BERTS], ids=lambda value: str(value)[:10]
+    ("kind", "sizes"),
+    [(kind, sizes) for kind in KINDS for sizes in BERTS],
+    ids=lambda value: str(value) if isinstance(value, str) else f"width-{value['hidden_size']}",
 )
 
 
@@ -96,7 +102,7 @@ def test_blanks_are_filled_as_by_transformers(kind: str, tmp_path: Path):
     import_run(str(tmp_path / "published"), tmp_path / "run")
     run = load(tmp_path / "run", "cpu", task=MaskedLanguageModelRun)
     tokenizer = Backend.from_file(str(tmp_path / "published" / "tokenizer.json"))
-    mark, first, last = ("<mask>", "<s>", "</s>") if kind == "roberta" else ("[MASK]", "[CLS]", "[SEP]")
+    mark, first, last, padding, unknown = NAMES.get(kind, BERT_NAMES)
     text = "the ____ sat on ____ mat"
     given = tokenizer.encode(f"{first}{text.replace('____', mark)}{last}", add_special_tokens=False).ids
     logits = theirs(torch.tensor([given]))
@@ -104,10 +110,7 @@ def test_blanks_are_filled_as_by_transformers(kind: str, tmp_path: Path):
     [blanks] = run.fill([text], best=3, blank="____")
     places = [place for place, index in enumerate(given) if index == tokenizer.token_to_id(mark)]
     assert len(blanks) == len(places) == 2
-    special = [tokenizer.token_to_id(name) for name in (mark, first, last)]
-    special += [
-        tokenizer.token_to_id(name) for name in (("<pad>", "<unk>") if kind == "roberta" else ("[PAD]", "[UNK]"))
-    ]
+    special = [tokenizer.token_to_id(name) for name in (mark, first, last, padding, unknown)]
     found[:, special] = 0
     for place, ways in zip(places, blanks, strict=True):
         values, _ = found[place].topk(3)

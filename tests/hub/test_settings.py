@@ -41,18 +41,59 @@ def test_row_85_a_configuration_overrides_the_tokenizer(lower: bool, tmp_path: P
     assert (found.encode("THE") == found.encode("the")) is lower
 
 
+STRANGE = ("The CAT sat", "ÉCOLE naïve Übermut", "日本 cat日", "the  cat", " cat", "e\u0301te\u0301 ｶﾞ 12.5%")
+
+
 @pytest.mark.parametrize(
-    ("kind", "values", "message"),
+    ("kind", "values"),
     [
-        ("bert", {"strip_accents": False}, "strip_accents is False; regard segments text with True only"),
-        ("bert", {"tokenize_chinese_chars": False}, "tokenize_chinese_chars is False"),
-        ("roberta", {"add_prefix_space": True}, "add_prefix_space is True; regard segments text with False only"),
+        ("bert", {"strip_accents": False}),
+        ("bert", {"strip_accents": True, "do_lower_case": False}),
+        ("bert", {"tokenize_chinese_chars": False}),
+        ("distilbert", {"strip_accents": False, "tokenize_chinese_chars": False}),
+        ("roberta", {"add_prefix_space": True}),
+        ("gpt2", {"add_prefix_space": True}),
     ],
 )
-def test_row_85_an_override_that_is_not_computed(kind: str, values: dict[str, Any], message: str, tmp_path: Path):
-    filler(tmp_path / "published", kind, **BERTS[0])
-    about(tmp_path / "published", **values)
-    refused(tmp_path / "published", message)
+@pytest.mark.parametrize("listed", [False, True], ids=["tokenizer.json", "older files"])
+def test_row_85_an_override_is_honoured(kind: str, values: dict[str, Any], listed: bool, tmp_path: Path):
+    """Text is cut as by transformers' own class, also after an export and an import of it."""
+    folder = tmp_path / "published"
+    (gpt2(folder, **CONFIGURATIONS[0]) if kind == "gpt2" else filler(folder, kind, **BERTS[0]))
+    about(folder, tokenizer_class={"gpt2": "GPT2Tokenizer", "roberta": "RobertaTokenizer"}.get(kind), **values)
+    if listed:
+        older(folder)
+    found = families.read(Folder(folder)).tokenizer
+    theirs = quiet().AutoTokenizer.from_pretrained(folder)
+    for text in STRANGE:
+        assert found.encode(text) == theirs(text, add_special_tokens=False)["input_ids"], text
+    assert found.settings.kind == "pipeline"
+    import_run(str(folder), tmp_path / "run")
+    export_run(tmp_path / "run", tmp_path / "exported")
+    again = families.read(Folder(tmp_path / "exported")).tokenizer
+    assert (again.vocabulary, again.special) == (found.vocabulary, found.special)
+    assert [again.encode(text) for text in STRANGE] == [found.encode(text) for text in STRANGE]
+
+
+def older(folder: Path) -> None:
+    """Replace a tokenizer.json by the files of the first years."""
+    path = folder / "tokenizer.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    path.unlink()
+    ids = document["model"]["vocab"] | {each["content"]: each["id"] for each in document["added_tokens"]}
+    if document["model"].get("merges"):
+        (folder / "vocab.json").write_text(json.dumps(ids))
+        merges = [each if isinstance(each, str) else " ".join(each) for each in document["model"]["merges"]]
+        (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges), encoding="utf-8")
+    else:
+        (folder / "vocab.txt").write_text("\n".join(sorted(ids, key=ids.__getitem__)) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("key", ["do_lower_case", "strip_accents", "tokenize_chinese_chars", "add_prefix_space"])
+def test_row_85_an_override_that_is_neither_true_nor_false(key: str, tmp_path: Path):
+    filler(tmp_path / "published", "bert", **BERTS[0])
+    about(tmp_path / "published", **{key: "no"})
+    refused(tmp_path / "published", f"{key} is 'no'; expected true or false")
 
 
 ADDED = {"content": "<extra>", "lstrip": False, "rstrip": False, "normalized": False, "single_word": False}
@@ -85,19 +126,15 @@ def test_row_85_tokens_added_beside_the_tokenizer(
     refused(folder, message)
 
 
-def test_row_85_a_language_model_with_blanks_in_front(tmp_path: Path):
-    gpt2(tmp_path / "published", **CONFIGURATIONS[0])
-    about(tmp_path / "published", add_prefix_space=True)
-    refused(tmp_path / "published", "add_prefix_space is True; regard segments text with False only")
-
-
-def template(before: list[str], behind: list[str]) -> dict[str, Any]:
+def template(before: list[str], behind: list[str], between: list[str] | None = None) -> dict[str, Any]:
     """A post-processor."""
     single = [{"SpecialToken": {"id": name, "type_id": 0}} for name in before] + [
         {"Sequence": {"id": "A", "type_id": 0}}
     ]
     single += [{"SpecialToken": {"id": name, "type_id": 0}} for name in behind]
-    return {"type": "TemplateProcessing", "single": single, "pair": single, "special_tokens": {}}
+    pair = [*single[: len(before) + 1], *({"SpecialToken": {"id": name, "type_id": 0}} for name in between or behind)]
+    pair += [{"Sequence": {"id": "B", "type_id": 1}}, *single[len(before) + 1 :]]
+    return {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": {}}
 
 
 @pytest.mark.parametrize(
@@ -107,6 +144,18 @@ def test_row_85_another_post_processor(before: list[str], behind: list[str], tmp
     filler(tmp_path / "published", "bert", **BERTS[0])
     change(tmp_path / "published", "tokenizer.json", post_processor=template(before, behind))
     refused(tmp_path / "published", "its post-processor puts .* around a text")
+
+
+@pytest.mark.parametrize("between", [["[SEP]"], ["[SEP]", "[SEP]"], ["[CLS]"], ["[SEP]"] * 3])
+def test_row_85_the_tokens_between_two_texts(between: list[str], tmp_path: Path):
+    """One or two end tokens, by the post-processor; other tokens are refused."""
+    folder = tmp_path / "published"
+    filler(folder, "bert", **BERTS[0])
+    change(folder, "tokenizer.json", post_processor=template(["[CLS]"], ["[SEP]"], between))
+    if between not in (["[SEP]"], ["[SEP]"] * 2):
+        refused(folder, r"its post-processor puts \['.*'\] between two texts; regard puts one or two \[SEP\] there")
+        return
+    assert families.read(Folder(folder)).tokenizer.special.between == len(between)
 
 
 @pytest.mark.parametrize("where", ["tokenizer.json", "tokenizer_config.json"])

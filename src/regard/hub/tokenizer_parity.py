@@ -41,12 +41,21 @@ def check_tokens(tokenizer: Tokenizer, out: Path) -> None:
     loaded = as_transformers(out, "AutoTokenizer")
     if loaded is not None:
         cuts["transformers"] = lambda text: _ids(loaded, text, add_special_tokens=False, split_special_tokens=True)
+    texts = [text for text in TEXTS if not _names_pieces(tokenizer, text)]
     for name, cut in cuts.items():
-        for text in TEXTS:
+        for text in texts:
             _compare(tokenizer.encode(text), cut, text, f"{out}: {name}")
     if loaded is not None and loaded.mask_token is not None:
         for text, ids in _masked_examples(tokenizer, loaded.mask_token):
             _compare(ids, lambda text: _ids(loaded, text), text, f"{out}: transformers")
+
+
+def _names_pieces(tokenizer: Tokenizer, text: str) -> bool:
+    """Whether a text has the name of a special token that is also one of a Unigram model's pieces: those libraries cut
+    it as that piece, and regard as plain text."""
+    if tokenizer.settings.kind != "pipeline" or tokenizer.backend["model"]["type"] != "Unigram":
+        return False
+    return any(name in text for name in tokenizer.pieces(tokenizer.special.all))
 
 
 def _masked_examples(tokenizer: Tokenizer, mask: str) -> Iterator[tuple[str, list[int]]]:

@@ -43,12 +43,13 @@ KindName = Literal[
     "wordpiece",
     "wordpiece-uncased",
     "unigram",
+    "pipeline",
 ]
 
 _PIECE, _BYTES = len(NAMES) + 1, len(NAMES) + 256
 SMALLEST = {"character": _PIECE, "word": _PIECE, "space": _PIECE, "bpe": _BYTES, "gpt2": _BYTES}
 SMALLEST |= {"qwen2": _BYTES, "llama3": _BYTES, "llama2": _BYTES + 1, "mistral": _BYTES + 1}
-SMALLEST |= {"wordpiece": _PIECE + 1, "wordpiece-uncased": _PIECE + 1, "unigram": _PIECE}
+SMALLEST |= {"wordpiece": _PIECE + 1, "wordpiece-uncased": _PIECE + 1, "unigram": _PIECE, "pipeline": _PIECE}
 """Smallest size of a vocabulary of each kind."""
 WHOLE_WORDS: tuple[KindName, ...] = ("word", "space")
 """Kinds whose tokens are words."""
@@ -95,16 +96,9 @@ def problem_with(values: Mapping[str, object]) -> str | None:
     return None
 
 
-class Kind(Protocol):
-    """Convert text to vocabulary entries ("pieces") and back."""
-
-    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Cutter:
-        """The backend that encodes with this vocabulary. The kind alone determines the rest of it."""
-        ...
-
-    def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Cutter:
-        """A backend whose vocabulary is learnt from `texts`. They hold no surrogates and are not all blank."""
-        ...
+@runtime_checkable
+class Writing(Protocol):
+    """Convert vocabulary entries ("pieces") to text."""
 
     def join(self, pieces: Sequence[str]) -> str:
         """The text of successive pieces; never raises. `<unk>`, the unknown piece, becomes U+FFFD."""
@@ -112,6 +106,18 @@ class Kind(Protocol):
 
     def label(self, piece: str) -> str:
         """A readable form of one piece, on one line and never empty."""
+        ...
+
+
+class Kind(Writing, Protocol):
+    """Convert text to pieces and back."""
+
+    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Cutter:
+        """The backend that encodes with this vocabulary. The kind alone determines the rest of it."""
+        ...
+
+    def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Cutter:
+        """A backend whose vocabulary is learnt from `texts`. They hold no surrogates and are not all blank."""
         ...
 
 

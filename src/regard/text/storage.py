@@ -5,7 +5,8 @@
 A published vocabulary also stores its special ids, under "special"; a vocabulary trained by this library has those of
 `SPECIAL`. The same training gives the same bytes. Reading checks the whole file: only the vocabulary, the merges and
 the special ids may differ from what the kind builds, so that a foreign file cannot bring patterns or tokens of its own.
-A file of kind unigram stores pieces with log-probabilities in place of that format.
+A file of kind unigram stores pieces with log-probabilities in place of that format, and one of kind pipeline the steps
+of a published tokenizer, without regular expressions of its own.
 """
 
 import json
@@ -20,7 +21,8 @@ from regard.errors import InputError
 from regard.text.byte_fallback import BYTES, ByteFallback
 from regard.text.byte_pair import ALPHABET, BytePair, GPT2BytePair, PatternBytePair
 from regard.text.character import Character
-from regard.text.kind import Cutter, Kind, TokenizerSettings, problem_with
+from regard.text.kind import Cutter, Kind, TokenizerSettings, Writing, problem_with
+from regard.text.pipeline import Pipeline, Pipelines, entries_of
 from regard.text.space import Space
 from regard.text.special import MASK, MASK_NAME, NAMES, UNKNOWN, SpecialTokens
 from regard.text.unigram import Segmenter, Unigram, pieces_of
@@ -42,6 +44,7 @@ KINDS: Mapping[str, Kind] = {
     "wordpiece": WordPiece(uncased=False),
     "wordpiece-uncased": WordPiece(uncased=True),
     "unigram": Unigram(),
+    "pipeline": Pipelines(),
 }
 LATER: Mapping[str, Any] = {"more_ends": (), "unused": 0, "between": 1}
 """Fields of the special tokens that older files do not have, and their defaults."""
@@ -85,11 +88,14 @@ def read(content: bytes, place: str) -> tuple[TokenizerSettings, Cutter, Special
     if settings.kind in BYTE_LEVEL:
         _check_bytes(vocabulary, special, place)
     with _refused(place):
+        stored = document["tokenizer"]
+        found = json.dumps(stored, ensure_ascii=False)
         if settings.kind == "unigram":
-            found = json.dumps(document["tokenizer"], ensure_ascii=False)
-            built: Cutter = Segmenter(vocabulary, pieces_of(document["tokenizer"]), special)
+            built: Cutter = Segmenter(vocabulary, pieces_of(stored), special)
+        elif settings.kind == "pipeline":
+            built = Pipeline(stored, stored["entries"], special)
         else:
-            found = Backend.from_str(json.dumps(document["tokenizer"])).to_str()
+            found = Backend.from_str(found).to_str()
             built = KINDS[settings.kind].build(vocabulary, merges, special)
     if found != built.to_str():
         raise InputError(f"{place}: broken tokenizer file, its pipeline is not that of kind {settings.kind}")
@@ -99,8 +105,14 @@ def read(content: bytes, place: str) -> tuple[TokenizerSettings, Cutter, Special
 def model_of(backend: Cutter) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """The vocabulary in the order of its ids, and the merges (if the kind has any) in the order in which they were
     learnt."""
-    model = json.loads(backend.to_str())["model"]
-    return model["vocab"], [(left, right) for left, right in model.get("merges", [])]
+    document = json.loads(backend.to_str())
+    merges = [(left, right) for left, right in document["model"].get("merges", [])]
+    return entries_of(document) if isinstance(backend, Pipeline) else document["model"]["vocab"], merges
+
+
+def writing_of(settings: TokenizerSettings, backend: Cutter) -> Writing:
+    """What joins the pieces of a tokenizer: its kind, or a published pipeline by its own decoder."""
+    return backend if isinstance(backend, Pipeline) else KINDS[settings.kind]
 
 
 def _settings(value: Any, place: str) -> TokenizerSettings:
@@ -116,6 +128,9 @@ def _settings(value: Any, place: str) -> TokenizerSettings:
 def _model(settings: TokenizerSettings, value: Any, place: str) -> tuple[dict[str, int], list[tuple[str, str]]]:
     model = value.get("model") if isinstance(value, dict) else None
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    if settings.kind == "pipeline":
+        with _refused(place):
+            vocabulary = entries_of(value)
     if not isinstance(model, dict) or not isinstance(vocabulary, dict):
         raise InputError(f"{place}: broken tokenizer file, it has no vocabulary")
     ids = list(vocabulary.values())

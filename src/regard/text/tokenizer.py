@@ -41,7 +41,7 @@ class Tokenizer:
         self.digest = hashlib.sha256(content).hexdigest()
         self._content = content
         self._backend = backend
-        self._kind = storage.KINDS[settings.kind]
+        self._writing = storage.writing_of(settings, backend)
         vocabulary, merges = storage.model_of(backend)
         self._vocabulary = sorted(vocabulary, key=vocabulary.__getitem__)
         self._words = lru_cache(maxsize=_REMEMBERED)(self._cut)
@@ -118,7 +118,7 @@ class Tokenizer:
     @property
     def backend(self) -> dict[str, Any]:
         """The backend in the format of the Hugging Face tokenizers library; for kind unigram the pieces and their
-        settings."""
+        settings, for kind pipeline the steps and the ids behind its model's."""
         return json.loads(self._content)["tokenizer"]
 
     @property
@@ -175,7 +175,7 @@ class Tokenizer:
         words `own`. An unknown piece and bytes that form no character become U+FFFD.
         """
         end = self.size + len(own)
-        return self._kind.join([self._entry(i, own) for i in ids if i not in self.special.silent and 0 <= i < end])
+        return self._writing.join([self._entry(i, own) for i in ids if i not in self.special.silent and 0 <= i < end])
 
     def pieces(self, ids: Iterable[int], own: Sequence[str] = ()) -> list[str]:
         r"""One readable label for each id.
@@ -192,7 +192,7 @@ class Tokenizer:
             raise ValueError(f"id is {index}: expected 0 to {last}, the vocabulary's ids")
         if index in self.special.all:
             return self._vocabulary[index]
-        return self._kind.label(self._entry(index, own))
+        return self._writing.label(self._entry(index, own))
 
     def _entry(self, index: int, own: Sequence[str]) -> str:
         if index == self.special.unknown:

@@ -1,7 +1,7 @@
 """Published heads of BERT: of a text or a pair, of each token, and of spans."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from torch import Tensor
@@ -122,6 +122,15 @@ DISTILBERT = Heads(
     PublishedHead("DistilBertForTokenClassification", linear("classifier", "output")),
     PublishedHead("DistilBertForQuestionAnswering", linear("qa_outputs", "output")),
 )
+
+
+def of_class(heads: Heads, old: str, new: str) -> Heads:
+    """Return the same heads of classes with another beginning of their names."""
+    renamed = (
+        replace(form, architecture=form.architecture.replace(old, new))
+        for form in (heads.texts, heads.tags, heads.spans)
+    )
+    return Heads(*renamed, between=heads.between)
 
 
 def head_keys(head: Head | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from regard.errors import InputError
-from regard.hub.formats import bert, elmo, gpt2, llama, marian, vit
+from regard.hub.formats import bert, bert_variants, elmo, gpt2, llama, marian, vit, word_pieces
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.pretrained_model import Files, PretrainedImageModel, PretrainedModel
 from regard.models.bert import BertConfig
@@ -22,16 +22,15 @@ class Family:
     write: Callable[[Any], Any]
 
 
-def _bert(variant: bert.BertVariant) -> Family:
+def _bert(variant: bert_variants.BertVariant) -> Family:
     return Family(partial(bert.read, variant=variant), partial(bert.write, variant=variant))
 
 
+VARIANTS = bert_variants.BERT, bert_variants.ROBERTA, bert_variants.DISTILBERT, bert_variants.XLM_ROBERTA
 LLAMAS = llama.LLAMA, llama.MISTRAL, llama.QWEN2, llama.QWEN3
 FAMILIES: Mapping[str, Family] = {
     "gpt2": Family(gpt2.read, gpt2.write),
-    "bert": _bert(bert.BERT),
-    "roberta": _bert(bert.ROBERTA),
-    "distilbert": _bert(bert.DISTILBERT),
+    **{each.name: _bert(each) for each in VARIANTS},
     "vit": Family(partial(vit.read, variant=vit.VIT), vit.write),
     "deit": Family(partial(vit.read, variant=vit.DEIT), vit.write),
     "marian": Family(marian.read, marian.write),
@@ -48,9 +47,9 @@ def name(pretrained: PretrainedModel | PretrainedImageModel) -> str:
         return llama.variant_of(config).type
     if not isinstance(config, BertConfig):
         return "gpt2" if isinstance(config, GPT2Config) else "marian"
-    if not pretrained.tokenizer.settings.kind.startswith("wordpiece"):
-        return "roberta"
-    return "bert" if config.segments else "distilbert"
+    if word_pieces.names_of(pretrained.tokenizer) == word_pieces.BERT:
+        return "bert" if config.segments else "distilbert"
+    return "xlm-roberta" if pretrained.tokenizer.backend["model"].get("type") == "Unigram" else "roberta"
 
 
 def write(pretrained: PretrainedModel | PretrainedImageModel) -> Files:

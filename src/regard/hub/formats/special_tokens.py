@@ -31,13 +31,38 @@ def start_of(folder: Folder) -> str | None:
             )
 
 
-def check_around(folder: Folder, first: str, last: str) -> None:
-    """Raises InputError for a tokenizer.json whose post-processor puts other tokens around a text than `first` and
-    `last`; without one, the model's class puts these."""
-    place = str(folder.path / TOKENIZER)
-    around = steps(folder.json(TOKENIZER).get("post_processor"), place)
+def between(folder: Folder, first: str, last: str, default: int) -> int:
+    """Return the number of tokens between two texts that tokenizer.json's post-processor has; `default` without one,
+    where the model's class puts them. Raises InputError for one that puts other tokens around a text than `first` and
+    `last`, or others between two."""
+    if not folder.has(TOKENIZER):
+        return default
+    place, processor = str(folder.path / TOKENIZER), folder.json(TOKENIZER).get("post_processor")
+    around = steps(processor, place)
     if around not in ([], [[first], [last]]):
         raise InputError(f"{place}: its post-processor puts {around} around a text; regard puts {[[first], [last]]}")
+    tokens = _between(processor) or [last] * default
+    if tokens not in ([last], [last, last]):
+        raise InputError(
+            f"{place}: its post-processor puts {tokens} between two texts; regard puts one or two {last} there"
+        )
+    return len(tokens)
+
+
+def _between(processor: Any) -> list[str]:
+    """The tokens between two texts; none where the post-processor has none of its own."""
+    match processor:
+        case {"type": "BertProcessing", "sep": [str(last), _]}:
+            return [last]
+        case {"type": "RobertaProcessing", "sep": [str(last), _]}:
+            return [last, last]
+        case {"type": "TemplateProcessing", "pair": list(pair)}:
+            names = [each["SpecialToken"]["id"] if "SpecialToken" in each else "" for each in pair]  # checked by steps
+            places = [place for place, name in enumerate(names) if not name]
+            return names[places[0] + 1 : places[1]] if len(places) == 2 else []
+        case {"type": "Sequence", "processors": list(several)}:
+            return next((found for found in map(_between, several) if found), [])
+    return []
 
 
 def steps(processor: Any, place: str) -> list[list[str]]:

@@ -24,6 +24,7 @@ PLAIN: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "unk_token": (NAMES[UNKNOWN], "[UNK]"),
     },
     "WordLevel": {},
+    "Unigram": {},
 }
 """For each type of model: the settings that change its segmentation, and the values that regard computes."""
 SURROGATES = re.compile("[\ud800-\udfff]")
@@ -43,6 +44,12 @@ class Document:
         """Return a part of the pipeline, such as the normalizer; empty if the file has none."""
         found = self.whole.get(name)
         return found if isinstance(found, dict) else {}
+
+    @property
+    def unknown(self) -> Any:
+        """Return the id of the model's unknown piece; None if it has none."""
+        model = self.whole["model"]
+        return model.get("unk_id") if self.type == "Unigram" else self.vocabulary.get(model.get("unk_token") or "")
 
     def cuts_as(self, other: Mapping[str, Any], parts: Sequence[str]) -> bool:
         """Return whether these parts of the pipeline, the use of merges for whole words and that of bytes for unknown
@@ -79,7 +86,7 @@ def read(folder: Folder, types: Sequence[str]) -> Document:
     if kind not in types or "vocab" not in model:
         raise InputError(f"{place}: expected a model of type {' or '.join(types)}; does it belong to another model?")
     require(model, PLAIN[kind], place)
-    vocabulary = entries(model["vocab"], place)
+    vocabulary = entries(_numbered(model["vocab"], place) if kind == "Unigram" else model["vocab"], place)
     merges = pairs(model.get("merges") or [], vocabulary, place)
     return Document(place, kind, vocabulary | _added(whole.get("added_tokens") or [], vocabulary, place), merges, whole)
 
@@ -121,6 +128,16 @@ def entries(value: Any, place: str) -> dict[str, int]:
     if SURROGATES.search("".join(value)):
         raise InputError(f"{place}: an entry of the vocabulary has an unpaired surrogate; is the file broken?")
     return value
+
+
+def _numbered(value: Any, place: str) -> Any:
+    """The pieces of a Unigram model with their ids, which are their places. Raises InputError for anything else."""
+    right = isinstance(value, list) and all(
+        isinstance(each, list) and len(each) == 2 and isinstance(each[0], str) for each in value
+    )
+    if not right or len({piece for piece, _ in value}) < len(value):
+        raise InputError(f"{place}: expected a vocabulary of pieces, none of them twice, with a log-probability each")
+    return {piece: index for index, (piece, _) in enumerate(value)}
 
 
 def pairs(value: Any, vocabulary: Mapping[str, int], place: str) -> Merges:

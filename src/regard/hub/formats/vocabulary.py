@@ -6,20 +6,21 @@ from typing import Any
 
 from regard.decoding.continuation import Before
 from regard.errors import InputError
-from regard.hub.formats import generation, special_tokens, tokenizer_json
+from regard.hub.formats import generation, pipelines, special_tokens, tokenizer_json
 from regard.hub.formats.folder import Folder
 from regard.hub.formats.pretrained_model import Continues, PretrainedModel
-from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER, Merges, added
+from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER, Document, Merges, added
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kind import SMALLEST, KindName
 from regard.text.special import NAMES, UNKNOWN, SpecialTokens
-from regard.text.storage import FALLBACK, KINDS
+from regard.text.storage import KINDS
 
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
 OURS: Mapping[str, tuple[KindName, ...]] = {
     "BPE": ("bpe", "gpt2"),
     "WordLevel": ("character", "word", "space"),
     "WordPiece": ("wordpiece", "wordpiece-uncased"),
+    "Unigram": (),
 }
 """For each type of model: the kinds of tokenizer with which regard trains language models."""
 PUBLISHED: tuple[KindName, ...] = ("gpt2", "qwen2", "llama3", "llama2", "mistral")
@@ -34,15 +35,15 @@ def read(folder: Folder, size: int, ends: tuple[int, ...]) -> tuple[Tokenizer, B
     Raises:
         InputError: the tokenizer is missing, belongs to another model, or segments text as no kind of ours.
     """
-    vocabulary, merges, kind = _document(folder) if folder.has(TOKENIZER) else (*files(folder), "gpt2")
+    document, kind = _document(folder)
+    merges = document.merges
     start, place = special_tokens.start_of(folder), str(folder.path)
-    if folder.has(ABOUT):
-        about = {key: value for key, value in folder.json(ABOUT).items() if value is not None}
-        prefixed = kind in FALLBACK
-        tokenizer_json.require(about, {"add_prefix_space": (prefixed,)}, str(folder.path / ABOUT))
-    tokenizer_json.check_added(folder, vocabulary)
-    vocabulary, unused = counted(vocabulary, size, folder)
-    if all(vocabulary.get(name) == index for index, name in enumerate(NAMES)) and not unused:
+    if document.whole["model"].get("byte_fallback") and folder.has(ABOUT):
+        tokenizer_json.require(folder.json(ABOUT), {"add_prefix_space": (None, True)}, str(folder.path / ABOUT))
+    tokenizer_json.check_added(folder, document.vocabulary)
+    vocabulary, unused = counted(document.vocabulary, size, folder)
+    ours = all(vocabulary.get(name) == index for index, name in enumerate(NAMES))
+    if ours and not unused and kind != "pipeline":
         return Tokenizer.of(settings(kind, size), vocabulary, merges), "end" if start is None else "start"
     if not ends:
         raise InputError(f"{place}/config.json: has no eos_token_id; expected the id that ends a text")
@@ -50,9 +51,12 @@ def read(folder: Folder, size: int, ends: tuple[int, ...]) -> tuple[Tokenizer, B
         raise InputError(f"{place}: eos_token_id is {beyond[0]}, beyond the {size - unused} entries of the tokenizer")
     end = ends[0]
     first = end if start is None else special_tokens.id_of(start, vocabulary, place)
-    unknown = vocabulary.get(NAMES[UNKNOWN], end)
+    unknown = document.unknown if kind == "pipeline" else vocabulary.get(NAMES[UNKNOWN])
+    unknown = end if unknown is None else unknown
     special = SpecialTokens(end, unknown, first, end, more_ends=ends[1:], unused=unused)
     before: Before = "nothing" if start is None else "end" if first == end else "start"
+    if kind == "pipeline":
+        return pipelines.tokenizer_of(document, vocabulary, special), before
     return Tokenizer.of(settings(kind, size), vocabulary, merges, special), before
 
 
@@ -82,10 +86,13 @@ def settings(kind: KindName, size: int) -> TokenizerSettings:
 
 def tokenizer_document(tokenizer: Tokenizer, before: Before) -> dict[str, Any]:
     """Return the tokenizer.json of a tokenizer, which puts the start token `before` each text or nothing."""
-    document = tokenizer.backend
-    document["model"]["vocab"] = entries_of(tokenizer)
-    special = tokenizer.special.all
-    document["added_tokens"] = added(zip(special, tokenizer.pieces(special), strict=True))
+    document, special = tokenizer.backend, tokenizer.special.all
+    behind, known = document.pop("entries", {}), tokenizer.size - tokenizer.special.unused
+    if tokenizer.settings.kind != "pipeline":
+        document["model"]["vocab"] = entries_of(tokenizer)
+    named = {index: entry for entry, index in behind.items() if index < known}
+    named |= dict(zip(special, tokenizer.pieces(special), strict=True))
+    document["added_tokens"] = added(sorted(named.items()))
     if before == "start":
         start = tokenizer.special.start
         document["post_processor"] = special_tokens.starting(tokenizer.pieces([start])[0], start)
@@ -99,7 +106,7 @@ def tokenizer_config(tokenizer: Tokenizer, context: int, before: Before) -> dict
     padding, unknown, end = tokenizer.pieces([special.pad, special.unknown, special.end])
     own = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": padding, "unk_token": unknown}
     theirs = {"tokenizer_class": "GPT2Tokenizer", "unk_token": end, "add_prefix_space": False}
-    released = special.unknown == special.end
+    released = special.unknown == special.end and tokenizer.settings.kind != "pipeline"
     [start] = tokenizer.pieces([special.start]) if before == "start" else [end]
     marks = {"bos_token": start, "eos_token": end, "model_max_length": context}
     return (theirs if released else own) | marks | ({"add_bos_token": True} if before == "start" else {})
@@ -121,20 +128,19 @@ def documents(pretrained: PretrainedModel, context: int) -> dict[str, dict[str, 
     return found | {generation.GENERATION: written | {"bos_token_id": special.start}}
 
 
-def _document(folder: Folder) -> tuple[dict[str, int], Merges, KindName]:
-    """Read vocabulary and merges of a tokenizer.json, and its kind: one of ours in a file that regard exported, else a
-    published one. Raises InputError for another."""
-    document = tokenizer_json.read(folder, tuple(OURS))
+def _document(folder: Folder) -> tuple[Document, KindName]:
+    """Read the vocabulary of a folder and its kind: one of ours in a file that regard exported, else that of a released
+    model, or a pipeline of other steps. Raises InputError for a missing or broken one."""
+    if not folder.has(TOKENIZER):
+        plain = pipelines.of_kind("gpt2", "BPE", str(folder.path / VOCABULARY), *files(folder))
+        document = pipelines.overridden(plain, folder)
+        return document, "gpt2" if document.is_gpt2_byte_level else "pipeline"
+    document = pipelines.overridden(tokenizer_json.read(folder, tuple(OURS)), folder)
     exported = all(document.vocabulary.get(name) == index for index, name in enumerate(NAMES))
     for kind in (*(OURS[document.type] if exported else ()), *(PUBLISHED if document.type == "BPE" else ())):
         if document.cuts_as(json.loads(KINDS[kind].build({}, ()).to_str()), CUTTING):
-            return document.vocabulary, document.merges, kind
-    if document.type == "BPE" and document.is_gpt2_byte_level:
-        return document.vocabulary, document.merges, "gpt2"
-    raise InputError(
-        f"{document.place}: segments text differently from the byte-level BPE of GPT-2, Qwen 2 and Llama 3, and from "
-        "that of Llama 2 and Mistral with bytes for unknown characters; does it belong to another model?"
-    )
+            return document, kind
+    return document, "gpt2" if document.type == "BPE" and document.is_gpt2_byte_level else "pipeline"
 
 
 def files(folder: Folder) -> tuple[dict[str, int], Merges]:

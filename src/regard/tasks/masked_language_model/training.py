@@ -16,6 +16,8 @@ from regard.text.word_piece import INSIDE
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
 
+SPACES = ("Ġ", "▁")
+"""How entries begin that have the space before them: of byte pairs, and of SentencePiece."""
 SEED = 0
 """The seed of the blanks in held-out texts."""
 
@@ -67,9 +69,9 @@ def masked_texts(
 
 def inside(tokenizer: Tokenizer) -> list[bool]:
     """Whether each entry of the vocabulary continues the word before it."""
-    if tokenizer.settings.kind.startswith("wordpiece"):
+    if tokenizer.backend["model"].get("type") == "WordPiece":
         return [entry.startswith(INSIDE) for entry in tokenizer.vocabulary]
-    return [not entry.startswith("Ġ") for entry in tokenizer.vocabulary]  # the byte of a space
+    return [not entry.startswith(SPACES) for entry in tokenizer.vocabulary]
 
 
 @torch.no_grad()
