@@ -15,6 +15,7 @@ EXTRAS = {
     "h5py": "elmo",
     "soundfile": "audio",
     "pyarrow": "scale",
+    "ray": "ray",
     "starlette": "serve",
     "uvicorn": "serve",
 }

@@ -8,6 +8,7 @@ import tomllib
 from tests.code.tree import ROOT, imported, imports, modules
 
 BROUGHT = {"triton"}  # by PyTorch's builds for GPUs, a gigabyte that nobody else should fetch
+UNPINNED = {"ray"}  # hundreds of megabytes, for a cluster only: no part of the extra `all`
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
@@ -39,4 +40,5 @@ def test_every_dependency_is_pinned():
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = [line for line in lines if line and not line.startswith("#")]
     assert all(re.fullmatch(r"[\w.-]+==[\w.]+", pin) for pin in pins)
-    assert {plain(pin) for pin in pins} >= declared()  # test_constraints.py compares the rest with what is installed
+    # test_constraints.py compares the rest with what is installed
+    assert {plain(pin) for pin in pins} >= declared() - UNPINNED

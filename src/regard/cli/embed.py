@@ -1,18 +1,23 @@
 """`regard embed`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
-from regard.cli.options import AllowMissing, Piped, RunFolder, check_source
+from regard.cli.options import AllowMissing, BatchFlags, Piped, RunFolder, check_source
 from regard.cli.output import say_json, warn
 from regard.errors import quoted
 
+if TYPE_CHECKING:
+    from regard.cli.batch import Loaded
+
 Texts = Annotated[str, Parameter(name="TEXT", help="Texts to embed. None: the lines of standard input.")]
 Pool = Literal["mean", "first"]
+LINE_BY_LINE = BatchFlags()
 
 
 def embed(
@@ -30,6 +35,7 @@ def embed(
     ] = None,
     words: Annotated[bool, Parameter(negative="", show_default=False, help="Of ELMo, a vector for each word.")] = False,
     allow_missing: AllowMissing = False,
+    batch: BatchFlags = LINE_BY_LINE,
     piped: Piped = False,
 ) -> None:
     """Print a vector for each text, or for its words.
@@ -38,24 +44,55 @@ def embed(
     {"text": ..., "words": [{"word": ..., "vector": [...]}]}.
     """
     check_source(texts, piped)
+    batch.check(texts, piped)
     chosen = {name: value for name, value in (("pool", pool), ("prompt", prompt)) if value is not None}
-    with loading():
-        from regard.cli.stream import parts
-        from regard.hub.opening import open_run
+    if batch.used:
+        from regard.cli.batch import run_batch
 
-        loaded = open_run(run, allow_missing=allow_missing)
+        load = partial(embedder, run, words, chosen, allow_missing)
+        return run_batch("embed", run, batch, {**chosen, "words": words, "allow_missing": allow_missing}, load)
+    from regard.cli.stream import parts
+
+    loaded = opened(run, allow_missing)
     for some in parts(texts):
         for text, found in zip(some, vectors(loaded, run, some, words, **chosen), strict=True):
             warn(quoted(text), loaded.warnings(text))
             say_json({"text": text} | found)
 
 
+def opened(run: Path, allow_missing: bool) -> Any:
+    """The run, or the published model."""
+    with loading():
+        from regard.hub.opening import open_run
+
+        return open_run(run, allow_missing=allow_missing)
+
+
+def embedder(run: Path, words: bool, chosen: Mapping[str, str], allow_missing: bool) -> "Loaded":
+    """The run as the worker of a batch, and the column of its texts."""
+    from regard.runs.batch_prediction.workers import Embedder
+    from regard.tasks.capabilities import capable
+
+    loaded = opened(run, allow_missing)
+    capable(loaded, required(words, chosen), run)
+    return Embedder(lambda texts: vectors(loaded, run, texts, words, **chosen)), {"text": "text"}
+
+
+def required(words: bool, chosen: Mapping[str, str]) -> type[Any]:
+    """The capability that the options require of a run."""
+    from regard.tasks.capabilities import EmbedsPrompted, EmbedsTexts, EmbedsWords
+
+    if words:
+        return EmbedsWords
+    return EmbedsPrompted if "prompt" in chosen else EmbedsTexts
+
+
 def vectors(run: Any, path: Path, texts: Sequence[str], words: bool, **chosen: Any) -> list[dict[str, Any]]:
     """The vector of each text, or those of its words. Raises InputError for a run without embeddings, and for a prompt
     of a run without prompts."""
-    from regard.tasks.capabilities import EmbedsPrompted, EmbedsTexts, EmbedsWords, capable
+    from regard.tasks.capabilities import capable
 
+    found = capable(run, required(words, chosen), path)
     if words:
-        return [{"words": each.to_json()} for each in capable(run, EmbedsWords, path).embed_words(texts)]
-    found: Any = capable(run, EmbedsPrompted if "prompt" in chosen else EmbedsTexts, path)
+        return [{"words": each.to_json()} for each in found.embed_words(texts)]
     return [{"vector": vector} for vector in found.embed(texts, **chosen).tolist()]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
@@ -131,6 +131,53 @@ class LoadFlags:
 
     allow_missing: AllowMissing = False
     int8: Int8 = False
+
+
+@Parameter(name="*", group=Group("Files, in parts", sort_key=3))
+@dataclass(frozen=True)
+class BatchFlags:
+    """The flags of a command that reads files and writes a folder."""
+
+    input: Annotated[
+        tuple[str, ...],
+        Parameter(
+            consume_multiple=True,
+            negative="",
+            show_default=False,
+            help="Files of texts, one a line, or of rows: .jsonl, .csv, .tsv, .parquet. Needs --output.",
+        ),
+    ] = ()
+    output: Annotated[Path | None, Parameter(help="Folder for the parts and their manifest.")] = None
+    format: Annotated[Literal["jsonl", "parquet"], Parameter(help="Format of the parts.")] = "jsonl"
+    columns: Annotated[
+        str | None, Parameter(help="Columns of a table, names or numbers from 1. Default: those of the run's data.")
+    ] = None
+    skip_bad: Annotated[bool, Parameter(negative="", show_default=False, help="Leave out bad rows, count them.")] = (
+        False
+    )
+    part_rows: Annotated[int, Parameter(help="Rows of a part; a killed process loses at most one part.")] = 8192
+
+    on: Annotated[
+        Literal["here", "ray"],
+        Parameter(help="Compute in this process, and in others with the same command; or on a Ray cluster."),
+    ] = "here"
+
+    @property
+    def used(self) -> bool:
+        """Whether files are read."""
+        return self != BatchFlags()
+
+    def check(self, texts: Sequence[str], piped: bool) -> None:
+        """Raises InputError for flags that do not go together."""
+        if not self.used:
+            return
+        if not self.input or self.output is None:
+            lacking = "--output" if self.input else "--input"
+            raise InputError(f"{lacking} is not given; files are read from --input and their parts go to --output")
+        if texts or piped:
+            raise InputError("texts and --input are both given; choose one")
+        if self.part_rows < 1:
+            raise InputError(f"--part-rows is {self.part_rows}; expected at least 1")
 
 
 def check_source(texts: Sequence[str], piped: bool) -> None:

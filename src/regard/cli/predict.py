@@ -2,17 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
-from regard.cli.options import Json, LoadFlags, Piped, PredictFlags, RunFolder, check_source
+from regard.cli.options import BatchFlags, Json, LoadFlags, Piped, PredictFlags, RunFolder, check_source
 from regard.cli.output import say, say_json, warn, warn_of_missing, warn_of_unfinished
 from regard.errors import InputError
 
 if TYPE_CHECKING:
+    from regard.cli.batch import Loaded
     from regard.tasks.options import PredictOptions
     from regard.tasks.prediction import Prediction, SearchedPrediction
     from regard.tasks.run import Run
@@ -27,7 +30,17 @@ With = Annotated[
         help="A run with the same tokenizers, for an ensemble. Repeatable.",
     ),
 ]
-OWN, STORED = PredictFlags(), LoadFlags()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class EnsembleFlags(LoadFlags):
+    """How a run is loaded, and others that predict with it."""
+
+    with_: With = ()
+
+
+OWN, STORED, LINE_BY_LINE = PredictFlags(), EnsembleFlags(), BatchFlags()
 
 
 def predict(
@@ -35,19 +48,32 @@ def predict(
     /,
     *texts: Texts,
     flags: PredictFlags = OWN,
-    with_: With = (),
-    weights: LoadFlags = STORED,
+    weights: EnsembleFlags = STORED,
+    batch: BatchFlags = LINE_BY_LINE,
     json_: Json = False,
     piped: Piped = False,
 ) -> None:
     """Predict for texts, or for the lines of standard input.
 
-    Standard input is read line by line as it arrives.
+    Standard input is read line by line as it arrives. The rows of files, with
+    --input and --output, are computed in parts by any number of processes.
     """
     flags.check()
-    if flags.attention and not json_:
+    if flags.attention and not (json_ or batch.used):
         raise InputError("--attention needs --json; `regard show` draws the attention of one text")
     check_source(texts, piped)
+    batch.check(texts, piped)
+    if batch.used:
+        from regard.cli.batch import run_batch
+
+        settings = {**vars(flags), **vars(weights)}
+        return run_batch("predict", run, batch, settings, partial(predictor, run, flags, weights))
+    loaded, options = opened(run, flags, weights)
+    report(loaded, predictions(loaded, texts, options), options, as_json=json_)
+
+
+def opened(run: Path, flags: PredictFlags, weights: EnsembleFlags) -> "tuple[Run[Any, Prediction], PredictOptions]":
+    """The run, with the others of its ensemble, and the options. Raises InputError for an unsupported one."""
     with loading():
         from regard.runs.load import load
         from regard.tasks.capabilities import Ensembles, capable
@@ -55,10 +81,19 @@ def predict(
         loaded = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
         options = flags.options()
         loaded.check_supported("predict", options)
-        if with_:
-            others = [load(each, allow_missing=weights.allow_missing, int8=weights.int8) for each in with_]
+        if weights.with_:
+            others = [load(each, allow_missing=weights.allow_missing, int8=weights.int8) for each in weights.with_]
             loaded = capable(loaded, Ensembles, run).ensemble(others)
-    report(loaded, predictions(loaded, texts, options), options, as_json=json_)
+    return loaded, options
+
+
+def predictor(run: Path, flags: PredictFlags, weights: EnsembleFlags) -> "Loaded":
+    """The run as the worker of a batch, and its columns."""
+    from regard.runs.batch_prediction.workers import Predictor
+    from regard.tasks.row_examples import input_columns
+
+    loaded, options = opened(run, flags, weights)
+    return Predictor(loaded, options), input_columns(loaded)
 
 
 def predictions(

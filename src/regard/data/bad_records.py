@@ -64,11 +64,16 @@ class RowCollector:
     def __init__(self, path: str | Path, skip_bad: bool):
         self.path, self.skip_bad = path, skip_bad
         self.rows: list[Row] = []
-        self.skipped, self.first = 0, ""
+        self.kept, self.skipped, self.first = 0, 0, ""
         self.missing: MissingColumns | None = None
 
     def add(self, number: int, fields: Sequence[str], others: Sequence[str] = (), *, listed: bool = False) -> None:
-        self.rows.append(Row(tuple(fields), f"{self.path}:{number}", tuple(others), listed))
+        self.rows.append(self.row(number, fields, others, listed=listed))
+
+    def row(self, number: int, fields: Sequence[str], others: Sequence[str] = (), *, listed: bool = False) -> Row:
+        """A row that is counted and not kept."""
+        self.kept += 1
+        return Row(tuple(fields), f"{self.path}:{number}", tuple(others), listed)
 
     def refuse(self, number: int, reason: str) -> None:
         message = f"{self.path}:{number}: {reason}"
@@ -80,7 +85,7 @@ class RowCollector:
         """Refuse a record that lacks columns. Where it is the first, or `sure`, the columns have other names, and no
         record is to be skipped for that: raises MissingColumns."""
         error = missing.at(f"{self.path}:{number}")
-        if sure or not (self.skip_bad or self.rows):
+        if sure or not (self.skip_bad or self.kept):
             raise error
         self.missing = self.missing or error
         self.refuse(number, str(missing))

@@ -2,14 +2,15 @@
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from regard.data.bad_records import MissingColumns, Row, RowCollector
 from regard.data.headers import check_no_header
-from regard.data.lines import DEFAULT_LIMITS, Limits, read_lines
+from regard.data.lines import DEFAULT_LIMITS, Limits, Line, placed_lines, with_text
 from regard.errors import InputError
 
 Columns = tuple[str, ...] | tuple[int, ...]
@@ -21,34 +22,39 @@ COMPARED = 100
 """The lines that must agree on the delimiter of a table without a header."""
 
 
-def read_tsv(
-    path: str | Path,
-    columns: Columns,
-    limits: Limits = DEFAULT_LIMITS,
-    *,
-    skip_bad: bool = False,
-    delimiter: str | None = None,
-    quoting: bool = False,
-    lists: tuple[str | int, ...] = (),
-) -> list[Row]:
+def read_tsv(path: str | Path, columns: Columns, limits: Limits = DEFAULT_LIMITS, **layout: Any) -> list[Row]:
     """Read tab-separated columns. A quotation mark is an ordinary character, so no row can swallow the next, unless
-    `quoting`. Another delimiter is found as by `read_csv`."""
-    return _read(path, columns, limits, RowCollector(path, skip_bad), Preference("\t", delimiter, quoting, lists))
+    `quoting`. Another delimiter is found as by `read_csv`; `layout` as there."""
+    return list(stream_tsv(path, columns, limits, **layout))
 
 
-def read_csv(
-    path: str | Path,
-    columns: Columns,
-    limits: Limits = DEFAULT_LIMITS,
-    *,
-    skip_bad: bool = False,
-    delimiter: str | None = None,
-    quoting: bool = True,
-    lists: tuple[str | int, ...] = (),
-) -> list[Row]:
+def read_csv(path: str | Path, columns: Columns, limits: Limits = DEFAULT_LIMITS, **layout: Any) -> list[Row]:
     """Read comma-separated columns, quoted with `"`. An unclosed quote is an error even with `skip_bad`. Without
-    `delimiter` it is a comma, or the only one with which the first line has the columns."""
-    return _read(path, columns, limits, RowCollector(path, skip_bad), Preference(",", delimiter, quoting, lists))
+    `delimiter` it is a comma, or the only one with which the first line has the columns. The other keys of `layout`
+    are `quoting`, and in `lists` the columns that may be empty."""
+    return list(stream_csv(path, columns, limits, **layout))
+
+
+def stream_tsv(
+    path: str | Path, columns: Columns, limits: Limits = DEFAULT_LIMITS, *, skip_bad: bool = False, **layout: Any
+) -> Iterator[Row]:
+    """The rows of `read_tsv`, one in memory at a time. Raises InputError as it does."""
+    return _stream(path, columns, limits, RowCollector(path, skip_bad), preference("tsv", **layout))
+
+
+def stream_csv(
+    path: str | Path, columns: Columns, limits: Limits = DEFAULT_LIMITS, *, skip_bad: bool = False, **layout: Any
+) -> Iterator[Row]:
+    """The rows of `read_csv`, one in memory at a time. Raises InputError as it does."""
+    return _stream(path, columns, limits, RowCollector(path, skip_bad), preference("csv", **layout))
+
+
+def preference(
+    kind: str, *, delimiter: str | None = None, quoting: bool | None = None, lists: tuple[str | int, ...] = ()
+) -> "Preference":
+    """The settings of the kind `tsv` or `csv`, where no others are stated."""
+    usual = "," if kind == "csv" else "\t"
+    return Preference(usual, delimiter, kind == "csv" if quoting is None else quoting, lists)
 
 
 @dataclass(frozen=True)
@@ -85,47 +91,84 @@ class Preference:
         return chosen if counts[chosen] > 1 else max(counts, key=lambda each: counts[each])
 
 
-def _read(path: str | Path, columns: Columns, limits: Limits, collector: RowCollector, how: Preference) -> list[Row]:
-    lines, skipped = read_lines(path, limits), 0
-    if (stated := SPREADSHEET.fullmatch(lines[0])) and len(lines) > 1:
-        lines, skipped, how = lines[1:], 1, replace(how, stated=how.stated or stated[1])
-    delimiter = how.of(lines, columns)
-    rows = _quoted_rows(path, lines, delimiter, skipped) if how.quoting else _plain_rows(lines, delimiter, skipped)
-    number, first = next(rows)
+class Record(NamedTuple):
+    """The fields of a record: the number of its first line from 1, and the offset of that line in the content."""
+
+    number: int
+    offset: int
+    fields: list[str]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the records of a delimited table become rows.
+
+    columns, chosen: the columns that are read, and their places in a record.
+    width, line: how many fields a record has, as in that line.
+    optional: the columns that may be empty.
+    """
+
+    columns: Columns
+    chosen: Sequence[int]
+    width: int
+    line: int
+    delimiter: str
+    quoting: bool
+    optional: tuple[str | int, ...] = ()
+
+    def records(self, path: str | Path, lines: Iterable[Line]) -> Iterator[Record]:
+        """The records of lines."""
+        return _records(path, lines, self.delimiter, self.quoting)
+
+    def row(self, record: Record, collector: RowCollector) -> Row | None:
+        """The row of a record; None for one that is refused: it has not `width` fields, or an empty one."""
+        number, _, fields = record
+        if len(fields) != self.width:
+            found = f"{len(fields)} columns" if any(fields) else "a blank line"
+            collector.refuse(number, f"{found}, expected {self.width} columns as in line {self.line}")
+            return None
+        cells = [fields[place] for place in self.chosen]
+        pairs = zip(self.columns, cells, strict=True)
+        empty = [str(name) for name, text in pairs if not text.strip() and name not in self.optional]
+        if empty:
+            collector.refuse(number, f"column {' and '.join(empty)} is empty")
+            return None
+        return collector.row(number, cells)
+
+
+def begun(
+    path: str | Path, columns: Columns, limits: Limits, collector: RowCollector, how: Preference
+) -> tuple[Layout, Iterator[Record]]:
+    """The layout of a table by its first lines, and its records without the header. Raises InputError and
+    MissingColumns."""
+    lines = with_text(path, placed_lines(path, limits))
+    head = list(islice(lines, COMPARED))
+    if (stated := SPREADSHEET.fullmatch(head[0].text)) and len(head) > 1:
+        head, how = head[1:], replace(how, stated=how.stated or stated[1])
+    texts = [line.text for line in head]
+    delimiter = how.of(texts, columns)
+    records = _records(path, chain(head, lines), delimiter, how.quoting)
+    first = next(records)
+    number, _, fields = first
     if isinstance(columns[0], int):
-        chosen = _numbered(columns, first, f"{path}:{number}", how.probable(lines[0], delimiter), delimiter)
-        check_no_header([first[place] for place in chosen], f"{path}:{number}")
-        _collect(first, number, (len(first), number), columns, chosen, collector, how.optional)
+        chosen = _numbered(columns, fields, f"{path}:{number}", how.probable(texts[0], delimiter), delimiter)
+        check_no_header([fields[place] for place in chosen], f"{path}:{number}")
+        records = chain([first], records)
     else:
-        header = how.split(lines[0], how.probable(lines[0], delimiter))
-        chosen = _named(columns, first, header, number, collector)
-    for place, fields in rows:
-        _collect(fields, place, (len(first), number), columns, chosen, collector, how.optional)
-    return collector.finish()
+        header = how.split(texts[0], how.probable(texts[0], delimiter))
+        chosen = _named(columns, fields, header, number, collector)
+    return Layout(columns, chosen, len(fields), number, delimiter, how.quoting, how.optional), records
 
 
-def _collect(
-    fields: list[str],
-    number: int,
-    expected: tuple[int, int],
-    columns: Columns,
-    chosen: list[int],
-    collector: RowCollector,
-    optional: tuple[str | int, ...],
-) -> None:
-    """Add a row, or refuse one that has not as many columns as `expected` of it, those of another line, or has an empty
-    one that is not `optional`."""
-    width, line = expected
-    if len(fields) != width:
-        found = f"{len(fields)} columns" if any(fields) else "a blank line"
-        collector.refuse(number, f"{found}, expected {width} columns as in line {line}")
-        return
-    cells = [fields[place] for place in chosen]
-    empty = [str(name) for name, text in zip(columns, cells, strict=True) if not text.strip() and name not in optional]
-    if empty:
-        collector.refuse(number, f"column {' and '.join(empty)} is empty")
-    else:
-        collector.add(number, cells)
+def _stream(
+    path: str | Path, columns: Columns, limits: Limits, collector: RowCollector, how: Preference
+) -> Iterator[Row]:
+    layout, records = begun(path, columns, limits, collector, how)
+    for record in records:
+        row = layout.row(record, collector)
+        if row is not None:
+            yield row
+    collector.check(collector.kept)
 
 
 def _numbered(columns: Columns, first: list[str], place: str, probable: str, delimiter: str) -> list[int]:
@@ -153,21 +196,27 @@ def _named(columns: Columns, first: list[str], header: list[str], number: int, c
     return [first.index(name) for name in names]
 
 
-def _plain_rows(lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[int, list[str]]]:
-    return ((number, line.split(delimiter)) for number, line in enumerate(lines, 1 + skipped))
+def _records(path: str | Path, lines: Iterable[Line], delimiter: str, quoting: bool) -> Iterator[Record]:
+    if not quoting:
+        return (Record(line.number, line.offset, line.text.split(delimiter)) for line in lines)
+    return _quoted_records(path, lines, delimiter)
 
 
-def _quoted_rows(path: str | Path, lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[int, list[str]]]:
-    # csv ends a line at \r; NUL, which no line contains, stands in for it
-    whole = (line.replace("\r", "\0") + "\n" for line in lines)
-    reader = csv.reader(whole, delimiter=delimiter, strict=True)
-    start = 1
+def _quoted_records(path: str | Path, lines: Iterable[Line], delimiter: str) -> Iterator[Record]:
+    current: list[Line] = []  # of the record that is being read
+
+    def whole() -> Iterator[str]:
+        for line in lines:
+            current.append(line)
+            yield line.text.replace("\r", "\0") + "\n"  # csv ends a line at \r; no line contains NUL
+
+    reader = csv.reader(whole(), delimiter=delimiter, strict=True)
     try:
         for fields in reader:
-            yield start + skipped, [field.replace("\0", "\r") for field in fields]
-            start = reader.line_num + 1
+            yield Record(*current[0][:2], [field.replace("\0", "\r") for field in fields])
+            current.clear()
     except csv.Error as error:
-        opening = start + skipped + _bad_quote(lines[start - 1 :], re.escape(delimiter))
+        opening = current[0].number + _bad_quote([line.text for line in current], re.escape(delimiter))
         raise InputError(
             f"{path}:{opening}: the quote opened here is not closed properly ({error}); double a quotation mark inside "
             "a field, or set data.quoting=false if it is an ordinary character"

@@ -4,13 +4,14 @@ Only `\n` and `\r\n` end a line. U+2028, a lone `\r` and a vertical tab stay ins
 line, and `str.splitlines` would break the alignment."""
 
 import codecs
-import gzip
 import io
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain, starmap
 from pathlib import Path
+from typing import NamedTuple
 
 from regard.data.limits import Limits
+from regard.data.opening import DAMAGED, opened, unreadable
 from regard.errors import InputError
 
 _WIDE_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
@@ -25,21 +26,48 @@ _GZIP_MARK = b"\x1f\x8b"
 DEFAULT_LIMITS = Limits()
 
 
+class Position(NamedTuple):
+    """A place between two lines of a file: the number of lines before it, and of bytes of the file's content."""
+
+    lines: int = 0
+    offset: int = 0
+
+
+BEGINNING = Position()
+
+
+class Line(NamedTuple):
+    """A line without its end: its number from 1, and the offset of its first byte in the file's content."""
+
+    number: int
+    offset: int
+    text: str
+
+
 def numbered_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, line without its end), with one line in memory at a time.
 
     Raises InputError if the file is missing, a directory, unreadable, empty or not UTF-8 (with the byte offset after
     decompression); if it has NUL bytes or a line longer than `limits` allow; or if it is a gzip file that is cut off
     or damaged, or larger than its bounds (`Limits.of`)."""
+    return ((number, text) for number, _, text in _decoded_lines(path, limits, BEGINNING))
+
+
+def placed_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS, start: Position = BEGINNING) -> Iterator[Line]:
+    """The lines of a file from a position on. Raises InputError as `numbered_lines` does."""
+    return starmap(Line, _decoded_lines(path, limits, start))
+
+
+def _decoded_lines(path: str | Path, limits: Limits, start: Position) -> Iterator[tuple[int, int, str]]:
     path = Path(path)
     number = 0
-    with _open(path) as stream:
-        for number, offset, raw in _raw_lines(stream, path, limits):
+    with opened(path) as stream:
+        for number, offset, raw in _raw_lines(stream, path, limits, start):
             line = _decode(raw, f"{path}:{number}", offset)
             if len(line) > limits.max_line:
                 raise _too_long(path, number, limits)
-            yield number, line
-    if number == 0:
+            yield number, offset, line
+    if number == 0 and not start.lines:
         raise InputError(f"{path}: the file is empty; expected lines of UTF-8 text")
 
 
@@ -49,6 +77,17 @@ def read_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> list[str]:
     if not any(line.strip() for line in lines):
         raise _all_blank(path, len(lines))
     return lines
+
+
+def with_text(path: str | Path, lines: Iterable[Line]) -> Iterator[Line]:
+    """The lines of a file. Raises InputError if every one is blank."""
+    blank: list[Line] = []
+    found = iter(lines)
+    for line in found:
+        blank.append(line)
+        if line.text.strip():
+            return chain(blank, found)
+    raise _all_blank(path, len(blank))
 
 
 def count_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> int:
@@ -66,24 +105,15 @@ def _all_blank(path: str | Path, number: int) -> InputError:
     return InputError(f"{path}: {number} lines, all of them blank; expected text")
 
 
-def _open(path: Path) -> io.BufferedReader:
-    try:
-        if path.is_dir():
-            raise InputError(f"{path}: is a directory; expected a text file")
-        if path.suffix == ".gz":
-            return io.BufferedReader(gzip.open(path, "rb"))  # type: ignore[arg-type]  # its lines are split in C
-        return path.open("rb")
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file; check the path") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
-
-
-def _raw_lines(stream: io.BufferedReader, path: Path, limits: Limits) -> Iterator[tuple[int, int, bytes]]:
+def _raw_lines(
+    stream: io.BufferedReader, path: Path, limits: Limits, start: Position
+) -> Iterator[tuple[int, int, bytes]]:
     """Yield (line number, byte offset of the line, bytes without the line's end or a byte order mark)."""
     most = 4 * limits.max_line + 3  # no character takes more than four bytes, and two may end the line
     bounds = limits.of(path)
-    offset, number = 0, 0
+    number, offset = start
+    if offset:
+        _skip(stream, path, offset)
     while raw := _readline(stream, path, most, offset):
         number += 1
         mark = _skip_mark(raw, path) if number == 1 else 0
@@ -101,14 +131,15 @@ def _raw_lines(stream: io.BufferedReader, path: Path, limits: Limits) -> Iterato
 def _readline(stream: io.BufferedReader, path: Path, most: int, offset: int) -> bytes:
     try:
         return stream.readline(most)
-    except EOFError as error:
-        raise InputError(
-            f"{path}: the gzip file is cut off near byte {offset} of its content; fetch it again"
-        ) from error
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path}: not a sound gzip file ({error}); fetch it again or rename it") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except DAMAGED as error:
+        raise unreadable(path, offset, error) from error
+
+
+def _skip(stream: io.BufferedReader, path: Path, offset: int) -> None:
+    try:
+        stream.seek(offset)
+    except DAMAGED as error:
+        raise unreadable(path, offset, error) from error
 
 
 def _skip_mark(raw: bytes, path: Path) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.bad_records import MissingColumns, Row, RowCollector
-from regard.data.lines import DEFAULT_LIMITS, Limits, read_lines
+from regard.data.lines import DEFAULT_LIMITS, Limits, placed_lines, read_lines, with_text
 from regard.errors import InputError
 
 ONE_LINE = Limits(max_line=2**28)
@@ -29,7 +29,21 @@ def read_jsonl(
     """Read one JSON object per line. `columns` name the keys, whose values must be strings. The last value may be a
     list: its first item is the field, the rest are the row's `others`. Values of the keys `numbers` may also be
     numbers, read as text; those of `lists` may be empty, or lists of texts or numbers. Other keys are ignored."""
-    parsed = ((number, line, *parse_json(line)) for number, line in enumerate(read_lines(path, limits), 1))
+    return list(stream_jsonl(path, columns, limits, skip_bad=skip_bad, numbers=numbers, lists=lists))
+
+
+def stream_jsonl(
+    path: str | Path,
+    columns: tuple[str, ...],
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    skip_bad: bool = False,
+    numbers: tuple[str, ...] = (),
+    lists: tuple[str, ...] = (),
+) -> Iterator[Row]:
+    """The rows of `read_jsonl`, one in memory at a time. Raises InputError as it does."""
+    lines = with_text(path, placed_lines(path, limits))
+    parsed = ((line.number, line.text, *parse_json(line.text)) for line in lines)
     return _rows(parsed, columns, RowCollector(path, skip_bad), numbers, lists)
 
 
@@ -46,7 +60,7 @@ def read_json(
     if fault or not isinstance(records, list):
         raise InputError(f"{path}: {fault or 'is no list'}; expected a list of objects; one a line is .jsonl")
     parsed = ((number, "", record, None) for number, record in enumerate(records, 1))
-    return _rows(parsed, columns, RowCollector(path, skip_bad), numbers, lists)
+    return list(_rows(parsed, columns, RowCollector(path, skip_bad), numbers, lists))
 
 
 def records_to_rows(
@@ -58,7 +72,7 @@ def records_to_rows(
 ) -> list[Row]:
     """The rows of mappings, which are read as those of JSON are."""
     parsed = ((number, "", record, None) for number, record in enumerate(records, 1))
-    return _rows(parsed, columns, collector, numbers, lists)
+    return list(_rows(parsed, columns, collector, numbers, lists))
 
 
 def parse_json(line: str) -> tuple[Any, str | None]:
@@ -92,7 +106,7 @@ def _rows(
     collector: RowCollector,
     numbers: Iterable[str],
     lists: Iterable[str] = (),
-) -> list[Row]:
+) -> Iterator[Row]:
     """The rows of records, each with its number, its line and the fault of the line."""
     counted, listed = frozenset(numbers), frozenset(lists)
     for number, line, record, fault in parsed:
@@ -108,8 +122,8 @@ def _rows(
             collector.refuse(number, fault)
         else:
             last, *others = _several(values[-1])
-            collector.add(number, [*values[:-1], last], others, listed=isinstance(values[-1], list))
-    return collector.finish()
+            yield collector.row(number, [*values[:-1], last], others, listed=isinstance(values[-1], list))
+    collector.check(collector.kept)
 
 
 def _is_object(record: Any) -> bool:

@@ -124,3 +124,15 @@ def new_folder(path: Path) -> Iterator[None]:
     except BaseException:
         shutil.rmtree(path)
         raise
+
+
+@contextmanager
+def remedy(usual: str, instead: str) -> Iterator[None]:
+    """Name another remedy in errors inside. Raises InputError and RunError."""
+    try:
+        yield
+    except (InputError, RunError) as error:
+        if usual not in str(error):
+            raise
+        kind = InputError if isinstance(error, InputError) else RunError
+        raise kind(str(error).replace(usual, instead)) from error

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.errors import InputError, RunError
-from regard.storage.atomic import discard
+from regard.storage.atomic import discard, remedy
 from regard.system import WINDOWS
 
 VARIABLE = "REGARD_CACHE"
@@ -82,17 +81,5 @@ def clear() -> int:
 @contextmanager
 def named_remedy() -> Iterator[None]:
     """Name the option of the cache in the remedies of errors inside. Raises InputError and RunError."""
-    try:
+    with remedy(OUT, f"choose another folder by --cache or {VARIABLE}"):
         yield
-    except InputError as error:
-        if OUT not in str(error):
-            raise
-        raise InputError(_renamed(error)) from error
-    except RunError as error:
-        if OUT not in str(error):
-            raise
-        raise RunError(_renamed(error)) from error
-
-
-def _renamed(error: Exception) -> str:
-    return str(error).replace(OUT, f"choose another folder by --cache or {VARIABLE}")

@@ -13,7 +13,8 @@ NAME = ".lock"
 
 
 class Lock:
-    """A lock on a folder, from the constructor to `release`; the kernel releases it when the process ends.
+    """A lock on a folder, or on a part of it by `name`, from the constructor to `release`; the kernel releases it when
+    the process ends.
 
     A record lock never excludes its own process, hence the set.
     Raises InputError if another process, or this one, holds it, and RunError on a full disk.
@@ -21,12 +22,12 @@ class Lock:
 
     _held: ClassVar[set[Path]] = set()
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder.resolve()
-        if self.folder in Lock._held:
+    def __init__(self, folder: Path, name: str = NAME) -> None:
+        self.path = folder.resolve() / name
+        if self.path in Lock._held:
             raise InputError(f"{folder}: in use by process {os.getpid()} (this one); choose another --out")
-        with explained(folder / NAME):
-            self._descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | CLOSED_IN_CHILDREN, 0o644)
+        with explained(self.path):
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | CLOSED_IN_CHILDREN, 0o644)
         try:
             exclude(self._descriptor)
         except OSError as error:
@@ -35,9 +36,9 @@ class Lock:
             if not isinstance(error, BlockingIOError | PermissionError):
                 raise InputError(f"{folder}: cannot be locked ({error.strerror}); choose another --out") from error
             raise InputError(f"{folder}: in use by process {holder}; wait for it or choose another --out") from error
-        Lock._held.add(self.folder)
+        Lock._held.add(self.path)
         try:
-            with explained(folder / NAME):
+            with explained(self.path):
                 os.ftruncate(self._descriptor, 0)
                 os.write(self._descriptor, f"{os.getpid()}\n".encode())
         except BaseException:
@@ -46,6 +47,6 @@ class Lock:
 
     def release(self) -> None:
         """Let others write. The file stays: without it two processes could lock two files of one name."""
-        if self.folder in Lock._held:
-            Lock._held.remove(self.folder)
+        if self.path in Lock._held:
+            Lock._held.remove(self.path)
             os.close(self._descriptor)

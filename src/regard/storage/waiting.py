@@ -15,17 +15,17 @@ log = logging.getLogger("regard")
 
 
 @contextmanager
-def waiting(folder: Path, what: str) -> Iterator[None]:
-    """Hold the lock of a folder inside; wait while another process holds it, which a line says. Raises InputError where
-    it cannot be locked."""
-    lock = _lock(folder, what)
+def waiting(folder: Path, what: str, does: str = "encodes it") -> Iterator[None]:
+    """Hold the lock of a folder inside; wait while another process holds it, for what it `does`, which a line says.
+    Raises InputError where it cannot be locked."""
+    lock = _lock(folder, what, does)
     try:
         yield
     finally:
         lock.release()
 
 
-def _lock(folder: Path, what: str) -> Lock:
+def _lock(folder: Path, what: str, does: str) -> Lock:
     logged = False
     while True:
         try:
@@ -34,6 +34,6 @@ def _lock(folder: Path, what: str) -> Lock:
             if not isinstance(error.__cause__, BlockingIOError | PermissionError):
                 raise
             if not logged:
-                log.info("%s: another process encodes it; waiting", what)
+                log.info("%s: another process %s; waiting", what, does)
             logged = True
             time.sleep(PAUSE)

@@ -1,5 +1,7 @@
 """Devices of this machine, and the faster precision on each."""
 
+import os
+
 import torch
 
 from regard.errors import InputError
@@ -24,6 +26,14 @@ def choose_device(name: str) -> str:
     if name not in here:
         raise InputError(f"device {name!r} is not available here; choose from: auto, {', '.join(here)}")
     return name
+
+
+def choose_own_accelerator() -> None:
+    """Under torchrun, make the accelerator of this process's number on its machine the current one, for processes that
+    do not communicate."""
+    rank, count = int(os.environ.get("LOCAL_RANK", "0")), torch.accelerator.device_count()
+    if rank and count:
+        torch.accelerator.set_device_index(rank % count)
 
 
 def choose_precision(name: Precision, device: str) -> Precision:

@@ -1,0 +1,247 @@
+"""Batch prediction: every row once and in its order, whoever computes it, and again only where it must be."""
+
+import errno
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.data.spans import RawRow, RowReader
+from regard.errors import InputError, RunError
+from regard.runs.batch_prediction.engine import run_job
+from regard.runs.batch_prediction.job import Job, Request, begin
+from regard.runs.batch_prediction.parts import write_part
+from regard.storage import atomic
+from tests.code.tree import SOURCE
+
+LINES = ["a bb", "ccc", "d", "", "eeeee f", "g", "hh", "iiii", "j k", "l", "mm"]
+
+
+@dataclass
+class Lengths:
+    """A worker whose record has the length of a text; it keeps what it computed together."""
+
+    together: int = 3
+    batches: list[list[str]] = field(default_factory=list)
+
+    def example(self, row: RawRow, place: str) -> str:
+        text = row.content if isinstance(row.content, str) else row.content["text"]
+        if text == "unreadable":
+            raise InputError(f"{place}: cannot be read")
+        return text
+
+    def records(self, examples: Sequence[str], rows: Sequence[RawRow]) -> list[dict[str, Any]]:
+        if any(len(each) > 100 for each in examples):
+            raise InputError("text 1: is too long")
+        self.batches.append(list(examples))
+        return [{"text": each, "length": len(each), "nested": [len(each)]} for each in examples]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "in.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+def job(folder: Path, *inputs: Path, **more: Any) -> Job:
+    settings = {"format": "jsonl", "part_rows": 4, "settings": {}, "verb": "predict"} | more
+    return begin(folder / "out", Request(run=folder / "run", inputs=list(map(str, inputs)), reader=READER, **settings))
+
+
+READER = RowReader({"text": "text"})
+
+
+def written(folder: Path) -> list[dict[str, Any]]:
+    parts = sorted((folder / "out").glob("part-*.jsonl"))
+    return [json.loads(line) for part in parts for line in part.read_text(encoding="utf-8").splitlines()]
+
+
+def test_every_row_in_its_order(source: Path, tmp_path: Path):
+    worker = Lengths()
+    totals = run_job(job(tmp_path, source), worker)
+    assert totals == {
+        "rows in": 11, "rows out": 11, "skipped": 0, "parts": 3, "manifest": str(tmp_path / "out" / "manifest.json")
+    }  # fmt: skip
+    found = written(tmp_path)
+    assert [each["text"] for each in found] == LINES
+    assert [each["place"] for each in found] == [f"{source}:{number}" for number in range(1, 12)]
+    assert [len(batch) for batch in worker.batches] == [3, 1, 3, 1, 3]
+    assert worker.batches[0] == ["", "d", "ccc"]  # by length
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert [each["rows"] for each in manifest["parts"]] == [4, 4, 3]
+    for each in manifest["parts"]:
+        content = (tmp_path / "out" / each["name"]).read_bytes()
+        assert (len(content), hashlib.sha256(content).hexdigest()) == (each["bytes"], each["sha256"])
+
+
+def test_a_restart_computes_what_is_missing(source: Path, tmp_path: Path):
+    run_job(job(tmp_path, source), Lengths())
+    before, out = written(tmp_path), tmp_path / "out"
+    again = Lengths()
+    run_job(job(tmp_path, source), again)
+    assert again.batches == []
+    (out / "part-000001.jsonl").unlink()
+    (out / "part-000002.jsonl").write_text("cut")
+    (out / "counts" / "000002.json").write_text("{")
+    run_job(job(tmp_path, source), again)
+    assert sorted(chain(*again.batches)) == sorted(LINES[4:])
+    assert written(tmp_path) == before
+
+
+def test_the_part_of_a_process_that_dies_is_free(source: Path, tmp_path: Path):
+    """Another process holds part 1; it is killed when this one has nothing else to do."""
+    the_job, worker = job(tmp_path, source), Lengths()
+    holder = subprocess.Popen(
+        [
+            sys.executable, "-c",
+            "import sys, time\nfrom pathlib import Path\nfrom regard.storage.lock import Lock\n"
+            "lock = Lock(Path(sys.argv[1]), '000001.lock')\nprint('held', flush=True)\ntime.sleep(99)",
+            str(the_job.work),
+        ],
+        stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(SOURCE.parent)},
+    )  # fmt: skip
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    kill = threading.Timer(0.5, holder.kill)
+    kill.start()
+    run_job(the_job, worker)
+    holder.communicate()
+    assert [len(batch) for batch in worker.batches] == [3, 1, 3, 3, 1]  # parts 0, 2, 1
+    assert [each["text"] for each in written(tmp_path)] == LINES
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"part_rows": 5}, "rows of a part was 4, now 5"),
+        ({"settings": {"beam": 3}}, "beam was null, now 3"),
+        ({"verb": "embed"}, 'verb was "predict", now "embed"'),
+        ({"format": "parquet"}, 'format was "jsonl", now "parquet"'),
+        ({"skip_bad": True}, "skip_bad was false, now true"),
+    ],
+)
+def test_the_output_folder_of_another_job(change: Mapping[str, Any], message: str, source: Path, tmp_path: Path):
+    run_job(job(tmp_path, source), Lengths())
+    with pytest.raises(InputError) as caught:
+        job(tmp_path, source, **change)
+    out = tmp_path / "out"
+    assert str(caught.value) == f"{out}: has predictions of another job: {message}; choose another --output"
+
+
+def test_other_inputs_and_changed_ones(source: Path, tmp_path: Path):
+    run_job(job(tmp_path, source), Lengths())
+    other = tmp_path / "other.txt"
+    other.write_text("x\n")
+    with pytest.raises(InputError, match=r"it has 1 inputs, now 2; choose another --output$"):
+        job(tmp_path, source, other)
+    with pytest.raises(InputError, match=r"an input was \S*in.txt, now \S*other.txt; choose another --output$"):
+        job(tmp_path, other)
+    source.write_text("\n".join(LINES) + "\nmore\n")
+    with pytest.raises(InputError, match=r"in.txt changed since; choose another --output$"):
+        job(tmp_path, source)
+    with pytest.raises(InputError, match=r"none.txt: cannot be read \(No such file or directory\)"):
+        job(tmp_path, tmp_path / "none.txt")
+
+
+def test_a_run_that_changed(source: Path, tmp_path: Path):
+    (tmp_path / "run").mkdir()
+    weights = tmp_path / "run" / "weights.safetensors"
+    weights.write_bytes(b"1")
+    job(tmp_path, source)
+    weights.write_bytes(b"12")
+    with pytest.raises(InputError, match=r"another job: the run \S*run changed since; choose another --output$"):
+        job(tmp_path, source)
+
+
+def test_a_folder_with_other_files(source: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine.txt").write_text("keep")
+    with pytest.raises(InputError, match=r"out: has other files \(mine.txt\); choose another --output$"):
+        job(tmp_path, source)
+    assert [each.name for each in out.iterdir()] == ["mine.txt"]
+    with pytest.raises(InputError, match=r"in.txt: is a file; choose another --output$"):
+        begin(source, Request("predict", tmp_path, {}, [str(source)], READER, "jsonl", 3))
+    damaged = tmp_path / "damaged" / "job.json"
+    damaged.parent.mkdir()
+    damaged.write_text("[")
+    with pytest.raises(InputError, match=r"job.json: is damaged \(.*\); choose another --output$"):
+        begin(damaged.parent, Request("predict", tmp_path, {}, [str(source)], READER, "jsonl", 3))
+
+
+@pytest.mark.parametrize("bad", ["unreadable", "x" * 101])
+def test_a_bad_row_in_a_late_part(bad: str, tmp_path: Path):
+    source = tmp_path / "in.txt"
+    source.write_text("\n".join([*LINES, bad, *LINES]) + "\n")
+    reason = "cannot be read" if bad == "unreadable" else "is too long"
+    with pytest.raises(InputError) as caught:
+        run_job(job(tmp_path, source), Lengths())
+    assert str(caught.value).startswith(f"{source}:12: {reason}; correct it, or leave such records out with skip_bad")
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    (tmp_path / "2").mkdir()
+    totals = run_job(job(tmp_path / "2", source, skip_bad=True), Lengths())
+    assert (totals["rows in"], totals["rows out"], totals["skipped"]) == (23, 22, 1)
+    assert [each["text"] for each in written(tmp_path / "2")] == [*LINES, *LINES]
+    manifest = json.loads((tmp_path / "2" / "out" / "manifest.json").read_text())
+    assert [each["first_skipped"] for each in manifest["parts"] if each["skipped"]] == [f"{source}:12: {reason}"]
+
+
+def test_a_disk_that_is_full(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    the_job = job(tmp_path, source)
+
+    def full(path: Path) -> None:
+        if path.name.startswith("part-000001"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(atomic, "sync", full)
+    with pytest.raises(RunError, match=r"part-000001.jsonl: cannot be written: no space left on the device"):
+        run_job(the_job, Lengths())
+    assert [each["text"] for each in written(tmp_path)] == LINES[:4]
+    monkeypatch.undo()
+    worker = Lengths()
+    run_job(job(tmp_path, source), worker)
+    assert sorted(chain(*worker.batches)) == sorted(LINES[4:])
+    assert [each["text"] for each in written(tmp_path)] == LINES
+
+
+def test_an_input_that_changes_while_it_is_read(source: Path, tmp_path: Path):
+    the_job = job(tmp_path, source)
+    source.write_text("only\n")
+    with pytest.raises(InputError, match=r"in.txt: has 1 rows from line 1 on, where 4 were counted"):
+        run_job(the_job, Lengths())
+
+
+def test_parquet(source: Path, tmp_path: Path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    run_job(job(tmp_path, source, format="parquet"), Lengths())
+    tables = [parquet.read_table(path) for path in sorted((tmp_path / "out").glob("*.parquet"))]
+    assert {str(table.schema) for table in tables} == {"place: string\ntext: string\nlength: int64\nnested: string"}
+    found = [row for table in tables for row in table.to_pylist()]
+    assert [row["text"] for row in found] == LINES
+    assert [json.loads(row["nested"]) for row in found] == [[len(line)] for line in LINES]
+    assert [row["length"] for row in found] == list(map(len, LINES))
+
+
+def test_columns_of_parquet_do_not_depend_on_the_part(tmp_path: Path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    write_part(path, [{"a": None, "b": 1, "c": "\ud800"}, {"a": None, "b": 0.5, "c": 3, "d": True}], "parquet")
+    assert parquet.read_table(path).to_pylist() == [
+        {"a": None, "b": 1.0, "c": "\\ud800", "d": None},
+        {"a": None, "b": 0.5, "c": "3", "d": True},
+    ]
+
+
+def test_surrogates_in_jsonl(tmp_path: Path):
+    write_part(tmp_path / "a.jsonl", [{"a": "\ud800é"}], "jsonl")
+    assert json.loads((tmp_path / "a.jsonl").read_text(encoding="utf-8")) == {"a": "\ud800é"}
