@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from regard.runs.load import load
 from tests.cli.command import finish, start
 
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\n\n" * 40
@@ -154,3 +155,26 @@ def test_settings_of_a_continuation(regard, written: Path):
     code, _, errors = regard("generate", str(written), "a", "--tokens", "12", "--phrase", "dog")
     assert code == 2
     assert "phrases need a beam" in errors
+
+
+def test_attention_of_a_continuation(regard, tmp_path: Path, text: Path):
+    """What each new token attends to, in the prompt and in what was generated, as a page and as a picture."""
+    folder = tmp_path / "run"
+    sizes = "model={name: gpt2, width: 12, heads: 3, layers: 2, hidden: 16, context: 32, dropout: 0}"
+    options = [f"data.train={text}", sizes, "window=32", "training={steps: 5, batch_tokens: 96, threads: 1}"]
+    settings = [part for option in options for part in ("--set", option)]
+    code, _, errors = finish(start("train", "characters-gpt2", "--out", str(folder), *settings))
+    assert code == 0, errors
+    for suffix in (".html", ".png"):
+        out = tmp_path / f"page{suffix}"
+        arguments = ["generate", str(folder), "the cat", "--tokens", "6", "--temperature", "0", "--attention", str(out)]
+        code, output, errors = regard(*arguments)
+        assert (code, errors) == (0, "")
+        assert output.endswith(f"The picture is {out}.\n")
+        assert out.stat().st_size > 1000
+    run = load(folder)
+    (best,) = run.predict(["the cat"], tokens=6, temperature=0.0)
+    found = run.attribute("the cat", target_tokens=best.ids).lookups[0]
+    assert found.target == best.tokens
+    assert len(found.source) == 1 + len("the cat") + len(best.ids) - 1
+    assert (found.weights[:, :, 0, len("the cat") + 1 :] == 0).all()

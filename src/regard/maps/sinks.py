@@ -1,8 +1,13 @@
 """Attention sinks: keys that take most of the weight of nearly every query, whatever it reads (Xiao et al. 2024,
 2309.17453)."""
 
+from dataclasses import replace
+
 import numpy as np
 from jaxtyping import Float
+
+from regard.maps.lookups import Lookups
+from regard.maps.other_map import OtherMap
 
 LEAST = 0.5
 """The mean weight from which a key is a sink."""
@@ -30,3 +35,18 @@ def without(
     rest[..., list(keys)] = 0.0
     total = rest.sum(-1, keepdims=True)
     return np.divide(rest, total, out=np.zeros_like(rest), where=total > 0)
+
+
+def separated(lookups: Lookups) -> Lookups:
+    """Lookups with the mean weight of each sink in its label, and a further map of the other keys' weights, as shares;
+    unchanged without a sink."""
+    found = sinks(lookups.weights)
+    if not found:
+        return lookups
+    labels = tuple(
+        f"{piece} (sink, {100 * found[place]:.0f} %)" if place in found else piece
+        for place, piece in enumerate(lookups.source)
+    )
+    target = labels if lookups.target == lookups.source else lookups.target
+    rest = OtherMap(without(lookups.weights, found), lookups.layers)
+    return replace(lookups, source=labels, target=target, others={"without sinks": rest, **lookups.others})

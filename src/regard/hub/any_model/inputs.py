@@ -10,17 +10,28 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.audio import LONGEST, read_audio, resampled
+from regard.audio import LONGEST, decode_audio, read_audio, resampled
 from regard.errors import InputError, quoted
 from regard.hub.any_model.folder import Loaded, embeddings
 from regard.hub.any_model.labels import moments, numbered, side_of
-from regard.images import read_image
+from regard.images import decode_image, read_image
 from regard.maps.heads import Side
 from regard.maps.lookups import Patches, patch_labels
 
 UNLIMITED = 10**9
 """Tokenizers without a limit have at least this one."""
 PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp"})
+
+
+@dataclass(frozen=True)
+class SentFile:
+    """The bytes of an image or a sound that came without a path."""
+
+    content: bytes
+
+
+Example = str | SentFile
+"""A text, two texts with a tab between, the path of an image or a sound, or such a file's bytes."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +72,8 @@ class Inputs:
         return (rows, columns) if 0 <= count - rows * columns <= 8 else None
 
 
-def inputs_of(loaded: Loaded, example: str) -> Inputs:
-    """The inputs of an example: a path for a model that reads images or sounds, else a text, or two with a tab between.
+def inputs_of(loaded: Loaded, example: Example) -> Inputs:
+    """The inputs of an example: a file for a model that reads images or sounds, else a text, or two with a tab between.
 
     Raises InputError for a file that cannot be read, and for a text that is empty or longer than the model's positions.
     """
@@ -70,10 +81,11 @@ def inputs_of(loaded: Loaded, example: str) -> Inputs:
     if loaded.sounds is not None:
         return _sound(loaded, example)
     towers = {each: part for each, part in model.named_children() if each in ("vision_model", "text_model")}
-    picture = Path(example).suffix.lower() in PICTURES
+    picture = isinstance(example, SentFile) or Path(example).suffix.lower() in PICTURES
     if name == "pixel_values" or (len(towers) == 2 and picture):
         return _image(loaded, towers.get("vision_model", model) if len(towers) == 2 else model, example)
     model = towers["text_model"] if len(towers) == 2 else model
+    assert isinstance(example, str), "a run for texts makes no file of its inputs"
     return text_inputs(loaded.tokenizer, model, example)
 
 
@@ -125,10 +137,10 @@ def positions(model: Any) -> int | None:
     return limit if isinstance(limit, int) and limit > 0 else None
 
 
-def _image(loaded: Loaded, model: Any, example: str) -> Inputs:
+def _image(loaded: Loaded, model: Any, example: Example) -> Inputs:
     if loaded.images is None:
         raise InputError(f"{loaded.name} has no preprocessor_config.json, so an image cannot be prepared for it")
-    image = read_image(Path(example))
+    image = decode_image(example.content) if isinstance(example, SentFile) else read_image(Path(example))
     tensors = dict(loaded.images(images=image, return_tensors="pt"))
     parameters = _parameters(model)
     tensors = {key: each.to(model.device) for key, each in tensors.items() if key in parameters}
@@ -139,10 +151,12 @@ def _image(loaded: Loaded, model: Any, example: str) -> Inputs:
     return Inputs(model, tensors, pixels=pixels)
 
 
-def _sound(loaded: Loaded, example: str) -> Inputs:
+def _sound(loaded: Loaded, example: Example) -> Inputs:
     rate = loaded.sounds.sampling_rate
     most = getattr(loaded.sounds, "n_samples", None)  # of a model with windows of one length, such as Whisper
-    sound = resampled(read_audio(example, LONGEST if most is None else most / rate), rate)
+    longest = LONGEST if most is None else most / rate
+    sent = isinstance(example, SentFile)
+    sound = resampled(decode_audio(example.content, longest) if sent else read_audio(example, longest), rate)
     batch = loaded.sounds(sound.samples, sampling_rate=rate, return_tensors="pt")
     tensors = {loaded.model.main_input_name: batch[loaded.model.main_input_name].to(loaded.model.device)}
     feature = tensors[loaded.model.main_input_name]

@@ -1,6 +1,6 @@
 """The maps of one pass of a transformers model, by the role of the attention."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,8 +41,11 @@ class Pass:
 
 
 @torch.no_grad()
-def attended(model: nn.Module, inputs: Mapping[str, Any], reduce: Reduction = ALL) -> Pass:
-    """Run a model once and collect its maps: those that can be recorded, or else those that it returns itself.
+def attended(
+    model: nn.Module, inputs: Mapping[str, Any], reduce: Reduction = ALL, rows: Sequence[int] | None = None
+) -> Pass:
+    """Run a model once and collect its maps: those that can be recorded, or else those that it returns itself. `rows`
+    keeps these queries only.
 
     Raises InputError for a model without attention, and for one whose maps can neither be recorded nor are returned.
     """
@@ -51,7 +54,7 @@ def attended(model: nn.Module, inputs: Mapping[str, Any], reduce: Reduction = AL
     closed = [name for name, kind in kinds.items() if kind == "closed"]
     if not names:
         return returned(model, inputs, closed)
-    with record(model, names, reduce=reduce) as maps:
+    with record(model, names, rows=rows, reduce=reduce) as maps:
         model(**inputs)
     found: dict[str, dict[str, Tensor]] = {}
     for name, each in maps.items():

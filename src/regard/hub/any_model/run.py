@@ -2,30 +2,29 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from tokenizers.normalizers import Lowercase
 from torch import Tensor
 
 from regard.attribution.aggregation import single_map
 from regard.attribution.kinds import ROLES, Kind
 from regard.errors import InputError
+from regard.hub.any_model.embedding import Embedding
 from regard.hub.any_model.folder import SOUNDS, Loaded, check_tokenizer, embeddings
-from regard.hub.any_model.inputs import Inputs, check_ids, cut_inputs, inputs_of, single
+from regard.hub.any_model.generated import Generated, generated
+from regard.hub.any_model.inputs import PICTURES, Example, Inputs, SentFile, check_ids, inputs_of, single
 from regard.hub.any_model.labels import side_of
-from regard.hub.any_model.lookups import lookups_of, rows_of
+from regard.hub.any_model.lookups import GENERATED, lookups_of, rows_of
 from regard.hub.any_model.maps import Pass, attended
-from regard.hub.any_model.sentences import SentenceModules, prompt_tokens, read_modules
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, beside, mean_alignment
 from regard.maps.reductions import Totals
 from regard.maps.rollout import rollout
 from regard.tasks.attribution import Attribution
-from regard.tasks.options import AttributionOptions, EvaluationOptions, Verb
+from regard.tasks.options import SAMPLING, SHAPING, AttributionOptions, EvaluationOptions, PredictOptions, Verb
 from regard.tasks.prediction import TextPrediction
 from regard.tasks.run import Run
 
@@ -45,16 +44,23 @@ class AnyModel:
     name: str = ""
 
 
-class TransformersRun(Run[str, TextPrediction]):
+class TransformersRun(Run[Example, Generated]):
     """A model of the transformers library with its tokenizer or processor. Examples are texts, pairs of texts with a
-    tab between, or the paths of images and sounds."""
+    tab between, or images and sounds, by their paths or as files that were sent."""
 
     config: AnyModel
-    supports: Mapping[Verb, frozenset[str]] = {"attribute": frozenset({"kinds", "maps", "role", "target", "beam"})}
+    supports: Mapping[Verb, frozenset[str]] = {
+        "attribute": frozenset({"kinds", "maps", "role", "target", "target_tokens", "finished", "beam"})
+    }
 
     def __init__(self, loaded: Loaded):
         self.loaded, self.model = loaded, loaded.model
-        self.config = AnyModel(name=loaded.name)
+        self.config, self.embedding = AnyModel(name=loaded.name), Embedding(loaded)
+        if loaded.model.can_generate() and loaded.tokenizer is not None:
+            written = frozenset({"beam", "n_best", "tokens", *SAMPLING, *SHAPING})
+            self.supports = {"predict": written, **self.supports}
+        images = loaded.images is not None and loaded.model.main_input_name == "pixel_values"
+        self.inputs = {"image": bytes} if images else {"text": str} if loaded.sounds is None else {"audio": bytes}
 
     def parse(self, line: str, place: str = "text 1") -> str:
         """The example itself. Raises InputError for an empty one."""
@@ -62,11 +68,29 @@ class TransformersRun(Run[str, TextPrediction]):
             raise InputError(f"{place} is empty; write a text, or the path of an image or a sound")
         return line
 
-    def example(self, values: Mapping[str, Any], /) -> str:
-        """The text. Raises InputError for a model of images or sounds: a text from the network may name no file."""
-        if self.loaded.images is not None or self.loaded.sounds is not None:
-            raise InputError(f"{self.loaded.name} reads files, which a server does not open; use regard show")
-        return super().example(values)
+    def example(self, values: Mapping[str, Any], /) -> Example:
+        """The text, or the bytes of an image or a sound. Raises InputError for a text that a model with images too
+        would take for a file's name: one from the network may name no file."""
+        if "text" not in self.inputs:
+            return SentFile(*(values[name] for name in self.inputs))
+        if Path(values["text"]).suffix.lower() in PICTURES and self.loaded.images is not None:
+            raise InputError(f"the text ends in {Path(values['text']).suffix}, a file's name; a server opens no files")
+        return self.parse(values["text"])
+
+    def record(self, example: Example) -> dict[str, Any]:
+        """The text; nothing of a file that was sent."""
+        return {"text": example} if isinstance(example, str) else {}
+
+    def samples(self, options: PredictOptions) -> bool:
+        """Whether the options, or the model's own settings, sample."""
+        own = bool(self.model.generation_config.do_sample) and options.beam is None
+        return options.temperature != 0 if options.temperature is not None else own
+
+    def _predict(self, examples: Sequence[Example], options: PredictOptions) -> list[Generated]:
+        """What the model writes for each example. Raises InputError as `generated` and `inputs_of`."""
+        prompts = [example if isinstance(example, str) else "" for example in examples]
+        pairs = zip(examples, prompts, strict=True)
+        return [generated(self.loaded, inputs_of(self.loaded, each), prompt, options) for each, prompt in pairs]
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -76,63 +100,29 @@ class TransformersRun(Run[str, TextPrediction]):
     @property
     def prompts(self) -> Mapping[str, str]:
         """The prompts of a sentence-transformers folder by name."""
-        return {} if self._sentences is None else self._sentences.prompts
+        return self.embedding.prompts
 
-    @torch.no_grad()
     def embed(
-        self, texts: Sequence[str], *, pool: Literal["mean", "first"] | None = None, prompt: str | None = None
+        self, texts: Sequence[Example], *, pool: Literal["mean", "first"] | None = None, prompt: str | None = None
     ) -> Tensor:
-        """A vector for each text, `(text, width)`: of a sentence-transformers folder that of its modules, with one of
-        its prompts; of another model, or with `pool`, the mean or the first of the last states. Raises InputError for a
-        text that the model cannot take, and for a module or a prompt that there is not."""
-        modules = self._sentences if pool is None else None
-        if modules is not None:
-            return torch.stack([self._sentence(modules, text, modules.prompt(prompt)) for text in texts])
-        if prompt is not None:
-            raise InputError(f"{self.loaded.name} has no prompt for such a vector; leave --prompt or --pool out")
-        found = []
-        for text in texts:
-            states = self._states(inputs_of(self.loaded, text))
-            found.append(states[0] if pool == "first" else states.mean(0))
-        return torch.stack(found).float()
-
-    @cached_property
-    def _sentences(self) -> SentenceModules | None:
-        return None if self.loaded.folder is None else read_modules(self.loaded.folder)
-
-    def _sentence(self, modules: SentenceModules, text: str, prompt: str) -> Tensor:
-        """The vector of one text behind a prompt."""
-
-        def inputs(text: str) -> Inputs:
-            text = Lowercase().normalize_str(text) if modules.lower else text
-            return cut_inputs(self.loaded.tokenizer, self.model, text, modules.longest)
-
-        before = prompt_tokens(self.loaded.tokenizer, inputs(prompt).text or ()) if prompt else 0
-        return modules.vector(self._states(inputs(prompt + text)), before)
-
-    def _states(self, inputs: Inputs) -> Tensor:
-        """The last states of an example, `(token, width)`."""
-        model = inputs.model.get_encoder() if self.model.config.is_encoder_decoder else inputs.model.base_model
-        return model(**inputs.tensors).last_hidden_state[0]
+        """A vector for each text, image or sound, as `Embedding`."""
+        return self.embedding(texts, pool=pool, prompt=prompt)
 
     def _evaluate(self, examples: Any, options: EvaluationOptions) -> dict[str, float]:
         raise self._missing("evaluate")
 
     @torch.no_grad()
-    def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
+    def _attribute(self, example: Example, options: AttributionOptions) -> Attribution:
         """Raises InputError for a role, kind or target that the model does not have, and as `inputs_of`."""
         inputs = inputs_of(self.loaded, example)
-        source = _length(inputs)
         written = self._written(inputs, options)
-        reduce = {"reduce": Totals()} if max(source, len(written)) > WHOLE else {}
-        found = attended(inputs.model, self._joined(inputs, written), **reduce)
-        every = self._lookups(inputs, written, found)
+        found, every = self._read(inputs, written)
         role, first = self._first(every, found, options)
         kept = [first, *(each for name, each in every.items() if name != role)]
         while len(kept) > 1 and sum(each.weights.size for each in kept) > PAGE:
             kept.pop()
         first, weights = self._kinds(first, options)
-        title = example if inputs.text is not None else Path(example).name
+        title = Path(example).name if isinstance(example, str) and inputs.text is None else str(example)
         return Attribution(
             TextPrediction(self._text(inputs, written, title)),
             title,
@@ -146,10 +136,13 @@ class TransformersRun(Run[str, TextPrediction]):
         """The tokens that the model writes, or those of the target. None for a model that writes nothing."""
         model, tokenizer = self.model, self.loaded.tokenizer
         pairs = model.config.is_encoder_decoder
-        if options.target is not None:
+        if options.target is not None or options.target_tokens is not None:
             if not (pairs or model.can_generate()) or tokenizer is None:
                 raise InputError(f"{type(model).__name__} writes nothing, so it has no target; leave --target out")
-            ids = tokenizer(text_target=options.target, add_special_tokens=pairs)["input_ids"]
+            forced = options.target_tokens
+            if forced is None:
+                forced = tokenizer(text_target=options.target, add_special_tokens=pairs)["input_ids"]
+            ids = list(forced)
             check_ids(model, ids)
             start = getattr(model.config, "decoder_start_token_id", None)
             return (start, *ids) if pairs and start is not None and ids[:1] != [start] else tuple(ids)
@@ -161,6 +154,24 @@ class TransformersRun(Run[str, TextPrediction]):
         padding = model.generation_config.pad_token_id or 0
         sequence = model.generate(**inputs.tensors, **limit, pad_token_id=padding)[0].tolist()
         return tuple(sequence if pairs else sequence[len(inputs.text or ()) :])
+
+    def _read(self, inputs: Inputs, written: tuple[int, ...]) -> tuple[Pass, dict[str, Lookups]]:
+        """The maps of one pass and the lookups of every role, the default first. Of a long text only the rows of what
+        was written after it are kept, or the mean over all queries."""
+        joined, source = self._joined(inputs, written), _length(inputs)
+        if max(source, len(written)) <= WHOLE:
+            found = attended(inputs.model, joined)
+            return found, self._lookups(inputs, written, found)
+        maps = len(written) * (source + len(written)) * self.model.config.get_text_config().num_hidden_layers
+        if written and not self.model.config.is_encoder_decoder and maps * heads_of(self.model) <= PAGE:
+            found = attended(inputs.model, joined, rows=range(source - 1, source + len(written) - 1))
+            tokenizer, text = self.loaded.tokenizer, (*(inputs.text or ()), *written)
+            keys = side_of(tokenizer, text[: found.roles["self"].weights.shape[-1]])
+            return found, {
+                "generated": lookups_of(GENERATED, found.roles["self"], keys, side_of(tokenizer, written), None)
+            }
+        found = attended(inputs.model, joined, reduce=Totals())
+        return found, self._lookups(inputs, written, found)
 
     def _joined(self, inputs: Inputs, written: tuple[int, ...]) -> dict[str, Tensor]:
         """The inputs of one pass over a text and what was written after it."""
@@ -252,6 +263,12 @@ def show(model: Any, tokenizer: Any, text: str, /, **settings: Any) -> Attributi
         return TransformersRun(replace(loaded, model=model.eval())).attribute(text, **settings)
     finally:
         model.train(training)
+
+
+def heads_of(model: Any) -> int:
+    """The number of heads of a layer; 1 where the configuration names none."""
+    heads = getattr(model.config.get_text_config(), "num_attention_heads", 1)
+    return heads if isinstance(heads, int) else 1
 
 
 def _length(inputs: Inputs) -> int:

@@ -48,8 +48,8 @@ class Begun:
 @dataclass(frozen=True, repr=False)
 class Continuation(ShortRepr):
     """A prompt and the text that follows it, whose `tokens` are readable pieces, END included if it is `finished`.
-    `score` is a log-probability, divided by the length penalty if the search has one. `alternatives` are the next
-    best. `missing` are the phrases that it lacks at its limit."""
+    `ids` are theirs. `score` is a log-probability, divided by the length penalty if the search has one. `alternatives`
+    are the next best. `missing` are the phrases that it lacks at its limit."""
 
     prompt: str
     text: str
@@ -58,6 +58,7 @@ class Continuation(ShortRepr):
     tokens: tuple[str, ...]
     alternatives: tuple["Continuation", ...] = ()
     missing: tuple[str, ...] = ()
+    ids: tuple[int, ...] = ()
 
     def lines(self) -> list[str]:
         """The prompt with its continuation."""
@@ -79,7 +80,9 @@ class Continuation(ShortRepr):
         ends = (tokenizer.special.end,) if found.finished else ()
         text = behind(prompt, new, tokenizer)
         lacks = tuple(phrase for phrase in phrases if missing(new, tokenizer.encode(phrase)))
-        return cls(prompt, text, found.score, found.finished, tuple(tokenizer.pieces((*new, *ends))), missing=lacks)
+        ids = (*new, *ends)
+        pieces = tuple(tokenizer.pieces(ids))
+        return cls(prompt, text, found.score, found.finished, pieces, missing=lacks, ids=ids)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
