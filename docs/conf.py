@@ -16,6 +16,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.apidoc",
+    "docs.making.experiments",
     "docs.making.formulas",
     "docs.making.live",
     "docs.making.names",

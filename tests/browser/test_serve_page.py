@@ -2,6 +2,7 @@
 
 import json
 import threading
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from regard.audio import Sound, encode_audio
 from regard.serve.catalog import served
 from regard.serve.operation import Active, ResponsePart, ServedRun
 from regard.tasks.summary import sent
@@ -18,6 +20,7 @@ from tests.browser.conftest import PATIENCE, Visit
 from tests.serve import toys
 from tests.serve.serving import serving
 from tests.serve.test_any_task import episodes
+from tests.tasks.test_speech import untrained
 
 SOURCE = "das Haus ist alt"
 
@@ -343,6 +346,18 @@ def test_a_page_begins_with_an_example_to_click(visit: Visit):
         page.get_by_role("button", name=SOURCE).click()
         finished(page)
         assert page.get_by_label("Text", exact=True).input_value() == SOURCE
+
+
+def test_the_example_of_a_recording_is_played_and_sent(visit: Visit):
+    sound = Sound(np.sin(np.arange(8000, dtype=np.float32) / 9) / 2, 8000)
+    content = b64encode(encode_audio(sound)).decode()
+    one = of(untrained())
+    with serving(replace(one, about={**one.about, "example": {"audio": content}})) as address:
+        page = visit(address)
+        page.wait_for_function("document.querySelector('#example audio').duration === 1")
+        page.get_by_role("button", name="the first training recording").click()
+        finished(page)
+        assert page.get_by_label("Recording", exact=True).evaluate("(input) => input.files.length") == 1
 
 
 def test_the_example_of_an_image_is_shown_and_sent(visit: Visit):

@@ -268,6 +268,13 @@ def test_a_key_of_another_mapping_is_found_there(write) -> None:
     assert complaints(write(GOOD), ("average=true",)) == [problem]
 
 
+def test_an_option_that_is_no_yaml_has_the_quotation_marks_that_it_needs(write) -> None:
+    (comma,) = complaints(write(GOOD), ("title=,",))
+    assert comma.endswith("""; quote the value, as --set "title=','\"""")
+    (cut,) = complaints(write(GOOD), ("training.betas=[0.5,",))
+    assert cut.endswith("; quote the whole for the shell, as --set 'training.betas=[A, B]'")
+
+
 def test_many_keys_are_not_listed_beside_the_nearest() -> None:
     hints = {f"key{number}": int for number in range(FEW + 1)}
     assert unknown("key_3", hints, {}) == "unknown key; did you mean 'key3'?"

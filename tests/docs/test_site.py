@@ -2,11 +2,13 @@
 
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 import yaml
 
-from docs.making import live, names
+from docs.making import experiments, live, names
+from regard.experiments import EXPERIMENTS
 from tests.code.tree import ROOT
 
 
@@ -38,3 +40,14 @@ def test_the_glossary_is_in_the_order_of_the_alphabet():
     words = re.findall(r"(?m)^:([^:]+):", (ROOT / "docs/glossary.md").read_text(encoding="utf-8"))
     assert words == sorted(words, key=str.lower)
     assert len(words) > 50
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / experiments.FOLDER).glob("*.md")), ids=lambda path: path.stem)
+def test_the_page_of_an_experiment_shows_its_picture_and_command(path: Path):
+    text = experiments.illustrated(path.read_text(encoding="utf-8"), path.stem)
+    (picture,) = re.findall(r"\]\((.+\.png)\)", text)
+    assert path.with_name(picture).is_file()
+    name = path.stem.removesuffix("-full")
+    assert f"regard experiment {name}" in text
+    assert name in EXPERIMENTS
+    assert text.startswith(f"# {name[0].upper()}")

@@ -2,6 +2,7 @@
 
 import json
 import wave
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from regard.models.chorowski import ChorowskiConfig
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
+from regard.serve.catalog import example_of
 from regard.tasks.speech.attribution import inside, overlap
 from regard.tasks.speech.config import Speech
 from regard.tasks.speech.data import SpeechTables, Utterance
@@ -213,6 +215,16 @@ def test_the_bytes_of_a_file_as_a_server_has_them(tmp_path: Path):
     assert (run.inputs, run.description()["kind"]) == ({"audio": bytes}, "audio")
     with pytest.raises(InputError, match=r"the audio: is empty, 0 bytes; expected audio"):
         run.example({"audio": b""})
+
+
+def test_the_first_recording_is_the_example_of_a_page(folder: Path):
+    kept = json.loads((folder / "run" / "data.json").read_text(encoding="utf-8"))["request"]
+    run = load(folder / "run")
+    sound = run.example({"audio": b64decode(kept["audio"])})
+    first = run.config.data.load().train[0].sound(run.config.audio)
+    assert sound.rate == first.rate
+    assert np.abs(sound.samples - first.samples.clip(-1, 1)).max() < 2**-14
+    assert example_of(run, folder / "run") == {"example": kept}
 
 
 def test_one_sample_is_a_sound():

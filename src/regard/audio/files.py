@@ -1,4 +1,4 @@
-"""Read audio files: WAV by Python's standard library, other formats by soundfile."""
+"""Audio files, read and written: WAV by Python's standard library, other formats by soundfile."""
 
 import wave
 from importlib import import_module
@@ -41,6 +41,15 @@ def read_audio(path: Path | str, longest: float = LONGEST) -> Sound:
 def decode_audio(content: bytes, longest: float = LONGEST, place: str = "the audio") -> Sound:
     """`read_audio` for the bytes of a file; messages call it `place`. Raises InputError."""
     return _decoded(BytesIO(content), place, longest)
+
+
+def encode_audio(sound: Sound) -> bytes:
+    """A WAV file of 16 bits a sample, which `decode_audio` reads."""
+    content = BytesIO()
+    with wave.open(content, "wb") as file:
+        file.setparams((1, 2, sound.rate, len(sound.samples), "NONE", ""))
+        file.writeframes((sound.samples.clip(-1, 1 - 2**-15) * 32768).round().astype("<i2").tobytes())
+    return content.getvalue()
 
 
 def check_length(seconds: float, longest: float, place: str) -> None:

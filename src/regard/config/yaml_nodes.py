@@ -190,7 +190,7 @@ def place(root: Node, override: str) -> list[Problem]:
     try:
         node, problems = parse(text, file, 0)
     except InputError as error:
-        return [Problem(file, 0, "", str(error).removeprefix(f"{file}: "))]
+        return [Problem(file, 0, "", f"{str(error).removeprefix(f'{file}: ')}; {_quoted(path, text)}")]
     *parents, last = path.split(".")
     holder = root
     for depth, key in enumerate(parents):
@@ -203,6 +203,14 @@ def place(root: Node, override: str) -> list[Problem]:
     before = holder.value.get(last)
     holder.value[last] = replace(node, replaced=before if before is None or before.line else before.replaced)
     return problems
+
+
+def _quoted(path: str, text: str) -> str:
+    """How to give an option a value that is no YAML: a list or mapping in one piece, other text in quotation marks."""
+    if text.startswith(("[", "{")):
+        pattern = "[A, B]" if text[0] == "[" else "{key: A}"
+        return f"quote the whole for the shell, as --set '{path}={pattern}'"
+    return f"""quote the value, as --set "{path}='{text}'\""""
 
 
 def join(path: str, key: str) -> str:

@@ -27,7 +27,7 @@ regard.views.heads = (() => {
         return element("td", {}, element("button", { type: "button", ariaLabel: name, title: name, className: on ? "regard-on" : "", onclick: take }, canvas));
       };
       this.queue = [];
-      grid.append(element("tr", {}, element("td"), ...heads.map((head) => element("th", { scope: "col" }, `${head}`))));
+      grid.append(element("tr", {}, element("td"), ...heads.map((head) => element("th", { scope: "col" }, `head ${head}`))));
       grid.append(...map.layers.map((name, layer) => element("tr", {}, element("th", { scope: "row" }, name), ...heads.map((head) => cell(layer, head)))));
       this.grid.replaceChildren(grid);
       const own = element("p", { className: "regard-key" }, `${strongest()}: the largest of each head`);

@@ -85,14 +85,15 @@ const choose = (name) => {
   report("");
 };
 
-// An example to click, the first that the run was trained on: its texts, or its image.
+// An example to click, the first that the run was trained on: its texts, its image or its recording.
 const showExample = () => {
   const found = run.example || {}, hidden = !Object.keys(found).length || fields().some(([name]) => !(name in found));
-  const image = fields().find(([name]) => run.inputs[name] === "file"), shown = fields().filter(([name]) => run.inputs[name] === "text");
-  const text = image ? "the first training image" : shown.map(([name]) => found[name]).join("  |  ");
-  const inside = image && !hidden ? element("img", { src: `data:image/png;base64,${found[image[0]]}`, alt: text }) : element("bdi", {}, text);
+  const file = fields().find(([name]) => run.inputs[name] === "file"), shown = fields().filter(([name]) => run.inputs[name] === "text");
+  const [audio, what] = file && file[0] === "audio" ? [found.audio, "recording"] : [null, "image"], text = file ? `the first training ${what}` : shown.map(([name]) => found[name]).join("  |  ");
+  const inside = file && !hidden && !audio ? element("img", { src: `data:image/png;base64,${found[file[0]]}`, alt: text }) : element("bdi", {}, text);
+  const played = audio ? [element("audio", { controls: true, src: `data:audio/wav;base64,${audio}` })] : [];
   byId("example").hidden = hidden;
-  byId("example").replaceChildren(...(hidden ? [] : ["For example: ", element("button", { id: "try", type: "button", title: text, onclick: useExample }, inside)]));
+  byId("example").replaceChildren(...(hidden ? [] : ["For example: ", element("button", { id: "try", type: "button", title: text, onclick: useExample }, inside), ...played]));
 };
 
 const useExample = () => {

@@ -1,7 +1,9 @@
 """The summary of sounds and transcripts before training."""
 
+from base64 import b64encode
 from collections.abc import Sequence
 
+from regard.audio import encode_audio
 from regard.data.splits import Splits
 from regard.tasks.speech.config import Speech
 from regard.tasks.speech.data import Utterance
@@ -16,6 +18,9 @@ from regard.tasks.summary import (
     unknown_warnings,
 )
 from regard.text import Tokenizer
+
+LONGEST_REQUEST = 10.0
+"""The most seconds of a sound that is the example on a page."""
 
 
 def speech_summary(
@@ -36,9 +41,16 @@ def speech_summary(
             "transcripts": text_lengths(tokenizer, transcripts["train"]),
         },
         unknown=unknown,
+        request=request(first, config),
         example={"sound": first.place, "transcript": pieces(tokenizer, ids)},
         warnings=(*_long(config, splits.train, keys, tokenizer), *unknown_warnings(others)),
     )
+
+
+def request(sound: Utterance, config: Speech) -> dict[str, str]:
+    """The sound as a request has it, or none where it is too long to be sent with a page."""
+    found = sound.sound(config.audio)
+    return {"audio": b64encode(encode_audio(found)).decode()} if found.seconds <= LONGEST_REQUEST else {}
 
 
 def _long(config: Speech, train: Sequence[Utterance], keys: Sequence[int], tokenizer: Tokenizer) -> list[str]:
