@@ -27,7 +27,11 @@ CASES = {
     "other columns": (
         "classify --set data.train=other.csv",
         "other.csv:1: no columns 'label' and 'text' in the header, which has 'mood', 'review'; name yours with --set "
-        "data.label=COLUMN and --set data.text=COLUMN",
+        "data.label=COLUMN and --set data.text=COLUMN; without a header name them by number, as --set data.label=1",
+    ),
+    "a model whose parts need another tokenizer": (
+        "dates --set model.name=transformer",
+        "--set model.name: model.shared needs one vocabulary; set tokenizers.shared: true, or model.shared: false",
     ),
     "numbers as labels": (
         "classify --set data.train=numbers.csv",

@@ -69,7 +69,8 @@ def test_missing_columns_are_named_at_once_with_their_keys(tmp_path: Path):
         texts(path)
     assert str(caught.value) == (
         f"{path}:1: no columns 'label' and 'text' in the header, which has 'review', 'sentiment'; name yours with "
-        "--set data.label=COLUMN and --set data.text=COLUMN"
+        "--set data.label=COLUMN and --set data.text=COLUMN; without a header name them by number, as --set "
+        "data.label=1"
     )
 
 

@@ -26,6 +26,7 @@ def test_latin_arabic_and_space_need_nothing_installed():
         ("かな", ("CJK", "fonts-noto-cjk")),
         ("हिन्दी", ("DEVANAGARI", "Noto Sans Devanagari", "fonts-noto-core")),
         ("\U0001fae0", ("U+1FAE0", "Symbola")),
+        ("🙂", ("SLIGHTLY SMILING FACE (U+1F642)", "Symbola")),
     ],
 )
 def test_a_missing_script_is_named_with_what_to_install(label, names):

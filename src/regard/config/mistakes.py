@@ -26,7 +26,14 @@ def unknown(key: str, hints: Mapping[str, Any], entries: Mapping[str, Node]) -> 
 def broken_rule(node: Node, path: str, entries: Mapping[str, Node], what: str) -> Problem:
     """The problem with a rule between fields, at the options that set the fields it names; without one, at the line."""
     words = set(re.findall(r"\w+", what))
-    own = [join(path, key) for key, entry in entries.items() if not entry.line and key in words]
+    named = {join(path, key): entry for key, entry in entries.items() if key in words}
+    own = [key for key, entry in named.items() if not entry.line] or [
+        join(key, inner)
+        for key, entry in named.items()
+        if isinstance(entry.value, dict)
+        for inner, each in entry.value.items()
+        if not each.line
+    ]
     return Problem(f"--set {' and '.join(own)}", 0, "", what) if own and node.line else node.problem(path, what)
 
 

@@ -89,7 +89,10 @@ class Tabular:
                 for key, column in columns.items()
                 if column in error.names
             ]
-            raise error.advised(f"name yours with {' and '.join(dict.fromkeys(lacking))}", self.columns) from error
+            advice = f"name yours with {' and '.join(dict.fromkeys(lacking))}"
+            if all(each.endswith("=COLUMN") for each in lacking) and suffix(str(path)) not in KEYED:
+                advice += f"; without a header name them by number, as {lacking[0].removesuffix('COLUMN')}1"
+            raise error.advised(advice, self.columns) from error
 
     def layout(self) -> dict[str, Any]:
         """The settings of delimited files that differ from those of their kind."""

@@ -100,7 +100,9 @@ def _find_new_fonts() -> None:
 def _advice(lost: set[str]) -> str:
     by_script: dict[str, str] = {}
     for char in sorted(lost):
-        by_script.setdefault("CJK" if script(char) in CJK else script(char), char)
+        symbol = unicodedata.category(char).startswith("S")
+        name = unicodedata.name(char, "UNNAMED") if symbol else script(char)
+        by_script.setdefault("CJK" if script(char) in CJK else name, char)
     missing = ", ".join(f"{name} (U+{ord(char):04X})" for name, char in by_script.items())
     fonts = ", ".join(dict.fromkeys(_font_for(name, char) for name, char in by_script.items()))
     return f"no installed font has {missing}; install {fonts}, or write .html, which uses the browser's fonts"
