@@ -24,8 +24,13 @@ from regard.tasks.regression.config import NumberTables
 
 SEEDS = (1, 2, 3)
 NUMBERS: dict[str, Any] = COLUMNS | {"label": "relatedness_score"}
-CASES = {"word by word, both ways": "relatedness", "BERT from nothing": "regression"}
-"""The recipe of each case."""
+WORD_BY_WORD = ("model={name: rocktaschel, embedding: 100, width: 100, both_ways: true, dropout: 0.3}",)
+CASES: dict[str, tuple[str, Sequence[str]]] = {
+    "words compared both ways": ("relatedness", ()),
+    "word by word, both ways": ("relatedness", (*WORD_BY_WORD, "tokenizer.size=3000")),
+    "BERT from nothing": ("regression", ()),
+}
+"""The recipe of each case, and its changes."""
 FINE_TUNED = {
     "model": "null",
     "tokenizer": "null",
@@ -44,10 +49,10 @@ def trained(folder: str, case: str, seed: int) -> dict[str, Any]:
     """The metrics of a run, trained if it is not there."""
     files = [f"data.{name}={folder}/{file}.tsv.gz" for name, file in FILES.items()]
     columns = [f"data.{name}={column}" for name, column in NUMBERS.items()]
-    recipe, start, more = CASES.get(case, "regression"), case.removeprefix("from "), []
-    if case not in CASES:
-        more = [f"training.start={start}", *(f"{name}={value}" for name, value in FINE_TUNED.items())]
-    name = f"{recipe}-{seed}" if case in CASES else f"{recipe}-from-{Path(start).name}-{seed}"
+    start = case.removeprefix("from ")
+    fine_tuned = [f"training.start={start}", *(f"{name}={value}" for name, value in FINE_TUNED.items())]
+    recipe, more = CASES.get(case, ("regression", fine_tuned))
+    name = f"{recipe}-{case.replace(' ', '-') if case in CASES else f'from-{Path(start).name}'}-{seed}"
     run = report.trained(recipe, name, [*files, *columns, f"training.seed={seed}", *more])
     return {"case": case, "seed": seed} | json.loads((run / "result.json").read_text(encoding="utf-8"))
 

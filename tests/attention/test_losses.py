@@ -1,7 +1,9 @@
+import math
+
 import pytest
 import torch
 
-from regard.attention.align.losses import coverage, doubly_stochastic, entropy, guided
+from regard.attention.align.losses import coverage, diagonal, doubly_stochastic, entropy, guided
 
 WEIGHTS = torch.tensor([[[0.5, 0.5, 0.0], [0.25, 0.0, 0.75]], [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]]).double()
 
@@ -29,3 +31,15 @@ def test_guided_by_hand():
     assert guided(WEIGHTS, links.flip(-1)).isfinite().all()
     weights = torch.randn(2, 2, 3, dtype=torch.float64).softmax(-1).requires_grad_()
     assert torch.autograd.gradcheck(lambda each: guided(each, links), weights)
+
+
+def test_diagonal_by_hand():
+    """Two queries at 0 and 1/2, three keys at 0, 1/3 and 2/3; in the second sequence one query and two keys."""
+    far = [1 - math.exp(-((key - query) ** 2) / (2 * 0.3**2)) for query in (0, 1 / 2) for key in (0, 1 / 3, 2 / 3)]
+    first = 0.5 * far[0] + 0.5 * far[1] + 0.25 * far[3] + 0.75 * far[5]
+    weights = WEIGHTS * torch.tensor([[[1.0], [1.0]], [[1.0], [0.0]]])
+    found = diagonal(weights, torch.tensor([2, 1]), torch.tensor([3, 2]), 0.3)
+    assert found.tolist() == pytest.approx([first, 0.0])
+    counts = torch.tensor([2, 1]), torch.tensor([3, 2])
+    weights = torch.randn(2, 2, 3, dtype=torch.float64).softmax(-1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda each: diagonal(each, *counts), weights)

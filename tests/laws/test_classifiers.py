@@ -34,6 +34,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[..., Any], list[Any]]]
     "last": (lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR, reading="last")), collate_two_texts, PAIRS),
     "by-word": (lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR)), collate_two_texts, PAIRS),
     "esim": (lambda: Esim(11, 3, EsimConfig(**PAIR)), collate_two_texts, PAIRS),
+    "esim one way": (lambda: Esim(11, 3, EsimConfig(**PAIR, both_ways=False)), collate_two_texts, PAIRS),
     "both-ways": (lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR, both_ways=True)), collate_two_texts, PAIRS),
 }
 everything = pytest.mark.parametrize("name", MODELS)

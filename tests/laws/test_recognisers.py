@@ -18,6 +18,7 @@ MODELS = {
     "content": lambda: Chorowski(13, 11, ChorowskiConfig(**SIZES, history=None, start="encoder")),
     "monotonic": lambda: Chorowski(13, 11, ChorowskiConfig(**SIZES, history=None, align="monotonic")),
     "pyramid": lambda: Chorowski(13, 11, ChorowskiConfig(**SIZES | {"halving": "pyramid", "layers": 2})),
+    "no reader": lambda: Chorowski(13, 11, ChorowskiConfig(**SIZES | {"layers": 0, "ctc": 0.3})),
     "transformer": lambda: SpeechTransformer(
         13, 11, SpeechTransformerConfig(**EAR, layers=2, width=6, hidden=5, heads=3)
     ),

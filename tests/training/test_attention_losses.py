@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.attention import Attend
 from regard.attention.align import Hard
-from regard.attention.align.losses import coverage, doubly_stochastic, entropy, guided
+from regard.attention.align.losses import coverage, diagonal, doubly_stochastic, entropy, guided
 from regard.attention.record import record
 from regard.data.pair import Pair
 from regard.data.splits import Splits
@@ -61,7 +61,17 @@ def task(
     return Seq2SeqObjective(splits, both, training, Scoring(("exact-match",)), model=model, attention=losses)
 
 
-@pytest.mark.parametrize("name", ["doubly_stochastic", "entropy", "coverage", "guided"])
+def penalty(name: str, weights: Tensor, known: Tensor) -> Tensor:
+    """The formula of a penalty, for the weights of one pair, `(head, query, key)`."""
+    if name == "guided":
+        return guided(weights.mean(0), known)
+    if name == "diagonal":
+        targets, sources = map(torch.tensor, weights.shape[1:])
+        return diagonal(weights.mean(0), targets, sources)
+    return {"doubly_stochastic": doubly_stochastic, "entropy": entropy, "coverage": coverage}[name](weights).mean()
+
+
+@pytest.mark.parametrize("name", ["doubly_stochastic", "entropy", "coverage", "guided", "diagonal"])
 @pytest.mark.parametrize("build", [luong, transformer])
 def test_a_penalty_is_added_for_real_positions(build, name: str):
     """A half of what the formula gives for each pair alone, where nothing is padded; and its gradient counts."""
@@ -80,9 +90,7 @@ def test_a_penalty_is_added_for_real_positions(build, name: str):
         found = [each[0, None] if each.ndim == 3 else each[0] for each in maps.values()]
         weights = torch.cat(found)[:, :targets, :sources]
         known = link_rows([links[row]], targets, sources)[0].double()
-        formula = {"doubly_stochastic": doubly_stochastic, "entropy": entropy, "coverage": coverage}.get(name)
-        value = guided(weights.mean(0), known) if formula is None else formula(weights).mean()
-        expected = expected + 0.5 * value
+        expected = expected + 0.5 * penalty(name, weights, known)
     torch.testing.assert_close(added, expected, rtol=1e-9, atol=1e-9)
     parameters = [each for each in model.parameters() if each.requires_grad]
     gradients = [

@@ -1,7 +1,9 @@
 """The attention-based recurrent sequence generator: Chorowski, Bahdanau, Serdyuk, Cho, Bengio 2015 (1506.07503)."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from regard.attention import Attend
 from regard.attention.scores import Additive
@@ -14,7 +16,7 @@ from regard.nn.decoders.recurrent import InitialStateName, SummaryInitialState, 
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoders.frames import FrameEncoder
 from regard.nn.output import Output
-from regard.nn.recurrent import SequenceReader
+from regard.nn.recurrent import Reader, SequenceReader
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,7 @@ class ChorowskiConfig(Ear):
 
     name: Literal["chorowski"] = "chorowski"
     reader: Size = 128
-    layers: Size = 1
+    layers: Annotated[int, Field(ge=0)] = 1
     embedding: Size = 64
     width: Size = 128
     attention: Size = 128
@@ -35,6 +37,12 @@ class ChorowskiConfig(Ear):
     window: Size = 10
     history: HistoryName | None = "location-aware"
     start: InitialStateName = "zero"
+
+    def reading(self, width: int) -> Reader:
+        """The part that reads the halved states of `width`, with fresh weights."""
+        if not self.layers:
+            return Reader((), (), width)
+        return SequenceReader("gru", width, self.reader, self.layers, dropout=self.dropout)
 
 
 class Chorowski(Recogniser):
@@ -45,7 +53,7 @@ class Chorowski(Recogniser):
 
     def __init__(self, vocabulary: int, features: int, config: ChorowskiConfig):
         halving = config.halved(features, 2 * config.reader)
-        reader = SequenceReader("gru", halving.width, config.reader, config.layers, dropout=config.dropout)
+        reader = config.reading(halving.width)
         encoder = FrameEncoder(halving, reader, config.dropout)
         memory = encoder.memory_width
         start = SummaryInitialState(encoder.summary_width, config.width)
@@ -61,4 +69,4 @@ class Chorowski(Recogniser):
             MaxoutReadout(config.width + config.embedding + memory, config.maxout, config.dropout),
             Output(config.maxout, vocabulary),
         )
-        super().__init__(encoder, decoder)
+        super().__init__(encoder, decoder, config.classification(memory, vocabulary))

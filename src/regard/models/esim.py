@@ -24,12 +24,14 @@ from regard.shapes import Float, Int, Lengths, States
 
 @dataclass(frozen=True)
 class EsimConfig:
-    """Sizes. `width` is that of one direction of an LSTM; the paper has 300 for both sizes."""
+    """Sizes. `width` is that of one direction of an LSTM; the paper has 300 for both sizes. Without `both_ways` only
+    the words of the second text read the first, and the class depends on their comparisons only."""
 
     name: Literal["esim"] = "esim"
     embedding: Size | ElmoStates = 100
     width: Size = 100
     dropout: Share = 0.5
+    both_ways: bool = True
 
 
 class Esim(Classifier):
@@ -55,7 +57,8 @@ class Esim(Classifier):
         self.compared = nn.Sequential(nn.Linear(4 * both, config.width), nn.ReLU())
         self.composed = SequenceReader("lstm", config.width, config.width)
         self.average, self.maximum = AveragePooling(), MaximumPooling()
-        self.joined = nn.Sequential(nn.Linear(4 * both, config.width), nn.Tanh())
+        self.both_ways = config.both_ways
+        self.joined = nn.Sequential(nn.Linear(4 * both if config.both_ways else 2 * both, config.width), nn.Tanh())
         self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(config.width, classes)
 
@@ -68,10 +71,10 @@ class Esim(Classifier):
     ) -> Float[Tensor, "batch class"]:
         """Logits `(batch, class)` of two texts, padded on the right."""
         a, b = self._states(first, first_lengths), self._states(second, second_lengths)
-        pools = [
-            *self._pooled(a, self.first_reads(a, Memory.of(b, second_lengths)), first_lengths),
-            *self._pooled(b, self.second_reads(b, Memory.of(a, first_lengths)), second_lengths),
-        ]
+        pools = []
+        if self.both_ways:
+            pools += self._pooled(a, self.first_reads(a, Memory.of(b, second_lengths)), first_lengths)
+        pools += self._pooled(b, self.second_reads(b, Memory.of(a, first_lengths)), second_lengths)
         return self.output(self.dropout(self.joined(self.dropout(torch.cat(pools, -1)))))
 
     def _states(self, tokens: Int[Tensor, "batch position"], lengths: Lengths) -> States:

@@ -66,7 +66,8 @@ class SpeechTransformer(Recogniser):
         embedding = TokenEmbedding(vocabulary, width)
         output = Output(width, vocabulary, tied=embedding)
         decoder = TransformerDecoder(embedding, Sinusoidal(), decoders, nn.LayerNorm(width), output, dropout=dropout)
-        super().__init__(FrameEncoder(config.halved(features, width), reader, dropout), decoder)
+        encoder = FrameEncoder(config.halved(features, width), reader, dropout)
+        super().__init__(encoder, decoder, config.classification(encoder.memory_width, vocabulary))
 
 
 def heads(config: SpeechTransformerConfig, align: SelfAlignChoice = "softmax") -> MultiHead:

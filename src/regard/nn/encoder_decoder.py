@@ -1,6 +1,7 @@
 """Any encoder with any decoder."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -55,3 +56,14 @@ def decoded(decoder: Decoder, memory: Memory, target: Tokens, forcing: float) ->
     """The input of a decoder's output layer, for a memory and a right-shifted target."""
     state = decoder.start(memory)
     return unroll(decoder, target, state, forcing) if forcing < 1.0 else decoder.features(target, state)
+
+
+@dataclass(frozen=True)
+class MemoryReader:
+    """A decoder whose source is a memory, already encoded."""
+
+    decoder: Decoder
+
+    def features(self, memory: Memory, target: Tokens, forcing: float = 1.0) -> Any:
+        """The input of the output layer, as `EncoderDecoder.features`."""
+        return decoded(self.decoder, memory, target, forcing)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.align import Hard
-from regard.attention.align.losses import coverage, doubly_stochastic, entropy, guided
+from regard.attention.align.losses import coverage, diagonal, doubly_stochastic, entropy, guided
 from regard.attention.masks import padding
 from regard.attention.record import Maps, record
 from regard.errors import InputError
@@ -63,6 +63,8 @@ class AttentionLosses:
     """No source position should be attended to twice (See 2017)."""
     guided: Amount = 0.0
     """Weights should lie on the links of `data.links` (Chen 2016)."""
+    diagonal: Amount = 0.0
+    """Weights should lie near the diagonal, where outputs are in the order of their sources (Tachibana 2018)."""
     reinforce: Amount = 1.0
     """The weight of the gradient of a sample's log-probability, for `hard` alignment (Xu 2015: lambda_r)."""
     draw_entropy: Amount = 0.0
@@ -72,7 +74,7 @@ class AttentionLosses:
 
     @property
     def penalties(self) -> bool:
-        return max(self.doubly_stochastic, self.entropy, self.coverage, self.guided) > 0
+        return max(self.doubly_stochastic, self.entropy, self.coverage, self.guided, self.diagonal) > 0
 
 
 class AttentionLoss:
@@ -97,7 +99,7 @@ class AttentionLoss:
         return record(model.decoder, self.readers, differentiable=True)
 
     def of(
-        self, model: SourceModel, sources: tuple[Tensor, ...], batch: AttendedBatch, settings: Training, update: int
+        self, model: SourceModel, sources: tuple[Any, ...], batch: AttendedBatch, settings: Training, update: int
     ) -> Float[Tensor, ""]:
         """The loss of a batch's targets with the attention losses, teacher forced by the settings of this update.
 
@@ -133,6 +135,9 @@ class AttentionLoss:
             total += settings.coverage * coverage(weights).mean(1).sum()
         if settings.guided and batch.links is not None:
             total += settings.guided * guided(weights.mean(1), batch.links).sum()
+        if settings.diagonal:
+            targets = (batch.target_out != IGNORED).sum(1)
+            total += settings.diagonal * diagonal(weights.mean(1), targets, batch.source_lengths).sum()
         return total
 
     def _draws(self, maps: Maps, losses: TokenLosses, real: TokenLosses) -> Tensor:

@@ -1,9 +1,10 @@
 """Loss terms that regularise attention weights. Each returns one number per sequence."""
 
+import torch
 from torch import Tensor
 
 from regard.maps.entropy import logarithm, row_entropy
-from regard.shapes import Float, Weights
+from regard.shapes import Float, Int, Weights
 
 
 def doubly_stochastic(weights: Weights, readable: Tensor | None = None) -> Float[Tensor, "*batch"]:
@@ -37,3 +38,21 @@ def guided(weights: Weights, links: Weights) -> Float[Tensor, "*batch"]:
         links: g, of the shape of the weights; rows sum to 1, or to 0 where no link is known.
     """
     return -(links * logarithm(weights)).sum((-2, -1))
+
+
+def diagonal(
+    weights: Weights, queries: Int[Tensor, "*batch"], keys: Int[Tensor, "*batch"], spread: float = 0.2
+) -> Float[Tensor, "*batch"]:
+    """sum_t sum_i a_ti (1 - exp(-(i/I - t/T)^2 / 2g^2)): weight far from the diagonal, for outputs in the order of
+    their keys, such as transcripts (Tachibana 2018, 1710.08969, equation 6).
+
+    Args:
+        weights: `(*batch, query, key)`, zero for queries past the end of the output.
+        queries: T, `(*batch,)`, the number of queries of each sequence.
+        keys: I, likewise.
+        spread: g, the width of the diagonal.
+    """
+    rows = torch.arange(weights.shape[-2], device=weights.device) / queries[..., None]
+    columns = torch.arange(weights.shape[-1], device=weights.device) / keys[..., None]
+    distance = columns[..., None, :] - rows[..., :, None]
+    return (weights * (1 - torch.exp(-distance.square() / (2 * spread**2)))).sum((-2, -1))

@@ -15,10 +15,12 @@ from regard.metrics.error_rates import ERROR_RATES
 from regard.models.chorowski import Chorowski, ChorowskiConfig
 from regard.models.recogniser import Recogniser
 from regard.models.speech_transformer import SpeechTransformer
+from regard.nn.encoder_decoder import MemoryReader
 from regard.tasks.speech.attribution import INSIDE, inside
 from regard.tasks.speech.config import Speech
 from regard.tasks.speech.data import SpeechBatch, Utterance, collate_speech, padded
 from regard.text import Tokenizer
+from regard.text.special import IGNORED
 from regard.training.attention_losses import AttentionLoss
 from regard.training.objective import Carried, Loss
 
@@ -76,8 +78,18 @@ class SpeechObjective:
 
     def loss(self, model: nn.Module, batch: SpeechBatch, update: int, carried: Carried | None = None) -> Loss:
         assert isinstance(model, Recogniser)
-        sources = batch.frames, batch.frame_lengths
-        return Loss(self.attention_loss.of(model, sources, batch, self.settings, update), batch.target_tokens)
+        memory = model.encoder(batch.frames, batch.frame_lengths)
+        total = self.attention_loss.of(MemoryReader(model.decoder), (memory,), batch, self.settings, update)
+        if model.connectionist is not None:
+            share = self.config.model.ctc
+            total = (1 - share) * total + share * self._connectionist(model, memory.value, batch)
+        return Loss(total, batch.target_tokens)
+
+    def _connectionist(self, model: Recogniser, states: Tensor, batch: SpeechBatch) -> Tensor:
+        assert model.connectionist is not None
+        special = self.tokenizer.special
+        lengths = (batch.target_out != IGNORED).sum(1) - 1
+        return model.connectionist(states, batch.source_lengths, batch.target_out[:, :-1], lengths, blank=special.start)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Recogniser)
