@@ -150,11 +150,23 @@ def unigram_pieces() -> Tokenizer:
     return made
 
 
-TOKENIZERS = {"roberta": roberta_pairs, "xlm-roberta": unigram_pieces}
+def mpnet_pieces() -> Tokenizer:
+    """A tokenizer as MPNet's: word pieces, among them BERT's names of special tokens and others of its own."""
+    vocabulary = word_pieces().get_vocab()
+    entries = ["<s>", "<pad>", "</s>", "<unk>", *sorted(vocabulary, key=vocabulary.__getitem__), "<mask>"]
+    made = Tokenizer(models.WordPiece({entry: at for at, entry in enumerate(entries)}, unk_token="[UNK]"))
+    made.normalizer = normalizers.BertNormalizer(lowercase=True)
+    made.pre_tokenizer, made.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
+    made.add_special_tokens([*entries[:4], "[UNK]", AddedToken("<mask>", lstrip=True, normalized=False)])
+    made.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    return made
+
+
+TOKENIZERS = {"roberta": roberta_pairs, "xlm-roberta": unigram_pieces, "mpnet": mpnet_pieces}
 
 
 def filler(folder: Path, kind: str, **sizes: Any) -> Any:
-    """A published BERT, RoBERTa or DistilBERT with what fills in blanks, in the folder, and as transformers runs it."""
+    """A published BERT, or another model of its layers, that fills in blanks, and it as transformers runs it."""
     transformers = quiet()
     tokenizer = TOKENIZERS.get(kind, word_pieces)()
     shared = {"vocab_size": tokenizer.get_vocab_size(), "attn_implementation": "eager"}
@@ -168,6 +180,14 @@ def filler(folder: Path, kind: str, **sizes: Any) -> Any:
             name = {"roberta": "Roberta", "xlm-roberta": "XLMRoberta"}[kind]
             config = getattr(transformers, f"{name}Config")(**shared, **sizes, **positions, layer_norm_eps=1e-5)
             model = getattr(transformers, f"{name}ForMaskedLM")(config)
+        case "mpnet":
+            positions = {"max_position_embeddings": POSITIONS + 2}
+            model = transformers.MPNetForMaskedLM(transformers.MPNetConfig(**shared, **sizes, **positions))
+        case "electra" | "electra discriminator":
+            narrow = {"embedding_size": sizes["hidden_size"] + 5 * (sizes["num_hidden_layers"] % 3 - 1)}
+            config = transformers.ElectraConfig(**shared, **sizes, **narrow, max_position_embeddings=POSITIONS)
+            head = "ForMaskedLM" if kind == "electra" else "ForPreTraining"
+            model = getattr(transformers, f"Electra{head}")(config)
         case _:
             names = {"num_hidden_layers": "n_layers", "hidden_size": "dim", "num_attention_heads": "n_heads"}
             renamed = {names.get(name, "hidden_dim"): size for name, size in sizes.items()}

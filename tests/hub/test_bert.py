@@ -21,10 +21,12 @@ from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from tests.hub.published import BERTS, POSITIONS, TEXTS, filler, roberta_pairs, word_pieces
 
 BERT_NAMES = ("[MASK]", "[CLS]", "[SEP]", "[PAD]", "[UNK]")
-NAMES: dict[str, tuple[str, ...]] = dict.fromkeys(
-    ("roberta", "xlm-roberta"), ("<mask>", "<s>", "</s>", "<pad>", "<unk>")
-)
-KINDS = ("bert", "roberta", "distilbert", "xlm-roberta")
+NAMES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("roberta", "xlm-roberta"), ("<mask>", "<s>", "</s>", "<pad>", "<unk>")),
+    "mpnet": ("<mask>", "<s>", "</s>", "<pad>", "[UNK]"),
+}
+SEGMENTED = ("bert", "electra")
+KINDS = ("bert", "roberta", "distilbert", "xlm-roberta", "mpnet", "electra")
 ODD = ["", " ", "  two  blanks ", "[MASK] and <mask> and [SEP]", "ÉCOLE naïve", "日本 12.5%", "x" * 101]
 cases = pytest.mark.parametrize(
     ("kind", "sizes"),
@@ -51,7 +53,7 @@ def test_states_maps_and_logits_are_those_of_transformers(kind: str, sizes: dict
     tokens = torch.randint(2, found.tokenizer.size, (3, POSITIONS), generator=generator)
     real = torch.arange(POSITIONS) < lengths[:, None]
     tokens = tokens.where(real & (tokens != found.tokenizer.special.pad), found.tokenizer.special.pad)
-    segments = torch.randint(2, (3, POSITIONS), generator=generator) if kind == "bert" else None
+    segments = torch.randint(2, (3, POSITIONS), generator=generator) if kind in SEGMENTED else None
     more = {} if segments is None else {"token_type_ids": segments}
     wanted = theirs(tokens, attention_mask=real.long(), output_attentions=True, output_hidden_states=True, **more)
     layers: list[Tensor] = [*model.encoder.layered(tokens, lengths, segments)]
@@ -90,7 +92,7 @@ def test_there_and_back_is_the_same(kind: str, sizes: dict[str, Any], tmp_path: 
     import_run(str(tmp_path / "exported"), tmp_path / "again")
     for name in ("weights.safetensors", "tokenizer.json", "config.yaml"):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
-    constants = ("position_ids", "decoder.weight", "decoder.bias", "vocab_projector.weight")
+    constants = ("position_ids", "decoder.weight", "decoder.bias", "vocab_projector.weight", "lm_head.weight")
     published, exported = (Folder(tmp_path / name).tensors() for name in ("published", "exported"))
     assert set(exported) == {name for name in published if not name.endswith(constants)}
 
@@ -122,6 +124,30 @@ def test_blanks_are_filled_as_by_transformers(kind: str, tmp_path: Path):
     states = theirs(torch.tensor([plain]), output_hidden_states=True).hidden_states[-1][0]
     torch.testing.assert_close(vectors[0], states.mean(0), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(vectors[1], states[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", BERTS, ids=lambda sizes: f"width-{sizes['hidden_size']}")
+@torch.no_grad()
+def test_a_discriminator_tells_replaced_tokens_as_transformers(sizes: dict[str, Any], tmp_path: Path):
+    """ELECTRA's discriminator is an encoder with a head that goes out again; its run embeds."""
+    theirs = filler(tmp_path / "published", "electra discriminator", **sizes)
+    import_run(str(tmp_path / "published"), tmp_path / "run")
+    run: Any = load(tmp_path / "run", "cpu")
+    assert run.config.model.embedding == (None if sizes["num_hidden_layers"] == 1 else theirs.config.embedding_size)
+    tokens = torch.arange(3 * POSITIONS).view(3, -1) % 60 + 6
+    lengths = torch.tensor([POSITIONS, 7, 1])
+    real = torch.arange(POSITIONS) < lengths[:, None]
+    expected = theirs(tokens, attention_mask=real.long(), output_hidden_states=True)
+    states = run.model(tokens, lengths)
+    torch.testing.assert_close(states[real], expected.hidden_states[-1][real], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(run.model.discriminator(states)[real], expected.logits[real], rtol=1e-5, atol=1e-5)
+    assert run.embed(TEXTS).shape == (3, sizes["hidden_size"])
+    with pytest.raises(InputError, match="this model fills no blanks"):
+        run.fill(["a [MASK]"])
+    export_run(tmp_path / "run", tmp_path / "exported")
+    published, exported = (Folder(tmp_path / name) for name in ("published", "exported"))
+    assert published.tensors().keys() == exported.tensors().keys()
+    assert exported.json("config.json")["architectures"] == ["ElectraForPreTraining"]
 
 
 def test_the_encoder_alone(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""Heads of BERT, RoBERTa and DistilBERT of every problem type, with pairs and other activations, as transformers."""
+"""Heads of BERT and the models of its layers, of every problem type, with pairs and other activations."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ from tests.hub.published import BERTS, filler, quiet
 from tests.hub.test_fine_tuning import QUICK
 
 KINDS = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert"}
-TEXTS, OTHERS = ["the cat sat", "the dog's 12 bones"], ["on the mat", "a cat"]
+KINDS |= {"xlm-roberta": "XLMRoberta", "mpnet": "MPNet", "electra": "Electra"}
+SEGMENTED = ("bert", "electra")
+TEXTS, OTHERS = ["the cat sat", "the dog's 12"], ["on the mat", "a cat"]
 TAGS = {0: "O", 1: "B-PER", 2: "I-PER"}
 PROBLEMS: list[tuple[dict[int, str], str | None]] = [
     (TAGS, "single_label_classification"),
@@ -60,7 +62,11 @@ def unchanged(before: Path, after: Path) -> None:
     first, second = Folder(before), Folder(after)
     assert first.tensors().keys() == second.tensors().keys()
     for name, tensor in first.tensors().items():
-        skipped = 2 if name == "roberta.embeddings.position_embeddings.weight" else 0  # of padding, never read
+        behind = name in (
+            "roberta.embeddings.position_embeddings.weight",
+            "mpnet.embeddings.position_embeddings.weight",
+        )
+        skipped = 2 if behind else 0  # of padding, never read
         assert torch.equal(tensor[skipped:], second.tensors()[name][skipped:]), name
     assert first.json("config.json")["architectures"] == second.json("config.json")["architectures"]
 
@@ -77,7 +83,7 @@ def test_a_head_of_a_text_is_that_of_transformers(
     run: Any = load(tmp_path / "run", "cpu")
     sides = [TEXTS, OTHERS] if paired else [TEXTS]
     rows = [tuple(run.tokenizer.encode(text) for text in row) for row in zip(*sides, strict=True)]
-    expected = theirs(tmp_path / "published", model, *sides, segmented=kind == "bert").logits
+    expected = theirs(tmp_path / "published", model, *sides, segmented=kind in SEGMENTED).logits
     same(run.model(*bert_inputs(run.tokenizer.special, rows)), expected)
     found = [
         each.to_json() for each in run.predict([tuple(row) if paired else row[0] for row in zip(*sides, strict=True)])
@@ -118,7 +124,7 @@ def test_spans_of_pairs_are_those_of_transformers(kind: str, tmp_path: Path):
     import_run(str(tmp_path / "published"), tmp_path / "run")
     run = load(tmp_path / "run", "cpu", task=ExtractiveQARun)
     [answer] = run.predict([("the cat", "a dog sat")])
-    found = theirs(tmp_path / "published", model, ["the cat"], ["a dog sat"], segmented=kind == "bert")
+    found = theirs(tmp_path / "published", model, ["the cat"], ["a dog sat"], segmented=kind in SEGMENTED)
     begins, ends = found.start_logits[0], found.end_logits[0]
     context = len(run.tokenizer.encode("a dog sat"))
     first = len(begins) - 1 - context
@@ -136,7 +142,7 @@ def test_activations_are_those_of_transformers(kind: str, activation: str, tmp_p
     import_run(str(tmp_path / "published"), tmp_path / "run")
     run: Any = load(tmp_path / "run", "cpu")
     rows = [(run.tokenizer.encode(text),) for text in TEXTS]
-    expected = theirs(tmp_path / "published", model, TEXTS, segmented=kind == "bert").logits
+    expected = theirs(tmp_path / "published", model, TEXTS, segmented=kind in SEGMENTED).logits
     same(run.model(*bert_inputs(run.tokenizer.special, rows)), expected)
     export_run(tmp_path / "run", tmp_path / "exported")
 

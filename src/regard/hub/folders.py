@@ -10,6 +10,7 @@ from torch import nn
 
 from regard.config import yaml_text
 from regard.errors import InputError
+from regard.hub import admission
 from regard.hub import download as hub
 from regard.hub.card import write_card
 from regard.hub.formats import families
@@ -34,8 +35,8 @@ def import_run(source: str, out: Path, revision: str | None = None, *, paired: b
     classifier reads two texts, which its files do not record.
 
     Raises:
-        InputError: the model is missing, incomplete, of an unknown family, or contradicts its configuration; it is
-            `paired` and no text classifier; or `out` is in use.
+        InputError: the model is missing, incomplete, of an unknown family, asks for code of its own, is larger than
+            the memory, or contradicts its configuration; it is `paired` and no text classifier; or `out` is in use.
         RunError: the hub does not answer.
     """
     if Path(source).exists():
@@ -43,6 +44,7 @@ def import_run(source: str, out: Path, revision: str | None = None, *, paired: b
     else:
         folder, commit = hub.fetch(source, revision)
         origin = {"model": source, "revision": commit}
+    admission.check(folder)
     pretrained = families.read(folder)
     write_run(as_paired(pretrained, source) if paired else pretrained, origin, out)
 

@@ -146,6 +146,8 @@ def bert_outputs(model: Bert, batch: ParityBatch) -> Outputs:
         found["AutoModelForPreTraining"] = {"prediction_logits": words, "seq_relationship_logits": follows}
     elif words is not None:
         found["AutoModelForMaskedLM"] = {"logits": words}
+    elif model.discriminator is not None:
+        found["AutoModelForPreTraining"] = {"logits": model.discriminator(states)[batch.real]}
     elif follows is not None:
         found["AutoModelForNextSentencePrediction"] = {"logits": follows}
     return found

@@ -11,9 +11,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.masks import padding
+from regard.attention.positions import RelativePositions
 from regard.models.classifier import Classifier
 from regard.models.heads import SelfAlignChoice, named_heads
-from regard.models.positions import POSITIONS, PositionsName
+from regard.models.positions import POSITIONS, RELATIVE_POSITIONS, PositionsName, RelativeName, relative_positions
 from regard.models.scores import ContentScoreName
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.nn.embeddings import TokenEmbedding
@@ -31,6 +32,8 @@ ACTIVATIONS: Mapping[ActivationName, Callable[[], nn.Module]] = {
     "silu": nn.SiLU,
 }
 """Activations between the two maps of a layer; gelu-tanh is its approximation."""
+PooledName = Literal["tanh", "relu", "gelu"]
+POOLED: Mapping[PooledName, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU}
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,10 @@ class BertConfig:
     `epsilon` is added to the variance in norms. Heads on the encoder: `predictions` of the token at a position, a
     `pooler`, and on it `next_sentence`. `score`, `align` and relative `positions` are those of all heads, `window` that
     of a local alignment. `attention_dropout` is that of the weights, 0.1 in the paper. `activation` is that of the
-    layers and of `predictions`, `pooled` that of the pooler; DistilBERT's classifiers have relu there.
+    layers and of `predictions`, `pooled` that of the pooler; DistilBERT's classifiers have relu there, ELECTRA's gelu.
+    `relative` positions stand beside `positions` and are one module for all layers (MPNet, Song 2020, 2004.09297).
+    `embedding` is the width of the embeddings if a linear map leads from them to `width`, and `discriminator` a head
+    that tells replaced tokens (ELECTRA, Clark 2020, 2003.10555).
     """
 
     named_sizes: ClassVar[NamedSizes] = {
@@ -67,9 +73,14 @@ class BertConfig:
     window: Size = 10
     positions: PositionsName = "learned"
     activation: ActivationName = "gelu"
-    pooled: Literal["tanh", "relu"] = "tanh"
+    pooled: PooledName = "tanh"
+    relative: RelativeName | None = None
+    embedding: Size | None = None
+    discriminator: bool = False
 
     def __post_init__(self) -> None:
+        if self.relative is not None and self.positions in RELATIVE_POSITIONS:
+            raise ValueError(f"positions {self.positions} and relative {self.relative} are both relative; choose one")
         if self.next_sentence and not self.pooler:
             raise ValueError(
                 "next_sentence is predicted from the pooler's output; set pooler, or next_sentence to false"
@@ -86,12 +97,15 @@ class BertEncoder(nn.Module):
     def __init__(self, vocabulary: int, config: BertConfig):
         super().__init__()
         self.context = config.context
-        self.embedding = TokenEmbedding(vocabulary, config.width, scale=1.0)
-        self.positions = POSITIONS[config.positions](config.width, config.context)
-        self.segments = nn.Embedding(config.segments, config.width) if config.segments else None
-        self.norm = nn.LayerNorm(config.width, config.epsilon)
+        width = config.embedding or config.width
+        self.embedding = TokenEmbedding(vocabulary, width, scale=1.0)
+        self.positions = POSITIONS[config.positions](width, config.context)
+        self.segments = nn.Embedding(config.segments, width) if config.segments else None
+        self.norm = nn.LayerNorm(width, config.epsilon)
         self.dropout = Dropout(config.dropout)
-        self.layers = nn.ModuleList(layer(config) for _ in range(config.layers))
+        self.projection = nn.Identity() if config.embedding is None else nn.Linear(width, config.width)
+        shared = relative_positions(config.relative, config.heads, config.width // config.heads)
+        self.layers = nn.ModuleList(layer(config, shared) for _ in range(config.layers))
         start(self)
 
     def forward(self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None) -> States:
@@ -106,15 +120,18 @@ class BertEncoder(nn.Module):
         if self.segments is not None:
             last = self.segments.num_embeddings - 1
             states = states + self.segments(torch.zeros_like(tokens) if segments is None else segments.clamp(max=last))
-        states = self.dropout(self.norm(states))
+        states = self.projection(self.dropout(self.norm(states)))
         yield states
         yield from encoded(self.layers, states, lengths)
 
 
-def layer(config: BertConfig) -> EncoderLayer:
-    """One layer, with a norm behind each of its two residuals."""
+def layer(config: BertConfig, shared: RelativePositions | None = None) -> EncoderLayer:
+    """One layer, with a norm behind each of its two residuals, and the relative positions that all layers share."""
+    heads = named_heads(config, config.context, config.positions)
+    if shared is not None:
+        heads.attend.positions = shared
     return EncoderLayer(
-        named_heads(config, config.context, config.positions),
+        heads,
         FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]()),
         (
             PostNorm(config.width, config.dropout, config.epsilon),
@@ -133,8 +150,8 @@ def start(module: nn.Module) -> None:
 class Pooler(nn.Sequential):
     """tanh, or `pooled`, of a linear map of the first state: `(batch, position, width)` -> `(batch, width)`."""
 
-    def __init__(self, width: int, pooled: Literal["tanh", "relu"] = "tanh"):
-        super().__init__(nn.Linear(width, width), nn.Tanh() if pooled == "tanh" else nn.ReLU())
+    def __init__(self, width: int, pooled: PooledName = "tanh"):
+        super().__init__(nn.Linear(width, width), POOLED[pooled]())
         start(self)
 
     def forward(self, states: States) -> Float[Tensor, "batch width"]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -145,10 +162,10 @@ class Predictions(nn.Module):
     """Predict the token at a position: states `(*batch, width)` -> logits `(*batch, vocabulary)`, through a layer of
     its own and the embedding's weights."""
 
-    def __init__(self, embedding: TokenEmbedding, epsilon: float, activation: ActivationName = "gelu"):
+    def __init__(self, width: int, embedding: TokenEmbedding, epsilon: float, activation: ActivationName = "gelu"):
         super().__init__()
         self.activation = ACTIVATIONS[activation]()
-        self.transform = nn.Linear(embedding.width, embedding.width)
+        self.transform = nn.Linear(width, embedding.width)
         self.norm = nn.LayerNorm(embedding.width, epsilon)
         self.output = Output(embedding.width, embedding.vocabulary, embedding)
         start(self.transform)
@@ -161,6 +178,23 @@ class Predictions(nn.Module):
         return self.output(self.features(states))
 
 
+class Discriminator(nn.Module):
+    """Whether each token was replaced (Clark 2020, 2003.10555, section 2): states `(*batch, width)` -> logits
+    `(*batch)`."""
+
+    def __init__(self, width: int, activation: ActivationName):
+        super().__init__()
+        self.dense, self.activation, self.output = (
+            nn.Linear(width, width),
+            ACTIVATIONS[activation](),
+            nn.Linear(width, 1),
+        )
+        start(self)
+
+    def forward(self, states: Tensor) -> Tensor:
+        return self.output(self.activation(self.dense(states))).squeeze(-1)
+
+
 class Bert(nn.Module):
     """The encoder and its heads. A head that the configuration lacks is None."""
 
@@ -170,8 +204,9 @@ class Bert(nn.Module):
         super().__init__()
         self.encoder = BertEncoder(vocabulary, config)
         self.pooler = Pooler(config.width, config.pooled) if config.pooler else None
-        own = self.encoder.embedding, config.epsilon, config.activation
+        own = config.width, self.encoder.embedding, config.epsilon, config.activation
         self.predictions = Predictions(*own) if config.predictions else None
+        self.discriminator = Discriminator(config.width, config.activation) if config.discriminator else None
         self.next_sentence = nn.Linear(config.width, 2) if config.next_sentence else None
         if self.next_sentence is not None:
             start(self.next_sentence)

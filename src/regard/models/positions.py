@@ -38,6 +38,7 @@ RELATIVE_POSITIONS = Registry(
     group="regard.relative_positions",
 )
 PositionsName = Annotated[str, RegisteredName(POSITIONS)]
+RelativeName = Annotated[str, RegisteredName(RELATIVE_POSITIONS)]
 
 
 def sinusoidal(width: int, longest: int) -> Positions:
@@ -65,9 +66,10 @@ def none(width: int, longest: int) -> Positions:
     return NoPositions()
 
 
-def relative_positions(name: PositionsName, heads: int, width: int) -> RelativePositions | None:
-    """The relative positions of this name for heads of this width; None for a name of absolute ones."""
-    return RELATIVE_POSITIONS[name](heads, width) if name in RELATIVE_POSITIONS else None
+def relative_positions(name: PositionsName | None, heads: int, width: int) -> RelativePositions | None:
+    """The relative positions of this name for heads of this width; None for a name of absolute ones, and
+    without a name."""
+    return RELATIVE_POSITIONS[name](heads, width) if name is not None and name in RELATIVE_POSITIONS else None
 
 
 def rotary(heads: int, width: int) -> RelativePositions:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor
 
@@ -10,6 +10,7 @@ from regard.errors import InputError
 from regard.hub.formats.names import Part, linear
 from regard.hub.formats.pretrained_model import Classes, Head, LabelSet, Number, Spans, Tags, TextHead
 from regard.hub.formats.settings import MULTIPLE, REGRESSION, SINGLE, Settings, label_keys
+from regard.models.bert import PooledName
 from regard.text.special import SpecialTokens
 
 POOLER = linear("pooler.dense", "pooler.0")
@@ -24,7 +25,7 @@ class PublishedHead:
 
     architecture: str
     parts: tuple[Part, ...]
-    pooled: Literal["tanh", "relu"] = "tanh"
+    pooled: PooledName = "tanh"
 
     @property
     def weight(self) -> str:
@@ -112,6 +113,15 @@ ROBERTA = Heads(
     PublishedHead("RobertaForTokenClassification", linear("classifier", "output")),
     PublishedHead("RobertaForQuestionAnswering", linear("qa_outputs", "output")),
     between=2,
+)
+ELECTRA = Heads(
+    PublishedHead(
+        "ElectraForSequenceClassification",
+        (*linear("classifier.dense", "pooler.0"), *linear("classifier.out_proj", "output")),
+        pooled="gelu",
+    ),
+    PublishedHead("ElectraForTokenClassification", linear("classifier", "output")),
+    PublishedHead("ElectraForQuestionAnswering", linear("qa_outputs", "output")),
 )
 DISTILBERT = Heads(
     PublishedHead(

@@ -26,7 +26,10 @@ def _bert(variant: bert_variants.BertVariant) -> Family:
     return Family(partial(bert.read, variant=variant), partial(bert.write, variant=variant))
 
 
-VARIANTS = bert_variants.BERT, bert_variants.ROBERTA, bert_variants.DISTILBERT, bert_variants.XLM_ROBERTA
+VARIANTS = (
+    *(bert_variants.BERT, bert_variants.ROBERTA, bert_variants.DISTILBERT, bert_variants.XLM_ROBERTA),
+    *(bert_variants.MPNET, bert_variants.ELECTRA),
+)
 LLAMAS = llama.LLAMA, llama.MISTRAL, llama.QWEN2, llama.QWEN3
 FAMILIES: Mapping[str, Family] = {
     "gpt2": Family(gpt2.read, gpt2.write),
@@ -38,6 +41,19 @@ FAMILIES: Mapping[str, Family] = {
 }
 
 
+OPENED = "`regard show` and `regard embed` open it as it is"
+NOT_READ: Mapping[str, str] = {
+    "modernbert": "its layers read near and all positions in turn, each with a rotation of its own, and have gated "
+    f"networks, which the BERT of regard has not; {OPENED}",
+    **dict.fromkeys(
+        ("deberta", "deberta-v2"), f"its scores compare contents with positions, which no score here does; {OPENED}"
+    ),
+    "albert": f"its layers share their weights, and a BERT of regard has weights for each; {OPENED}",
+    **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "rwkv", "xlstm"), "it has no attention"),
+}
+"""Types of models that are asked for often, with the reason why they are not imported."""
+
+
 def name(pretrained: PretrainedModel | PretrainedImageModel) -> str:
     """Return the `model_type` under which a model is published."""
     if isinstance(pretrained, PretrainedImageModel):
@@ -47,6 +63,10 @@ def name(pretrained: PretrainedModel | PretrainedImageModel) -> str:
         return llama.variant_of(config).type
     if not isinstance(config, BertConfig):
         return "gpt2" if isinstance(config, GPT2Config) else "marian"
+    if config.relative is not None:
+        return "mpnet"
+    if config.embedding is not None or config.discriminator or config.pooled == "gelu":
+        return "electra"
     if word_pieces.names_of(pretrained.tokenizer) == word_pieces.BERT:
         return "bert" if config.segments else "distilbert"
     return "xlm-roberta" if pretrained.tokenizer.backend["model"].get("type") == "Unigram" else "roberta"
@@ -65,6 +85,8 @@ def read(folder: Folder) -> Any:
     known = isinstance(kind, str) and kind in FAMILIES
     if not known and bare:
         return elmo.read(folder)
+    if isinstance(kind, str) and kind in NOT_READ:
+        raise InputError(f"{folder.path}: is a model of type {kind!r}, which is not imported: {NOT_READ[kind]}")
     if not known:
         raise InputError(f"{folder.path}: is a model of type {kind!r}; regard reads {', '.join(FAMILIES)}")
     return FAMILIES[kind].read(folder)

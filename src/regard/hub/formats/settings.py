@@ -163,7 +163,7 @@ def label_keys(labels: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def check_attention(config: Any, place: str, **more: str) -> None:
+def check_attention(config: Any, place: str, **more: str | None) -> None:
     """Raises InputError for a model's sizes with a score, an alignment or another key of `more` that published models
     do not have."""
     for key, published in {"score": "scaled-dot", "align": "softmax", "self_align": "softmax", **more}.items():
