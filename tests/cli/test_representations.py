@@ -3,16 +3,20 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import regard
 from docs.making.settings import tables
 from regard.data.batching import collate
+from regard.maps import Alignment, DocumentWeights, OtherMap, TextWeights
+from regard.maps.lookups import Lookups
 from regard.runs import keys
 from regard.tasks.class_prediction import ClassPrediction
 from regard.tasks.classification.batch import collate_marked
 from regard.tasks.extractive_qa.run import SpanPrediction
 from regard.tasks.language_model.continuation import Continuation
+from regard.tasks.masked_language_model.run import FilledBlank, FilledText
 from regard.tasks.meta_rl.run import ActionPrediction
 from regard.tasks.multi_label.outputs import LabelsPrediction
 from regard.tasks.prediction import TextPrediction
@@ -39,8 +43,23 @@ PREDICTIONS = [
     (TextPrediction("one\ntwo"), "<TextPrediction one two>"),
     (ActionPrediction((1, 2), (0.0, 1.0), (1, 1), 0.5), "<ActionPrediction 1 2>"),
     (Continuation("So", " it is", -1.5, True, ("it", "is")), "<Continuation So it is>"),
+    (FilledText([[FilledBlank("a cat", "cat", 0.75)]]), "<FilledText a cat>"),
     (TextPrediction("x" * 200), f"<TextPrediction {'x' * 100}...>"),
 ]
+
+
+def test_maps_are_a_line_without_their_numbers():
+    weights = np.full((2, 3, 5, 7), 1 / 7)
+    source, target = tuple("abcdefg"), tuple("vwxyz")
+    shape = "2 layers x 3 heads, 5 target x 7 source labels"
+    other = OtherMap(weights)
+    assert repr(Lookups(weights, source, target, others={"norms": other})) == f"<Lookups weights, norms: {shape}>"
+    assert repr(other) == f"<OtherMap: {shape}>"
+    assert repr(Alignment(weights[0, 0], source, target)) == "<Alignment: 5 target x 7 source labels>"
+    text = TextWeights(("a", "b"), np.array([0.5, 0.5]), "good", (0, 0), (False, False))
+    assert repr(text) == "<TextWeights for 'good': 2 parts>"
+    document = DocumentWeights((("a", "b"), ("c",)), np.array([0.5, 0.5]), (np.array([0.5, 0.5]), np.array([1.0])))
+    assert repr(document) == "<DocumentWeights: 2 sentences>"
 
 
 @pytest.mark.parametrize(("prediction", "expected"), PREDICTIONS)

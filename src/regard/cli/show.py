@@ -69,8 +69,8 @@ class FigureFlags:
     words: Annotated[
         bool, Parameter(negative="", show_default=False, help="Between words separated by blanks, not pieces.")
     ] = False
-    source: Annotated[str | None, Parameter(help="Only these places of keys: A:B, from 0, without B.")] = None
-    target: Annotated[str | None, Parameter(help="Only these places of queries.")] = None
+    source: Annotated[str | None, Parameter(help="Show only source tokens A to B-1, as A:B, counted from 0.")] = None
+    target: Annotated[str | None, Parameter(help="Show only target tokens A to B-1, as A:B.")] = None
     page: Annotated[
         int | None, Parameter(help="Places of each side in a figure; several are written, NAME-1 and so on.")
     ] = None

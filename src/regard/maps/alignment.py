@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Alignment:
     """Attention weights of one sentence pair (Bahdanau, Cho, Bengio 2015, figure 3).
 
@@ -20,6 +20,9 @@ class Alignment:
     weights: np.ndarray
     source: tuple[str, ...]
     target: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<Alignment: {len(self.target)} target x {len(self.source)} source labels>"
 
     def __post_init__(self) -> None:
         weights = np.array(self.weights, dtype=np.float64)

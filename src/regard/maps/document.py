@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DocumentWeights:
     """Weights of a document's sentences, and of the words of each sentence (Yang 2016, figures 5 and 6).
 
@@ -19,6 +19,9 @@ class DocumentWeights:
     sentences: tuple[tuple[str, ...], ...]
     weights: np.ndarray
     words: tuple[np.ndarray, ...]
+
+    def __repr__(self) -> str:
+        return f"<DocumentWeights: {len(self.sentences)} sentences>"
 
     def __post_init__(self) -> None:
         weights = _frozen("sentences", self.weights, len(self.sentences))

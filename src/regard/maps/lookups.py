@@ -30,7 +30,7 @@ class Patches:
     first: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Lookups:
     """Attention of one pair of sequences, or of a sequence to itself.
 
@@ -73,6 +73,11 @@ class Lookups:
     amounts: bool = False
     signed: bool = False
     first: str | None = None
+
+    def __repr__(self) -> str:
+        layers, heads, targets, sources = self.weights.shape
+        shape = f"{layers} layers x {heads} heads, {targets} target x {sources} source labels"
+        return f"<Lookups {', '.join([self.name or self.kind, *self.others])}: {shape}>"
 
     def __post_init__(self) -> None:
         weights = frozen_weights("weights", self.weights)

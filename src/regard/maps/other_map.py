@@ -7,7 +7,7 @@ import numpy as np
 Labels = tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class OtherMap:
     """A map beside the weights of lookups, with its own layers and heads.
 
@@ -26,6 +26,10 @@ class OtherMap:
     target: Labels | None = None
     amounts: bool = False
     verbs: tuple[str, str] | None = None
+
+    def __repr__(self) -> str:
+        layers, heads, targets, sources = self.weights.shape
+        return f"<OtherMap: {layers} layers x {heads} heads, {targets} target x {sources} source labels>"
 
     def __post_init__(self) -> None:
         weights = frozen_weights("weights", self.weights)

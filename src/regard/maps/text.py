@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TextWeights:
     """How much each part of a text, or of several texts, counts for one output.
 
@@ -23,6 +23,9 @@ class TextWeights:
     name: str
     texts: tuple[int, ...]
     glued: tuple[bool, ...]
+
+    def __repr__(self) -> str:
+        return f"<TextWeights for {self.name!r}: {len(self.labels)} parts>"
 
     def __post_init__(self) -> None:
         weights = np.array(self.weights, dtype=np.float64)

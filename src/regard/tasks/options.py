@@ -219,7 +219,7 @@ class FigureOptions(Options):
 
     view: of the head maps; by default a matrix where another option is chosen.
     words: between words, separated by blanks, instead of pieces.
-    source, target: only these places of keys, and of queries: `A:B` from 0, without B.
+    source, target: the source tokens, and the target tokens, that are shown: `A:B` is A to B-1, counted from 0.
     page: places of each side in a picture; several pictures are drawn.
     threshold: the least weight that has a line. Default: 0.15.
     scale: the weight with the darkest colour. Default: 1, or the greatest in views of several heads.

@@ -30,7 +30,7 @@ from regard.tasks.masked_language_model.config import MaskedLanguageModelling
 from regard.tasks.masked_language_model.data import Document
 from regard.tasks.masked_language_model.training import SEED, figures, masked_texts
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.prediction import TextPrediction, flat
+from regard.tasks.prediction import ShortRepr, TextPrediction, flat
 from regard.tasks.run import Run, for_evaluation, refuse_one, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER, check_mask
 from regard.text import Tokenizer
@@ -56,8 +56,8 @@ class FilledBlank:
         return dict(vars(self))
 
 
-@dataclass(frozen=True)
-class FilledText:
+@dataclass(frozen=True, repr=False)
+class FilledText(ShortRepr):
     """For each blank of a text the ways to fill it, the most likely first."""
 
     blanks: Sequence[Sequence[FilledBlank]]
