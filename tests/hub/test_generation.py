@@ -10,9 +10,11 @@ import torch
 from regard import load
 from regard.errors import InputError
 from regard.hub import export_run, import_run
+from regard.hub.formats import generation
+from regard.hub.formats.settings import COMMON
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.seq2seq.run import Seq2SeqRun
-from tests.hub.published import CONFIGURATIONS, gpt2
+from tests.hub.published import CONFIGURATIONS, gpt2, quiet
 from tests.hub.test_llama import MORE
 from tests.hub.test_llama import SIZES as LLAMAS
 from tests.hub.test_llama import published as llama
@@ -175,3 +177,19 @@ def test_row_85_a_token_forced_behind_one_token(tmp_path: Path):
         InputError, match="forced_bos_token_id is 65; transformers forces it behind a prompt of one token"
     ):
         import_run(str(tmp_path / "published"), tmp_path / "run")
+
+
+def test_row_85_every_setting_of_a_search_is_honoured_or_named(tmp_path: Path):
+    """Of all that transformers' class has: a setting that regard does not compute is refused by its name."""
+    settings = vars(quiet().GenerationConfig())
+    classes = (generation.USED, generation.IGNORED, generation.NEUTRAL, generation.SAMPLED)
+    unknown = [key for key in settings if key not in COMMON and not any(key in each for each in classes)]
+    assert unknown == []
+    assert not generation.USED & {*generation.IGNORED, *generation.NEUTRAL}
+    gpt2(tmp_path / "published", **CONFIGURATIONS[0])
+    before = (tmp_path / "published" / GENERATION).read_text(encoding="utf-8")
+    for key in (*generation.NEUTRAL, *generation.SAMPLED):
+        publish(tmp_path / "published", **{key: [7]}, **({"do_sample": True} if key in generation.SAMPLED else {}))
+        with pytest.raises(InputError, match=rf"{GENERATION}: {key} is \[7\]; regard supports"):
+            import_run(str(tmp_path / "published"), tmp_path / "run")
+        (tmp_path / "published" / GENERATION).write_text(before, encoding="utf-8")

@@ -220,6 +220,16 @@ def test_row_85_images_with_another_problem(problem: str, tmp_path: Path):
     refused(tmp_path / "published", f"problem_type is '{problem}'")
 
 
+@pytest.mark.parametrize("kind", ["vit", "deit"])
+def test_row_85_images_with_one_output(kind: str, tmp_path: Path):
+    """A single output is a number, which a softmax would make 1."""
+    theirs = classifier(tmp_path / "published", kind, **VITS[0])
+    config = theirs.config
+    config.id2label, config.label2id = {0: "LABEL_0"}, {"LABEL_0": 0}
+    type(theirs)(config).save_pretrained(tmp_path / "published")
+    refused(tmp_path / "published", "problem_type is 'single_label_classification', with 1 outputs; regard computes it")
+
+
 def test_row_85_a_byte_order_mark(tmp_path: Path):
     gpt2(tmp_path, **CONFIGURATIONS[0])
     path = tmp_path / "config.json"

@@ -55,7 +55,7 @@ def listed(folder: Path, **settings: Any) -> None:
     (folder / "tokenizer.json").unlink()
 
 
-@pytest.mark.parametrize("kind", ["gpt2", *KINDS])
+@pytest.mark.parametrize("kind", ["gpt2", *KINDS, "xlm-roberta", "mpnet"])
 def test_a_file_of_the_first_years_does_not_tell_its_type(kind: str, tmp_path: Path):
     publish(tmp_path, kind)
     told = families.read(Folder(tmp_path)).tokenizer

@@ -12,6 +12,7 @@ from torch.nn import functional
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.models.esim import Esim, EsimConfig
+from regard.models.gpt2 import GPT2Classifier, GPT2Config
 from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig, make_pooling
 from regard.models.rocktaschel import PremiseAttention, ReadByWord, ReadOnce, Rocktaschel, RocktaschelConfig
 from regard.nn.pooling import AveragePooling, MaximumPooling, Pooling
@@ -37,6 +38,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[..., Any], list[Any]]]
     "esim one way": (lambda: Esim(11, 3, EsimConfig(**PAIR, both_ways=False)), collate_two_texts, PAIRS),
     "both-ways": (lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR, both_ways=True)), collate_two_texts, PAIRS),
 }
+MODELS["gpt2"] = lambda: GPT2Classifier(11, 3, GPT2Config(layers=2, width=6, heads=2, context=7)), collate_texts, TEXTS
 everything = pytest.mark.parametrize("name", MODELS)
 
 

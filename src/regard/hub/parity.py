@@ -15,7 +15,7 @@ from regard.hub.formats.pretrained_model import Files
 from regard.hub.text_runs import build_model
 from regard.hub.tolerances import SHAPES, as_transformers, checked_against, compare
 from regard.models.bert import Bert, BertClassifier, BertEncoder, BertSpans, BertTagger
-from regard.models.gpt2 import GPT2
+from regard.models.gpt2 import GPT2, GPT2Classifier
 from regard.models.llama import Llama
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.shapes import Bool, Lengths, Tokens
@@ -123,6 +123,8 @@ def outputs(model: nn.Module, batch: ParityBatch) -> Outputs:
             return {"AutoModelForSeq2SeqLM": {"logits": logits[real]}}
         case BertClassifier():
             return {"AutoModelForSequenceClassification": {"logits": model(tokens, lengths, batch.segments)}}
+        case GPT2Classifier():
+            return {"AutoModelForSequenceClassification": {"logits": model(tokens, lengths)}}
         case BertTagger():
             return {"AutoModelForTokenClassification": {"logits": model(tokens, lengths)[real]}}
         case BertSpans():

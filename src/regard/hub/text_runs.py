@@ -21,9 +21,9 @@ from regard.hub.formats.pretrained_model import (
 )
 from regard.hub.image_runs import build_image_model, image_run_config
 from regard.models.bert import Bert, BertClassifier, BertConfig, BertSpans, BertTagger
-from regard.models.catalog import build, build_language_model
+from regard.models.catalog import build, build_classifier, build_language_model
 from regard.models.elmo import Elmo, ElmoConfig
-from regard.models.gpt2 import GPT2Config
+from regard.models.gpt2 import GPT2Classifier, GPT2Config
 from regard.models.llama import LlamaConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit
@@ -54,7 +54,7 @@ def run_config(pretrained: PretrainedModel | PretrainedImageModel) -> dict[str, 
             assert pretrained.target is not None
             sides = {"source": pretrained.tokenizer.settings, "target": pretrained.target.settings}
             own = {"tokenizers": sides, "search": pretrained.search}
-        case GPT2Config() | LlamaConfig():
+        case GPT2Config() | LlamaConfig() if pretrained.head is None:
             own |= {"window": config.context} | _continues(pretrained)
         case BertConfig() if isinstance(pretrained.head, TextHead) and pretrained.head.paired:
             own["data"] = {**template(_template_name(pretrained))["data"], "second": "second"}
@@ -84,6 +84,8 @@ def template(name: str) -> dict[str, Any]:
 
 def as_paired(pretrained: PretrainedModel | PretrainedImageModel, source: str) -> PretrainedModel:
     """Mark a classifier as one of two texts. Raises InputError for any other model."""
+    if isinstance(pretrained.config, GPT2Config):
+        raise InputError(f"{source}: is a gpt2, which reads one text; import it without --pairs")
     if not isinstance(pretrained, PretrainedModel) or not isinstance(pretrained.head, TextHead):
         raise InputError(f"{source}: is no text classifier, so it cannot read pairs; import it without --pairs")
     return replace(pretrained, head=replace(pretrained.head, paired=True))
@@ -100,6 +102,8 @@ def build_model(pretrained: PretrainedModel | PretrainedImageModel) -> nn.Module
             model = build(config, size, target.size, (pretrained.tokenizer.special, target.special))
         case BertConfig():
             model = build_bert(pretrained, config)
+        case GPT2Config() if isinstance(pretrained.head, TextHead):
+            model = build_classifier(config, size, len(pretrained.head.labels) or 1)
         case GPT2Config() | LlamaConfig():
             model = build_language_model(config, size, pretrained.tokenizer.special)
         case ElmoConfig():
@@ -144,6 +148,8 @@ def pretrained_of_run(run: Any, path: Path) -> PretrainedModel | PretrainedImage
     if isinstance(run.model, Transformer):
         both = run.tokenizers
         return PretrainedModel(config, run.model.state_dict(), both.source, both.target, run.config.search)
+    if isinstance(run.model, GPT2Classifier):
+        return pretrained_gpt2_of_run(run, config)
     if isinstance(config, GPT2Config | LlamaConfig):
         continues = Continues(run.config.before, run.config.tokens)
         search = run.config.search
@@ -151,6 +157,19 @@ def pretrained_of_run(run: Any, path: Path) -> PretrainedModel | PretrainedImage
     if isinstance(config, BertConfig):
         return pretrained_bert_of_run(run, config)
     raise InputError(f"{path}: is a model named {config.name}; regard exports gpt2, llama, bert, transformer and vit")
+
+
+def pretrained_gpt2_of_run(run: Any, config: GPT2Config) -> PretrainedModel:
+    """The classifier of a run. Raises InputError for a number whose mean the published head, without a bias, lacks."""
+    head, tensors = PROBLEMS[run.outputs.problem](tuple(run.outputs.files.get(LABELS, ()))), run.model.state_dict()
+    if isinstance(head, Number):
+        if run.outputs.mean:
+            raise InputError(
+                f"this run: its numbers have the mean {run.outputs.mean:.4g}, and a published gpt2 has no bias to add "
+                "it; train on labels with a mean of 0"
+            )
+        tensors = tensors | {"output.weight": tensors["output.weight"] * run.outputs.deviation}
+    return PretrainedModel(config, tensors, run.tokenizer, head=head)
 
 
 def pretrained_bert_of_run(run: Any, config: BertConfig) -> PretrainedModel:

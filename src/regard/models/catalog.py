@@ -45,6 +45,7 @@ CLASSIFIERS = Registry(
     "regard.models",
     {
         "bert": "bert:BertClassifier",
+        "gpt2": "gpt2:GPT2Classifier",
         "han": "han:Han",
         "flat-attention": "han:FlatAttention",
         "rocktaschel": "rocktaschel:Rocktaschel",
@@ -97,7 +98,7 @@ if TYPE_CHECKING:
     LanguageModelConfig = (
         RecurrentLanguageModelConfig | AttentionLanguageModelConfig | LSTMNConfig | GPT2Config | LlamaConfig
     )
-    ClassifierConfig = BertConfig | HanConfig | FlatConfig | RocktaschelConfig | EsimConfig
+    ClassifierConfig = BertConfig | GPT2Config | HanConfig | FlatConfig | RocktaschelConfig | EsimConfig
     TaggerConfig = BertConfig | RecurrentTaggerConfig
     SpanModelConfig = BertConfig | SpanReaderConfig
 else:

@@ -1,11 +1,14 @@
-"""GPT-2: Radford et al. 2019, "Language models are unsupervised multitask learners"."""
+"""GPT-2: Radford et al. 2019, "Language models are unsupervised multitask learners"; and a classifier of its layers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from regard.attention.masks import padding
+from regard.models.classifier import Classifier
 from regard.models.heads import SelfAlignChoice, named_heads
 from regard.models.language_model import LanguageModel
 from regard.models.positions import POSITIONS, PositionsName
@@ -15,7 +18,7 @@ from regard.models.softmax import FULL, Softmax, output_kind
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.kv_cache import Blocks, CausalState, Past, check_growing, read_past
 from regard.nn.sublayers import Dropout, FeedForward, PreNorm, Residual
-from regard.shapes import States, Tokens
+from regard.shapes import Float, Lengths, States, Tokens
 
 
 def released(layers: int, width: int, heads: int) -> dict[str, Any]:
@@ -117,3 +120,31 @@ class GPT2(LanguageModel[CausalState]):
         states = self.dropout(self.positions(self.embedding(tokens), state.position))
         states, state = self.blocks(states, state)
         return self.norm(states), state
+
+
+class GPT2Classifier(Classifier):
+    """GPT-2's blocks and a linear layer over the last token's state, which has read the whole text (Radford et al.
+    2018, section 3.2)."""
+
+    config_class = GPT2Config
+    form = "last-text"
+
+    self_attention = GPT2.self_attention
+
+    def __init__(self, vocabulary: int, classes: int, config: GPT2Config):
+        super().__init__()
+        language = GPT2(vocabulary, config)
+        self.context = config.context
+        self.embedding, self.positions, self.dropout = language.embedding, language.positions, language.dropout
+        self.blocks, self.norm = language.blocks, language.norm
+        self.output = nn.Linear(config.width, classes, bias=False)
+        nn.init.normal_(self.output.weight, std=0.02)
+
+    def forward(self, tokens: Tokens, lengths: Lengths) -> Float[Tensor, "batch class"]:
+        """Logits `(batch, class)` of tokens `(batch, position)`, padded on the right; zeros for a text without tokens.
+        Raises ValueError for more tokens than `context`."""
+        real = padding(lengths, tokens.shape[1]).readable()[..., None]
+        states = self.dropout(self.positions(self.embedding(tokens))).where(real, 0.0)
+        states, _ = self.blocks(states, self.blocks.start(states.new_zeros(len(tokens))))
+        none = states.new_zeros(len(states), 1, states.shape[-1])
+        return self.output(torch.cat([none, self.norm(states)], 1)[torch.arange(len(tokens)), lengths])

@@ -66,7 +66,7 @@ class Heads:
         outputs = len(weights[form.weight])
         if form is self.spans:
             return Spans()
-        return Tags(settings.labels(outputs)) if form is self.tags else _of_text(settings, outputs)
+        return Tags(settings.labels(outputs)) if form is self.tags else of_text(settings, outputs)
 
     def check(self, head: Head, special: SpecialTokens, pooled: str) -> None:
         """Raises InputError for a head that transformers computes differently: with other end tokens between two texts,
@@ -155,7 +155,7 @@ def head_keys(head: Head | None) -> dict[str, Any]:
             return {}
 
 
-def _of_text(settings: Settings, outputs: int) -> TextHead:
+def of_text(settings: Settings, outputs: int) -> TextHead:
     """The head of a text. Raises InputError for a problem that has not so many outputs."""
     kind = PROBLEMS[settings.problem(outputs)]
     return Number() if kind is Number else kind(settings.labels(outputs))

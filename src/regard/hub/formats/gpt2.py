@@ -1,11 +1,14 @@
 """GPT-2 in its published form, DistilGPT-2 included."""
 
 import re
+from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 
 from regard.errors import InputError
-from regard.hub.formats import generation, vocabulary
+from regard.hub.formats import generation, special_tokens, vocabulary
+from regard.hub.formats.bert_heads import head_keys, of_text
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.names import Part, check_sizes, exported, imported, linear
 from regard.hub.formats.pretrained_model import Continues, Files, PretrainedModel
@@ -30,6 +33,7 @@ PARTS = (
     *linear("h.{}.mlp.c_proj", "blocks.{}.feedforward.2", transposed=True),
     *linear("ln_f", "norm"),
 )
+SCORE, CLASSIFIER = Part("score.weight", ("output.weight",)), "GPT2ForSequenceClassification"
 USED = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner", "resid_pdrop")
 FIXED = {
     "activation_function": ("gelu_new", "gelu_pytorch_tanh"),
@@ -51,7 +55,8 @@ MASKS = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
 
 
 def read(folder: Folder) -> PretrainedModel:
-    """Read the model in a folder. Raises InputError for any model but a GPT-2."""
+    """Read the model in a folder: a language model, or a classifier of texts. Raises InputError for any model but a
+    GPT-2."""
     settings = Settings(folder.json(CONFIG), str(folder.path / CONFIG))
     settings.check(USED, FIXED, IGNORED)
     size = settings.size("vocab_size", 50257)
@@ -66,16 +71,12 @@ def read(folder: Folder) -> PretrainedModel:
     )
     weights = {name.removeprefix("transformer."): tensor for name, tensor in folder.tensors().items()}
     weights = {name: tensor for name, tensor in weights.items() if not MASKS.fullmatch(name)}
+    if SCORE.published in weights:
+        return _classifier(folder, settings, config, weights)
     head = weights.pop("lm_head.weight", None)
     if head is not None and not torch.equal(head, weights.get("wte.weight", head)):
         raise InputError(f"{folder.path}: the output layer has weights of its own; a GPT-2's are its embedding's")
-    sizes = {
-        "vocab_size": (size, "wte.weight", 0),
-        "n_embd": (config.width, "wte.weight", 1),
-        "n_positions": (config.context, "wpe.weight", 0),
-        "n_inner": (config.hidden or 4 * config.width, "h.0.mlp.c_fc.weight", 1),
-    }
-    check_sizes(settings.place, weights, {"n_layer": config.layers}, sizes)
+    _check_sizes(settings, config, weights, size)
     tensors = imported(PARTS, weights, config.layers)
     tensors |= {"output.weight": tensors["embedding.table.weight"]}
     found = generation.read(folder)
@@ -83,6 +84,36 @@ def read(folder: Folder) -> PretrainedModel:
     found.check(tokenizer.size, folder)
     continues = Continues(before, found.most)
     return PretrainedModel(config, tensors, tokenizer, search=found.search, continues=continues)
+
+
+def _check_sizes(settings: Settings, config: GPT2Config, weights: Mapping[str, Tensor], size: int) -> None:
+    """Raises InputError for sizes in a configuration that the weights do not have."""
+    sizes = {
+        "vocab_size": (size, "wte.weight", 0),
+        "n_embd": (config.width, "wte.weight", 1),
+        "n_positions": (config.context, "wpe.weight", 0),
+        "n_inner": (config.hidden or 4 * config.width, "h.0.mlp.c_fc.weight", 1),
+    }
+    check_sizes(settings.place, weights, {"n_layer": config.layers}, sizes)
+
+
+def _classifier(
+    folder: Folder, settings: Settings, config: GPT2Config, weights: Mapping[str, Tensor]
+) -> PretrainedModel:
+    """Read a classifier by its last token. Raises InputError for a head of another class, for tokens around a text, and
+    for labels that do not fit the outputs."""
+    named = settings.values.get("architectures") or [CLASSIFIER]
+    if CLASSIFIER not in named:
+        raise InputError(f"{settings.place}: architectures is {named!r}; regard reads score.weight as a {CLASSIFIER}'s")
+    size = settings.size("vocab_size", 50257)
+    _check_sizes(settings, config, weights, size)
+    tensors = imported((*PARTS, SCORE), weights, config.layers)
+    found = generation.read(folder)
+    tokenizer, before = vocabulary.read(folder, size, found.ends or (LAST,))
+    if before == "start" or (before == "end" and special_tokens.start_of(folder) is not None):
+        raise InputError(f"{folder.path}: its tokenizer puts a token before a text, which a classifier does not read")
+    head = of_text(settings, len(tensors["output.weight"]))
+    return PretrainedModel(config, tensors, tokenizer, head=head)
 
 
 def write(pretrained: PretrainedModel) -> Files:
@@ -100,9 +131,9 @@ def write(pretrained: PretrainedModel) -> Files:
             f"model.closed is {config.closed}: an older version of regard imported this run, with special tokens of "
             "its own, and a published GPT-2 would predict them; import the model again to export it"
         )
-    end = tokenizer.special.end
+    end, head = tokenizer.special.end, pretrained.head
     document = {
-        "architectures": ["GPT2LMHeadModel"],
+        "architectures": ["GPT2LMHeadModel" if head is None else CLASSIFIER],
         "model_type": "gpt2",
         "vocab_size": tokenizer.size,
         "n_positions": config.context,
@@ -117,8 +148,10 @@ def write(pretrained: PretrainedModel) -> Files:
         "attn_pdrop": 0.0,
         "bos_token_id": end,
         "eos_token_id": end,
+        **({} if head is None else {"pad_token_id": tokenizer.special.pad} | head_keys(head)),
     }
-    tensors = exported(PARTS, pretrained.tensors, config.layers)
-    named = {f"transformer.{name}": tensor for name, tensor in tensors.items()}
+    parts = PARTS if head is None else (*PARTS, SCORE)
+    tensors = exported(parts, pretrained.tensors, config.layers)
+    named = {name if name == SCORE.published else f"transformer.{name}": tensor for name, tensor in tensors.items()}
     documents = vocabulary.documents(pretrained, config.context)
     return Files({CONFIG: document} | documents, named)

@@ -74,7 +74,7 @@ class Document:
 
 def read(folder: Folder, types: Sequence[str]) -> Document:
     """Read the tokenizer.json of a folder. Early files lack the type of their model: it is BPE if there are merges,
-    else WordPiece.
+    Unigram if the vocabulary is a list, else WordPiece.
 
     Raises:
         InputError: the file is missing or broken, its model is none of the `types`, or it segments words differently.
@@ -82,7 +82,8 @@ def read(folder: Folder, types: Sequence[str]) -> Document:
     whole, place = folder.json(TOKENIZER), str(folder.path / TOKENIZER)
     model = whole.get("model")
     model = model if isinstance(model, dict) else {}
-    kind = model.get("type", "BPE" if "merges" in model else "WordPiece")
+    plain = "Unigram" if isinstance(model.get("vocab"), list) else "WordPiece"
+    kind = model.get("type", "BPE" if "merges" in model else plain)
     if kind not in types or "vocab" not in model:
         raise InputError(f"{place}: expected a model of type {' or '.join(types)}; does it belong to another model?")
     require(model, PLAIN[kind], place)

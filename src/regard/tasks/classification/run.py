@@ -35,7 +35,7 @@ from regard.tasks.run import Run, for_evaluation, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
-SHOWN = "models that do are bert, han, flat-attention and rocktaschel"
+SHOWN = "models that do are bert, gpt2, han, flat-attention and rocktaschel"
 _DETAILS: dict[Kind, str] = {
     "rollout": "attention rollout: what the position of the class reads through all layers",
     "weights": "attention weights: what the class reads",

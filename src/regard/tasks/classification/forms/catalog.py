@@ -14,6 +14,7 @@ FORMS = Registry(
         "text": "one_text:OneText",
         "attended-text": "documents:WholeTexts",
         "document": "documents:Documents",
+        "last-text": "last_text:LastText",
         "marked-texts": "marked_texts:MarkedTexts",
         "two-texts": "two_texts:TwoTexts",
         "compared-texts": "compared_texts:ComparedTexts",
