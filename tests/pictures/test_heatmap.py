@@ -27,6 +27,14 @@ def test_the_scale_is_fixed():
     assert bar.get_title() == ""
 
 
+def test_the_name_of_a_short_axis_ends_above_the_legend():
+    figure = heatmap(Alignment(np.ones((1, 2)), ("a", "</s>"), ("b",)))
+    name, legend = (
+        next(each for each in figure.texts if part in each.get_text()) for part in ("target", "the end of a text")
+    )
+    assert name.get_window_extent().y0 >= legend.get_window_extent().y1
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (2, 13), (17, 3), (70, 60)])
 def test_cells_are_equal_squares(shape):
     figure = heatmap(Alignment(np.zeros(shape), ("s",) * shape[1], ("t",) * shape[0]))

@@ -20,11 +20,20 @@ def boxes(figure) -> list[Rectangle]:
 def test_each_word_has_the_colour_of_its_weight_and_sign():
     figure = shaded(FOUND, title="negative 0.97\ngradient × input")
     found = [np.round(np.array(each.get_facecolor()[:3]) * 255) for each in boxes(figure)]
-    np.testing.assert_array_equal(found, diverging()[[255 + 32, 510, 255, 255 - 32]])
+    np.testing.assert_array_equal(found, diverging()[[255 + 26, 255 + 204, 255, 255 - 26]])
     shown = {text.get_text() for text in figure.texts}
     assert {*FOUND.labels, "negative 0.97", "gradient × input"} <= shown
     assert "share of each word: blue for negative, orange against it" in shown
-    assert [each.get_text() for each in figure.axes[0].get_xticklabels()] == ["-0.8", "0", "0.8"]
+    assert [each.get_text() for each in figure.axes[0].get_xticklabels()] == ["-1", "0", "1"]
+
+
+def test_the_scale_ends_at_the_greatest_share_but_at_least_at_four_times_an_even_one():
+    def end(weights: np.ndarray) -> str:
+        words = TextWeights(("a",) * len(weights), weights, "x", (0,) * len(weights), (False,) * len(weights))
+        return shaded(words).axes[0].get_xticklabels()[-1].get_text()
+
+    assert end(np.full(20, 0.05)) == "0.2"
+    assert end(np.array([0.62, *np.full(19, 0.02)])) == "0.7"
 
 
 def test_a_second_text_begins_a_line_and_long_texts_are_broken():

@@ -31,3 +31,12 @@ def test_no_part_of_a_spectrogram_is_cut(tokens: tuple[str, ...]):
 def test_too_many_tokens_are_refused():
     with pytest.raises(ValueError, match=f"at most {LARGEST}"):
         spectrogram(np.zeros((3, 5)), np.zeros((401, 7)), ["a"] * 401, times=(0.01, 0.04))
+
+
+def test_the_scale_ends_at_the_greatest_weight_but_at_least_at_four_times_an_even_one():
+    def end(weights: np.ndarray) -> float:
+        figure = spectrogram(np.zeros((40, 5)), weights, ("a",), times=(0.01, 0.04))
+        return figure.axes[1].images[0].get_clim()[1]
+
+    assert end(np.full((1, 20), 0.05)) == pytest.approx(0.2)
+    assert end(np.array([[0.48, *np.full(19, 0.02)]])) == pytest.approx(0.5)

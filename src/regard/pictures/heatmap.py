@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from regard.maps.alignment import Alignment
 from regard.pictures.fonts import families
-from regard.pictures.inches import text
+from regard.pictures.inches import measured, text
 from regard.pictures.labels import drawable, meanings, stacked
 from regard.pictures.scale import Box, colour_bar, colour_map, share
 from regard.pictures.style import GRID, INK, MUTED, PAPER, Sizes, plotting, sizes
@@ -115,10 +115,11 @@ def _arrange(
     left = NAME + gap + max(_extents(figure, labels[1], 0), default=0.0)
     above = NAME + gap + max(_extents(figure, labels[0], 1), default=0.0)
     bar, foot = min(max(height, 0.9), 2.4), NAME if signs else 0.0
+    (name,) = measured(figure, [f"← {names[1]}"], size.small)
     across = max(left + width + 3 * size.margin + size.bar + 0.45, LEAST if title else 0.0)
     heading = titled(figure, title, across - 2 * size.margin)
     head = heading.height + (size.margin if heading.height else 0.0)
-    whole = across, head + above + max(height, bar) + size.margin + foot
+    whole = across, head + above + max(height, bar, name.width) + size.margin + foot
     figure.set_size_inches(whole)
     base = whole[1] - head - above
     axes.set_position(share((left, base - height, width, height), whole))
@@ -126,7 +127,7 @@ def _arrange(
     style = {"size": size.small, "color": MUTED}
     text(figure, f"{names[0]} →", (left, base + above - size.margin / 2 - NAME / 2), **style)
     side = size.margin + NAME / 2, base
-    figure.text(*side, f"← {names[1]}", transform=figure.dpi_scale_trans, rotation=90, ha="center", va="top", **style)
+    figure.text(*side, name.label, transform=figure.dpi_scale_trans, rotation=90, ha="center", va="top", **style)
     if signs:
         text(figure, signs, (size.margin, NAME / 2), **style)
     return share((left + width + 2 * size.margin, base - bar, size.bar, bar), whole)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from regard.pictures.inches import Word, measured, sheet, text
-from regard.pictures.scale import share
+from regard.pictures.scale import EVEN, end_of, share
 from regard.pictures.style import GRID, INK, MUTED, heat, plotting, sizes
 from regard.pictures.title import DETAIL, LEAST, titled, wrapped
 
@@ -27,9 +27,6 @@ COLUMNS = 6
 """The maximum of images in a row."""
 STRONGEST = 0.8
 """The opacity of the heat at the end of the scale; at weight 0 it is 0."""
-EVEN = 4
-"""The scale of an image ends at its greatest weight, but at no less than so many times an even weight, so that nearly
-even weights are faint."""
 Pixels = UInt8[np.ndarray, "height width channel"]
 Maps = Float[np.ndarray, "image row column"]
 
@@ -66,9 +63,7 @@ def overlays(
     for word, each, remark in zip(words, weights, remarks, strict=True):
         most = f"up to {float(each.max(initial=0.0)):.3g}"
         panels.append(Panel(heated(photo, each), word, f"{remark}, {most}" if remark else most))
-    return _figure(
-        panels, title, notes, SMALL, f"the greatest weight of an image, or {EVEN} times an even one if that is more"
-    )
+    return _figure(panels, title, notes, SMALL, f"the greatest weight of an image, at least {EVEN} times an even share")
 
 
 def _figure(panels: Sequence[Panel], title: str, notes: Sequence[str], side: float, most: str) -> Figure:
@@ -138,11 +133,6 @@ def blended(pixels: Pixels, shares: Float[np.ndarray, "height width"]) -> Pixels
     opacity = STRONGEST * shares[:, :, None]
     colours = heat()[np.rint(255 * shares).astype(int)]
     return np.rint((1 - opacity) * pixels + opacity * colours).astype(np.uint8)
-
-
-def end_of(weights: Float[np.ndarray, "row column"]) -> float:
-    """The weight at the end of an image's scale."""
-    return max(float(weights.max(initial=0.0)), EVEN * float(weights.sum()) / max(weights.size, 1))
 
 
 def spread(weights: Float[np.ndarray, "row column"], height: int, width: int) -> Float[np.ndarray, "height width"]:

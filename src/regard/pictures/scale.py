@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
 
+EVEN = 4
+"""A scale of shares ends at no less than so many times an even share: nearly even shares are faint."""
 Box = tuple[float, float, float, float]
 """Left, bottom, width and height."""
 
@@ -48,6 +50,12 @@ def colour_bar(figure: Figure, box: Box, *, most: float = 1.0, least: float = 0.
 def share(box: Box, whole: tuple[float, float]) -> Box:
     """A box in inches as shares of a figure of size `whole`."""
     return box[0] / whole[0], box[1] / whole[1], box[2] / whole[0], box[3] / whole[1]
+
+
+def end_of(shares: np.ndarray) -> float:
+    """The share at the end of a scale: the greatest magnitude, or `EVEN` times an even one if that is more."""
+    magnitudes = np.abs(shares)
+    return max(float(magnitudes.max(initial=0.0)), EVEN * float(magnitudes.sum()) / max(magnitudes.size, 1))
 
 
 def round_up(weights: np.ndarray) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.pictures.inches import Word, measured, sheet
-from regard.pictures.scale import colour_bar, colour_map, share
+from regard.pictures.scale import EVEN, colour_bar, colour_map, round_up, share
 from regard.pictures.style import GRID, INK, MUTED, plotting, sizes
 from regard.pictures.title import titled
 
@@ -38,7 +38,8 @@ def spectrogram(
     times: tuple[float, float],
     title: str = "",
 ) -> Figure:
-    """A figure of a sound and of the weights on its times: a row for each token, from white at 0 to dark at 1.
+    """A figure of a sound and of the weights on its times: a row for each token, from white at 0 to dark
+    at the greatest weight, at least four times an even share.
 
     shades: from 0, white, to 1, dark; low bands are at the bottom.
     times: the seconds of a frame, and of a key.
@@ -59,15 +60,16 @@ def spectrogram(
         heading.draw(figure, left, whole[1] - TOP)
         above = figure.add_axes(share((left, FOOT + down + GAP, across, HIGH), whole))
         below = figure.add_axes(share((left, FOOT, across, down), whole))
+        most = min(1.0, max(round_up(weights), EVEN / max(weights.shape[1], 1)))
         _image(above, shades.T[::-1], len(shades) * times[0], seconds)
-        _image(below, weights, weights.shape[1] * times[1], seconds)
+        _image(below, weights, weights.shape[1] * times[1], seconds, most)
         above.set(xticks=[], yticks=[])
         _labels(below, words)
         _name(figure, "frequency →", (left - 0.1, FOOT + down + GAP))
         if down >= NAMED:
             _name(figure, "← tokens", (NAME / 2, FOOT))
         bar = min(max(down, BAR[0]), BAR[1])
-        colour_bar(figure, share((left + across + 0.15, max(FOOT + down - bar, FOOT), 0.12, bar), whole))
+        colour_bar(figure, share((left + across + 0.15, max(FOOT + down - bar, FOOT), 0.12, bar), whole), most=most)
     return figure
 
 
@@ -77,10 +79,10 @@ def _name(figure: Figure, name: str, place: tuple[float, float]) -> None:
     figure.text(*place, name, size=sizes(1).small, color=MUTED, **turned)
 
 
-def _image(axes: Axes, shades: np.ndarray, right: float, seconds: float) -> None:
-    """An image from 0 to `right` of so many seconds, its first row at the top."""
+def _image(axes: Axes, shades: np.ndarray, right: float, seconds: float, most: float = 1.0) -> None:
+    """An image from 0 to `right` of so many seconds, its first row at the top, dark at `most`."""
     if shades.size:
-        settings = {"cmap": colour_map(), "vmin": 0.0, "vmax": 1.0, "aspect": "auto", "interpolation": "nearest"}
+        settings = {"cmap": colour_map(), "vmin": 0.0, "vmax": most, "aspect": "auto", "interpolation": "nearest"}
         axes.imshow(shades, extent=(0.0, right, float(len(shades)), 0.0), **settings)
     axes.set_xlim(0, seconds)
     for spine in axes.spines.values():

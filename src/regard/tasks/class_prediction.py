@@ -50,7 +50,7 @@ class ClassPrediction(ShortRepr):
         return [f"{flat(self.label)}\t{self.probability:.4f}"]
 
     def __str__(self) -> str:
-        return f"{self.label} {self.probability:.4f}"
+        return f"{self.label}, probability {self.probability:.2f}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""

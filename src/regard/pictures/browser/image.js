@@ -99,7 +99,7 @@ regard.views.image = (() => {
         step.style.background = `rgb(${heat[Math.round(255 * share)].join(" ")} / ${STRONGEST * share})`;
         ramp.append(step);
       }
-      const shades = element("p", { className: "regard-key" }, "0", ramp, number(most), element("span", {}, `the greatest weight of this label, or ${EVEN} times an even one if that is more`));
+      const shades = element("p", { className: "regard-key" }, "0", ramp, number(most), element("span", {}, `the greatest weight of this label, at least ${EVEN} times an even share`));
       const gate = notes.some((each) => each) ? [element("p", { className: "regard-key" }, "gate: the share of what is read that enters the word, 0 none to 1 all")] : [];
       this.key.replaceChildren(shades, ...gate);
     }

@@ -37,8 +37,8 @@ from regard.text import Tokenizer
 
 SHOWN = "models that do are bert, gpt2, han, flat-attention and rocktaschel"
 _DETAILS: dict[Kind, str] = {
-    "rollout": "attention rollout: what the position of the class reads through all layers",
-    "weights": "attention weights: what the class reads",
+    "rollout": "attention rollout: what the prediction reads through all layers",
+    "weights": "attention weights: what the prediction reads",
 }
 TAB = "the text has a tab, and this model reads one text and no pairs; the tab is a blank for it"
 P = TypeVar("P", bound=Prediction)

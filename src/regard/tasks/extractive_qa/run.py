@@ -28,6 +28,7 @@ from regard.tasks.run import Run, for_evaluation, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
+NO_ANSWER = "no answer in the context"
 EXPECTED = 'expected an object with "question" and "context", both texts'
 
 
@@ -139,7 +140,8 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
                 attribute_window(self.model, self.tokenizer, best, kind, options.maps) for kind in options.each_kind()
             ]
         lookups = beside(*(each for each, _ in found))
-        return Attribution(answer, example[0], (lookups,), found[0][1], options, has_heads=True)
+        title = f"{example[0]} → {answer.text or NO_ANSWER}"
+        return Attribution(answer, title, (lookups,), found[0][1], options, has_heads=True)
 
     def _windowed(self, questions: Sequence[tuple[str, str]]) -> WindowedQuestions:
         """Questions in windows. Raises InputError for a blank question or context."""

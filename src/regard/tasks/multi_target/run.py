@@ -16,6 +16,7 @@ from regard.maps.alignment import Alignment
 from regard.models.catalog import build
 from regard.models.one_to_many import OneToMany
 from regard.nonfinite import guarded
+from regard.pictures.labels import visible
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.multi_target.config import MultiTarget
@@ -178,7 +179,9 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         prediction = MultiTargetPrediction({language: _of_search(each.prediction) for language, each in found.items()})
         lookups = [replace(some, name=language) for language, each in found.items() for some in each.lookups]
         maps = [each.weights for each in found.values()]
-        pieces = tuple(f"{language}: {piece}" for language, each in found.items() for piece in each.weights.target)
+        pieces = tuple(
+            f"{language}: {visible(piece)}" for language, each in found.items() for piece in each.weights.target
+        )
         below = Alignment(np.concatenate([each.weights for each in maps]), maps[0].source, pieces)
         return Attribution(prediction, example, tuple(lookups), below, options)
 

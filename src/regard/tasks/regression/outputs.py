@@ -34,7 +34,7 @@ class NumberPrediction(ShortRepr):
         return [self.text]
 
     def __str__(self) -> str:
-        return self.text
+        return f"predicted number: {self.text}"
 
     def to_json(self) -> dict[str, Any]:
         """Six digits of the number."""
