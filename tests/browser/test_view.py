@@ -706,3 +706,29 @@ def test_two_texts_are_compared_from_the_start_and_mark_the_same_labels(opened: 
     assert marked(1, "source") == ["6"]
     page.get_by_role("button", name="Show one").click()
     assert page.locator(".regard-panel").count() == 1
+
+
+def test_signs_and_single_letters_stay_upright_above_turned_labels(opened: Opened):
+    source = ("<s>", "constitutional", "a", "amendments", "</s>")
+    page = opened(View(Lookups(default_rng(3).dirichlet(np.ones(5), size=(1, 1, 2)), source, ("x", "y"))))
+    page.evaluate("""() => {
+      const { prototype } = CanvasRenderingContext2D, { fillText, rotate, save } = prototype;
+      window.drawn = {};
+      prototype.save = function () { this.isTurned = false; return save.call(this); };
+      prototype.rotate = function (angle) { this.isTurned = true; return rotate.call(this, angle); };
+      prototype.fillText = function (text, ...rest) {
+        window.drawn[text] = this.isTurned;
+        return fillText.call(this, text, ...rest);
+      };
+    }""")
+    show(page, "Table")
+    show(page, "Matrix")
+    page.wait_for_function("'constitutional' in window.drawn")
+    drawn = page.evaluate("window.drawn")
+    assert {name: drawn[name] for name in ("▷", "constitutional", "a", "amendments", "∎")} == {
+        "▷": False,
+        "constitutional": True,
+        "a": False,
+        "amendments": True,
+        "∎": False,
+    }

@@ -173,11 +173,12 @@ regard.views.matrix = (() => {
     }
 
     head(context, label, middle) {
+      const turned = this.turned && [...label].length > 1; // a single letter, or a sign, stays upright
       context.save();
       context.translate(middle, this.top - 6);
-      if (this.turned) context.rotate(-Math.PI / 2);
-      context.textAlign = this.turned ? "left" : "center";
-      context.fillText(fitted(context, label, this.turned ? this.top - 10 : this.cell), 0, this.turned ? 0 : -TYPE / 2);
+      if (turned) context.rotate(-Math.PI / 2);
+      context.textAlign = turned ? "left" : "center";
+      context.fillText(fitted(context, label, turned ? this.top - 10 : Math.max(this.cell, TYPE)), 0, turned ? 0 : -TYPE / 2);
       context.restore();
     }
   }
