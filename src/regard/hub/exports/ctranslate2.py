@@ -1,25 +1,26 @@
-"""Export of Transformers to CTranslate2."""
+"""Export of Transformers and of GPT-2 to CTranslate2."""
 
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from einops import rearrange, repeat
 from torch import Tensor, nn
 
-from regard.attention.heads import MultiHead
 from regard.data.batching import collate
 from regard.errors import InputError
 from regard.hub.card import write_card
-from regard.hub.exports.tokenizers import write_preparation
+from regard.hub.exports.preparation import write_preparation
+from regard.hub.exports.specs import activation, fill_embedding, fill_layer, fill_linear, fill_norm, fill_positions
 from regard.hub.formats.settings import check_attention
 from regard.hub.tolerances import SHAPES, compare
+from regard.models.gpt2 import GPT2, Block
 from regard.models.positions import RELATIVE_POSITIONS
 from regard.models.transformer import Transformer
-from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
-from regard.nn.embeddings import Positions, TokenEmbedding
-from regard.nn.encoders.transformer import EncoderLayer, TransformerEncoder
-from regard.nn.sublayers import FeedForward, PreNorm, Residual
+from regard.nn.decoders.transformer import TransformerDecoder
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.encoders.transformer import TransformerEncoder
+from regard.nn.output import Output
+from regard.nn.sublayers import PreNorm
 from regard.runs.load import load
 from regard.storage.atomic import explained, new_folder
 from regard.text import Tokenizer
@@ -29,27 +30,33 @@ LONGEST = 1024
 
 
 def export_ctranslate2(path: Path, out: Path) -> list[str]:
-    """Export a run's Transformer to the folder `out` for CTranslate2, and compare the log-probabilities of given
-    targets at three sizes.
+    """Export a run's Transformer or GPT-2 to the folder `out` for CTranslate2, and compare the log-probabilities of
+    given targets at three sizes. CTranslate2 puts the end behind each source of a Transformer by itself.
 
     Returns: the runtimes that checked the export.
 
     Raises:
-        InputError: the run's model is no Transformer or has another score or alignment, or `out` exists.
+        InputError: the run's model is another one or has another score, alignment or output, or `out` exists.
         RunError: the export computes other values; it is removed.
     """
     run = load(path, "cpu")
     model = run.model
-    if not isinstance(model, Transformer):
-        raise InputError(f"{path}: is a model named {run.config.model.name}; ctranslate2 takes transformer")
+    if not isinstance(model, Transformer | GPT2):
+        raise InputError(f"{path}: is a model named {run.config.model.name}; ctranslate2 takes transformer and gpt2")
     check_attention(run.config.model, str(path))
     if (name := run.config.model.positions) in RELATIVE_POSITIONS:
         raise InputError(f"{path}: model.positions is {name!r}; ctranslate2 takes absolute ones")
+    if isinstance(model, GPT2) and not isinstance(model.output, Output):
+        raise InputError(f"{path}: model.softmax.kind is {run.config.model.softmax.kind!r}; ctranslate2 takes full")
     with new_folder(out), explained(out):
         write_card(path, out, "CTranslate2")
-        write_preparation(run, out)
-        save(model, run.tokenizers.source, run.tokenizers.target, out)
-        check(model, run.tokenizers.source, run.tokenizers.target, out)
+        write_preparation(run, path, out, described=False)
+        if isinstance(model, GPT2):
+            save_gpt2(model, run.tokenizer, out)
+            check_gpt2(model, run.tokenizer, out)
+        else:
+            save(model, run.tokenizers.source, run.tokenizers.target, out)
+            check(model, run.tokenizers.source, run.tokenizers.target, out)
     return ["CTranslate2"]
 
 
@@ -71,13 +78,13 @@ def save(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) ->
     most = model.max_source or LONGEST
     for part, side, own in ((spec.encoder, encoder, layers[0]), (spec.decoder, decoder, layers[1])):
         if before:
-            _norm(part.layer_norm, cast(nn.LayerNorm, side.norm))
-        _positions(part, side.positions, cast(TokenEmbedding, side.embedding), most)
+            fill_norm(part.layer_norm, cast(nn.LayerNorm, side.norm))
+        fill_positions(part, side.positions, cast(TokenEmbedding, side.embedding), most)
         for written, each in zip(part.layer, own, strict=True):
-            _layer(written, each)
-    _embedding(spec.encoder.embeddings[0], cast(TokenEmbedding, encoder.embedding))
-    _embedding(spec.decoder.embeddings, decoder.embedding)
-    _linear(spec.decoder.projection, cast(nn.Linear, decoder.output))
+            fill_layer(written, each)
+    fill_embedding(spec.encoder.embeddings[0], cast(TokenEmbedding, encoder.embedding))
+    fill_embedding(spec.decoder.embeddings, decoder.embedding)
+    fill_linear(spec.decoder.projection, cast(nn.Linear, decoder.output))
     spec.register_source_vocabulary(entries(source))
     spec.register_target_vocabulary(entries(target))
     ids = target.special
@@ -88,11 +95,31 @@ def save(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) ->
     spec.save(str(out))
 
 
-def activation(network: FeedForward) -> Any:
-    """CTranslate2's name for the activation between the two layers."""
-    from ctranslate2.specs.common_spec import Activation
+def save_gpt2(model: GPT2, tokenizer: Tokenizer, out: Path) -> None:
+    """Write a GPT-2 with its vocabulary."""
+    from ctranslate2.specs import TransformerDecoderModelSpec
 
-    return {nn.ReLU: Activation.RELU, nn.GELU: Activation.GELU, nn.SiLU: Activation.SWISH}[type(network[1])]
+    blocks = cast("list[Block]", [*model.blocks])
+    kind = activation(blocks[0].feedforward)
+    spec: Any = TransformerDecoderModelSpec.from_config(
+        len(blocks), blocks[0].self_attention.heads, pre_norm=True, activation=kind
+    )
+    part, output = spec.decoder, cast(Output, model.output)
+    fill_norm(part.layer_norm, model.norm)
+    fill_positions(part, model.positions, model.embedding, model.context or LONGEST)
+    fill_embedding(part.embeddings, model.embedding)
+    part.projection.weight = output.weight.detach().numpy()
+    if output.bias is not None:
+        part.projection.bias = output.bias.detach().numpy()
+    for written, each in zip(part.layer, blocks, strict=True):
+        fill_layer(written, each)
+    spec.register_vocabulary(entries(tokenizer))
+    ids = tokenizer.special
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = tokenizer.pieces(
+        [ids.unknown, ids.start, ids.end]
+    )
+    spec.validate()
+    spec.save(str(out))
 
 
 def entries(tokenizer: Tokenizer) -> list[str]:
@@ -103,80 +130,6 @@ def entries(tokenizer: Tokenizer) -> list[str]:
 def ordinary(tokenizer: Tokenizer) -> Tensor:
     """All ids that are not special."""
     return torch.tensor([index for index in range(tokenizer.size) if index not in tokenizer.special.all])
-
-
-def _layer(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
-    """Fill in the attentions, the feed-forward network and their norms."""
-    residuals = cast("list[Residual]", [*layer.residuals])
-    _self_attention(spec.self_attention, layer.self_attention)
-    _norm(spec.self_attention.layer_norm, residuals[0].norm)
-    if isinstance(layer, DecoderLayer):
-        query, key, value, output = projections(layer.cross_attention)
-        _set(spec.attention.linear[0], *query)
-        _set(spec.attention.linear[1], *joined(key, value))
-        _set(spec.attention.linear[2], *output)
-        _norm(spec.attention.layer_norm, residuals[1].norm)
-    _network(spec.ffn, layer.feedforward)
-    _norm(spec.ffn.layer_norm, residuals[-1].norm)
-
-
-def _self_attention(spec: Any, attention: MultiHead) -> None:
-    *three, output = projections(attention)
-    _set(spec.linear[0], *joined(*three))
-    _set(spec.linear[1], *output)
-
-
-Affine = tuple[Tensor, Tensor]
-"""A weight and a bias."""
-
-
-def projections(attention: MultiHead) -> tuple[Affine, Affine, Affine, Affine]:
-    """The projections of queries, keys, values and the output. Shared keys and values are repeated for each head."""
-    times = attention.heads // attention.key_value_heads
-
-    def wide(linear: nn.Linear) -> Affine:
-        return spread(linear.weight), spread(linear.bias)
-
-    def spread(rows: Tensor) -> Tensor:
-        heads = rearrange(rows, "(g d) ... -> g d ...", g=attention.key_value_heads)
-        return rearrange(repeat(heads, "g d ... -> g r d ...", r=times), "g r d ... -> (g r d) ...")
-
-    query, output = attention.query, attention.output
-    return (query.weight, query.bias), wide(attention.key), wide(attention.value), (output.weight, output.bias)
-
-
-def joined(*parts: Affine) -> Affine:
-    """One map whose output concatenates the outputs of several maps."""
-    return torch.cat([weight for weight, _ in parts]), torch.cat([bias for _, bias in parts])
-
-
-def _network(spec: Any, network: FeedForward) -> None:
-    first, _, second = network
-    _linear(spec.linear_0, cast(nn.Linear, first))
-    _linear(spec.linear_1, cast(nn.Linear, second))
-
-
-def _linear(spec: Any, linear: nn.Linear) -> None:
-    _set(spec, linear.weight, linear.bias)
-
-
-def _set(spec: Any, weight: Tensor, bias: Tensor) -> None:
-    spec.weight, spec.bias = weight.detach().numpy(), bias.detach().numpy()
-
-
-def _norm(spec: Any, norm: nn.LayerNorm) -> None:
-    spec.gamma, spec.beta = norm.weight.detach().numpy(), norm.bias.detach().numpy()
-
-
-def _embedding(spec: Any, embedding: TokenEmbedding) -> None:
-    spec.weight = embedding.table.weight.detach().numpy()
-
-
-@torch.no_grad()
-def _positions(spec: Any, positions: Positions, embedding: TokenEmbedding, most: int) -> None:
-    """Fill in the positional encodings and the factor of the embeddings."""
-    spec.scale_embeddings = embedding.scale
-    spec.position_encodings.encodings = positions(torch.zeros(1, most, embedding.width))[0].numpy()
 
 
 @torch.no_grad()
@@ -196,4 +149,20 @@ def check(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) -
         sides = zip(names, (sources, targets), strict=True)
         pieces = [[[each[index] for index in row] for row in rows] for each, rows in sides]
         found = translator.score_batch(*pieces)
+        compare(own, torch.tensor([each.log_probs for each in found]), out)
+
+
+@torch.no_grad()
+def check_gpt2(model: GPT2, tokenizer: Tokenizer, out: Path) -> None:
+    """Raises RunError if CTranslate2's log-probabilities differ."""
+    from ctranslate2 import Generator
+
+    generator = Generator(str(out), device="cpu", compute_type="float32", intra_threads=1)
+    names = entries(tokenizer)
+    for texts, longest in SHAPES:
+        tokens = max(2, min(longest, model.context or LONGEST))
+        ids = ordinary(tokenizer)[torch.arange(texts * tokens).view(texts, tokens) % len(ordinary(tokenizer))]
+        logits = model(ids, model.begin(texts))[0][:, :-1].log_softmax(-1)
+        own = logits.gather(-1, ids[:, 1:, None])[..., 0]
+        found = generator.score_batch([[names[index] for index in row] for row in ids.tolist()])
         compare(own, torch.tensor([each.log_probs for each in found]), out)

@@ -2,21 +2,24 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from regard.attention.masks import as_mask
 from regard.attention.memory import Memory
 from regard.errors import InputError
 from regard.models.bert import Bert, BertClassifier, BertEncoder, BertSpans, BertTagger
-from regard.models.gpt2 import GPT2
+from regard.models.gpt2 import GPT2, Block
+from regard.models.language_model import LanguageModel
 from regard.models.transformer import Transformer
 from regard.models.vit import Vit
 from regard.nn.decoders.transformer import TransformerDecoder
-from regard.nn.embeddings import TokenEmbedding
+from regard.nn.embeddings import Learned, TokenEmbedding
 from regard.nn.encoders.transformer import TransformerEncoder
+from regard.nn.sublayers import Residual
 
 LONGEST = 4096
 """The maximum of positions in a graph whose model has no limit."""
@@ -28,7 +31,8 @@ BATCH, ROWS = {0: "batch"}, {0: "batch", 1: "position"}
 @dataclass(frozen=True)
 class Graph:
     """A module and the `name` of its file. `axes` are the dynamic axes of each input, with up to `most` positions.
-    `example` makes inputs from a number of texts and a number of positions."""
+    `example` makes inputs from a number of texts and a number of positions. Of a graph with a cache, the inputs
+    behind the first `fixed` are its keys and values; its axes may have any size, and one is the sum of two."""
 
     name: str
     module: nn.Module
@@ -36,78 +40,113 @@ class Graph:
     outputs: tuple[str, ...]
     example: Callable[[int, int], Inputs]
     most: int
+    fixed: int | None = None
 
 
-class ExportedBert(nn.Module):
-    """Tokens, lengths and segments -> the last states, and the logits at each position."""
+class ExportedReader(nn.Module):
+    """A BERT with or without a head: ids, a mask of the real ones, and segments where it has them -> the last states,
+    logits, or two tensors of logits for a span. Padding follows the text."""
 
-    def __init__(self, model: Bert):
+    def __init__(self, model: Bert | BertClassifier | BertSpans | BertTagger):
         super().__init__()
         self.model = model
 
-    def forward(self, tokens: Tensor, lengths: Tensor, segments: Tensor) -> Any:
-        states = self.model(tokens, lengths, segments)
-        return states if self.model.predictions is None else (states, self.model.predictions(states))
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None) -> Any:
+        model, lengths = self.model, attention_mask.sum(1)
+        if isinstance(model, BertTagger):
+            return model(input_ids, lengths)
+        found = model(input_ids, lengths, token_type_ids)
+        if isinstance(model, BertSpans):
+            return found[..., 0], found[..., 1]
+        if isinstance(model, BertClassifier) or model.predictions is None:
+            return found
+        return found, model.predictions(found)
 
 
 class ExportedGPT2(nn.Module):
-    """Tokens, beginning with the end token -> the logits of each next token."""
+    """The next tokens with what was read before: ids, a mask `(batch, past + position)` of the real tokens, their
+    positions, and the keys and values of each layer `(batch, head, past, width)` -> the logits of each next token, and
+    the keys and values with the new ones behind them. Padding precedes the text."""
 
     def __init__(self, model: GPT2):
         super().__init__()
         self.model = model
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.model(tokens, self.model.begin(tokens.shape[0]))[0]
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor, *past: Tensor) -> Any:
+        model, read = self.model, past[0].shape[2]
+        places = torch.arange(input_ids.shape[1], device=input_ids.device)[:, None] + read
+        causal = torch.arange(attention_mask.shape[1], device=input_ids.device) <= places
+        mask = (attention_mask[:, None] > 0) & causal  # (batch, position, key)
+        states = model.embedding(input_ids) + cast(Learned, model.positions).table[position_ids]
+        present: list[Tensor] = []
+        for block, key, value in zip(cast("list[Block]", [*model.blocks]), past[::2], past[1::2], strict=True):
+            first, second = cast("list[Residual]", [*block.residuals])
+            new = first.input(states)
+            own = block.self_attention.prepare(Memory(new, new))
+            key, value = torch.cat([key, own.key], 2), torch.cat([value, own.value], 2)
+            context = block.self_attention.read(new, Memory(key, value, as_mask(mask[:, None]), clean=False)).context
+            states = first.add(states, context)
+            states = second.add(states, block.feedforward(second.input(states)))
+            present += [key, value]
+        return model.output(model.norm(states)), *present
+
+
+class ExportedTexts(nn.Module):
+    """Whole texts of a language model whose keys depend on their distance -> the logits of each next token."""
+
+    def __init__(self, model: LanguageModel):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        return self.model(input_ids, self.model.begin(input_ids.shape[0]))[0]
 
 
 class ExportedEncoder(nn.Module):
-    """Source tokens with the end and their lengths -> the encoder's states."""
+    """Source ids with the end, and a mask of the real ones -> the encoder's states."""
 
     def __init__(self, model: Transformer):
         super().__init__()
         self.encoder = model.encoder
 
-    def forward(self, source: Tensor, source_lengths: Tensor) -> Tensor:
-        return self.encoder(source, source_lengths).value
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        return self.encoder(input_ids, attention_mask.sum(1)).value
 
 
 class ExportedDecoder(nn.Module):
-    """The encoder's states, the source lengths and the target prefix, beginning with the start token -> the logits of
-    each next token."""
+    """The target prefix, beginning with the start token, the encoder's states and a mask of the real ones -> the logits
+    of each next token."""
 
     def __init__(self, model: Transformer):
         super().__init__()
         self.decoder = model.decoder
 
-    def forward(self, states: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
-        memory = Memory.of(states, source_lengths)
-        return self.decoder.output(self.decoder.features(target, self.decoder.start(memory)))
+    def forward(self, input_ids: Tensor, encoder_hidden_states: Tensor, encoder_attention_mask: Tensor) -> Tensor:
+        memory = Memory.of(encoder_hidden_states, encoder_attention_mask.sum(1))
+        return self.decoder.output(self.decoder.features(input_ids, self.decoder.start(memory)))
 
 
 def graphs(model: nn.Module) -> list[Graph]:
     """Return the graphs of a model. Raises InputError for a model without one."""
     match model:
         case Bert():
-            outputs = ("states",) if model.predictions is None else ("states", "logits")
-            return [_read_at_once(ExportedBert(model), model.encoder, outputs)]
-        case BertClassifier() | BertSpans():
+            outputs = ("last_hidden_state",) if model.predictions is None else ("last_hidden_state", "logits")
+            return [_read_at_once(model, model.encoder, outputs)]
+        case BertClassifier() | BertTagger():
             return [_read_at_once(model, model.encoder, ("logits",))]
-        case BertTagger():
-            graph = _read_at_once(model, model.encoder, ("logits",))
-            axes = {name: graph.axes[name] for name in ("tokens", "lengths")}
-            return [replace(graph, axes=axes, example=lambda texts, positions: graph.example(texts, positions)[:2])]
+        case BertSpans():
+            return [_read_at_once(model, model.encoder, ("start_logits", "end_logits"))]
         case Vit():
             return [_of_images(model)]
+        case GPT2() if isinstance(model.positions, Learned):
+            return [_cached(model)]
         case GPT2():
-            size = model.embedding.vocabulary
+            size, most = model.embedding.vocabulary, model.context or LONGEST
 
             def tokens(texts: int, positions: int) -> Inputs:
                 return (_ids(texts, positions, size),)
 
-            return [
-                Graph("model", ExportedGPT2(model), {"tokens": ROWS}, ("logits",), tokens, model.context or LONGEST)
-            ]
+            return [Graph("model", ExportedTexts(model), {"input_ids": ROWS}, ("logits",), tokens, most)]
         case Transformer():
             return _in_two(model)
     raise InputError(
@@ -115,14 +154,40 @@ def graphs(model: nn.Module) -> list[Graph]:
     )
 
 
-def _read_at_once(module: nn.Module, encoder: BertEncoder, outputs: tuple[str, ...]) -> Graph:
+def _read_at_once(model: Any, encoder: BertEncoder, outputs: tuple[str, ...]) -> Graph:
     size, most = encoder.embedding.vocabulary, encoder.context
+    more = encoder.segments is not None and encoder.segments.num_embeddings > 1
+    segments = more and not isinstance(model, BertTagger)
 
     def example(texts: int, positions: int) -> Inputs:
-        ids = _ids(texts, positions, size)
-        return ids, _lengths(texts, positions), torch.arange(positions).expand(texts, -1) // (positions - 1)
+        ids, mask = _ids(texts, positions, size), _mask(texts, positions)
+        return (ids, mask, torch.arange(positions).expand(texts, -1) // (positions - 1))[: 3 if segments else 2]
 
-    return Graph("model", module, {"tokens": ROWS, "lengths": BATCH, "segments": ROWS}, outputs, example, most)
+    names = ("input_ids", "attention_mask", *(["token_type_ids"] if segments else []))
+    return Graph("model", ExportedReader(model), dict.fromkeys(names, ROWS), outputs, example, most)
+
+
+def _cached(model: GPT2) -> Graph:
+    """Return the graph of the next tokens behind a cache."""
+    size, layers = model.embedding.vocabulary, range(len(model.blocks))
+    heads = cast(Block, model.blocks[0]).self_attention
+    width = heads.key.out_features // heads.heads
+
+    def example(texts: int, positions: int) -> Inputs:
+        read = max(2, positions - 2)
+        real = torch.ones(texts, read + positions, dtype=torch.int64)
+        real[-1, : read // 2] = 0  # padding before the last text
+        place = (real.cumsum(1) - 1).clamp(min=0)[:, read:]
+        shape = (texts, heads.heads, read, width)
+        past = [torch.linspace(-1, 1 + number, math.prod(shape)).sin().view(shape) for number in range(2 * len(layers))]
+        return _ids(texts, positions, size), real, place, *past
+
+    parts = [f"{number}.{part}" for number in layers for part in ("key", "value")]
+    axes = {"input_ids": ROWS, "attention_mask": {0: "batch", 1: "total"}, "position_ids": ROWS}
+    axes |= {f"past_key_values.{part}": {0: "batch", 2: "past"} for part in parts}
+    outputs = ("logits", *(f"present.{part}" for part in parts))
+    most = (model.context or LONGEST) // 2
+    return Graph("model", ExportedGPT2(model), axes, outputs, example, most, fixed=3)
 
 
 def _of_images(model: Vit) -> Graph:
@@ -142,17 +207,18 @@ def _in_two(model: Transformer) -> list[Graph]:
     sizes = cast(TokenEmbedding, encoder.embedding).vocabulary, decoder.embedding.vocabulary
 
     def read(texts: int, positions: int) -> Inputs:
-        return _ids(texts, positions, sizes[0]), _lengths(texts, positions)
+        return _ids(texts, positions, sizes[0]), _mask(texts, positions)
 
     def written(texts: int, positions: int) -> Inputs:
         states = torch.linspace(-1, 1, texts * (positions + 1) * width).view(texts, positions + 1, width)
-        return states, _lengths(texts, positions + 1), _ids(texts, positions, sizes[1])
+        return _ids(texts, positions, sizes[1]), states, _mask(texts, positions + 1)
 
-    sources = {"source": {0: "batch", 1: "source_position"}, "source_lengths": BATCH}
-    memory = {"states": {0: "batch", 1: "source_position"}, "source_lengths": BATCH}
+    source = {0: "batch", 1: "source_position"}
+    memory = {"encoder_hidden_states": source, "encoder_attention_mask": source}
+    sources = {"input_ids": source, "attention_mask": source}
     return [
-        Graph("encoder", ExportedEncoder(model), sources, ("states",), read, most),
-        Graph("decoder", ExportedDecoder(model), memory | {"target": ROWS}, ("logits",), written, most),
+        Graph("encoder_model", ExportedEncoder(model), sources, ("last_hidden_state",), read, most),
+        Graph("decoder_model", ExportedDecoder(model), {"input_ids": ROWS} | memory, ("logits",), written, most),
     ]
 
 
@@ -161,6 +227,7 @@ def _ids(texts: int, positions: int, vocabulary: int) -> Tensor:
     return torch.arange(texts * positions).view(texts, positions) % vocabulary
 
 
-def _lengths(texts: int, positions: int) -> Tensor:
-    """Return lengths of which the last is the shortest."""
-    return positions - torch.arange(texts) % positions
+def _mask(texts: int, positions: int) -> Tensor:
+    """Return a mask of texts of which the last is the shortest."""
+    lengths = positions - torch.arange(texts) % positions
+    return (torch.arange(positions) < lengths[:, None]).long()

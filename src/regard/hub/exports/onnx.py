@@ -11,15 +11,19 @@ import torch
 
 from regard.hub.card import write_card
 from regard.hub.exports.graphs import Graph, graphs
-from regard.hub.exports.tokenizers import write_preparation
+from regard.hub.exports.preparation import write_preparation
 from regard.hub.tolerances import SHAPES, compare
 from regard.runs.load import load
 from regard.storage.atomic import explained, new_folder
 
+FOLDER = "onnx"
+"""The folder of the graphs within an export."""
+
 
 def export_onnx(path: Path, out: Path) -> list[str]:
-    """Export a run's model to the folder `out` as graphs, NAME.onnx, with the files that prepare its inputs. Compare
-    each graph in onnxruntime with the model at three sizes.
+    """Export a run's model to the folder `out` as graphs, onnx/NAME.onnx, with the files of its published family beside
+    them: names and places are those of optimum and transformers.js. Compare each graph in onnxruntime with the model at
+    three sizes.
 
     Returns: the runtimes that checked the export.
 
@@ -31,10 +35,11 @@ def export_onnx(path: Path, out: Path) -> list[str]:
     parts = graphs(run.model)
     with new_folder(out), explained(out):
         write_card(path, out, "ONNX")
-        write_preparation(run, out)
+        write_preparation(run, path, out)
+        (out / FOLDER).mkdir()
         for graph in parts:
-            write(graph, out / f"{graph.name}.onnx")
-            check(graph, out / f"{graph.name}.onnx")
+            write(graph, out / FOLDER / f"{graph.name}.onnx")
+            check(graph, out / FOLDER / f"{graph.name}.onnx")
     return ["onnxruntime"]
 
 
@@ -42,17 +47,20 @@ def export_onnx(path: Path, out: Path) -> list[str]:
 def write(graph: Graph, path: Path) -> None:
     """Write a graph with inputs of dynamic size."""
     batch = torch.export.Dim("batch", min=1)
-    sizes = {"batch": batch}
+    sizes: dict[str, Any] = {"batch": batch}
     for axes in graph.axes.values():
         for name in axes.values():
             sizes.setdefault(name, torch.export.Dim(name, min=2, max=graph.most))
-    shapes = [{place: sizes[name] for place, name in axes.items()} for axes in graph.axes.values()]
+    shapes: Any = tuple({place: sizes[name] for place, name in axes.items()} for axes in graph.axes.values())
+    if graph.fixed is not None:
+        free: list[Any] = [dict.fromkeys(axes, torch.export.Dim.AUTO) for axes in graph.axes.values()]
+        shapes = (*free[: graph.fixed], tuple(free[graph.fixed :]))
     with quiet():
         program: Any = torch.onnx.export(
             graph.module,
             graph.example(2, 7),
             dynamo=True,
-            dynamic_shapes=tuple(shapes),
+            dynamic_shapes=shapes,
             input_names=list(graph.axes),
             output_names=list(graph.outputs),
             verbose=False,
@@ -87,4 +95,4 @@ def check(graph: Graph, path: Path) -> None:
         found = graph.module(*inputs)
         expected = (found,) if isinstance(found, torch.Tensor) else found
         for own, other in zip(expected, session.run(None, named), strict=True):
-            compare(own, torch.from_numpy(other), path.parent)
+            compare(own, torch.from_numpy(other), path.parent.parent)
