@@ -127,7 +127,7 @@ def test_row_39_an_output_layer_of_its_own(folder: Path):
     [
         (
             {"model_type": "mamba"},
-            "is a model of type 'mamba'; regard reads gpt2, bert, roberta",
+            "is a model of type 'mamba', which is not imported: it has no attention",
         ),
         ({"activation_function": "relu"}, "activation_function is 'relu'; regard supports 'gelu_new'"),
         ({"layer_norm_epsilon": 1e-12}, "layer_norm_epsilon is 1e-12"),

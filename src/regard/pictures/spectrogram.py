@@ -38,11 +38,9 @@ def spectrogram(
     times: tuple[float, float],
     title: str = "",
 ) -> Figure:
-    """A figure of a sound and of the weights on its times: a row for each token, from white at 0 to dark
-    at the greatest weight, at least four times an even share.
+    """A figure of a sound and of the weights on its times: a row for each token, white at 0.
 
-    shades: from 0, white, to 1, dark; low bands are at the bottom.
-    times: the seconds of a frame, and of a key.
+    shades: from 0, white, to 1, dark, low bands at the bottom; times: the seconds of a frame, and of a key.
 
     Raises InputError without matplotlib, or if no installed font has a label's characters, and ValueError where the
     numbers of tokens and rows differ or are more than `LARGEST`."""
@@ -58,19 +56,24 @@ def spectrogram(
         whole = left + across + RIGHT, TOP + heading.height + HIGH + GAP + down + FOOT
         figure.set_size_inches(whole)
         heading.draw(figure, left, whole[1] - TOP)
-        above = figure.add_axes(share((left, FOOT + down + GAP, across, HIGH), whole))
-        below = figure.add_axes(share((left, FOOT, across, down), whole))
-        most = min(1.0, max(round_up(weights), EVEN / max(weights.shape[1], 1)))
+        boxes = (left, FOOT + down + GAP, across, HIGH), (left, FOOT, across, down)
+        above, below = (figure.add_axes(share(box, whole)) for box in boxes)
         _image(above, shades.T[::-1], len(shades) * times[0], seconds)
-        _image(below, weights, weights.shape[1] * times[1], seconds, most)
+        _image(below, weights, weights.shape[1] * times[1], seconds, _end_of(weights))
         above.set(xticks=[], yticks=[])
         _labels(below, words)
         _name(figure, "frequency →", (left - 0.1, FOOT + down + GAP))
         if down >= NAMED:
             _name(figure, "← tokens", (NAME / 2, FOOT))
         bar = min(max(down, BAR[0]), BAR[1])
-        colour_bar(figure, share((left + across + 0.15, max(FOOT + down - bar, FOOT), 0.12, bar), whole), most=most)
+        beside = left + across + 0.15, FOOT + max(down - bar, 0.0), 0.12, bar
+        colour_bar(figure, share(beside, whole), most=_end_of(weights))
     return figure
+
+
+def _end_of(weights: np.ndarray) -> float:
+    """The darkest weight: the greatest, rounded up, but at least four times an even share."""
+    return min(1.0, max(round_up(weights), EVEN / max(weights.shape[1], 1)))
 
 
 def _name(figure: Figure, name: str, place: tuple[float, float]) -> None:
