@@ -72,6 +72,11 @@ CASES = {
         "dates training.steps=5",
         "training.steps=5: a setting needs --set; did you mean --set training.steps=5?",
     ),
+    "languages that are no names": (
+        "translate-many --set data.train=other.csv --set data.languages=[m!d]",
+        "--set data.languages: multiparallel: languages has 'm!d', which is no language's name; use letters",
+    ),
+    "no languages": ("translate-many --set data.train=other.csv", "--set data.languages: missing; expected a list"),
     "a model of another task": ("dates --set model.name=bert", f"--set model.name: got 'bert', {RECIPES}"),
 }
 

@@ -1,5 +1,6 @@
 """Files in several languages: one source, a target each."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,8 @@ def test_a_language_with_fewer_lines(tmp_path: Path):
     [
         ((), ("a",), "languages are none; name each once"),
         (("de", "de"), ("a", "b", "c"), "languages are de, de; name each once"),
-        (("../x",), ("a", "b"), r"'../x' is no language's name"),
+        (("..x/",), ("a", "b"), r"languages has 'x/', which is no language's name"),
+        (("x.de", "y.de"), ("a", "b", "c"), "languages are de, de; name each once"),
         (("de", "fr"), ("a", "b"), "train has 2 files; expected 3, the source's and one for each language"),
     ],
 )
@@ -58,7 +60,7 @@ def test_a_table_with_a_column_for_each_language(tmp_path: Path):
     assert data.alone("fr").load() == splits["fr"]
     with pytest.raises(InputError, match=r"data.train is not given; expected a table, or files as .*SOURCE, DE, FR"):
         Multiparallel(languages=("de", "fr")).load()
-    with pytest.raises(InputError, match=r"no column 'it' .*; name yours with --set 'data.languages=\[COLUMN, ...\]'"):
+    with pytest.raises(InputError, match=r"no column 'it' .*; name yours with --set 'data.languages=\[de, COLUMN\]'"):
         Multiparallel(languages=("de", "it"), train=files["a.csv"], source="en").load()
 
 
@@ -68,3 +70,17 @@ def test_files_without_validation(tmp_path: Path):
     splits = data.load()["de"]
     assert (len(splits.train), len(splits.valid)) == (18, 2)
     assert data.alone("de").load() == splits
+
+
+def test_languages_are_keys_inside_others(tmp_path: Path):
+    records = ({"translation": {"en": f"{n}", "de": f"ein {n}", "fr": f"un {n}"}} for n in range(20))
+    path = written(tmp_path, **{"a.jsonl": "".join(f"{json.dumps(each)}\n" for each in records)})["a.jsonl"]
+    languages = ("translation.de", "translation.fr")
+    data = Multiparallel(languages=languages, train=path, source="translation.en")
+    splits = data.load()
+    assert data.names == tuple(splits) == ("de", "fr")
+    assert (splits["fr"].train[0].source, splits["fr"].train[0].target) == ("0", "un 0")
+    assert data.alone("fr").load() == splits["fr"]
+    said = r"no keys 'de' and 'fr' .*; name yours with --set 'data.languages=\[translation.de, translation.fr\]'"
+    with pytest.raises(InputError, match=said):
+        Multiparallel(languages=("de", "fr"), train=path, source="translation.en").load()

@@ -23,10 +23,18 @@ def unknown(key: str, hints: Mapping[str, Any], entries: Mapping[str, Node]) -> 
     return f"unknown key; {advice}{listed}"
 
 
+def missing(node: Node, path: str, what: str) -> Problem:
+    """The problem of a mapping that lacks a key: where an option sets a key beside it, as another option."""
+    beside = any(not entry.line for entry in node.value.values())
+    return Problem(f"--set {path}", 0, path, what) if beside and node.line else node.problem(path, what)
+
+
 def broken_rule(node: Node, path: str, entries: Mapping[str, Node], what: str) -> Problem:
-    """The problem with a rule between fields, at the options that set the fields it names; without one, at the line."""
+    """The problem with a rule between fields, at the options that set the fields it names; without one, at the line.
+    Where it names no key of a section, it is at the options in the section."""
     words = set(re.findall(r"\w+", what))
-    named = {join(path, key): entry for key, entry in entries.items() if key in words}
+    every = path and not words & entries.keys()
+    named = {join(path, key): entry for key, entry in entries.items() if every or key in words}
     own = [key for key, entry in named.items() if not entry.line] or [
         join(key, inner)
         for key, entry in named.items()

@@ -13,7 +13,7 @@ import pydantic
 
 from regard.config import yaml_nodes
 from regard.config.expected import bare, expected, members, shown
-from regard.config.mistakes import broken_rule, unknown
+from regard.config.mistakes import broken_rule, missing, unknown
 from regard.config.recognition import recognises
 from regard.config.registry import Discriminated
 from regard.config.yaml_nodes import Node, Problem, join, nearest
@@ -249,7 +249,7 @@ def _fill(schema: Any, node: Node, path: str, problems: list[Problem]) -> Any:
         if name in entries:
             values[name] = _build(hints[name], entries[name], join(path, name), problems)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            problems.append(node.problem(join(path, name), f"missing; expected {expected(hints[name])}"))
+            problems.append(missing(node, join(path, name), f"missing; expected {expected(hints[name])}"))
     if len(problems) > before:
         return FAILED
     try:

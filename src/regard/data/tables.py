@@ -84,12 +84,10 @@ class Tabular:
         try:
             return read_table(path, chosen, skip_bad=self.skip_bad, numbers=numbers, lists=lists, layout=self.layout())
         except MissingColumns as error:
-            lacking = [
-                _setting(key, error.closest(str(column)) or error.closest(key))
-                for key, column in columns.items()
-                if column in error.names
-            ]
-            advice = f"name yours with {' and '.join(dict.fromkeys(lacking))}"
+            lacking = list(
+                dict.fromkeys(_setting(key, columns, error) for key in columns if columns[key] in error.names)
+            )
+            advice = f"name yours with {' and '.join(lacking)}"
             if all(each.endswith("=COLUMN") for each in lacking) and suffix(str(path)) not in KEYED:
                 advice += f"; without a header name them by number, as {lacking[0].removesuffix('COLUMN')}1"
             raise error.advised(advice, self.columns) from error
@@ -142,9 +140,13 @@ def suffix(path: str | Path) -> str:
     return PurePath(str(path).removesuffix(".gz")).suffix.removeprefix(".")
 
 
-def _setting(key: str, near: str | None) -> str:
-    """The option that names the column of a key, or those of a key with several; `near` is the likely column."""
+def _setting(key: str, columns: Mapping[str, str | int], error: MissingColumns) -> str:
+    """The option that names the missing column of a key, probably the closest one that the table has; of a key with
+    several columns, all of them."""
     name, several, _ = key.partition("[")
-    if several:
-        return f"--set 'data.{name}=[COLUMN, ...]'"
-    return "--set " + shlex.quote(f"data.{name}={near or 'COLUMN'}")
+    found = [
+        str(column) if column not in error.names else error.closest(str(column)) or error.closest(each) or "COLUMN"
+        for each, column in columns.items()
+        if each == key or (several and each.startswith(f"{name}["))
+    ]
+    return "--set " + shlex.quote(f"data.{name}=[{', '.join(found)}]" if several else f"data.{name}={found[0]}")

@@ -1,5 +1,6 @@
 """Texts in several languages: files that are aligned by line, or a table with a column a language."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,8 @@ Row = tuple[Pair, ...]
 @dataclass(frozen=True, kw_only=True)
 class Multiparallel(HeldOut, Tabular):
     """For each set the source's file and one for each of `languages`, in their order, aligned by line; or one table,
-    whose columns are `source` and the languages. Without `valid`, rows of the training set are held out."""
+    whose columns are `source` and the languages; that of a key in JSON, `translation.de`, is called by its last part.
+    Without `valid`, rows of the training set are held out."""
 
     kind: Literal["multiparallel"] = "multiparallel"
     languages: tuple[str, ...]
@@ -31,10 +33,13 @@ class Multiparallel(HeldOut, Tabular):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(set(self.languages)) < max(1, len(self.languages)):
-            raise InputError(f"multiparallel: languages are {', '.join(self.languages) or 'none'}; name each once")
-        if wrong := [name for name in self.languages if not name.replace("-", "").isalnum()]:
-            raise InputError(f"multiparallel: {wrong[0]!r} is no language's name; use letters, digits and hyphens")
+        if len(set(self.names)) < max(1, len(self.names)):
+            raise InputError(f"multiparallel: languages are {', '.join(self.names) or 'none'}; name each once")
+        if wrong := [name for name in self.names if not re.fullmatch(r"[^\W_][\w-]*", name)]:
+            raise InputError(
+                f"multiparallel: languages has {wrong[0]!r}, which is no language's name; use letters, digits, hyphens "
+                "and underscores"
+            )
         for name, paths in (("train", self.train), ("valid", self.valid), ("test", self.test)):
             self._check(f"multiparallel: {name}", paths)
 
@@ -47,6 +52,11 @@ class Multiparallel(HeldOut, Tabular):
             )
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the languages: their columns, or of keys inside others the last part."""
+        return tuple(name.rpartition(".")[2] for name in self.languages)
+
+    @property
     def columns(self) -> dict[str, str | int]:
         """The columns of a table."""
         return {"source": self.source, **{f"languages[{place}]": name for place, name in enumerate(self.languages)}}
@@ -54,14 +64,14 @@ class Multiparallel(HeldOut, Tabular):
     def load(self) -> dict[str, Splits[Pair]]:
         """Pairs by language, all with the same sources. Raises InputError with file and line for an invalid record."""
         if not self.train:
-            files = ", ".join(["SOURCE", *map(str.upper, self.languages)])
+            files = ", ".join(["SOURCE", *map(str.upper, self.names)])
             raise InputError(f"data.train is not given; expected a table, or files as --set 'data.train=[{files}]'")
         train, valid, test = self._rows(self.train), self._rows(self.valid), self._rows(self.test)
         if not valid:
             what = f"{self.train if isinstance(self.train, str) else self.train[0]}: {len(train):,} sources"
             train, valid = self.hold_out(train, what, lambda row: row[0].source)
         sets = [self._by_language(some) for some in (train, valid, test)]
-        return {name: Splits(*(each[name] for each in sets)) for name in self.languages}
+        return {name: Splits(*(each[name] for each in sets)) for name in self.names}
 
     def read(self, files: Sequence[Path | Records]) -> dict[str, list[Pair]]:
         """The pairs by language of other files, or of a table. Raises InputError as `load` does."""
@@ -69,7 +79,8 @@ class Multiparallel(HeldOut, Tabular):
         return self._by_language(self._rows(str(files[0]) if len(files) == 1 else tuple(map(str, files))))
 
     def alone(self, language: str) -> Parallel | Table:
-        """The section of one language."""
+        """The section of one language, by its name."""
+        place = self.names.index(language)
         if isinstance(self.train, str):
             valid, test = (each if isinstance(each, str) else None for each in (self.valid, self.test))
             return Table(
@@ -77,16 +88,15 @@ class Multiparallel(HeldOut, Tabular):
                 valid=valid,
                 test=test,
                 source=self.source,
-                target=language,
+                target=self.languages[place],
                 held_out=self.held_out,
                 split_seed=self.split_seed,
                 delimiter=self.delimiter,
                 quoting=self.quoting,
                 skip_bad=self.skip_bad,
             )
-        place = self.languages.index(language) + 1
         train, valid, test = (
-            (paths[0], paths[place]) if paths and not isinstance(paths, str) else None
+            (paths[0], paths[place + 1]) if paths and not isinstance(paths, str) else None
             for paths in (self.train, self.valid, self.test)
         )
         return Parallel(train=train, valid=valid, test=test, held_out=self.held_out, split_seed=self.split_seed)
@@ -98,4 +108,4 @@ class Multiparallel(HeldOut, Tabular):
         return list(zip(*(read_parallel(files[0], each) for each in files[1:]), strict=True)) if files else []
 
     def _by_language(self, rows: Sequence[Row]) -> dict[str, list[Pair]]:
-        return {name: [row[place] for row in rows] for place, name in enumerate(self.languages)}
+        return {name: [row[place] for row in rows] for place, name in enumerate(self.names)}

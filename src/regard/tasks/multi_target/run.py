@@ -44,7 +44,7 @@ def target_file(language: str) -> str:
 def load_tokenizers(run: RunDirectory, config: MultiTarget) -> dict[str, Tokenizers]:
     """The run's tokenizers. Raises InputError for a file that is damaged or not a tokenizer."""
     source = Tokenizer.load(run.file(SOURCE))
-    return {name: Tokenizers(source, Tokenizer.load(run.file(target_file(name)))) for name in config.data.languages}
+    return {name: Tokenizers(source, Tokenizer.load(run.file(target_file(name)))) for name in config.data.names}
 
 
 def build_many(config: MultiTarget, tokenizers: Mapping[str, Tokenizers]) -> OneToMany:
@@ -124,8 +124,8 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
             InputError: the run has no such language.
         """
         config = self.config
-        if language not in config.data.languages:
-            raise InputError(f"{language!r} is not a language of this run; it has {', '.join(config.data.languages)}")
+        if language not in config.data.names:
+            raise InputError(f"{language!r} is not a language of this run; it has {', '.join(config.data.names)}")
         alone = Seq2Seq(
             data=config.data.alone(language),
             tokenizers=TokenizerPair(config.source, config.target),
