@@ -71,6 +71,14 @@ def test_what_cannot_be_replaced(arguments: list[str], said: str, copy: Path, re
     assert (copy / "weights.safetensors").is_file()
 
 
+def test_a_folder_may_have_the_name_of_its_recipe(tmp_path: Path, regard, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        code, _, errors = regard("train", "dates", "--out", "dates", "--overwrite", *tiny())
+        assert code == 0, errors
+    assert (tmp_path / "dates" / "weights.safetensors").is_file()
+
+
 def test_a_picture_has_a_name_of_its_own_by_default(run: Path, tmp_path: Path, regard, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     name = f"{run.name}-attention"

@@ -113,7 +113,11 @@ def check_overwriting(recipe: str | None, out: Path | None, resume: bool) -> Non
         raise InputError("--resume continues a run and --overwrite replaces it; choose one of them")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("--overwrite is for one process; remove the folder before starting several")
-    if recipe is not None and out is not None and Path(recipe).resolve() == out.resolve():
+    if recipe is None or out is None or Path(recipe).resolve() != out.resolve():
+        return
+    from regard.runs.recipes import path_of
+
+    if path_of(recipe).is_dir():  # and not the recipe of that name
         raise InputError(f"{out}: is the run to train on, so it cannot be replaced; choose another --out")
 
 

@@ -20,9 +20,9 @@ from regard.nn.sublayers import FeedForward, PreNorm
 
 @dataclass(frozen=True, kw_only=True)
 class SpeechTransformerConfig(Ear):
-    """Sizes. `layers` of the encoder behind the convolutions, `decoder_layers` of the decoder. `score` is that of all
-    heads and `align` that of the reads of the sound, with `window` if it is local; `longest` is the most keys of a
-    score that limits them. The pyramid has no part in it: `halving` is convolution."""
+    """Sizes. `layers` are those of the encoder behind the convolutions, `decoder_layers` those of the decoder. `score`
+    is that of all heads and `align` that of the reads of the sound, with `window` if it is local; `longest` is the
+    most keys of a score that limits them. The pyramid has no part in it: `halving` is convolution."""
 
     name: Literal["speech-transformer"] = "speech-transformer"
     layers: Size = 3

@@ -17,9 +17,9 @@ from regard.training.settings import Training
 
 @dataclass(frozen=True, kw_only=True)
 class MultiTarget:
-    """A run file. `model` describes the encoder and the decoder of each language; `target` the tokenizer of each.
-    `metrics` are computed for each language; the mean of the first one chooses the best weights. `truncate` and
-    `output_bias` are those of seq2seq."""
+    """A run file. `model` describes the encoder and the decoder of each language. `target` describes the tokenizer
+    of each language. `metrics` are computed for each language; the mean of the first one chooses the best weights.
+    `truncate` and `output_bias` are those of seq2seq."""
 
     task: Literal["multi-target"] = "multi-target"
     data: Multiparallel
