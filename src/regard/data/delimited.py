@@ -3,6 +3,7 @@
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -137,11 +138,11 @@ class Layout:
 
 
 def begun(
-    path: str | Path, columns: Columns, limits: Limits, collector: RowCollector, how: Preference
+    path: str | Path, lines: Iterable[Line], columns: Columns, collector: RowCollector, how: Preference
 ) -> tuple[Layout, Iterator[Record]]:
     """The layout of a table by its first lines, and its records without the header. Raises InputError and
     MissingColumns."""
-    lines = with_text(path, placed_lines(path, limits))
+    lines = with_text(path, lines)
     head = list(islice(lines, COMPARED))
     if (stated := SPREADSHEET.fullmatch(head[0].text)) and len(head) > 1:
         head, how = head[1:], replace(how, stated=how.stated or stated[1])
@@ -163,11 +164,13 @@ def begun(
 def _stream(
     path: str | Path, columns: Columns, limits: Limits, collector: RowCollector, how: Preference
 ) -> Iterator[Row]:
-    layout, records = begun(path, columns, limits, collector, how)
-    for record in records:
-        row = layout.row(record, collector)
-        if row is not None:
-            yield row
+    # Closed here, since an error that is kept would keep the file open.
+    with closing(placed_lines(path, limits)) as lines:
+        layout, records = begun(path, lines, columns, collector, how)
+        for record in records:
+            row = layout.row(record, collector)
+            if row is not None:
+                yield row
     collector.check(collector.kept)
 
 

@@ -5,8 +5,8 @@ line, and `str.splitlines` would break the alignment."""
 
 import codecs
 import io
-from collections.abc import Iterable, Iterator
-from itertools import chain, starmap
+from collections.abc import Generator, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,9 +53,11 @@ def numbered_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> Iterato
     return ((number, text) for number, _, text in _decoded_lines(path, limits, BEGINNING))
 
 
-def placed_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS, start: Position = BEGINNING) -> Iterator[Line]:
-    """The lines of a file from a position on. Raises InputError as `numbered_lines` does."""
-    return starmap(Line, _decoded_lines(path, limits, start))
+def placed_lines(
+    path: str | Path, limits: Limits = DEFAULT_LIMITS, start: Position = BEGINNING
+) -> Generator[Line, None, None]:
+    """The lines of a file from a position on; `close` closes the file. Raises InputError as `numbered_lines` does."""
+    return (Line(*each) for each in _decoded_lines(path, limits, start))
 
 
 def _decoded_lines(path: str | Path, limits: Limits, start: Position) -> Iterator[tuple[int, int, str]]:

@@ -1,6 +1,7 @@
 """Files as spans of rows that are read independently of each other: lines, JSON lines, delimited and Parquet tables."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 from regard.data.bad_records import MissingColumns, RowCollector
 from regard.data.delimited import Layout, Record, begun, preference
 from regard.data.limits import Limits
-from regard.data.lines import DEFAULT_LIMITS, Position, placed_lines
+from regard.data.lines import DEFAULT_LIMITS, Line, Position, placed_lines
 from regard.data.opening import DAMAGED, opened, unreadable
 from regard.data.parquet import ENDING as PARQUET
 from regard.data.parquet import parquet_rows, read_parquet_records
@@ -55,7 +56,7 @@ class RowReader:
             count = parquet_rows(path, self._names)
             return (Span(path, first, 0, min(most, count - first)) for first in range(0, count, most))
         if kind in DELIMITED:
-            return _cut(path, (Position(record.number - 1, record.offset) for record in self._begun(path)[1]), most)
+            return _cut(path, self._positions(path), most)
         if kind in KEYED and kind != LINES:
             raise InputError(f"{path}: a table to be read in parts; expected .jsonl, .csv, .tsv or .parquet")
         return _line_spans(path, most, DEFAULT_LIMITS)
@@ -87,12 +88,18 @@ class RowReader:
             yield RawRow(number, found)
 
     def _delimited(self, span: Span, collector: RowCollector) -> Iterator[RawRow]:
-        layout, _ = self._begun(span.path)
-        lines = placed_lines(span.path, start=Position(span.lines, span.offset))
-        for _, record in zip(range(span.rows), layout.records(span.path, lines), strict=False):
-            row = layout.row(record, collector)
-            if row is not None:
-                yield RawRow(record.number, dict(zip(self.columns, row.fields, strict=True)))
+        with closing(placed_lines(span.path)) as lines:
+            layout, _ = self._begun(span.path, lines)
+        with closing(placed_lines(span.path, start=Position(span.lines, span.offset))) as lines:
+            for _, record in zip(range(span.rows), layout.records(span.path, lines), strict=False):
+                row = layout.row(record, collector)
+                if row is not None:
+                    yield RawRow(record.number, dict(zip(self.columns, row.fields, strict=True)))
+
+    def _positions(self, path: str) -> Iterator[Position]:
+        with closing(placed_lines(path)) as lines:
+            for record in self._begun(path, lines)[1]:
+                yield Position(record.number - 1, record.offset)
 
     def _parquet(self, span: Span) -> Iterator[RawRow]:
         found = read_parquet_records(span.path, self._names, span.lines, span.rows)
@@ -103,10 +110,10 @@ class RowReader:
     def _names(self) -> list[str]:
         return list(map(str, self.columns.values()))
 
-    def _begun(self, path: str) -> tuple[Layout, Iterator[Record]]:
+    def _begun(self, path: str, lines: Iterable[Line]) -> tuple[Layout, Iterator[Record]]:
         columns: Any = tuple(self.columns.values())
         how = preference(suffix(path), delimiter=self.delimiter, quoting=self.quoting, lists=columns)
-        return begun(path, columns, DEFAULT_LIMITS, RowCollector(path, False), how)
+        return begun(path, lines, columns, RowCollector(path, False), how)
 
 
 def _cut(path: str, positions: Iterator[Position], most: int) -> Iterator[Span]:
