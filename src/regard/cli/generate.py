@@ -80,7 +80,8 @@ def generate(
     first = report(loaded, predictions(loaded, () if piped else prompts or ("",), options), as_json=json_)
     if attention is not None:
         paths = draw(loaded, *first, attention)
-        say(f"The picture is {paths[0]}.") if not json_ else None
+        if not json_:
+            say(f"The picture is {paths[0]}.")
 
 
 def check_picture(path: Path, prompts: int, *, piped: bool) -> None:
@@ -111,7 +112,6 @@ def report(
     from regard.cli.predict import ranked
 
     first = None, None
-
     number, missing = 0, Counter[str]()
     for number, (prompt, best) in enumerate(predicted, 1):
         warn(f"prompt {number}", run.warnings(prompt))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -29,22 +30,9 @@ def read_jsonl(
     """Read one JSON object per line. `columns` name the keys, whose values must be strings. The last value may be a
     list: its first item is the field, the rest are the row's `others`. Values of the keys `numbers` may also be
     numbers, read as text; those of `lists` may be empty, or lists of texts or numbers. Other keys are ignored."""
-    return list(stream_jsonl(path, columns, limits, skip_bad=skip_bad, numbers=numbers, lists=lists))
-
-
-def stream_jsonl(
-    path: str | Path,
-    columns: tuple[str, ...],
-    limits: Limits = DEFAULT_LIMITS,
-    *,
-    skip_bad: bool = False,
-    numbers: tuple[str, ...] = (),
-    lists: tuple[str, ...] = (),
-) -> Iterator[Row]:
-    """The rows of `read_jsonl`, one in memory at a time. Raises InputError as it does."""
-    lines = with_text(path, placed_lines(path, limits))
-    parsed = ((line.number, line.text, *parse_json(line.text)) for line in lines)
-    return _rows(parsed, columns, RowCollector(path, skip_bad), numbers, lists)
+    with closing(placed_lines(path, limits)) as lines:
+        parsed = ((line.number, line.text, *parse_json(line.text)) for line in with_text(path, lines))
+        return list(_rows(parsed, columns, RowCollector(path, skip_bad), numbers, lists))
 
 
 def read_json(

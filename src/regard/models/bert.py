@@ -47,7 +47,7 @@ class BertConfig:
     layers and of `predictions`, `pooled` that of the pooler; DistilBERT's classifiers have relu there, ELECTRA's gelu.
     `relative` positions stand beside `positions` and are one module for all layers (MPNet, Song 2020, 2004.09297).
     `embedding` is the width of the embeddings if a linear map leads from them to `width`, and `discriminator` a head
-    that tells replaced tokens (ELECTRA, Clark 2020, 2003.10555).
+    that detects replaced tokens (ELECTRA, Clark 2020, 2003.10555).
     """
 
     named_sizes: ClassVar[NamedSizes] = {

@@ -58,6 +58,11 @@ def end_of(shares: np.ndarray) -> float:
     return max(float(magnitudes.max(initial=0.0)), EVEN * float(magnitudes.sum()) / max(magnitudes.size, 1))
 
 
+def rounded_end(shares: np.ndarray) -> float:
+    """`end_of`, rounded up to one digit, at most 1; 1 without a share."""
+    return round_up(np.array(min(1.0, end_of(shares))))
+
+
 def round_up(weights: np.ndarray) -> float:
     """The greatest weight, rounded up to one digit; 1 without a positive weight."""
     greatest = float(weights.max(initial=0.0))

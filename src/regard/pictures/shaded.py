@@ -10,7 +10,7 @@ import numpy as np
 from regard.errors import InputError
 from regard.maps.text import TextWeights
 from regard.pictures.inches import Word, from_the_right, measured, order, sheet, text
-from regard.pictures.scale import colour_bar, end_of, round_up, share
+from regard.pictures.scale import colour_bar, rounded_end, share
 from regard.pictures.style import DARK, INK, MUTED, PAPER, diverging, plotting, sizes
 from regard.pictures.title import titled
 
@@ -33,7 +33,7 @@ def shaded(found: TextWeights, *, title: str = "") -> Figure:
     Raises InputError for more than `MOST` parts, without matplotlib, or if no installed font has a character."""
     if len(found.labels) > MOST:
         raise InputError(f"the text has {len(found.labels):,} words; at most {MOST:,} are drawn: give a part of it")
-    most = round_up(np.array(min(1.0, end_of(found.weights))))
+    most = rounded_end(found.weights)
     with plotting():
         figure = sheet()
         words = measured(figure, found.labels, TYPE)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.pictures.inches import Word, measured, sheet
-from regard.pictures.scale import EVEN, colour_bar, colour_map, round_up, share
+from regard.pictures.scale import colour_bar, colour_map, rounded_end, share
 from regard.pictures.style import GRID, INK, MUTED, plotting, sizes
 from regard.pictures.title import titled
 
@@ -59,7 +59,7 @@ def spectrogram(
         boxes = (left, FOOT + down + GAP, across, HIGH), (left, FOOT, across, down)
         above, below = (figure.add_axes(share(box, whole)) for box in boxes)
         _image(above, shades.T[::-1], len(shades) * times[0], seconds)
-        _image(below, weights, weights.shape[1] * times[1], seconds, _end_of(weights))
+        _image(below, weights, weights.shape[1] * times[1], seconds, rounded_end(weights))
         above.set(xticks=[], yticks=[])
         _labels(below, words)
         _name(figure, "frequency →", (left - 0.1, FOOT + down + GAP))
@@ -67,13 +67,8 @@ def spectrogram(
             _name(figure, "← tokens", (NAME / 2, FOOT))
         bar = min(max(down, BAR[0]), BAR[1])
         beside = left + across + 0.15, FOOT + max(down - bar, 0.0), 0.12, bar
-        colour_bar(figure, share(beside, whole), most=_end_of(weights))
+        colour_bar(figure, share(beside, whole), most=rounded_end(weights))
     return figure
-
-
-def _end_of(weights: np.ndarray) -> float:
-    """The darkest weight: the greatest, rounded up, but at least four times an even share."""
-    return min(1.0, max(round_up(weights), EVEN / max(weights.shape[1], 1)))
 
 
 def _name(figure: Figure, name: str, place: tuple[float, float]) -> None:

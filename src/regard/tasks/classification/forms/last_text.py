@@ -9,7 +9,6 @@ from regard.attention.record import Maps
 from regard.attribution.gradients import Contributed
 from regard.data.bert_inputs import Ids
 from regard.data.token_words import side
-from regard.errors import InputError
 from regard.maps.heads import Side
 from regard.maps.text import TextWeights
 from regard.models.gpt2 import GPT2Config
@@ -30,13 +29,9 @@ class LastText(Form[Ids]):
 
     def encoded(self, example: Labelled) -> Ids:
         (text,) = example.texts
-        ids, most = self.tokenizer.encode(text), self.config.context
-        if len(ids) > most and not self.truncate:
-            raise InputError(
-                f"{example.place}: {len(ids)} tokens, but the model takes {most}; shorten it, or train with "
-                "--set truncate=true, which cuts such texts, or with a larger model.context"
-            )
-        return ids[:most] or [self.tokenizer.special.end]
+        ids = self.tokenizer.encode(text)
+        self.require_room(example, len(ids))
+        return ids[: self.config.context] or [self.tokenizer.special.end]
 
     def positions(self, encoded: Ids) -> int:
         return len(encoded)

@@ -9,7 +9,6 @@ from regard.attention.record import Maps
 from regard.attribution.gradients import Contributed
 from regard.data.bert_inputs import Ids, bert_input, marks
 from regard.data.token_words import side
-from regard.errors import InputError
 from regard.maps.heads import Side
 from regard.maps.text import TextWeights
 from regard.models.bert import BertClassifier, BertConfig
@@ -35,14 +34,8 @@ class MarkedTexts(Form[Texts]):
     def encoded(self, example: Labelled) -> Texts:
         texts = tuple(self.tokenizer.encode(text) for text in example.texts)
         around = marks(self.tokenizer.special, len(texts))
-        most, tokens = self.config.context - around, sum(map(len, texts))
-        if tokens > most and not self.truncate:
-            raise InputError(
-                f"{example.place}: {tokens} tokens and {around} special tokens, but the model takes "
-                f"{self.config.context}; shorten it, or train with --set truncate=true, which "
-                "cuts such texts, or with a larger model.context"
-            )
-        return shortened(texts, most)
+        self.require_room(example, sum(map(len, texts)), around)
+        return shortened(texts, self.config.context - around)
 
     def positions(self, encoded: Texts) -> int:
         return sum(map(len, encoded)) + marks(self.tokenizer.special, len(encoded))

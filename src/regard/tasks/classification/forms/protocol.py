@@ -8,6 +8,7 @@ import numpy as np
 
 from regard.attention.record import Maps
 from regard.attribution.gradients import Contributed
+from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights, TextWeights
 from regard.maps.heads import Side
 from regard.tasks.classification.batch import LabelledBatch, Target
@@ -42,6 +43,16 @@ class Form(ABC, Generic[E]):
     @abstractmethod
     def encoded(self, example: Labelled) -> E:
         """The ids of an example. Raises InputError for one that the model cannot take."""
+
+    def require_room(self, example: Labelled, tokens: int, special: int = 0) -> None:
+        """Raises InputError for more tokens, with the special ones, than the model's context, unless they are cut."""
+        if tokens + special <= self.config.context or self.truncate:
+            return
+        around = f" and {special} special tokens" if special else ""
+        raise InputError(
+            f"{example.place}: {tokens} tokens{around}, but the model takes {self.config.context}; shorten it, or "
+            "train with --set truncate=true, which cuts such texts, or with a larger model.context"
+        )
 
     @abstractmethod
     def positions(self, encoded: E) -> int:
