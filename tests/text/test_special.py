@@ -10,6 +10,7 @@ import pytest
 from regard.errors import InputError
 from regard.text import SPECIAL, SpecialTokens, Tokenizer, TokenizerSettings
 from regard.text.byte_pair import ALPHABET
+from regard.text.kind import KindName
 from regard.text.unigram import Pieces, Segmenter
 
 WORDS = ["the", "##re", "[PAD]", "cat", "[SEP]", "[UNK]", "[CLS]", "[MASK]"]
@@ -83,7 +84,19 @@ def test_a_file_with_wrong_ids_is_refused(change: dict[str, Any], message: str, 
         Tokenizer.load(tmp_path / "tokenizer.json")
 
 
-def test_the_name_of_unknown_pieces_is_no_other_entry():
+def with_another_unknown(kind: KindName) -> Tokenizer:
     vocabulary = {entry: index for index, entry in enumerate([*WORDS, "<unk>"])}
+    return Tokenizer.of(TokenizerSettings(kind), vocabulary, special=BERT)
+
+
+@pytest.mark.parametrize("kind", ["word", "character", "space", "unigram"])
+def test_the_name_of_unknown_pieces_is_no_other_entry(kind: KindName):
     with pytest.raises(InputError, match="entry '<unk>' is not its unknown piece"):
-        Tokenizer.of(TokenizerSettings("wordpiece"), vocabulary, special=BERT)
+        with_another_unknown(kind)
+
+
+def test_word_pieces_may_have_another_unknown_entry_which_no_text_becomes():
+    """MPNet's vocabulary has both."""
+    tokenizer = with_another_unknown("wordpiece")
+    assert tokenizer.encode("the <unk> cat") == [0, 5, 5, 5, 3]
+    assert tokenizer.decode([0, 8, 3]) == "the \ufffd cat"
