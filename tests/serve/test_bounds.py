@@ -10,9 +10,9 @@ import httpx
 import pytest
 from PIL import Image
 
-from regard.cancellation import Cancelled, cancellable, checkpoint
 from regard.serve.operation import Operation, at_once
 from regard.serve.request import Limits
+from regard.work import Cancelled, cancellable, checkpoint
 from tests.serve import toys
 from tests.serve.serving import Echo, run, serving
 from tests.serve.test_any_task import episodes

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from torch import nn
 
-from regard.cancellation import checkpoint
 from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs.recipes import path_of
@@ -15,6 +14,7 @@ from regard.training import progress
 from regard.training.progress import Progress
 from regard.training.selection import Selection, Validated
 from regard.training.settings import Training
+from regard.work import checkpoint
 from tests.training import toy
 from tests.training.test_loop import run
 

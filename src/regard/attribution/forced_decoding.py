@@ -10,11 +10,11 @@ from torch import Tensor
 from regard.attention.record import Maps, Measure, record, record_breakdown
 from regard.attribution.aggregation import Aggregation
 from regard.attribution.kinds import ROLES
-from regard.cancellation import checkpoint
 from regard.data.batching import PairBatch
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.nn.encoder_decoder import EncoderDecoder
+from regard.work import checkpoint
 
 ROWS = 32  # pairs in one batch
 Readers = str | tuple[str, ...]

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.cancellation import checkpoint
 from regard.errors import InputError
 from regard.maps.averages import shares
 from regard.nn.embeddings import Embedding
 from regard.shapes import Float, wide
+from regard.work import checkpoint
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,9 @@
 """`regard evaluate`."""
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,10 +63,23 @@ def evaluate(
         opened = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
     options = EvaluationOptions(beam=beam, columns=columns, skip_bad=skip_bad, cache=cache)
     opened.check_supported("evaluate", options)
-    figures = opened.evaluate(_read(opened, files, options) if files else None, options)
+    with everyone():
+        figures = opened.evaluate(_read(opened, files, options) if files else None, options)
+    if os.environ.get("RANK", "0") != "0":  # of several processes one speaks
+        return
     if (convention := opened.convention()) is not None:
         print(f"regard: {convention}", file=sys.stderr)
     say_json(figures) if json_ else say(table(figures))
+
+
+def everyone() -> AbstractContextManager[None]:
+    """The context in which processes that torchrun started divide an evaluation; of one process nothing."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return nullcontext()
+    from regard.training.processes import Everyone
+    from regard.work import divided_by
+
+    return divided_by(Everyone())
 
 
 def _read(run: "Run[Any, Any]", files: Sequence[Path], options: "EvaluationOptions") -> Any:

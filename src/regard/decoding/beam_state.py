@@ -9,11 +9,11 @@ from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.attention.record import record
-from regard.cancellation import checkpoint
 from regard.decoding.hypothesis import last_tokens, next_scores, require_token
 from regard.decoding.logits_processors import LogitsProcessor, process
 from regard.nn.decoders.protocol import Decoder, State
 from regard.text.special import SPECIAL, SpecialTokens
+from regard.work import checkpoint
 
 
 class Extensions(NamedTuple):

@@ -7,10 +7,10 @@ from itertools import zip_longest
 import torch
 from torch import Tensor
 
-from regard.cancellation import checkpoint
 from regard.decoding.beam import Beam
 from regard.decoding.beam_state import BeamState, Extensions
 from regard.decoding.hypothesis import Hypothesis
+from regard.work import checkpoint
 
 Phrase = Sequence[int]
 

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.cancellation import checkpoint
 from regard.decoding.logits_processors import LogitsProcessor, process
 from regard.errors import RunError
 from regard.nn.decoders.protocol import Decoder, State
 from regard.shapes import Float
 from regard.text.special import SPECIAL, SpecialTokens
+from regard.work import checkpoint
 
 LEAST = 1e-6
 """The coverage of a source position without any attention weight, so that its logarithm is finite."""

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import torch
 
-from regard.cancellation import checkpoint
 from regard.data.pair import Pair
 from regard.data.tokenizer_pair import Tokenizers, readable
 from regard.decoding.texts import limited
 from regard.nn.encoder_decoder import EncoderDecoder
+from regard.work import computed
 
 ROWS = 32  # pairs that are scored together
 
@@ -35,12 +35,13 @@ def encoded(
 @torch.no_grad()
 def log_probabilities(model: EncoderDecoder, pairs: Sequence[tuple[list[int], list[int]]]) -> list[list[float]]:
     """The natural log-probability of each token of each target, the end last, given its source."""
-    device, found = next(model.parameters()).device, []
-    for first in range(0, len(pairs), ROWS):
-        checkpoint()
+    device = next(model.parameters()).device
+
+    def score(first: int) -> list[list[float]]:
         batch = model.collate(pairs[first : first + ROWS]).to(device)
         logits = model(batch.source, batch.source_lengths, batch.target_in).float()
         scores = logits.log_softmax(-1).gather(-1, batch.target_out.clamp(min=0)[..., None])[..., 0]
         lengths = batch.target_lengths.tolist()
-        found.extend(row[:length] for row, length in zip(scores.tolist(), lengths, strict=True))
-    return found
+        return [row[:length] for row, length in zip(scores.tolist(), lengths, strict=True)]
+
+    return [row for some in computed(score, range(0, len(pairs), ROWS)) for row in some]

@@ -6,7 +6,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from regard.cancellation import checkpoint
 from regard.data.batching import limit_lengths
 from regard.data.token_batches import token_batches
 from regard.data.tokenizer_pair import Tokenizers
@@ -15,6 +14,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.decoding.streaming import Step, StepOptions, always
 from regard.nn.encoder_decoder import EncoderDecoder
+from regard.work import computed
 
 BATCH = 4096
 """Padded source tokens times beam width in one batch."""
@@ -83,16 +83,19 @@ def search_ids(
     ValueError as `search_texts` does."""
     encoder = models[0].encoder
     device = next(encoder.parameters()).device
-    found: list[list[list[Hypothesis]]] = [[[] for _ in ids] for _ in models]
-    for rows in _batches(ids, max(1, BATCH // search.beam)):
-        checkpoint()
+
+    def decode(rows: list[int]) -> list[list[list[Hypothesis]]]:
         batch = models[0].collate([(ids[row], []) for row in rows]).to(device)
         own = None if constraints is None else constraints.of(rows)
         memory, limit = encoder(batch.source, batch.source_lengths), search.limit(batch.source_lengths)
-        for model, outputs in zip(models, found, strict=True):
-            most = _most(model, limit)
-            for row, hypotheses in zip(rows, search(model.decoder, memory, most, own), strict=True):
-                outputs[row] = hypotheses
+        return [search(model.decoder, memory, _most(model, limit), own) for model in models]
+
+    found: list[list[list[Hypothesis]]] = [[[] for _ in ids] for _ in models]
+    batches = list(_batches(ids, max(1, BATCH // search.beam)))
+    for rows, decoded in zip(batches, computed(decode, batches), strict=True):
+        for outputs, hypotheses in zip(found, decoded, strict=True):
+            for row, each in zip(rows, hypotheses, strict=True):
+                outputs[row] = each
     return found
 
 

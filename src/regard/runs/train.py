@@ -29,11 +29,12 @@ from regard.tasks.task import RunConfig
 from regard.training.allocator import keep_freed_memory
 from regard.training.devices import choose_device, choose_precision
 from regard.training.loop import fit
-from regard.training.processes import answering
+from regard.training.processes import Everyone, answering
 from regard.training.settings import Training
 from regard.training.state import count_parameters, keeping_random_state
 from regard.training.threads import choose_threads, threads
 from regard.training.trackers import check_tracker
+from regard.work import divided_by
 
 FORMAT = 2
 IDENTITY = "identity.json"
@@ -93,8 +94,9 @@ def train_setup(
             with debugged(setup.model):
                 fitted = fit(setup.model, setup.objective, config.training, run, resume=resume)
             result = {name if name in ABOUT_TRAINING else f"valid/{name}": figure for name, figure in fitted.items()}
-            if process.is_main_process:
+            with divided_by(Everyone()):
                 result |= tested(out, device, setup)
+            if process.is_main_process:
                 run.write_json(RESULT, result)
     return result
 

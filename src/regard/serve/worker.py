@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import torch
 
-from regard.cancellation import Cancelled, cancellable
 from regard.errors import RunError
 from regard.serve.fair_queue import FairQueue
 from regard.serve.http_errors import encode
 from regard.serve.operation import Operation
 from regard.serve.request import RequestBody
+from regard.work import Cancelled, cancellable
 
 logger = logging.getLogger(__name__)
 UNREAD = 8 << 20

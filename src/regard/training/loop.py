@@ -29,6 +29,7 @@ from regard.training.state import (
 )
 from regard.training.threads import threads
 from regard.training.update import Outcome, Updater, make_optimizer
+from regard.work import divided_by
 
 
 def fit(
@@ -193,7 +194,7 @@ class Trainer:
 
     def _validate(self) -> dict[str, float]:
         self.model.eval()
-        with torch.no_grad(), whole(self.losses), self.progress.validating():
+        with torch.no_grad(), whole(self.losses), self.progress.validating(), divided_by(self.here):
             figures = self.here.from_main(self.objective.validate(self.model))
         self.model.train()
         return figures

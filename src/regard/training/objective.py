@@ -71,7 +71,8 @@ class Objective(Protocol):
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Metrics on held-out examples, `self.metric` among them. The model is in evaluation mode, in full precision
-        and without gradients. Every process calls it; the first one's metrics count."""
+        and without gradients. Every process calls it; the first one's metrics count. Batches that it computes through
+        `regard.work.computed` are divided among the processes."""
         ...
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 import torch.distributed
-from accelerate import Accelerator
+from accelerate import Accelerator, PartialState
 from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list, gather_object
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard
@@ -74,6 +74,19 @@ class Processes:
     def wait(self) -> None:
         """Wait until all processes are here."""
         self.accelerator.wait_for_everyone()
+
+
+class Everyone:
+    """All processes that torchrun or accelerate started, as those that divide work."""
+
+    def __init__(self) -> None:
+        state = PartialState()
+        self.count: int = state.num_processes
+        self.rank: int = state.process_index
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every process's value, in the order of their ranks, on every process."""
+        return gather_object([value]) if self.count > 1 else [value]
 
 
 @contextmanager

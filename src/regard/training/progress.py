@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass
 from tqdm.asyncio import tqdm_asyncio
 from tqdm.auto import tqdm
 
-from regard.cancellation import cancellable
 from regard.storage.run_folder import METRICS, RunDirectory
 from regard.training.settings import Training
 from regard.training.trackers import Board, Service
 from regard.training.update import Outcome
+from regard.work import cancellable
 
 SILENT = 30.0
 """Seconds of a validation after which a line says that it goes on."""
@@ -93,7 +93,7 @@ class Progress:
 
     @contextmanager
     def validating(self) -> Iterator[None]:
-        """Show inside how long a validation has taken, whenever it calls `regard.cancellation.checkpoint`: on the bar,
+        """Show inside how long a validation has taken, whenever it calls `regard.work.checkpoint`: on the bar,
         or in a line every half a minute."""
         began = last = time.monotonic()
 

@@ -11,6 +11,7 @@ from regard.data.memory import Frame, records_of
 from regard.data.order import Shuffled
 from regard.errors import InputError
 from regard.training.objective import Carried, Loss
+from regard.work import computed
 
 E = TypeVar("E")
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
@@ -91,8 +92,9 @@ class Supervised(Generic[E]):
         if self.evaluate is not None:
             return dict(self.evaluate(model))
         device = next(model.parameters()).device
-        total = 0.0
-        for first in range(0, len(self.valid), self.batch_size):
+
+        def loss(first: int) -> float:
             examples = list(self.valid[first : first + self.batch_size])
-            total += self.loss_of(model, moved(self.collate(examples), device)).item() * len(examples)
-        return {"loss": total / len(self.valid)}
+            return self.loss_of(model, moved(self.collate(examples), device)).item() * len(examples)
+
+        return {"loss": sum(computed(loss, range(0, len(self.valid), self.batch_size))) / len(self.valid)}

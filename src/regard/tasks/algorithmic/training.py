@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.cancellation import checkpoint
 from regard.data.batching import Batch
 from regard.data.token_batches import require_one_batch, token_batches
 from regard.models.turing_machine import TuringMachine
@@ -16,6 +15,7 @@ from regard.shapes import Bool, Float, Int
 from regard.tasks.algorithmic.data import BitSequence
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
+from regard.work import computed
 
 ROWS = 64
 """Sequences in one batch of evaluation."""
@@ -84,11 +84,13 @@ def probabilities(
     """The probability that each bit of a target is 1, on a tape of `rows` rows, by default the model's own."""
     device, found = next(model.parameters()).device, [torch.zeros(0)] * len(sequences)
     order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
-    for first in range(0, len(order), ROWS):
-        checkpoint()
-        some = order[first : first + ROWS]
+
+    def outputs_of(some: list[int]) -> Tensor:
         batch = collate_bits([sequences[index] for index in some]).to(device)
-        outputs = model(batch.inputs, batch.lengths, rows=rows).double().sigmoid().cpu()
+        return model(batch.inputs, batch.lengths, rows=rows).double().sigmoid().cpu()
+
+    groups = [order[first : first + ROWS] for first in range(0, len(order), ROWS)]
+    for some, outputs in zip(groups, computed(outputs_of, groups), strict=True):
         for row, index in enumerate(some):
             each = sequences[index]
             found[index] = outputs[row, len(each) - len(each.target) : len(each)]

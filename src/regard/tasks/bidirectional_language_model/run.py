@@ -8,7 +8,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from regard.cancellation import checkpoint
 from regard.data.char_words import SpelledTexts, spell_vocabulary, stacked, words_of
 from regard.data.memory import Records
 from regard.errors import InputError
@@ -25,6 +24,7 @@ from regard.tasks.run import Run, for_evaluation, refuse_one, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.text.spelling import spell
+from regard.work import checkpoint
 
 ROWS = 16
 """Texts in one batch of inference."""

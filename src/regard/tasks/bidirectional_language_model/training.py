@@ -17,6 +17,7 @@ from regard.shapes import Float
 from regard.text.special import IGNORED
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
+from regard.work import computed
 
 Losses = tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]
 
@@ -122,11 +123,13 @@ def figures(model: Elmo, texts: SpelledTexts, tokens: int) -> dict[str, float]:
     """The perplexity of words and ends of texts: forward-perplexity given the words before, backward-perplexity given
     the words behind (which counts the beginnings of texts), perplexity of the mean loss of both."""
     device = next(model.parameters()).device
-    count, forward, backward = 0, 0.0, 0.0
-    for examples in cut(texts, tokens, 0, 0):
+
+    def sums(examples: list[int]) -> tuple[int, float, float]:
         batch = texts.batch(examples).to(device)
         (ahead, _), (back, _), _ = losses(model, batch)
-        forward, backward, count = forward + float(ahead), backward + float(back), count + count_words(batch)
+        return count_words(batch), float(ahead), float(back)
+
+    count, forward, backward = map(sum, zip(*computed(sums, cut(texts, tokens, 0, 0)), strict=True))
     return {
         "perplexity": perplexity((forward + backward) / (2 * count)),
         "forward-perplexity": perplexity(forward / count),

@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.cancellation import checkpoint
 from regard.data.token_batches import require_one_batch, require_room, token_batches
 from regard.models.classifier import Classifier
 from regard.shapes import Float
@@ -15,6 +14,7 @@ from regard.tasks.classification.forms.protocol import Form
 from regard.tasks.classification.outputs import Outputs
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
+from regard.work import computed
 
 ROWS, POSITIONS = 64, 2**16
 """The maximum of texts in a batch of evaluation, and of their positions unless one text has more."""
@@ -68,12 +68,11 @@ class TextObjective:
 def logits_of(model: Classifier, form: Form[Any], texts: Sequence[Any]) -> Float[Tensor, "text output"]:
     """The logits of each encoded text."""
     device = next(model.parameters()).device
-    found = [torch.zeros(0, model.output.out_features)]
-    for some in parts(texts, form):
-        checkpoint()
-        batch = form.collate([(each, 0) for each in some]).to(device)
-        found.append(model(*batch.inputs).cpu())
-    return torch.cat(found)
+
+    def logits(some: list[Any]) -> Tensor:
+        return model(*form.collate([(each, 0) for each in some]).to(device).inputs).cpu()
+
+    return torch.cat([torch.zeros(0, model.output.out_features), *computed(logits, parts(texts, form))])
 
 
 def parts(texts: Sequence[Any], form: Form[Any]) -> Iterator[list[Any]]:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.cancellation import checkpoint
 from regard.data.squad import Question
 from regard.data.token_batches import require_one_batch, token_batches
 from regard.metrics.text import METRICS, TextMetricName
@@ -18,6 +18,7 @@ from regard.tasks.extractive_qa.data import FORMS, Cutter, SpanBatch, Window
 from regard.text import Tokenizer
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
+from regard.work import computed
 
 ROWS = 32
 """Windows in one batch of inference."""
@@ -78,13 +79,13 @@ class WindowedQuestions:
     def answers(self, model: nn.Module) -> list[Span]:
         """The best span for each question."""
         flat = [window for some in self.windows for window in some]
-        found: list[Span] = []
-        for first in range(0, len(flat), ROWS):
-            checkpoint()
+
+        def spans(first: int) -> list[Span]:
             some = flat[first : first + ROWS]
             logits = self.logits(model, some).cpu()
-            found += [best_span(window, row, self.longest) for window, row in zip(some, logits, strict=True)]
-        left = iter(found)
+            return [best_span(window, row, self.longest) for window, row in zip(some, logits, strict=True)]
+
+        left = chain.from_iterable(computed(spans, range(0, len(flat), ROWS)))
         return [best([next(left) for _ in some]) for some in self.windows]
 
     def logits(self, model: nn.Module, some: Sequence[Window]) -> Float[Tensor, "window position 2"]:

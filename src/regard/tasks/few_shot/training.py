@@ -18,6 +18,7 @@ from regard.shapes import Float, Int
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.data import Episode, draw, seen
 from regard.training.objective import Carried, Loss
+from regard.work import computed
 
 ROWS = 32
 """Episodes in one batch of evaluation."""
@@ -121,9 +122,11 @@ def episodes(images: Pool, config: FewShot, count: int, seed: str) -> Iterator[E
 def figures(model: FewShotSnail, images: Pool, config: FewShot, count: int) -> dict[str, float]:
     """accuracy: the share of `count` episodes with a right prediction; deviation: its standard error. Both in per
     cent."""
-    device, right = next(model.parameters()).device, 0
-    for batch in episodes(images, config, count, f"{config.data.seed}/measured"):
+    device = next(model.parameters()).device
+
+    def right(batch: EpisodeBatch) -> int:
         logits = model(batch.images.to(device), batch.labels.to(device))
-        right += int((logits.argmax(-1).cpu() == batch.classes).sum())
-    share = right / count
+        return int((logits.argmax(-1).cpu() == batch.classes).sum())
+
+    share = sum(computed(right, episodes(images, config, count, f"{config.data.seed}/measured"))) / count
     return {"accuracy": 100 * share, "deviation": 100 * (share * (1 - share) / count) ** 0.5}

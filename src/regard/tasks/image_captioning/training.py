@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
-from regard.cancellation import checkpoint
 from regard.data.token_batches import require_one_batch, token_batches
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.hypothesis import Hypothesis
@@ -22,6 +21,7 @@ from regard.tasks.image_captioning.grounding import POINTING, pointing
 from regard.text import Tokenizer
 from regard.training.attention_losses import AttentionLoss
 from regard.training.objective import Carried, Loss
+from regard.work import computed
 
 ROWS = 64
 """Images in one batch of decoding."""
@@ -109,12 +109,12 @@ def decode(
 ) -> list[list[Hypothesis]]:
     """The captions of each image under the constraints, best first. Raises InputError for an image that cannot be read,
     and ValueError where the search finds fewer."""
-    found = []
-    for first in range(0, len(images), ROWS):
-        checkpoint()
+
+    def decoded(first: int) -> list[list[Hypothesis]]:
         memory, limit = encoded(model, images[first : first + ROWS], config, search)
-        found += search(model.decoder, memory, limit, constraints)
-    return found
+        return search(model.decoder, memory, limit, constraints)
+
+    return [each for some in computed(decoded, range(0, len(images), ROWS)) for each in some]
 
 
 @torch.no_grad()

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.cancellation import checkpoint
 from regard.data.batching import Batch
 from regard.data.images import LabelledImage
 from regard.data.token_batches import require_one_batch, token_batches
@@ -17,6 +16,7 @@ from regard.shapes import Float, Int
 from regard.tasks.class_prediction import class_metrics
 from regard.tasks.image_classification.config import ImageClassification
 from regard.training.objective import Carried, Loss
+from regard.work import computed
 
 ROWS = 64
 """Images in one batch of evaluation."""
@@ -114,9 +114,10 @@ def probabilities(
 ) -> Float[Tensor, "image class"]:
     """The examples of images and their classes. Raises InputError for an image that cannot be read."""
     device = next(model.parameters()).device
-    found = [torch.zeros(0, model.output.out_features)]
-    for first in range(0, len(images), ROWS):
-        checkpoint()
+
+    def shares(first: int) -> Tensor:
         some = [config.images.tensor(pixels_of(each, config)) for each in images[first : first + ROWS]]
-        found.append(model(torch.stack(some).to(device)).softmax(-1).cpu())
-    return torch.cat(found)
+        return model(torch.stack(some).to(device)).softmax(-1).cpu()
+
+    found = computed(shares, range(0, len(images), ROWS))
+    return torch.cat([torch.zeros(0, model.output.out_features), *found])

@@ -6,6 +6,7 @@ from torch import Tensor
 from regard.models.language_model import LanguageModel
 from regard.shapes import Float, Int
 from regard.tasks.language_model.cache import Cache
+from regard.work import computed
 
 STRETCH = 512
 """Tokens in one pass of a model without a limited context."""
@@ -56,9 +57,14 @@ def _windowed(model: LanguageModel, tokens: Tensor, context: int) -> Tensor:
     if first:
         found[:first] = _last(model, tokens[None, : first + 1], first)[0]
     ends = [*range(first + step, count, step), count] if count > first else []
-    for some in (ends[start : start + TOGETHER] for start in range(0, len(ends), TOGETHER)):
+
+    def losses_of(some: list[int]) -> Tensor:
         windows = torch.stack([tokens[end - context : end + 1] for end in some])
-        for end, each in zip(some, _last(model, windows, step), strict=True):
+        return _last(model, windows, step).cpu()
+
+    groups = [ends[start : start + TOGETHER] for start in range(0, len(ends), TOGETHER)]
+    for some, computed_losses in zip(groups, computed(losses_of, groups), strict=True):
+        for end, each in zip(some, computed_losses, strict=True):
             found[done:end] = each[done - end :]
             done = end
     return found

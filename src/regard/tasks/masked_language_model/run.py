@@ -13,7 +13,6 @@ from regard.attribution.available import LAYERED
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import attribute_within, contributed
-from regard.cancellation import checkpoint
 from regard.data.batching import padded
 from regard.data.memory import Records
 from regard.data.token_words import side
@@ -34,6 +33,7 @@ from regard.tasks.prediction import ShortRepr, TextPrediction, flat
 from regard.tasks.run import Run, for_evaluation, refuse_one, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER, check_mask
 from regard.text import Tokenizer
+from regard.work import checkpoint
 
 BLANK = "[MASK]"
 """The default blank in a text."""

@@ -15,6 +15,7 @@ from regard.text import Tokenizer
 from regard.text.word_piece import INSIDE
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
+from regard.work import computed
 
 SPACES = ("Ġ", "▁")
 """How entries begin that have the space before them: of byte pairs, and of SentencePiece."""
@@ -79,18 +80,20 @@ def figures(model: Bert, texts: MaskedTexts, tokens: int) -> dict[str, float]:
     """masked-accuracy: the share of masked tokens with a right prediction, in per cent, and their perplexity.
     next-sentence: the accuracy of whether one text follows another, in per cent, for a model that predicts it."""
     device = next(model.parameters()).device
-    right = count = pairs = right_pairs = 0
-    total = 0.0
-    for examples in cut(texts, tokens, SEED, 0):
+
+    def sums(examples: list[int]) -> tuple[float, int, int, int, int]:
         batch = texts.batch(0, examples).to(device)
         states = model(batch.tokens, batch.lengths, batch.segments)
         assert model.predictions is not None
         logits = model.predictions(states.flatten(0, 1)[batch.places])
-        total += float(nn.functional.cross_entropy(logits, batch.expected, reduction="sum"))
-        right += int((logits.argmax(-1) == batch.expected).sum())
-        count += len(batch.places)
+        total = float(nn.functional.cross_entropy(logits, batch.expected, reduction="sum"))
+        right, pairs, right_pairs = int((logits.argmax(-1) == batch.expected).sum()), 0, 0
         if model.next_sentence is not None and model.pooler is not None and batch.follows is not None:
-            right_pairs += int((model.next_sentence(model.pooler(states)).argmax(-1) == batch.follows).sum())
-            pairs += len(batch.follows)
+            right_pairs = int((model.next_sentence(model.pooler(states)).argmax(-1) == batch.follows).sum())
+            pairs = len(batch.follows)
+        return total, right, len(batch.places), right_pairs, pairs
+
+    found = computed(sums, cut(texts, tokens, SEED, 0))
+    total, right, count, right_pairs, pairs = map(sum, zip(*found, strict=True))
     found = {"masked-accuracy": 100 * right / count, "perplexity": perplexity(total / count)}
     return found | ({"next-sentence": 100 * right_pairs / pairs} if pairs else {})

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.cancellation import checkpoint
 from regard.data.batching import Batch, padded
 from regard.data.token_batches import require_one_batch, token_batches
 from regard.decoding.hypothesis import Hypothesis
@@ -18,6 +17,7 @@ from regard.text.special import IGNORED, SPECIAL
 from regard.training.objective import Carried, Loss
 from regard.training.schedules import forcing
 from regard.training.settings import Training
+from regard.work import computed
 
 ROWS = 256
 """Sets in one batch of decoding."""
@@ -84,13 +84,14 @@ class PointerObjective:
 @torch.no_grad()
 def decode(model: PointerNetwork, sets: Sequence[PointedSet], search: Search) -> list[Hypothesis]:
     """The best hypothesis for each set, at most one place longer than the set; `places` reads it."""
-    device, found = next(model.parameters()).device, []
-    for first in range(0, len(sets), ROWS):
-        checkpoint()
+    device = next(model.parameters()).device
+
+    def decoded(first: int) -> list[Hypothesis]:
         batch = collate_sets(sets[first : first + ROWS]).to(device)
         memory = model.encoder(batch.elements, batch.lengths)
-        found += [best for (best, *_) in search(model.decoder, memory, batch.lengths + 1)]
-    return found
+        return [best for (best, *_) in search(model.decoder, memory, batch.lengths + 1)]
+
+    return [each for some in computed(decoded, range(0, len(sets), ROWS)) for each in some]
 
 
 def places(hypothesis: Hypothesis) -> tuple[int, ...]:

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
-from regard.cancellation import checkpoint
 from regard.data.token_batches import require_one_batch, require_room, token_batches
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.hypothesis import Hypothesis
@@ -23,6 +22,7 @@ from regard.text import Tokenizer
 from regard.text.special import IGNORED
 from regard.training.attention_losses import AttentionLoss
 from regard.training.objective import Carried, Loss
+from regard.work import computed
 
 ROWS = 32
 """Sounds in one batch of decoding."""
@@ -106,12 +106,12 @@ def decode(
 ) -> list[list[Hypothesis]]:
     """The transcripts of each sound under the constraints, best first. Raises InputError for one that cannot be read,
     and ValueError where the search finds fewer."""
-    found = []
-    for first in range(0, len(sounds), ROWS):
-        checkpoint()
+
+    def decoded(first: int) -> list[list[Hypothesis]]:
         memory, limit = encoded(model, sounds[first : first + ROWS], config, search)
-        found += search(model.decoder, memory, limit, constraints)
-    return found
+        return search(model.decoder, memory, limit, constraints)
+
+    return [each for some in computed(decoded, range(0, len(sounds), ROWS)) for each in some]
 
 
 @torch.no_grad()

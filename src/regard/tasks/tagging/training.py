@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.cancellation import checkpoint
 from regard.data.token_batches import require_one_batch, require_room, token_batches
 from regard.metrics.entities import OUTSIDE, entity_metrics
 from regard.shapes import Float
@@ -16,6 +15,7 @@ from regard.text import Tokenizer
 from regard.text.special import IGNORED
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
+from regard.work import computed
 
 ROWS = 64
 """Parts in one batch of inference."""
@@ -87,10 +87,13 @@ def probabilities(model: nn.Module, texts: Sequence[Sequence[Part]], words: Sequ
     device, output = next(model.parameters()).device, model.get_submodule("output")
     assert isinstance(output, nn.Linear)
     found = [torch.zeros(count, output.out_features) for count in words]
-    for some in grouped(texts, ROWS):
-        checkpoint()
+
+    def shares_of(some: Sequence[tuple[int, Part]]) -> Tensor:
         batch = collate_parts([(part, [0] * words[number]) for number, part in some]).to(device)
-        shares = model(batch.tokens, batch.lengths).softmax(-1).cpu()
+        return model(batch.tokens, batch.lengths).softmax(-1).cpu()
+
+    groups = list(grouped(texts, ROWS))
+    for some, shares in zip(groups, computed(shares_of, groups), strict=True):
         for row, (number, part) in zip(shares, some, strict=True):
             found[number][list(part.words)] = row[list(part.positions)]
     return found

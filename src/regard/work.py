@@ -1,0 +1,98 @@
+"""Work in loops: stop it when nobody waits for it, divide it among processes.
+
+`with cancellable(active): run.predict(texts)`. Loops whose length a request decides call `checkpoint()`: the steps of a
+search, the batches of a prediction, the rows of a gradient. Outside `cancellable` it does nothing.
+
+`with divided_by(exchange): objective.validate(model)`. Loops over batches that do not depend on each other call
+`computed`. Inside `divided_by` each process computes its part of the batches and receives the others' results, so that
+all go on with the same; outside, one computes them all.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from regard.errors import RunError
+
+B = TypeVar("B")
+R = TypeVar("R")
+
+
+class Cancelled(Exception):
+    """Nobody waits for the result any more."""
+
+
+_active: ContextVar[Callable[[], bool] | None] = ContextVar("regard_active", default=None)
+
+
+@contextmanager
+def cancellable(active: Callable[[], bool]) -> Iterator[None]:
+    """Let `checkpoint()` end the block once `active()` is false. Raises Cancelled."""
+    token = _active.set(active)
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
+def checkpoint() -> None:
+    """Raises Cancelled inside `cancellable` if nobody waits for the result."""
+    active = _active.get()
+    if active is not None and not active():
+        raise Cancelled
+
+
+@runtime_checkable
+class Exchange(Protocol):
+    """The processes that share the work: how many, which one this is, and every one's value in the order of ranks."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def rank(self) -> int: ...
+
+    def gather(self, value: Any, /) -> list[Any]: ...
+
+
+_exchange: ContextVar[Exchange | None] = ContextVar("regard_exchange", default=None)
+
+
+@contextmanager
+def divided_by(exchange: Exchange) -> Iterator[None]:
+    """Divide what `computed` computes inside among processes, all of which compute the same batches in the same
+    order."""
+    token = _exchange.set(exchange if exchange.count > 1 else None)
+    try:
+        yield
+    finally:
+        _exchange.reset(token)
+
+
+def computed(compute: Callable[[B], R], batches: Iterable[B]) -> list[R]:
+    """The result of each batch, in their order; results that other processes compute are pickled.
+
+    Raises whatever `compute` raises, and RunError where another process raised it.
+    """
+    exchange = _exchange.get()
+    if exchange is None:
+        return [_checked(compute, batch) for batch in batches]
+    several = list(batches)
+    own: list[R] = []
+    error: Exception | None = None
+    try:
+        own = [_checked(compute, batch) for batch in several[exchange.rank :: exchange.count]]
+    except Exception as raised:  # the others wait for this process, so it raises once they know
+        error = raised
+    parts = exchange.gather((own, error is None))
+    if error is not None:
+        raise error
+    if failed := [str(rank) for rank, (_, complete) in enumerate(parts) if not complete]:
+        raise RunError(f"process {', '.join(failed)} failed in its part of the batches, so this one ends too")
+    return [parts[number % exchange.count][0][number // exchange.count] for number in range(len(several))]
+
+
+def _checked(compute: Callable[[B], R], batch: B) -> R:
+    checkpoint()
+    return compute(batch)
