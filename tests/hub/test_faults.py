@@ -129,8 +129,15 @@ def test_row_39_an_output_layer_of_its_own(folder: Path):
             {"model_type": "mamba"},
             "is a model of type 'mamba', which is not imported: it has no attention",
         ),
-        ({"activation_function": "relu"}, "activation_function is 'relu'; regard supports 'gelu_new'"),
-        ({"layer_norm_epsilon": 1e-12}, "layer_norm_epsilon is 1e-12"),
+        (
+            {"model_type": "bort"},
+            "is a model of type 'bort'; regard reads gpt2, bert, roberta",
+        ),
+        (
+            {"activation_function": "quick_gelu"},
+            "activation_function is 'quick_gelu'; regard supports gelu, gelu_new",
+        ),
+        ({"layer_norm_epsilon": 0}, "layer_norm_epsilon is 0.0; expected a number above 0"),
         ({"rotary": True}, "rotary is not known, so it might change what is computed"),
         ({"n_layer": 0}, "n_layer is 0; expected a whole number of at least 1"),
         ({"n_layer": "two"}, "n_layer is 'two'"),

@@ -1,5 +1,6 @@
 """Published GPT-2s: the same as transformers in every number and every token, there and back."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -205,3 +206,30 @@ def test_a_run_that_an_older_version_imported(tmp_path: Path):
         assert (ours.text, ours.score) == (theirs.text, pytest.approx(theirs.score, rel=1e-5))
     with pytest.raises(InputError, match="an older version of regard imported this run"):
         export_run(tmp_path / "older", tmp_path / "exported")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"activation_function": "relu"},
+        {"activation_function": "gelu", "layer_norm_epsilon": 0.1},
+        {"activation_function": "silu", "layer_norm_epsilon": 1e-12},
+        {"activation_function": "gelu_pytorch_tanh", "layer_norm_epsilon": 0.5},
+    ],
+    ids=lambda settings: "-".join(map(str, settings.values())),
+)
+@torch.no_grad()
+def test_other_activations_and_norms(settings: dict[str, Any], tmp_path: Path):
+    """Logits and greedy tokens, with the kernels of a loaded run, and the settings of an export."""
+    theirs = gpt2(tmp_path / "published", **CONFIGURATIONS[1], **settings)
+    import_run(str(tmp_path / "published"), tmp_path / "run")
+    run = load(tmp_path / "run", "cpu", task=LanguageModelRun)
+    tokens = torch.arange(2 * 19).view(2, -1) * 7 % run.tokenizer.size
+    logits, _ = run.model(tokens, run.model.begin(2))
+    torch.testing.assert_close(logits, theirs(tokens).logits, rtol=1e-5, atol=1e-5)
+    ids, end = run.tokenizer.encode("the cat"), run.tokenizer.special.end
+    expected = written(theirs, ids, tokens=9, beam=1, end=end)
+    assert run.predict(["the cat"], tokens=9, beam=1)[0].tokens == tuple(run.tokenizer.pieces(expected))
+    assert export_run(tmp_path / "run", tmp_path / "exported")[-1] == "transformers"
+    found = json.loads((tmp_path / "exported" / "config.json").read_text())
+    assert found["layer_norm_epsilon"] == theirs.config.layer_norm_epsilon

@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from regard.attention.masks import padding
 from regard.attention.positions import RelativePositions
+from regard.models.activations import ACTIVATIONS, ActivationName
 from regard.models.classifier import Classifier
 from regard.models.heads import SelfAlignChoice, named_heads
 from regard.models.positions import POSITIONS, RELATIVE_POSITIONS, PositionsName, RelativeName, relative_positions
@@ -24,14 +24,6 @@ from regard.nn.sublayers import Dropout, FeedForward, PostNorm
 from regard.shapes import Float, Lengths, States, Tokens
 
 DEVIATION = 0.02
-ActivationName = Literal["gelu", "gelu-tanh", "relu", "silu"]
-ACTIVATIONS: Mapping[ActivationName, Callable[[], nn.Module]] = {
-    "gelu": nn.GELU,
-    "gelu-tanh": partial(nn.GELU, approximate="tanh"),
-    "relu": nn.ReLU,
-    "silu": nn.SiLU,
-}
-"""Activations between the two maps of a layer; gelu-tanh is its approximation."""
 PooledName = Literal["tanh", "relu", "gelu"]
 POOLED: Mapping[PooledName, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU}
 

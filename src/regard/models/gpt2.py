@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.masks import padding
+from regard.models.activations import ACTIVATIONS, ActivationName
 from regard.models.classifier import Classifier
 from regard.models.heads import SelfAlignChoice, named_heads
 from regard.models.language_model import LanguageModel
@@ -34,6 +36,7 @@ class GPT2Config:
     tokens. The first `closed` tokens of the vocabulary are never predicted; runs imported by an older version have
     three special tokens there. `score`, `align` and relative `positions` are those of all heads, `window` that of a
     local alignment. `attention_dropout` is that of the weights; the released models were trained with 0.1.
+    `activation` is that of the networks, `epsilon` is added to the variance in norms.
     """
 
     named_sizes: ClassVar[NamedSizes] = {
@@ -57,21 +60,24 @@ class GPT2Config:
     align: SelfAlignChoice = "softmax"
     window: Size = 10
     positions: PositionsName = "learned"
+    activation: ActivationName = "gelu-tanh"
+    epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-5
 
     def __post_init__(self) -> None:
         check_heads(self.width, self.heads)
 
 
 class Block(nn.Module):
-    """Causal self-attention and a feed-forward network with tanh-approximated GELU, each inside its residual."""
+    """Causal self-attention and a feed-forward network, with tanh-approximated GELU in the paper, each inside its
+    residual."""
 
     def __init__(self, config: GPT2Config):
         super().__init__()
         self.self_attention = named_heads(config, config.context, config.positions)
         check_growing(self.self_attention)
         hidden = config.hidden or 4 * config.width
-        self.feedforward = FeedForward(config.width, hidden, nn.GELU(approximate="tanh"))
-        self.residuals = nn.ModuleList(PreNorm(config.width, config.dropout) for _ in range(2))
+        self.feedforward = FeedForward(config.width, hidden, ACTIVATIONS[config.activation]())
+        self.residuals = nn.ModuleList(PreNorm(config.width, config.dropout, config.epsilon) for _ in range(2))
 
     def forward(self, states: States, past: Past) -> tuple[States, Past]:
         """Positions that follow `past` -> their states, and the past including them."""
@@ -100,7 +106,7 @@ class GPT2(LanguageModel[CausalState]):
         self.positions = POSITIONS[config.positions](config.width, config.context)
         self.dropout = Dropout(config.dropout)
         self.blocks = Blocks(Block(config) for _ in range(config.layers))
-        self.norm = nn.LayerNorm(config.width)
+        self.norm = nn.LayerNorm(config.width, config.epsilon)
         self.output = output_kind(config.softmax)(
             config.width, vocabulary, self.embedding, bias=False, closed=config.closed
         )

@@ -11,7 +11,6 @@ from regard.errors import InputError
 from regard.hub.formats import bert_heads, word_pieces
 from regard.hub.formats.bert_heads import POOLER, PublishedHead
 from regard.hub.formats.bert_variants import (
-    ACTIVATIONS,
     DISCRIMINATOR,
     DISTANCES,
     IGNORED,
@@ -28,7 +27,7 @@ from regard.hub.formats.bert_variants import (
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.names import Part, check_sizes, check_vocabulary, exported, imported
 from regard.hub.formats.pretrained_model import Files, Head, PretrainedModel, TextHead
-from regard.hub.formats.settings import Settings, check_attention
+from regard.hub.formats.settings import ACTIVATIONS, Settings, activation_name, check_attention
 from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER
 from regard.models.bert import BertConfig
 from regard.text import Tokenizer
@@ -126,7 +125,7 @@ def config_document(config: BertConfig, tokenizer: Tokenizer, variant: BertVaria
         "max_position_embeddings": config.context + variant.offset(tokenizer.special),
         **({"type_vocab_size": config.segments} if variant.segmented else {}),
         **({} if variant.epsilon else {"layer_norm_eps": config.epsilon}),
-        variant.activation: next(name for name, own in ACTIVATIONS.items() if own == config.activation),
+        variant.activation: activation_name(config.activation),
         **{name: getattr(config, field) for field, name in variant.keys.items()},
         **({"embedding_size": config.embedding or config.width} if variant.narrow else {}),
         "pad_token_id": tokenizer.special.pad,

@@ -13,7 +13,7 @@ from regard.errors import InputError
 from regard.hub.formats import bert_heads, word_pieces
 from regard.hub.formats.bert_heads import Heads
 from regard.hub.formats.names import Part, Sizes, linear
-from regard.models.bert import ActivationName, BertConfig
+from regard.models.bert import BertConfig
 from regard.models.positions import RelativeName
 from regard.text import SpecialTokens, Tokenizer
 
@@ -72,17 +72,6 @@ FIXED = {
     "pruned_heads": ({},),
     "relative_attention_num_buckets": (32,),
 }
-ACTIVATIONS: Mapping[str, ActivationName] = {
-    "gelu": "gelu",
-    "gelu_new": "gelu-tanh",
-    "gelu_pytorch_tanh": "gelu-tanh",
-    "gelu_fast": "gelu-tanh",
-    "gelu_python": "gelu",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-}
-"""Published activations as those of ours; of several names for one the first is written."""
 KEYS = {
     "layers": "num_hidden_layers",
     "width": "hidden_size",

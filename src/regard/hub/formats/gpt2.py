@@ -12,7 +12,7 @@ from regard.hub.formats.bert_heads import head_keys, of_text
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.names import Part, check_sizes, exported, imported, linear
 from regard.hub.formats.pretrained_model import Continues, Files, PretrainedModel
-from regard.hub.formats.settings import Settings, check_attention
+from regard.hub.formats.settings import ACTIVATIONS, Settings, activation_name, check_attention
 from regard.models.gpt2 import GPT2Config
 from regard.models.softmax import AdaptiveSoftmax
 
@@ -35,9 +35,8 @@ PARTS = (
 )
 SCORE, CLASSIFIER = Part("score.weight", ("output.weight",)), "GPT2ForSequenceClassification"
 USED = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner", "resid_pdrop")
+USED += ("activation_function", "layer_norm_epsilon")
 FIXED = {
-    "activation_function": ("gelu_new", "gelu_pytorch_tanh"),
-    "layer_norm_epsilon": (1e-5,),
     "scale_attn_weights": (True,),
     "scale_attn_by_inverse_layer_idx": (False,),
     "add_cross_attention": (False,),
@@ -68,6 +67,8 @@ def read(folder: Folder) -> PretrainedModel:
         context=settings.size("n_positions", 1024),
         dropout=settings.share("resid_pdrop", 0.1),
         hidden=settings.size("n_inner") if settings.values.get("n_inner") else None,
+        activation=settings.choice("activation_function", ACTIVATIONS, "gelu_new"),
+        epsilon=settings.above("layer_norm_epsilon", 1e-5),
     )
     weights = {name.removeprefix("transformer."): tensor for name, tensor in folder.tensors().items()}
     weights = {name: tensor for name, tensor in weights.items() if not MASKS.fullmatch(name)}
@@ -141,8 +142,8 @@ def write(pretrained: PretrainedModel) -> Files:
         "n_layer": config.layers,
         "n_head": config.heads,
         "n_inner": config.hidden,
-        "activation_function": "gelu_new",
-        "layer_norm_epsilon": 1e-5,
+        "activation_function": activation_name(config.activation),
+        "layer_norm_epsilon": config.epsilon,
         "resid_pdrop": config.dropout,
         "embd_pdrop": config.dropout,
         "attn_pdrop": 0.0,

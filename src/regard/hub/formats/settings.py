@@ -5,10 +5,22 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from regard.errors import InputError
+from regard.models.activations import ActivationName
 
 Config = TypeVar("Config")
 SINGLE, MULTIPLE, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
 """Published names of what a head of a text predicts."""
+ACTIVATIONS: Mapping[str, ActivationName] = {
+    "gelu": "gelu",
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+    "gelu_fast": "gelu-tanh",
+    "gelu_python": "gelu",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+"""Published activations as those of ours; of several names for one the first is written."""
 GENERATION_KEYS = frozenset(
     (
         *("max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups"),
@@ -153,6 +165,11 @@ class Settings:
             return kind(**sizes)
         except ValueError as error:
             raise InputError(f"{self.place}: {error}") from error
+
+
+def activation_name(own: ActivationName) -> str:
+    """Return the published name of an activation."""
+    return next(name for name, each in ACTIVATIONS.items() if each == own)
 
 
 def label_keys(labels: Sequence[str]) -> dict[str, Any]:
