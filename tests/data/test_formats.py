@@ -1,11 +1,13 @@
 """Tables as people have them: delimiters, byte order marks, keys inside keys, JSON arrays; and what is held out."""
 
 import codecs
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 
+from regard.config.recognition import is_table
 from regard.data.bad_records import MissingColumns
 from regard.data.pair import Pair
 from regard.data.sources import Parallel, Squad, Table
@@ -40,6 +42,16 @@ def test_the_delimiter_with_which_the_header_has_the_columns(delimiter: str, tmp
     stated = written(tmp_path, "b.csv", f"sep={delimiter}\n{content}")
     assert texts(stated) == rows
     assert LabelledTables().read(stated)[0].place == f"{stated}:3"
+
+
+def test_a_name_in_capitals(tmp_path: Path):
+    content, found = ROWS.format(","), [('good, very "good"', "pos"), ("bad, really", "neg")]
+    assert texts(written(tmp_path, "A.CSV", content.replace("bad, really", '"bad, really"'))) == found
+    packed = written(tmp_path, "B.CSV.GZ", gzip.compress(b"text,label\nbad,neg\n"))
+    assert texts(packed) == [("bad", "neg")]
+    assert is_table(packed)
+    assert texts(written(tmp_path, "C.Tsv", "text\tlabel\nbad\tneg\n")) == [("bad", "neg")]
+    assert texts(written(tmp_path, "D.JSONL", '{"text": "bad", "label": "neg"}\n')) == [("bad", "neg")]
 
 
 def test_a_table_without_a_header_and_with_another_delimiter(tmp_path: Path):

@@ -85,6 +85,8 @@ def folders(root: Path, *names: str) -> Path:
 
 def test_folders_of_classes(tmp_path: Path):
     root = folders(tmp_path, "cat/b.PNG", "cat/a.jpg", "ant/deep/c.webp", "ant/.hidden", ".git/x", "readme.txt")
+    for name in ("cat/Thumbs.db", "cat/desktop.ini"):
+        (root / name).touch()
     found = ImageFolders().read(str(root))
     assert [each.label for each in found] == ["ant", "cat", "cat"]
     assert [each.image for each in found] == [root / "ant/deep/c.webp", root / "cat/a.jpg", root / "cat/b.PNG"]

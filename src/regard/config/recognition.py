@@ -15,9 +15,14 @@ def is_folder(value: Any) -> bool:
     return isinstance(value, str) and Path(value).is_dir()
 
 
+def suffix(path: str | Path) -> str:
+    """The ending of a file's name in small letters, without .gz and without the dot."""
+    return PurePath(str(path).lower().removesuffix(".gz")).suffix.removeprefix(".")
+
+
 def is_table(value: Any) -> bool:
     """Whether a value names a table by its ending."""
-    ending = PurePath(value.removesuffix(".gz")).suffix.removeprefix(".") if isinstance(value, str) else ""
+    ending = suffix(value) if isinstance(value, str) else ""
     return ending in TABLES or (bool(ending) and ending in plugins_of("regard.readers"))
 
 

@@ -18,6 +18,7 @@ from regard.images import SUFFIXES, Image
 SETS = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid"}
 SETS |= {"test": "test", "testing": "test"}
 """The set that a folder of this name holds."""
+WINDOWS = frozenset({"thumbs.db", "desktop.ini"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,5 +134,5 @@ def contents(image: Image) -> str:
 
 
 def hidden(path: Path) -> bool:
-    """Whether a name begins with a dot."""
-    return path.name.startswith(".")
+    """Whether a name begins with a dot, or is of a file that Windows keeps in a folder of images."""
+    return path.name.startswith(".") or path.name.lower() in WINDOWS

@@ -38,7 +38,7 @@ class Limits:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             return Bounds(self.max_decompressed, self.max_lines, self)
-        if path.suffix not in (".gz", ".npz"):
+        if path.suffix.lower() not in (".gz", ".npz"):
             return Bounds(math.inf, math.inf, self)
         expanded = max(FREE, self.max_ratio * found.st_size)
         return Bounds(min(expanded, self.max_decompressed), self.max_lines, self)

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from regard.config.recognition import suffix
 from regard.data.lines import read_lines
 from regard.errors import InputError
 from regard.maps.links import Gold, Link, Links
@@ -24,7 +25,7 @@ def read_gold(path: str | Path) -> list[Gold]:
 
     Raises InputError with file and line, also for a link outside the words."""
     lines = read_lines(path)
-    if Path(str(path).removesuffix(".gz")).suffix == ".jsonl":
+    if suffix(path) == "jsonl":
         return [_from_json(f"{path}:{number}", line) for number, line in enumerate(lines, 1)]
     parsed = [_parsed(f"{path}:{number}", line, "-?p") for number, line in enumerate(lines, 1)]
     return [Gold(sure, sure | possible) for sure, possible in parsed]

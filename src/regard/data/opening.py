@@ -8,13 +8,18 @@ from pathlib import Path
 from regard.errors import InputError
 
 
+def compressed(path: Path) -> bool:
+    """Whether a file is compressed by its name."""
+    return path.suffix.lower() == ".gz"
+
+
 def opened(path: Path) -> io.BufferedReader:
     """The content of a file: of a .gz file what is compressed in it. Raises InputError for a file that is missing,
     unreadable or a directory."""
     try:
         if path.is_dir():
             raise InputError(f"{path}: is a directory; expected a text file")
-        if path.suffix == ".gz":
+        if compressed(path):
             return io.BufferedReader(gzip.open(path, "rb"))  # type: ignore[arg-type]  # its lines are split in C
         return path.open("rb")
     except FileNotFoundError as error:

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 
+from regard.config.recognition import suffix
 from regard.data.bad_records import Row, RowCollector
 from regard.data.delimited import Columns
 from regard.data.lines import DEFAULT_LIMITS, Limits, count_lines, numbered_lines, read_lines
 from regard.data.memory import Records
 from regard.data.pair import Pair
-from regard.data.tables import READERS, kinds, read_table, suffix
+from regard.data.tables import READERS, kinds, read_table
 from regard.errors import InputError
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard.config.recognition import suffix
 from regard.data.bad_records import MissingColumns, RowCollector
 from regard.data.delimited import Layout, Record, begun, preference
 from regard.data.limits import Limits
@@ -14,7 +15,7 @@ from regard.data.opening import DAMAGED, opened, unreadable
 from regard.data.parquet import ENDING as PARQUET
 from regard.data.parquet import parquet_rows, read_parquet_records
 from regard.data.records import ABSENT, parse_json, value_at
-from regard.data.tables import KEYED, suffix
+from regard.data.tables import KEYED
 from regard.errors import InputError
 
 BLOCK = 1 << 20

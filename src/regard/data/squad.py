@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from regard.config.recognition import Kind
+from regard.config.recognition import Kind, suffix
 from regard.data.lines import read_lines
 from regard.data.pair import Pair
 from regard.data.records import ONE_LINE, parse_json
 from regard.data.splits import HeldOut, Splits
-from regard.data.tables import Tabular, suffix
+from regard.data.tables import Tabular
 from regard.errors import InputError
 
 Files = str | tuple[str, ...]

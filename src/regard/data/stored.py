@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Int
 
 from regard.data.columns import Ragged, Shard
+from regard.data.opening import compressed
 from regard.data.pair import Pair
 from regard.data.table import ROWS, Table, in_memory, on_disk
 from regard.extras import how_to_install
@@ -107,7 +108,7 @@ def is_large(paths: Iterable[str]) -> bool:
     files = [Path(path) for path in paths]
     if not all(path.is_file() for path in files):
         return False  # the reader says what is wrong, or reads a stream
-    if sum(path.stat().st_size * (GZIP if path.suffix == ".gz" else 1) for path in files) < SMALL:
+    if sum(path.stat().st_size * (GZIP if compressed(path) else 1) for path in files) < SMALL:
         return False
     if find_spec("pyarrow") is not None:
         return True

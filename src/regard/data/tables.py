@@ -6,9 +6,10 @@ skipped, and one warning per file counts such records on the logger `regard.data
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, TypeVar
 
+from regard.config.recognition import suffix
 from regard.config.registry import Registry
 from regard.data.bad_records import MissingColumns, Row
 from regard.data.delimited import Columns
@@ -133,11 +134,6 @@ def kind(path: str | Path) -> str:
         ending = f".{found}" if found else ""
         raise InputError(f"{path}: unknown kind of table {ending!r}; expected {kinds()}, or these with .gz")
     return found
-
-
-def suffix(path: str | Path) -> str:
-    """The ending of a file's name without .gz and without the dot."""
-    return PurePath(str(path).removesuffix(".gz")).suffix.removeprefix(".")
 
 
 def _setting(key: str, columns: Mapping[str, str | int], error: MissingColumns) -> str:

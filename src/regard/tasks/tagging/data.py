@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from regard.config.recognition import Kind
+from regard.config.recognition import Kind, suffix
 from regard.data.bad_records import RowCollector
 from regard.data.lines import read_lines
 from regard.data.memory import kept_records
 from regard.data.records import parse_json
 from regard.data.splits import HeldOut, Splits
-from regard.data.tables import KEYED, suffix
+from regard.data.tables import KEYED
 from regard.errors import InputError
 from regard.metrics.entities import OUTSIDE, bio
 
