@@ -21,13 +21,19 @@ CASES = {
     ),
     "nested JSON": (
         "classify --set data.train=nested.jsonl --set data.skip_bad=true",
-        "nested.jsonl:1: no keys 'label' and 'text' in the object, which has 'review.body', 'meta.label'; name yours "
-        "with --set data.label=meta.label and --set data.text=COLUMN",
+        "nested.jsonl:1: no keys 'text' and 'label' in the object, which has 'review.body', 'meta.label'; name yours "
+        "with --set data.text=COLUMN and --set data.label=meta.label",
     ),
     "other columns": (
         "classify --set data.train=other.csv",
-        "other.csv:1: no columns 'label' and 'text' in the header, which has 'mood', 'review'; name yours with --set "
-        "data.label=COLUMN and --set data.text=COLUMN; without a header name them by number, as --set data.label=1",
+        "other.csv:1: no columns 'text' and 'label' in the header, which has 'mood', 'review'; name yours with --set "
+        "data.text=COLUMN and --set data.label=COLUMN; without a header name them by number, as --set data.text=1",
+    ),
+    "a table without a header": (
+        "classify --set data.train=bare.csv",
+        "bare.csv:1: no columns 'text' and 'label' in the first line, which has '1', 'a slow film and much "
+        "too long', 'x'; the file seems to have no header: name columns by number from 1, as --set data.text=1 --set "
+        "data.label=2",
     ),
     "a model whose parts need another tokenizer": (
         "dates --set model.name=transformer",
@@ -64,6 +70,31 @@ CASES = {
         "no column 'answer_text' in the header, which has 'question', 'context', 'answer'; name yours with --set "
         "data.answer=answer",
     ),
+    "one text file of a translation": (
+        "translate-rnn --set data.train=a.de --set data.source=2",
+        "--set data.train: got 'a.de', expected two text files, as --set 'data.train=[SOURCE, TARGET]', or a table "
+        "(.tsv, .csv, .jsonl or .json, also .gz), as --set data.train=FILE",
+    ),
+    "a table without its ending": (
+        "translate-rnn --set data.train=corpus.txt --set data.source=2 --set data.target=1",
+        "as --set data.train=FILE; the lines of corpus.txt have tabs, and such a table ends in .tsv: rename it",
+    ),
+    "several files of one text": (
+        "characters-gpt2 --set data.train=[a.txt,b.txt]",
+        "--set data.train: got ['a.txt', 'b.txt'], expected one file, as --set data.train=FILE",
+    ),
+    "one language without a list": (
+        "translate-many --set data.train=other.csv --set data.languages=de",
+        "--set data.languages: got 'de', expected a list of texts, as --set 'data.languages=[A, B]'",
+    ),
+    "no languages": (
+        "translate-many --set data.train=other.csv",
+        "--set data.languages: missing; expected a list of texts, as --set 'data.languages=[A, B]'",
+    ),
+    "a file instead of generated data": (
+        "dates --set data.train=a.txt",
+        "as --set data.train=FILE, or a whole number",
+    ),
     "less data than a batch": (
         "classify --set data.train=small.csv",
         "training texts: fewer examples than one batch: needed 2048 tokens, found",
@@ -76,7 +107,6 @@ CASES = {
         "translate-many --set data.train=other.csv --set data.languages=[m!d]",
         "--set data.languages: multiparallel: languages has 'm!d', which is no language's name; use letters",
     ),
-    "no languages": ("translate-many --set data.train=other.csv", "--set data.languages: missing; expected a list"),
     "a model of another task": ("dates --set model.name=bert", f"--set model.name: got 'bert', {RECIPES}"),
 }
 
@@ -93,6 +123,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "lists.jsonl": [json.dumps({"text": "a film", "label": ["a", "b"]})] * 40,
         "questions.csv": ["question,context,answer", *["Who won?,The cat won.,The cat"] * 40],
     }
+    texts["bare.csv"] = ["1;a slow film and much too long;x", "2;a good film, though long;y"] * 20
+    texts["corpus.txt"] = ["A dog.\tEin Hund."] * 40
     for name, lines in texts.items():
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     for name in ("a", "b"):

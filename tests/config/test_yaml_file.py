@@ -361,7 +361,10 @@ def test_keys_of_the_file_that_do_not_fit_the_dataclass_of_an_option_are_left_ou
     assert load(file, Somewhere, ["where.train=a.csv"]).where == Named("named", "a.csv", 5)
     assert "where.kind is named: left out of recipe.yaml: size" in caplog.text
     assert load(file, Somewhere, ["where.train=7"]).where == Made("made", 7, 5, 2)
-    assert complaints(file, ("where.train=a",), Somewhere) == ["--set where.train: got 'a', expected a whole number"]
+    assert complaints(file, ("where.train=a",), Somewhere) == [
+        "--set where.train: got 'a', expected a table (.tsv, .csv, .jsonl or .json, also .gz), as --set "
+        "where.train=FILE, or a whole number"
+    ]
 
 
 def test_mistakes_in_overrides_name_the_option(write) -> None:

@@ -80,9 +80,9 @@ def test_missing_columns_are_named_at_once_with_their_keys(tmp_path: Path):
     with pytest.raises(MissingColumns) as caught:
         texts(path)
     assert str(caught.value) == (
-        f"{path}:1: no columns 'label' and 'text' in the header, which has 'review', 'sentiment'; name yours with "
-        "--set data.label=COLUMN and --set data.text=COLUMN; without a header name them by number, as --set "
-        "data.label=1"
+        f"{path}:1: no columns 'text' and 'label' in the header, which has 'review', 'sentiment'; name yours with "
+        "--set data.text=COLUMN and --set data.label=COLUMN; without a header name them by number, as --set "
+        "data.text=1"
     )
 
 
@@ -105,10 +105,10 @@ def test_keys_inside_keys(name: str, tmp_path: Path):
     for skip_bad in (False, True):
         with pytest.raises(MissingColumns) as caught:
             texts(path, skip_bad=skip_bad)
-        assert "no keys 'label' and 'text' in the object, which has 'id', 'review.body', 'review.stars'" in str(
+        assert "no keys 'text' and 'label' in the object, which has 'id', 'review.body', 'review.stars'" in str(
             caught.value
         )
-        assert str(caught.value).endswith("--set data.label=meta.labels and --set data.text=COLUMN")
+        assert str(caught.value).endswith("--set data.text=COLUMN and --set data.label=meta.labels")
     with pytest.raises(InputError, match=r"'review.stars' is int, expected text"):
         texts(path, text="review.stars", label="review.body")
 

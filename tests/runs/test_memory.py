@@ -91,7 +91,7 @@ def test_the_kind_of_data_follows_the_rows(tmp_path: Path):
 
 
 def test_rows_that_do_not_fit(tmp_path: Path):
-    with pytest.raises(InputError, match=r"train.memory:1: no keys 'label' and 'text' in the object, which has"):
+    with pytest.raises(InputError, match=r"train.memory:1: no keys 'text' and 'label' in the object, which has"):
         trained(ROWS, tmp_path / "run")
     with pytest.raises(InputError, match=r"train.memory:2: 'text' is float, expected text"):
         trained([{"text": "a", "label": "b"}, {"text": float("nan"), "label": "b"}], tmp_path / "run")

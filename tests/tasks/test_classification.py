@@ -219,7 +219,7 @@ def test_a_measurement_on_a_table_with_other_columns(regard, folder: Path, tmp_p
     code, _, errors = regard(*command)
     assert (code, errors) == (
         2,
-        f"regard: {other}:1: no columns 'b', 'class' and 'a' in the header, which has 'n', 'one', 'two', 'same'; name "
+        f"regard: {other}:1: no columns 'a', 'b' and 'class' in the header, which has 'n', 'one', 'two', 'same'; name "
         "yours with --columns TEXT,SECOND,LABEL\n",
     )
     for columns in ("one,two,same",):

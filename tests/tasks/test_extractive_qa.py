@@ -214,8 +214,9 @@ def test_what_a_question_and_its_context_read(regard, folder: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("predict", "who?"), "text 1: column 1: not valid JSON"),
-        (("predict", '{"question": 1}'), 'text 1: expected an object with "question" and "context", both texts'),
+        (("predict", "who?"), """text 1: got 'who?'; expected {"question": "Who won?", "context": "The cat won."}"""),
+        (("predict", '{"question": 1}'), 'text 1: expected {"question": "Who won?", "context": "The cat won."}'),
+        (("predict", '{"question": '), 'text 1: column 14: not valid JSON (Expecting value); expected {"'),
         (
             ("predict", "{}", "--beam", "2"),
             "the option beam is not supported where a run of the task",

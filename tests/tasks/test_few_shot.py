@@ -318,9 +318,9 @@ def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("predict", "x"), "text 1: column 1: not valid JSON"),
-        (("predict", "{}"), 'text 1: expected an object with "examples", a list of paths for each class, and "image"'),
-        (("predict", '{"examples": {"a": "b.png"}, "image": "c.png"}'), "text 1: expected an object"),
+        (("predict", "x"), """text 1: got 'x'; expected {"examples": {"cat": ["1.png"], "dog": ["2.png"]}, "im"""),
+        (("predict", "{}"), 'text 1: expected {"examples": {"cat": ["1.png"], "dog": ["2.png"]}, "image": "3.png"}'),
+        (("predict", '{"examples": {"a": "b.png"}, "image": "c.png"}'), "text 1: expected {"),
         (
             ("predict", '{"examples": {"a": []}, "image": "c.png"}'),
             "1 classes; the model was trained for 2",

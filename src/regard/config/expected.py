@@ -59,10 +59,14 @@ def _compound(annotation: Any) -> str:
     if not isinstance(origin, type):
         return "another value"
     if issubclass(origin, tuple) and inner and inner[-1] is not Ellipsis:
+        if set(inner) == {str}:
+            return f"a list of {len(inner)} texts"
         return f"a list of {len(inner)} ({', '.join(expected(item) for item in inner)})"
     if issubclass(origin, Mapping):
         return "a mapping"
     if issubclass(origin, Sequence | set | frozenset):
+        if inner[:1] == (str,):
+            return "a list of texts"
         return f"a list, each {expected(inner[0])}" if inner else "a list"
     return "a path" if issubclass(origin, Path) else origin.__name__
 

@@ -2,10 +2,13 @@
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from string import ascii_uppercase
+from typing import Any, get_args, get_origin, get_type_hints
 
-from regard.config.expected import members
+from regard.config.expected import expected, members, shown
+from regard.config.recognition import has_tabs, in_words
 from regard.config.yaml_nodes import Node, Problem, join, nearest
 
 FEW = 16
@@ -23,10 +26,42 @@ def unknown(key: str, hints: Mapping[str, Any], entries: Mapping[str, Node]) -> 
     return f"unknown key; {advice}{listed}"
 
 
-def missing(node: Node, path: str, what: str) -> Problem:
+def unfit(annotation: Any, node: Node, path: str) -> Problem:
+    """The problem with a value of another type; a list that an option sets has the form of the option beside it."""
+    form = "" if node.line else _form(annotation, path)
+    return node.problem(path, f"got {shown(node)}, expected {expected(annotation)}{form}")
+
+
+def missing(annotation: Any, node: Node, path: str) -> Problem:
     """The problem of a mapping that lacks a key: where an option sets a key beside it, as another option."""
+    what = f"missing; expected {expected(annotation)}{_form(annotation, path)}"
     beside = any(not entry.line for entry in node.value.values())
     return Problem(f"--set {path}", 0, path, what) if beside and node.line else node.problem(path, what)
+
+
+def _form(annotation: Any, path: str) -> str:
+    """The option that sets a list of texts; nothing for another type."""
+    for each in members(annotation):
+        inner = get_args(each)
+        if get_origin(each) in (tuple, list) and inner[0] is str:
+            texts = "A, B" if inner[-1] is Ellipsis else ", ".join(ascii_uppercase[: len(inner)])
+            return f", as --set '{path}=[{texts}]'"
+    return ""
+
+
+def other_files(schemas: Sequence[Any], chosen: Any, node: Node, path: str) -> Problem:
+    """The problem with an option that names files of a kind that none of the dataclasses of a section reads; `chosen`
+    is the one of the run file."""
+    files = [f"{words}, as --set {shlex.quote(f'{path}={form}')}" for words, form in in_words(schemas)]
+    if not getattr(chosen, "recognised", ()):
+        files.append(expected(get_type_hints(chosen, include_extras=True)[path.rpartition(".")[2]]))
+    table = any(words.startswith("a table") for words, _ in in_words(schemas))
+    advice = (
+        f"; the lines of {node.value} have tabs, and such a table ends in .tsv: rename it"
+        if table and has_tabs(node.value)
+        else ""
+    )
+    return node.problem(path, f"got {shown(node)}, expected {', or '.join(files)}{advice}")
 
 
 def broken_rule(node: Node, path: str, entries: Mapping[str, Node], what: str) -> Problem:

@@ -13,16 +13,14 @@ import pydantic
 
 from regard.config import yaml_nodes
 from regard.config.expected import bare, expected, members, shown
-from regard.config.mistakes import broken_rule, missing, unknown
-from regard.config.recognition import recognises
+from regard.config.mistakes import broken_rule, missing, other_files, unfit, unknown
+from regard.config.recognition import RECOGNISED, recognised
 from regard.config.registry import Discriminated
 from regard.config.yaml_nodes import Node, Problem, join, nearest
 from regard.errors import InputError
 
 STRICT = pydantic.ConfigDict(strict=True, arbitrary_types_allowed=True)
 log = logging.getLogger("regard")
-RECOGNISED = "train"
-"""The key by whose value, from an option, a dataclass `recognises` its own kind of data."""
 FAILED = object()  # a part whose problems are listed already
 
 
@@ -122,7 +120,7 @@ def _build(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
     classes = [choice for choice in choices if dataclasses.is_dataclass(choice)]
     if classes and isinstance(node.value, dict):
         chosen, node = _choose(classes, node, path, problems)
-        return FAILED if chosen is None else _fill(chosen, _kept(chosen, node, path, problems), path, problems)
+        return FAILED if chosen is None else _section(classes, chosen, node, path, problems)
     inner = get_args(bare(annotation))
     if isinstance(node.value, list) and inner and dataclasses.is_dataclass(members(inner[0])[0]):
         return _items(annotation, node, path, problems)
@@ -130,9 +128,26 @@ def _build(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
         plain = tuple(choice for choice in choices if choice not in classes)
         found = _leaf(reduce(or_, plain), node, path, []) if plain else FAILED
         if found is FAILED:
-            problems.append(_unfit(annotation, node, path))
+            problems.append(unfit(annotation, node, path))
         return found
     return _leaf(annotation, node, path, problems)
+
+
+def _section(classes: list[Any], chosen: Any, node: Node, path: str, problems: list[Problem]) -> Any:
+    """The chosen dataclass of a mapping. Where an option names files that none of the classes reads, the mapping's
+    other mistakes follow from that."""
+    data, hints = _of_option(node), get_type_hints(chosen, include_extras=True)
+    known = RECOGNISED in hints and any(getattr(each, "recognised", ()) for each in classes)
+    if known and data and _build(hints[RECOGNISED], data, "", []) is FAILED:
+        problems.append(other_files(classes, chosen, data, join(path, RECOGNISED)))
+        return FAILED
+    return _fill(chosen, _kept(chosen, node, path, problems), path, problems)
+
+
+def _of_option(node: Node) -> Node | None:
+    """The data of a mapping, if an option names them."""
+    data = node.value.get(RECOGNISED)
+    return None if data is None or data.line else data
 
 
 def _items(annotation: Any, node: Node, path: str, problems: list[Problem]) -> Any:
@@ -148,7 +163,7 @@ def _items(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
     try:
         pydantic.TypeAdapter(checked).validate_python(built)
     except pydantic.ValidationError:
-        problems.append(_unfit(annotation, node, path))
+        problems.append(unfit(annotation, node, path))
     return FAILED if len(problems) > before else built if get_origin(outer) is list else tuple(built)
 
 
@@ -162,7 +177,8 @@ def _choose(classes: list[Any], node: Node, path: str, problems: list[Problem]) 
             return only, node
         case _:
             key, named = _by_name(classes)
-            node, find = _recognised(node, key, named), named.__getitem__
+            node = recognised(node, key, named) if _of_option(node) else node
+            find = named.__getitem__
     inner = join(path, key)
     entry = node.value.get(key)
     if entry is None:
@@ -184,19 +200,6 @@ def _switched(schema: Any, node: Node) -> str | None:
         if names and entry is not None and entry.replaced is not None and entry.replaced.value != entry.value:
             return key
     return None
-
-
-def _recognised(node: Node, key: str, named: Mapping[str, Any]) -> Node:
-    """The mapping, with another name under `key` where the file's dataclass does not recognise the data of an option
-    and another one does."""
-    entry, data = node.value.get(key), node.value.get(RECOGNISED)
-    if entry is None or data is None or not entry.line or data.line or entry.value not in named:
-        return node
-    value = data.plain()
-    fits = [name for name in dict.fromkeys([entry.value, *named]) if recognises(named[name], value)]
-    if not fits or fits[0] == entry.value:
-        return node
-    return dataclasses.replace(node, value=node.value | {key: Node(fits[0], fits[0], data.file, 0, entry)})
 
 
 def _by_name(classes: list[Any]) -> tuple[str, Mapping[str, Any]]:
@@ -249,7 +252,7 @@ def _fill(schema: Any, node: Node, path: str, problems: list[Problem]) -> Any:
         if name in entries:
             values[name] = _build(hints[name], entries[name], join(path, name), problems)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            problems.append(missing(node, join(path, name), f"missing; expected {expected(hints[name])}"))
+            problems.append(missing(hints[name], node, join(path, name)))
     if len(problems) > before:
         return FAILED
     try:
@@ -281,7 +284,7 @@ def _leaf(annotation: Any, node: Node, path: str, problems: list[Problem]) -> An
         return pydantic.TypeAdapter(annotation, config=STRICT).validate_json(json.dumps(node.plain()))
     except pydantic.ValidationError as error:
         steps = list(error.errors()[0]["loc"])
-        problems.append(dataclasses.replace(_unfit(annotation, node, path), line=_line(node, steps)))
+        problems.append(dataclasses.replace(unfit(annotation, node, path), line=_line(node, steps)))
         return FAILED
 
 
@@ -291,7 +294,3 @@ def _line(node: Node, steps: list[Any]) -> int:
     if steps and isinstance(inside, range | dict) and steps[0] in inside:
         return _line(node.value[steps[0]], steps[1:])
     return node.line
-
-
-def _unfit(annotation: Any, node: Node, path: str) -> Problem:
-    return node.problem(path, f"got {shown(node)}, expected {expected(annotation)}")

@@ -1,10 +1,11 @@
 """The rows of one file, and the policy for its bad records."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 
 from regard.errors import InputError
 
@@ -25,7 +26,8 @@ class Row:
 class MissingColumns(InputError):
     """A table lacks columns.
 
-    names: those that it lacks. known: those that it has, which stand in the `where`, a header or an object.
+    names: those that it lacks. known: those that it has, which stand in the `where`: a header, an object, or a first
+    line that looks like a row.
     keys: the keys of a run file that name its columns.
     """
 
@@ -33,7 +35,7 @@ class MissingColumns(InputError):
 
     def __init__(self, names: Sequence[str], known: Iterable[str], where: str, place: str = "", advice: str = ""):
         self.names, self.known, self.where, self.place = list(names), list(known), where, place
-        what = "column" if where == "header" else "key"
+        what = "key" if where == "object" else "column"
         *most, last = map(repr, names)
         lacking = f"no {what}{'s' if most else ''} {', '.join(most)}{' and ' if most else ''}{last}"
         found = f"{lacking} in the {where}, which has {_listed(self.known)}"
@@ -51,10 +53,12 @@ class MissingColumns(InputError):
         near = get_close_matches(name, self.known, 1) or get_close_matches(name.casefold(), last, 1)
         return last.get(near[0], near[0]) if near else None
 
-    def advised(self, advice: str, keys: Iterable[str] = ()) -> "MissingColumns":
-        """The same with what to do."""
-        error = MissingColumns(self.names, self.known, self.where, self.place, advice)
-        error.keys = tuple(keys)
+    def advised(self, advice: str, columns: Mapping[str, str | int] = MappingProxyType({})) -> "MissingColumns":
+        """The same with what to do, and the names in the order of `columns`, by the keys that name them."""
+        order = [str(name) for name in columns.values()]
+        names = sorted(self.names, key=lambda name: order.index(name) if name in order else len(order))
+        error = MissingColumns(names, self.known, self.where, self.place, advice)
+        error.keys = tuple(columns)
         return error
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.data.bad_records import MissingColumns, Row, RowCollector
-from regard.data.headers import check_no_header
+from regard.data.headers import FIRST_LINE, check_no_header, is_row
 from regard.data.lines import DEFAULT_LIMITS, Limits, Line, placed_lines, with_text
 from regard.errors import InputError
 
@@ -76,10 +76,15 @@ class Preference:
         counts = {len(self.split(line, delimiter)) for line in islice(lines, COMPARED)}
         return len(counts) == 1 and len(found) >= max(map(int, columns))
 
-    def probable(self, line: str, chosen: str) -> str:
-        """The delimiter that a line probably has, for messages: the chosen one if it divides the line."""
-        counts = {each: len(self.split(line, each)) for each in (chosen, *DELIMITERS)}
-        return chosen if counts[chosen] > 1 else max(counts, key=lambda each: counts[each])
+    def probable(self, lines: Sequence[str], chosen: str) -> str:
+        """The delimiter that lines probably have, for messages: the chosen one, or another one that divides all lines
+        into equally many fields, or the one that divides the first line best."""
+        plain = [line.replace("\r", " ") for line in lines]  # a carriage return ends a record for the module csv
+        counts = {each: [len(self.split(line, each)) for line in plain] for each in (chosen, *DELIMITERS)}
+        even = [each for each, found in counts.items() if len(set(found)) == 1 and found[0] > 1]
+        if even:
+            return even[0]
+        return chosen if counts[chosen][0] > 1 else max(counts, key=lambda each: counts[each][0])
 
 
 class Record(NamedTuple):
@@ -142,11 +147,11 @@ def begun(
     first = next(records)
     number, _, fields = first
     if isinstance(columns[0], int):
-        chosen = _numbered(columns, fields, f"{path}:{number}", how.probable(texts[0], delimiter), delimiter)
+        chosen = _numbered(columns, fields, f"{path}:{number}", how.probable(texts, delimiter), delimiter)
         check_no_header([fields[place] for place in chosen], f"{path}:{number}")
         records = chain([first], records)
     else:
-        header = how.split(texts[0], how.probable(texts[0], delimiter))
+        header = how.split(texts[0], how.probable(texts, delimiter))
         chosen = _named(columns, fields, header, number, collector)
     return Layout(columns, chosen, len(fields), number, delimiter, how.quoting, how.optional), records
 
@@ -177,7 +182,8 @@ def _named(columns: Columns, first: list[str], header: list[str], number: int, c
     names = list(map(str, columns))
     if lacking := [name for name in names if name not in first]:
         absent = [name for name in names if name not in header]
-        collector.lack(number, MissingColumns(absent or lacking, header, "header"), sure=True)
+        where = FIRST_LINE if is_row(header) else "header"
+        collector.lack(number, MissingColumns(absent or lacking, header, where), sure=True)
     for name in names:
         if first.count(name) > 1:
             times = first.count(name)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ NAMES = frozenset(
     for word in line.split(" ")
 )
 """Names of columns, in lower case, that are hardly ever a text or a class of their own."""
+NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?")
 SECOND = {"1": "2", "a": "b", "A": "B"}
 """The end of a column's name and that of the other text of a pair."""
 PARTNERS = {
@@ -30,6 +32,19 @@ PARTNERS = {
     "text": "text_pair",
     "first": "second",
 }
+
+
+FIRST_LINE = "first line"
+"""Where names of columns were searched for, if it looks like a row and not like a header."""
+LONGEST_NAME, WORDS = 80, 6
+"""Characters that no name of a column exceeds; words that none has beside a number in the same line."""
+
+
+def is_row(cells: Sequence[str]) -> bool:
+    """Whether the first line of a table is probably a row: a cell is as long as a text, or one is a sentence and one a
+    number."""
+    numbers = any(NUMBER.fullmatch(cell.strip()) for cell in cells)
+    return any(len(cell) > LONGEST_NAME or (numbers and len(cell.split()) > WORDS) for cell in cells)
 
 
 def check_no_header(cells: Sequence[str], place: str) -> None:

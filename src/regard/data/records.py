@@ -9,10 +9,11 @@ from typing import Any
 
 from regard.data.bad_records import MissingColumns, Row, RowCollector
 from regard.data.lines import DEFAULT_LIMITS, Limits, placed_lines, read_lines, with_text
-from regard.errors import InputError
+from regard.errors import InputError, quoted
 
 ONE_LINE = Limits(max_line=2**28)
 """A published JSON file is a single line."""
+CUT_OFF = "; is the line cut off?"
 ABSENT = object()
 ITEM = "\x1f"
 """The end of each item of a list in a field, the unit separator of ASCII."""
@@ -68,9 +69,17 @@ def parse_json(line: str) -> tuple[Any, str | None]:
     try:
         return json.loads(line), None
     except json.JSONDecodeError as error:
-        return None, f"column {error.colno}: not valid JSON ({error.msg}); is the line cut off?"
+        return None, f"column {error.colno}: not valid JSON ({error.msg}){CUT_OFF}"
     except (ValueError, RecursionError) as error:
         return None, f"column 1: JSON that cannot be read ({error})"
+
+
+def parse_object(line: str, form: str) -> tuple[Any, str]:
+    """The object of a line that a user types, or None, and the error with the `form` that the object has."""
+    found, fault = parse_json(line)
+    if fault and not line.lstrip().startswith("{"):
+        fault = f"got {quoted(line)}"
+    return found, f"{fault.removesuffix(CUT_OFF)}; expected {form}" if fault else f"expected {form}"
 
 
 def value_at(record: Mapping[str, Any], key: str) -> Any:

@@ -13,6 +13,7 @@ from regard.config.recognition import suffix
 from regard.config.registry import Registry
 from regard.data.bad_records import MissingColumns, Row
 from regard.data.delimited import Columns
+from regard.data.headers import FIRST_LINE
 from regard.errors import InputError
 
 T = TypeVar("T", bound="Tabular")
@@ -85,13 +86,8 @@ class Tabular:
         try:
             return read_table(path, chosen, skip_bad=self.skip_bad, numbers=numbers, lists=lists, layout=self.layout())
         except MissingColumns as error:
-            lacking = list(
-                dict.fromkeys(_setting(key, columns, error) for key in columns if columns[key] in error.names)
-            )
-            advice = f"name yours with {' and '.join(lacking)}"
-            if all(each.endswith("=COLUMN") for each in lacking) and suffix(str(path)) not in KEYED:
-                advice += f"; without a header name them by number, as {lacking[0].removesuffix('COLUMN')}1"
-            raise error.advised(advice, self.columns) from error
+            ordered = {**self.columns, **columns}
+            raise error.advised(_advice(ordered, error, suffix(str(path)) in KEYED), ordered) from error
 
     def layout(self) -> dict[str, Any]:
         """The settings of delimited files that differ from those of their kind."""
@@ -134,6 +130,19 @@ def kind(path: str | Path) -> str:
         ending = f".{found}" if found else ""
         raise InputError(f"{path}: unknown kind of table {ending!r}; expected {kinds()}, or these with .gz")
     return found
+
+
+def _advice(columns: Mapping[str, str | int], error: MissingColumns, keyed: bool) -> str:
+    """The options that name the columns that a table lacks."""
+    if error.where == FIRST_LINE:
+        numbered = {key: number for number, key in enumerate(columns, 1)}
+        numbers = " ".join(dict.fromkeys(_setting(key, numbered, error) for key in columns))
+        return f"the file seems to have no header: name columns by number from 1, as {numbers}"
+    lacking = list(dict.fromkeys(_setting(key, columns, error) for key in columns if columns[key] in error.names))
+    advice = f"name yours with {' and '.join(lacking)}"
+    if not keyed and all(each.endswith("=COLUMN") for each in lacking):
+        advice += f"; without a header name them by number, as {lacking[0].removesuffix('COLUMN')}1"
+    return advice
 
 
 def _setting(key: str, columns: Mapping[str, str | int], error: MissingColumns) -> str:

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from regard.config.recognition import Kind
 from regard.data.lines import count_lines, numbered_lines, read_lines
 from regard.data.splits import Splits
 from regard.data.stored import StoredTexts, is_large, remembered, stored
@@ -27,6 +28,8 @@ class RunningText:
     test: str | None = None
     unit: Unit = "line"
     held_out: float = 0.1
+
+    recognised: ClassVar[tuple[Kind, ...]] = ("file",)
 
     def __post_init__(self) -> None:
         if not 0 < self.held_out < 1:

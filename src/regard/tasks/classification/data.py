@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
+from regard.config.recognition import Kind
 from regard.data.splits import Splits, check_share, spread
 from regard.data.tables import Tabular
 from regard.errors import InputError
@@ -63,6 +64,8 @@ class LabelledTables(Tabular):
     valid_folds: tuple[Value, ...] = ()
     test_folds: tuple[Value, ...] = ()
     held_out: float = 0.1
+
+    recognised: ClassVar[tuple[Kind, ...]] = ("table",)
 
     def __post_init__(self) -> None:
         check_share(self.held_out, self.kind)

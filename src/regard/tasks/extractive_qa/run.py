@@ -10,7 +10,7 @@ from torch import nn
 from regard.attribution.available import LAYERED, check_kinds
 from regard.attribution.kinds import Kind
 from regard.data.memory import Records
-from regard.data.records import parse_json
+from regard.data.records import parse_object
 from regard.data.squad import Question
 from regard.errors import InputError
 from regard.maps.lookups import beside
@@ -29,7 +29,8 @@ from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
 NO_ANSWER = "no answer in the context"
-EXPECTED = 'expected an object with "question" and "context", both texts'
+FORM = '{"question": "Who won?", "context": "The cat won."}'
+"""An example as a line of JSON."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,11 +78,11 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
 
     def parse(self, line: str, place: str = "text 1") -> tuple[str, str]:
         """The texts of an object with `question` and `context`."""
-        record, fault = parse_json(line)
+        record, fault = parse_object(line, FORM)
         match record:
             case {"question": str(question), "context": str(context)}:
                 return question, context
-        raise InputError(f"{place}: {fault or EXPECTED}")
+        raise InputError(f"{place}: {fault}")
 
     def example(self, values: Mapping[str, Any]) -> tuple[str, str]:
         """A question and its context."""

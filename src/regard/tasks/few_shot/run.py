@@ -13,7 +13,7 @@ from jaxtyping import Float, UInt8
 from regard.attention.record import record
 from regard.data.images import LabelledImage
 from regard.data.memory import Records
-from regard.data.records import parse_json
+from regard.data.records import parse_object
 from regard.errors import InputError
 from regard.images import Image, decode_image
 from regard.maps.lookups import Lookups
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 QUERY = "query"
 """The label of the query image."""
-EXPECTED = 'expected an object with "examples", a list of paths for each class, and "image", a path'
+FORM = '{"examples": {"cat": ["1.png"], "dog": ["2.png"]}, "image": "3.png"}'
+"""An example as a line of JSON: paths of images of each class, and of the image whose class is predicted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,11 +99,11 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
 
     def parse(self, line: str, place: str = "text 1") -> FewShotExample:
         """The paths in `{"examples": {"cat": ["1.png"], "dog": ["2.png"]}, "image": "3.png"}`."""
-        record, fault = parse_json(line)
+        record, fault = parse_object(line, FORM)
         match record:
             case {"examples": dict(support), "image": str(query)} if all(map(are_paths, support.values())):
                 return FewShotExample(support, query)
-        raise InputError(f"{place}: {fault or EXPECTED}")
+        raise InputError(f"{place}: {fault}")
 
     def example(self, values: Mapping[str, Any]) -> FewShotExample:
         """The pixels of image files' bytes: some `examples` of each class, and the query. Raises InputError for bytes

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
+from regard.config.recognition import Kind
 from regard.data.lines import read_lines
 from regard.data.splits import Splits
 from regard.errors import InputError
@@ -27,6 +28,8 @@ class Documents:
     test: str | None = None
     between: Literal["blank-line", "heading"] = "blank-line"
     held_out: float = 0.1
+
+    recognised: ClassVar[tuple[Kind, ...]] = ("file",)
 
     def __post_init__(self) -> None:
         if not 0 < self.held_out < 1:
