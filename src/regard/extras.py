@@ -15,6 +15,8 @@ EXTRAS = {
     "h5py": "elmo",
     "soundfile": "audio",
     "pyarrow": "scale",
+    "fsspec": "remote",
+    "aiohttp": "remote",
     "ray": "ray",
     "starlette": "serve",
     "uvicorn": "serve",

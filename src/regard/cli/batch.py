@@ -24,6 +24,7 @@ def run_batch(
 ) -> None:
     """Compute the files in parts and print the totals. Raises InputError and RunError as `run_job`."""
     from regard.data.bad_records import MissingColumns
+    from regard.data.opening import files_of
     from regard.data.spans import RowReader
     from regard.runs.batch_prediction.engine import run_job
     from regard.runs.batch_prediction.job import Request, begin
@@ -35,10 +36,11 @@ def run_batch(
     if flags.on == "ray" and find_spec("ray") is None:
         raise InputError(f"--on ray needs ray, which is not installed: {how_to_install('ray')}")
     choose_own_accelerator()
+    inputs = [file for path in flags.input for file in files_of(path)]
     worker, columns = load()
     reader = RowReader(chosen_columns(columns, flags.columns))
     chosen = {name: value for name, value in settings.items() if value not in (None, False, (), "")}
-    request = Request(verb, run, chosen, flags.input, reader, flags.format, flags.part_rows, flags.skip_bad)
+    request = Request(verb, run, chosen, inputs, reader, flags.format, flags.part_rows, flags.skip_bad)
     assert flags.output is not None
     try:
         job = begin(flags.output, request)

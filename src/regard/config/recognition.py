@@ -13,7 +13,9 @@ RECOGNISED = "train"
 """The key by whose value, from an option, a dataclass `recognises` its own kind of data."""
 LONGEST = 1 << 16
 """The bytes of a first line that are searched for tabs."""
-TABLES = frozenset({"tsv", "csv", "jsonl", "json", "memory"})
+TABLES = frozenset({"tsv", "csv", "jsonl", "json", "parquet", "arrow", "memory"})
+COMPRESSED = (".gz", ".zst")
+"""The endings of compressed files."""
 
 
 def is_folder(value: Any) -> bool:
@@ -21,9 +23,15 @@ def is_folder(value: Any) -> bool:
     return isinstance(value, str) and Path(value).is_dir()
 
 
+def compression(path: object) -> str:
+    """The ending of a compressed file's name in small letters, or nothing."""
+    name = str(path).lower()
+    return next((ending for ending in COMPRESSED if name.endswith(ending)), "")
+
+
 def suffix(path: str | Path) -> str:
-    """The ending of a file's name in small letters, without .gz and without the dot."""
-    return PurePath(str(path).lower().removesuffix(".gz")).suffix.removeprefix(".")
+    """The ending of a file's name in small letters, without that of its compression and without the dot."""
+    return PurePath(str(path).lower().removesuffix(compression(path))).suffix.removeprefix(".")
 
 
 def is_table(value: Any) -> bool:

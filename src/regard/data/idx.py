@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt8
 
+from regard.config.recognition import compression
 from regard.data.limits import Limits
-from regard.data.opening import compressed
 from regard.errors import InputError
 
 BYTES = 0x08
@@ -19,12 +19,12 @@ def read_idx(path: Path, axes: int) -> UInt8[np.ndarray, "..."]:
     """Read the array of a file with `axes` axes. Raises InputError if it is missing, damaged, empty or of another
     format, or larger than its bounds (`Limits.of`)."""
     try:
-        with gzip.open(path) if compressed(path) else path.open("rb") as file:
+        with gzip.open(path) if compression(path) == ".gz" else path.open("rb") as file:
             head = file.read(4 + 4 * axes)
             sizes = _sizes(path, head, axes)
             size = int(np.prod(sizes, dtype=object))
             Limits().of(path).check(str(path), size)
-            content = file.read(size + 1) if compressed(path) or size < path.stat().st_size else b""
+            content = file.read(size + 1) if compression(path) == ".gz" or size < path.stat().st_size else b""
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file; check the path") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

@@ -11,6 +11,7 @@ import numpy as np
 
 from regard.config.recognition import Kind
 from regard.data.idx import read_idx
+from regard.data.opening import hidden
 from regard.data.splits import Splits, check_share, spread
 from regard.errors import InputError
 from regard.images import SUFFIXES, Image
@@ -18,7 +19,6 @@ from regard.images import SUFFIXES, Image
 SETS = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid"}
 SETS |= {"test": "test", "testing": "test"}
 """The set that a folder of this name holds."""
-WINDOWS = frozenset({"thumbs.db", "desktop.ini"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +131,3 @@ def contents(image: Image) -> str:
         return hashlib.sha256(image if isinstance(image, bytes) else image.tobytes()).hexdigest()
     with Path(image).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def hidden(path: Path) -> bool:
-    """Whether a name begins with a dot, or is of a file that Windows keeps in a folder of images."""
-    return path.name.startswith(".") or path.name.lower() in WINDOWS

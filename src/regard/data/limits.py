@@ -6,6 +6,9 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from regard.config.recognition import compression
+from regard.data.opening import size_of_file
+from regard.data.remote import is_remote
 from regard.errors import InputError
 
 FREE = 1 << 22
@@ -33,14 +36,15 @@ class Limits:
     max_lines: int = field(default_factory=lambda: _setting("REGARD_MAX_LINES", 10_000_000))
     max_ratio: int = field(default_factory=lambda: _setting("REGARD_MAX_RATIO", 100))
 
-    def of(self, path: Path) -> "Bounds":
-        """The bounds of the file at `path`: none for a plain file, which is as large as it is. Raises OSError."""
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+    def of(self, path: Path | str) -> "Bounds":
+        """The bounds of the file at `path`: none for a plain file, which is as large as it is. Raises OSError, and
+        InputError for a URL that cannot be read."""
+        name = str(path)
+        if not is_remote(name) and not stat.S_ISREG(os.stat(name).st_mode):
             return Bounds(self.max_decompressed, self.max_lines, self)
-        if path.suffix.lower() not in (".gz", ".npz"):
+        if not compression(name) and not name.lower().endswith(".npz"):
             return Bounds(math.inf, math.inf, self)
-        expanded = max(FREE, self.max_ratio * found.st_size)
+        expanded = max(FREE, self.max_ratio * size_of_file(name))
         return Bounds(min(expanded, self.max_decompressed), self.max_lines, self)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.data.limits import Limits
-from regard.data.opening import DAMAGED, opened, unreadable
+from regard.data.opening import DAMAGED, opened, skip, unreadable
 from regard.errors import InputError
 
 _WIDE_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
@@ -20,7 +20,7 @@ _WIDE_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-
     (codecs.BOM_UTF16_LE, "UTF-16"),
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
-_GZIP_MARK = b"\x1f\x8b"
+_COMPRESSED_MARKS = ((b"\x1f\x8b", "gzip", ".gz"), (b"\x28\xb5\x2f\xfd", "zstd", ".zst"))
 
 
 DEFAULT_LIMITS = Limits()
@@ -61,7 +61,6 @@ def placed_lines(
 
 
 def _decoded_lines(path: str | Path, limits: Limits, start: Position) -> Iterator[tuple[int, int, str]]:
-    path = Path(path)
     number = 0
     with opened(path) as stream:
         for number, offset, raw in _raw_lines(stream, path, limits, start):
@@ -108,7 +107,7 @@ def _all_blank(path: str | Path, number: int) -> InputError:
 
 
 def _raw_lines(
-    stream: io.BufferedReader, path: Path, limits: Limits, start: Position
+    stream: io.BufferedReader, path: Path | str, limits: Limits, start: Position
 ) -> Iterator[tuple[int, int, bytes]]:
     """Yield (line number, byte offset of the line, bytes without the line's end or a byte order mark)."""
     most = 4 * limits.max_line + 3  # no character takes more than four bytes, and two may end the line
@@ -130,27 +129,28 @@ def _raw_lines(
         offset += len(raw)
 
 
-def _readline(stream: io.BufferedReader, path: Path, most: int, offset: int) -> bytes:
+def _readline(stream: io.BufferedReader, path: Path | str, most: int, offset: int) -> bytes:
     try:
         return stream.readline(most)
     except DAMAGED as error:
         raise unreadable(path, offset, error) from error
 
 
-def _skip(stream: io.BufferedReader, path: Path, offset: int) -> None:
+def _skip(stream: io.BufferedReader, path: Path | str, offset: int) -> None:
     try:
-        stream.seek(offset)
+        skip(stream, offset)
     except DAMAGED as error:
         raise unreadable(path, offset, error) from error
 
 
-def _skip_mark(raw: bytes, path: Path) -> int:
+def _skip_mark(raw: bytes, path: Path | str) -> int:
     """The length of a UTF-8 byte order mark at the start of the file. Raises InputError for other encodings."""
     for mark, name in _WIDE_MARKS:
         if raw.startswith(mark):
             raise InputError(f"{path}: {name} text (byte order mark at byte offset 0); convert it to UTF-8")
-    if raw.startswith(_GZIP_MARK):
-        raise InputError(f"{path}: gzip data at byte offset 0, but the name does not end in .gz; rename it")
+    for mark, name, ending in _COMPRESSED_MARKS:
+        if raw.startswith(mark):
+            raise InputError(f"{path}: {name} data at byte offset 0, but the name does not end in {ending}; rename it")
     return len(codecs.BOM_UTF8) if raw.startswith(codecs.BOM_UTF8) else 0
 
 
@@ -172,5 +172,5 @@ def _decode(raw: bytes, place: str, offset: int) -> str:
         ) from error
 
 
-def _too_long(path: Path, number: int, limits: Limits) -> InputError:
+def _too_long(path: Path | str, number: int, limits: Limits) -> InputError:
     return InputError(f"{path}:{number}: line longer than {limits.max_line} characters (max_line); split it")

@@ -1,10 +1,14 @@
-"""Parquet tables, read in groups of rows by pyarrow."""
+"""Parquet tables, read in groups of rows, and Arrow streams, by pyarrow."""
 
 import importlib
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from regard.data.bad_records import MissingColumns
+from regard.data.bad_records import MissingColumns, Row, RowCollector
+from regard.data.opening import opened
+from regard.data.records import records_to_rows
 from regard.errors import InputError
 
 ENDING = "parquet"
@@ -40,15 +44,71 @@ def _group(file: Any, path: str, group: int, columns: Sequence[str]) -> Any:
         raise InputError(f"{path}: group {group} of its rows is damaged ({_line(error)}); fetch it again") from error
 
 
-def _opened(path: str) -> Any:
+@contextmanager
+def _opened(path: str) -> Iterator[Any]:
     parquet = importlib.import_module("pyarrow.parquet")
-    try:
-        return parquet.ParquetFile(path)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file; check the path") from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: is no sound Parquet file ({_line(error)}); fetch it again") from error
+    with opened(path) as stream:
+        try:
+            file = parquet.ParquetFile(stream)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: is no sound Parquet file ({_line(error)}); fetch it again") from error
+        with file:
+            yield file
 
 
 def _line(error: Exception) -> str:
     return " ".join(str(error).split())[:100]
+
+
+def read_parquet(
+    path: str,
+    columns: tuple[str, ...],
+    *,
+    skip_bad: bool = False,
+    numbers: tuple[str, ...] = (),
+    lists: tuple[str, ...] = (),
+) -> list[Row]:
+    """Read the columns of a Parquet file as `read_jsonl` reads keys. A missing value counts as one that the row lacks.
+    Raises InputError as it does, and for a damaged file."""
+    count = parquet_rows(path, columns)
+    records = read_parquet_records(path, columns, 0, count)
+    return records_to_rows(records, columns, RowCollector(path, skip_bad), numbers, lists)
+
+
+def read_arrow(
+    path: str,
+    columns: tuple[str, ...],
+    *,
+    skip_bad: bool = False,
+    numbers: tuple[str, ...] = (),
+    lists: tuple[str, ...] = (),
+) -> list[Row]:
+    """Read the columns of an Arrow stream, the form of the shards of a data set that `datasets` saved, as
+    `read_parquet`. Classes that it keeps as numbers are read by their names."""
+    ipc = importlib.import_module("pyarrow").ipc
+    try:
+        with opened(path) as stream, ipc.open_stream(stream) as reader:
+            names = _class_names(reader.schema)
+            if lacking := [name for name in columns if name not in reader.schema.names]:
+                raise MissingColumns(lacking, reader.schema.names, "header", f"{path}: ")
+            batches = [batch.select(list(columns)).to_pylist() for batch in reader]
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: is no sound Arrow stream ({_line(error)}); fetch it again") from error
+    records = [_named(record, names) for batch in batches for record in batch]
+    return records_to_rows(records, columns, RowCollector(path, skip_bad), numbers, lists)
+
+
+def _class_names(schema: Any) -> dict[str, list[str]]:
+    """The names of classes by column, as `datasets` writes them beside its schema."""
+    try:
+        features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
+        return {name: each["names"] for name, each in features.items() if each.get("_type") == "ClassLabel"}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return {}
+
+
+def _named(record: dict[str, Any], names: Mapping[str, list[str]]) -> dict[str, Any]:
+    classes = {name: names[name][value] for name, value in record.items() if name in names and isinstance(value, int)}
+    return record | classes

@@ -1,6 +1,6 @@
 """Readers of pairs: parallel text files, and two columns of a table. Each file may be a .gz file."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from regard.data.bad_records import Row, RowCollector
 from regard.data.delimited import Columns
 from regard.data.lines import DEFAULT_LIMITS, Limits, count_lines, numbered_lines, read_lines
 from regard.data.memory import Records
+from regard.data.opening import files_of
 from regard.data.pair import Pair
 from regard.data.tables import READERS, kinds, read_table
 from regard.errors import InputError
@@ -36,6 +37,22 @@ def stream_parallel(
     _check_equal(paths, counts, (_blank(path, numbered_lines(path, limits)) for path in paths))
     sources, targets = (map(itemgetter(1), numbered_lines(path, limits)) for path in paths)
     yield from _paired(paths, sources, targets, RowCollector(source_path, skip_bad))
+
+
+def sides(paths: tuple[str, str]) -> list[tuple[str, str]]:
+    """The files of two sides, each a file, a folder or a pattern, in pairs by their order. Raises InputError for other
+    numbers of files."""
+    sources, targets = (files_of(str(path)) for path in paths)
+    if len(sources) != len(targets):
+        found = f"{paths[0]} names {len(sources)} files, {paths[1]} {len(targets)}"
+        raise InputError(f"{found}; expected equally many, which are paired in the order of their names")
+    return list(zip(sources, targets, strict=True))
+
+
+def all_pairs(paths: tuple[str, str], read: Callable[..., Iterable[Pair]], *, skip_bad: bool = False) -> Iterator[Pair]:
+    """The pairs that `read`, one of the readers above, finds in all files of two sides. Raises InputError as it and
+    `sides` do."""
+    return (pair for source, target in sides(paths) for pair in read(source, target, skip_bad=skip_bad))
 
 
 def _check_equal(paths: tuple[str | Path, str | Path], counts: Sequence[int], blanks: Iterator[str | None]) -> None:

@@ -8,7 +8,7 @@ from regard.config.recognition import Kind
 from regard.data.dialogue import read_turns, replies
 from regard.data.links import check_inside, read_links
 from regard.data.pair import Pair
-from regard.data.readers import pairs, read_parallel
+from regard.data.readers import all_pairs, pairs, read_parallel
 from regard.data.splits import HeldOut, Splits
 from regard.data.squad import QuestionFiles, as_pair
 from regard.data.stored import is_large
@@ -19,9 +19,10 @@ from regard.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Parallel(HeldOut):
-    """Two text files per set, (source, target), aligned by line; an imported run has none for training. `skip_bad`
-    skips pairs with a blank side. `links` is a file with the word alignment of the training pairs, one line of `i-j`
-    links each, for guided training. Without `valid`, pairs of the training files are held out."""
+    """Two text files per set, (source, target), aligned by line, or two folders or patterns of several; an imported run
+    has none for training. `skip_bad` skips pairs with a blank side. `links` is a file with the word alignment of the
+    training pairs, one line of `i-j` links each, for guided training. Without `valid`, pairs of the training files are
+    held out."""
 
     kind: Literal["parallel"] = "parallel"
     train: tuple[str, str] | None = None
@@ -55,13 +56,13 @@ class Parallel(HeldOut):
         return self._read(self.test)
 
     def _read(self, paths: tuple[str, str] | None) -> list[Pair]:
-        return read_parallel(*paths, skip_bad=self.skip_bad) if paths else []
+        return list(all_pairs(paths, read_parallel, skip_bad=self.skip_bad)) if paths else []
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table(HeldOut, Tabular):
-    """One .tsv, .csv, .jsonl or .json file per set, optionally .gz. `source` and `target` are column names, or numbers
-    from 1. Without `valid`, rows of the training file are held out."""
+    """One .tsv, .csv, .jsonl, .json, .parquet or .arrow file per set, or a folder or a pattern of several. `source` and
+    `target` are column names, or numbers from 1. Without `valid`, rows of the training file are held out."""
 
     kind: Literal["table"] = "table"
     train: str | None = None

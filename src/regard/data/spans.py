@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.config.recognition import suffix
@@ -133,9 +132,9 @@ def _cut(path: str, positions: Iterator[Position], most: int) -> Iterator[Span]:
 
 def _line_spans(path: str, most: int, limits: Limits) -> Iterator[Span]:
     """The spans of lines; the ends of lines are counted in blocks of bytes."""
-    bounds = limits.of(Path(path))
+    bounds = limits.of(path)
     first, begin, count, size, block = 0, 0, 0, 0, b""
-    with opened(Path(path)) as stream:
+    with opened(path) as stream:
         while found := _block(stream, path, size):
             block, place = found, 0
             while count + (ends := block.count(b"\n", place)) >= most:
@@ -156,4 +155,4 @@ def _block(stream: Any, path: str, offset: int) -> bytes:
     try:
         return stream.read(BLOCK)
     except DAMAGED as error:
-        raise unreadable(Path(path), offset, error) from error
+        raise unreadable(path, offset, error) from error

@@ -19,9 +19,11 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from jaxtyping import Int
 
+from regard.config.recognition import compression
 from regard.data.columns import Ragged, Shard
-from regard.data.opening import compressed
+from regard.data.opening import files_of, size_of_file, stamp
 from regard.data.pair import Pair
+from regard.data.remote import is_remote
 from regard.data.table import ROWS, Table, in_memory, on_disk
 from regard.extras import how_to_install
 from regard.storage.atomic import write
@@ -29,8 +31,8 @@ from regard.storage.cache_folder import BEGUN, SOURCE, named_remedy, sets
 
 SMALL = 1 << 23
 """Bytes of source below which a set stays in memory."""
-GZIP = 3
-"""How many times as long as a .gz file its content is taken to be."""
+PACKED = 3
+"""How many times as long as a compressed file its content is taken to be."""
 PAIR = ("source", "target", "place")
 E = TypeVar("E")
 V = TypeVar("V")
@@ -105,10 +107,10 @@ class StoredTexts(Stored[str]):
 
 def is_large(paths: Iterable[str]) -> bool:
     """Whether files are stored: regular files of `SMALL` bytes or more together, where pyarrow is installed."""
-    files = [Path(path) for path in paths]
-    if not all(path.is_file() for path in files):
+    files = [file for path in paths for file in files_of(path)]
+    if not all(is_remote(file) or os.path.isfile(file) for file in files):
         return False  # the reader says what is wrong, or reads a stream
-    if sum(path.stat().st_size * (GZIP if compressed(path) else 1) for path in files) < SMALL:
+    if sum(size_of_file(file) * (PACKED if compression(file) else 1) for file in files) < SMALL:
         return False
     if find_spec("pyarrow") is not None:
         return True
@@ -123,15 +125,16 @@ def stored(
     kind: type[S], paths: Sequence[str], settings: str, read: Callable[[], Iterator[Any]], rows: Callable[[], int]
 ) -> S:
     """The examples that `read` yields, about `rows` of them, from files with reader settings; read once."""
-    folder = sets() / _digest(kind.__name__, *(str(Path(path).resolve()) for path in paths), settings)
-    stamp = {"sources": [_stamp(Path(path)) for path in paths], "kind": kind.__name__}
+    names = [path if is_remote(path) else str(Path(path).resolve()) for path in paths]
+    folder = sets() / _digest(kind.__name__, *names, settings)
+    about = {"sources": [stamp(file) for path in paths for file in files_of(path)], "kind": kind.__name__}
 
     def make(done: int) -> Iterator[Shard]:
         examples = islice(read(), done * ROWS, None)
         while some := list(islice(examples, ROWS)):
             yield kind.shard(some)  # pyright: ignore[reportAttributeAccessIssue]
 
-    return kind(on_disk(folder / SOURCE, stamp, make, rows, ", ".join(paths)), folder, paths)
+    return kind(on_disk(folder / SOURCE, about, make, rows, ", ".join(paths)), folder, paths)
 
 
 def derived(examples: Sequence[E], name: str, encode: Callable[[Sequence[E]], Shard]) -> Table:
@@ -145,8 +148,8 @@ def derived(examples: Sequence[E], name: str, encode: Callable[[Sequence[E]], Sh
     if not isinstance(examples, Stored):
         return in_memory(make)
     folder = examples.folder / _digest(examples.name, name)
-    stamp, what = {"source": _begun(examples)}, f"tokens of {', '.join(examples.paths)}"
-    return on_disk(folder, stamp, make, lambda: len(examples), what)
+    about, what = {"source": _begun(examples)}, f"tokens of {', '.join(examples.paths)}"
+    return on_disk(folder, about, make, lambda: len(examples), what)
 
 
 def remembered(examples: Sequence[Any], name: str, compute: Callable[[], V]) -> V:
@@ -170,12 +173,6 @@ def remembered(examples: Sequence[Any], name: str, compute: Callable[[], V]) -> 
 def _begun(examples: Stored[Any]) -> str:
     """What the sources of a set were when it was encoded."""
     return _digest((examples.folder / SOURCE / BEGUN).read_text(encoding="utf-8"))
-
-
-def _stamp(path: Path) -> list[Any]:
-    """A file's name, size and time of change, by which a change is noticed without reading it."""
-    found = os.stat(path)
-    return [str(path), found.st_size, found.st_mtime_ns]
 
 
 def _digest(*parts: str) -> str:

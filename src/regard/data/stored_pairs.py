@@ -6,8 +6,9 @@ from hashlib import blake2b
 import numpy as np
 
 from regard.data.lines import count_lines
+from regard.data.opening import files_of
 from regard.data.pair import Pair
-from regard.data.readers import stream_parallel
+from regard.data.readers import all_pairs, stream_parallel
 from regard.data.splits import HeldOut, Splits
 from regard.data.stored import StoredPairs, remembered, stored
 
@@ -21,8 +22,8 @@ def stored_pairs(
         StoredPairs,
         paths,
         f"parallel {skip_bad}",
-        lambda: stream_parallel(*paths, skip_bad=skip_bad),
-        lambda: count_lines(paths[0]),
+        lambda: all_pairs(paths, stream_parallel, skip_bad=skip_bad),
+        lambda: sum(map(count_lines, files_of(paths[0]))),
     )
     if valid:
         return Splits(every, valid, test)

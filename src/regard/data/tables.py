@@ -3,8 +3,9 @@
 A bad record (wrong number of columns, blank, wrong type) raises InputError with file and line. With `skip_bad` it is
 skipped, and one warning per file counts such records on the logger `regard.data.bad_records`."""
 
+import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +15,8 @@ from regard.config.registry import Registry
 from regard.data.bad_records import MissingColumns, Row
 from regard.data.delimited import Columns
 from regard.data.headers import FIRST_LINE
+from regard.data.memory import Records
+from regard.data.opening import files_of
 from regard.errors import InputError
 
 T = TypeVar("T", bound="Tabular")
@@ -24,12 +27,14 @@ READERS = Registry(
         "csv": "delimited:read_csv",
         "jsonl": "records:read_jsonl",
         "json": "records:read_json",
+        "parquet": "parquet:read_parquet",
+        "arrow": "parquet:read_arrow",
         "memory": "memory:read_memory",
     },
     "regard.readers",
 )
 """Readers of tables by the ending of a file's name: `read(path, columns, *, skip_bad) -> list[Row]`."""
-KEYED = frozenset({"jsonl", "json", "memory"})
+KEYED = frozenset({"jsonl", "json", "parquet", "arrow", "memory"})
 """The kinds of table whose records have keys instead of columns in an order."""
 WRITTEN = {"tab": "\t", "\\t": "\t"}
 """Delimiters that are hard to type, as they are written in a run file or an option."""
@@ -77,14 +82,16 @@ class Tabular:
         numbers: tuple[str | int, ...] = (),
         lists: tuple[str | int, ...] = (),
     ) -> list[Row]:
-        """Read a table. `columns` are those of the keys of this section, by the keys' names; `numbers` and `lists` as
-        for `read_table`. Raises InputError as `read_table`, which names the keys of columns that the table lacks."""
+        """Read a table, or those that a pattern or a folder names. `columns` are those of the keys of this section, by
+        the keys' names; `numbers` and `lists` as for `read_table`. Raises InputError as `read_table`, which names the
+        keys of columns that the table lacks."""
         chosen: Any = tuple(columns.values())
         self.check_columns(columns, str(path))
         if self.delimiter is not None and len(WRITTEN.get(self.delimiter, self.delimiter)) != 1:
             raise InputError(f"data.delimiter is {self.delimiter!r}; expected one character, such as ';', or tab")
+        more: dict[str, Any] = {"skip_bad": self.skip_bad, "numbers": numbers, "lists": lists, "layout": self.layout()}
         try:
-            return read_table(path, chosen, skip_bad=self.skip_bad, numbers=numbers, lists=lists, layout=self.layout())
+            return [row for file in table_files(path) for row in read_table(file, chosen, **more)]
         except MissingColumns as error:
             ordered = {**self.columns, **columns}
             raise error.advised(_advice(ordered, error, suffix(str(path)) in KEYED), ordered) from error
@@ -123,12 +130,33 @@ def read_table(
     return READERS[kind(path)](path, columns, skip_bad=skip_bad, **more)
 
 
+def table_files(path: str | Path) -> Sequence[str | Path]:
+    """The tables that a path names (`opening.files_of`): of a folder those of one kind, Arrow files if it has some, as
+    the folder of a data set has. Raises InputError for none, and for a folder with several kinds."""
+    if isinstance(path, Records):
+        return [path]
+    found = files_of(str(path))
+    if not os.path.isdir(path):
+        return [path] if found == [str(path)] else found
+    kinds_here = {suffix(file) for file in found} & set(READERS) - {"json"}
+    if (len(kinds_here) > 1 and "arrow" not in kinds_here) or not kinds_here:
+        what = f"tables of {len(kinds_here)} kinds" if kinds_here else "no table"
+        raise InputError(
+            f"{path}: a folder with {what}; expected tables of one kind, or a pattern such as {path}/*.csv"
+        )
+    chosen = "arrow" if "arrow" in kinds_here else next(iter(kinds_here))
+    return [file for file in found if suffix(file) == chosen]
+
+
 def kind(path: str | Path) -> str:
-    """The kind of a table by the ending of its name. Raises InputError for an unknown kind."""
+    """The kind of a table by the ending of its name; of a folder that of its tables. Raises InputError for an unknown
+    kind."""
+    if not isinstance(path, Records) and os.path.isdir(path):
+        return suffix(table_files(path)[0])
     found = suffix(path)
     if found not in READERS:
         ending = f".{found}" if found else ""
-        raise InputError(f"{path}: unknown kind of table {ending!r}; expected {kinds()}, or these with .gz")
+        raise InputError(f"{path}: unknown kind of table {ending!r}; expected {kinds()}, or these with .gz or .zst")
     return found
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from regard.config.recognition import Kind
 from regard.data.lines import count_lines, numbered_lines, read_lines
+from regard.data.opening import files_of
 from regard.data.splits import Splits
 from regard.data.stored import StoredTexts, is_large, remembered, stored
 from regard.errors import InputError
@@ -18,9 +18,10 @@ Unit = Literal["line", "file"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunningText:
-    """One text file per set, optionally .gz; an imported run has none for training. With the `unit` "line", each line,
-    blank ones too, is a text with its own end; with "file", the whole file is. Without `valid`, the last `held_out` of
-    the training file's characters, cut at a line, are the validation set."""
+    """One text file per set, or a folder or a pattern of several, optionally .gz or .zst; an imported run has none for
+    training. With the `unit` "line", each line, blank ones too, is a text with its own end; with "file", the whole file
+    is. Without `valid`, the last `held_out` of the training files' characters, cut at a line, are the validation set.
+    """
 
     kind: Literal["text"] = "text"
     train: str | None = None
@@ -41,17 +42,20 @@ class RunningText:
             raise InputError("data.train is not given; expected a text file, as --set data.train=FILE")
         if self.unit == "line" and is_large([self.train]):
             return self._stored(self.train)
-        train = read_lines(self.train)
-        if self.valid is None:
-            train, valid = _cut(train, self.held_out, self.train)
-        else:
-            valid = read_lines(self.valid)
+        if self.valid is not None:
+            return Splits(self.read(self.train), self.read(self.valid), self.tests())
+        train, valid = _cut(_lines(self.train), self.held_out, self.train)
         return Splits(self.texts(train), self.texts(valid), self.tests())
 
     def _stored(self, path: str) -> Splits[str]:
         """The sets, with the training texts on disk."""
+        files = files_of(path)
         every = stored(
-            StoredTexts, [path], "lines", lambda: map(itemgetter(1), numbered_lines(path)), lambda: count_lines(path)
+            StoredTexts,
+            [path],
+            "lines",
+            lambda: (text for file in files for _, text in numbered_lines(file)),
+            lambda: sum(map(count_lines, files)),
         )
         if self.valid is not None:
             return Splits(every, self.read(self.valid), self.tests())
@@ -63,12 +67,17 @@ class RunningText:
         return self.read(self.test) if self.test else []
 
     def read(self, path: str) -> list[str]:
-        """Read the texts of another file. Raises InputError as `load` does."""
-        return self.texts(read_lines(path))
+        """Read the texts of other files. Raises InputError as `load` does."""
+        return [text for file in files_of(path) for text in self.texts(read_lines(file))]
 
     def texts(self, lines: list[str]) -> list[str]:
         """Lines as texts by the unit."""
         return lines if self.unit == "line" or not lines else ["\n".join(lines) + "\n"]
+
+
+def _lines(path: str) -> list[str]:
+    """The lines of the files that a path names, one file after the other."""
+    return [line for file in files_of(path) for line in read_lines(file)]
 
 
 def _cut(lines: list[str], share: float, path: str) -> tuple[list[str], list[str]]:

@@ -1,13 +1,13 @@
 """A job of batch prediction: what is computed of which files, and its folder."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.data.opening import stamp
 from regard.data.spans import RowReader, Span
 from regard.errors import InputError
 from regard.runs.batch_prediction.parts import PartFormat
@@ -48,7 +48,7 @@ class Request:
             "run": [str(self.run), *_state(self.run)],
             "settings": json.loads(json.dumps(self.settings, default=str)),
             "columns": dict(self.reader.columns),
-            "inputs": [[path, *_stamp(Path(path))] for path in self.inputs],
+            "inputs": [stamp(path) for path in self.inputs],
             "format": self.format,
             "rows of a part": self.part_rows,
             "skip_bad": self.skip_bad,
@@ -159,16 +159,8 @@ def _state(run: Path) -> list[Any]:
     """Sizes and times of change of a run's own files, by which another state of it is noticed."""
     if not run.is_dir():
         return []
-    return sorted([path.name, *_stamp(path)] for path in run.iterdir() if path.suffix in (".safetensors", ".yaml"))
-
-
-def _stamp(path: Path) -> list[int]:
-    """Size and time of change. Raises InputError for a file that is not there."""
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-    return [found.st_size, found.st_mtime_ns]
+    own = (path for path in run.iterdir() if path.suffix in (".safetensors", ".yaml"))
+    return sorted([path.name, *stamp(str(path))[1:]] for path in own)
 
 
 @contextmanager

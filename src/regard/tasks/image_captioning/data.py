@@ -11,8 +11,8 @@ from torch import Tensor
 from regard.config.recognition import Kind, is_table
 from regard.data.bad_records import Row
 from regard.data.batching import Batch, collate
-from regard.data.images import hidden
 from regard.data.lines import read_lines
+from regard.data.opening import hidden
 from regard.data.splits import HeldOut, Splits
 from regard.data.tables import Tabular, kinds
 from regard.errors import InputError

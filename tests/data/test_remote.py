@@ -1,0 +1,169 @@
+"""Files of object stores and web servers: the same rows as of files here, through stores that fail and then answer."""
+
+import gzip
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.data import remote, stored
+from regard.data.bad_records import RowCollector
+from regard.data.lines import Position, placed_lines, read_lines
+from regard.data.opening import files_of
+from regard.data.spans import RowReader
+from regard.data.stored import StoredTexts
+from regard.data.texts import RunningText
+from regard.errors import InputError
+from regard.storage import cache_folder
+from regard.tasks.classification.data import LabelledTables
+
+fsspec = pytest.importorskip("fsspec")
+LINES = [f"line {number}, a text with some length" for number in range(40)]
+DATA = ("\n".join(LINES) + "\n").encode()
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The memory file system, empty, without pauses."""
+    monkeypatch.setattr(remote, "PAUSE", 0.0)
+    found = fsspec.filesystem("memory")
+    found.store.clear()
+    found.pipe("/set/a.txt", DATA)
+    found.pipe("/set/a.csv", b"text,label\na,b\nc,d\n")
+    found.pipe("/set/b.csv", b"label,text\nf,e\n")
+    found.pipe("/set/a.gz", gzip.compress(DATA))
+    yield found
+    found.store.clear()
+
+
+def test_lines_and_tables(store: Any):
+    for name in ("a.txt", "a.gz"):
+        assert read_lines(f"memory://set/{name}") == LINES
+    second = next(placed_lines("memory://set/a.txt", start=Position(1, len(LINES[0]) + 1)))
+    assert (second.number, second.text) == (2, LINES[1])
+    found = LabelledTables().read("memory://set/a.csv")
+    assert [(each.texts[0], each.label, each.place) for each in found] == [
+        ("a", "b", "memory://set/a.csv:2"),
+        ("c", "d", "memory://set/a.csv:3"),
+    ]
+    assert [each.texts[0] for each in LabelledTables().read("memory://set/*.csv")] == ["a", "c", "e"]
+    assert len(files_of("memory://set/*.csv")) == 2
+    reader = RowReader({"text": "text"})
+    for name, expected in (("a.txt", LINES), ("a.csv", [{"text": "a"}, {"text": "c"}])):
+        url = f"memory://set/{name}"
+        rows = [row.content for span in reader.spans(url, 7) for row in reader.rows(span, RowCollector(url, False))]
+        assert rows == expected
+
+
+def test_parquet(store: Any):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    with store.open("/set/a.parquet", "wb") as file:
+        parquet.write_table(pa.table({"text": ["a", "b"], "label": ["c", "d"]}), file)
+    found = LabelledTables().read("memory://set/a.parquet")
+    assert [(each.texts[0], each.label) for each in found] == [("a", "c"), ("b", "d")]
+
+
+def test_errors_are_one_line(store: Any):
+    with pytest.raises(InputError, match=r"^memory://set/none.txt: no such file; check the URL$"):
+        read_lines("memory://set/none.txt")
+    with pytest.raises(InputError, match=r"^nosuch://a: no file system of this kind \(.*nosuch.*\)$"):
+        read_lines("nosuch://a")
+    with pytest.raises(InputError, match=r"^memory://set/x\*: no file fits; check the path$"):
+        RunningText(train="memory://set/x*").load()
+    store.pipe("/set/b.txt", b"a\n\xff\n")
+    with pytest.raises(InputError, match=r"^memory://set/b.txt:2: byte 0xff at byte offset 2 is not UTF-8"):
+        read_lines("memory://set/b.txt")
+
+
+@pytest.mark.parametrize("failures", [2, 99])
+def test_a_store_that_fails_and_then_answers(
+    failures: int, store: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """Reads fail in the middle of the file; what was read before is not read twice, and nothing is left out."""
+    left, reads = [failures], []
+
+    class Flaky:
+        def __init__(self, file: Any) -> None:
+            self.file = file
+
+        def seek(self, place: int) -> None:
+            self.file.seek(place)
+
+        def read(self, count: int) -> bytes:
+            if self.file.tell() > 100 and left[0]:
+                left[0] -= 1
+                raise ConnectionError("reset by peer")
+            reads.append(self.file.tell())
+            return self.file.read(min(count, 64))
+
+        def close(self) -> None:
+            self.file.close()
+
+    opened = remote._open
+    monkeypatch.setattr(remote, "_open", lambda url: Flaky(opened(url)))
+    if failures == 2:
+        assert read_lines("memory://set/a.txt") == LINES
+        assert caplog.text.count("memory://set/a.txt: cannot be read (reset by peer); trying again") == 2
+        assert reads == sorted(set(reads))
+    else:
+        with pytest.raises(InputError, match=r"cannot be read \(reset by peer\), tried 5 times; try again later$"):
+            read_lines("memory://set/a.txt")
+
+
+def test_a_large_set_is_kept_on_disk_until_it_changes(
+    store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(stored, "SMALL", 1)
+    monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "cache"))
+    data = RunningText(train="memory://set/a.txt", valid="memory://set/a.gz")
+    assert isinstance(data.load().train, StoredTexts)
+    assert list(data.load().train) == LINES
+    assert "built again" not in caplog.text
+    store.pipe("/set/a.txt", DATA + b"more\n")
+    assert list(data.load().train) == [*LINES, "more"]
+    assert "its sources changed since it was encoded; it is built again" in caplog.text
+
+
+@pytest.mark.skipif(find_spec("aiohttp") is None, reason="aiohttp is not installed")
+@pytest.mark.filterwarnings("ignore")
+def test_a_web_server_that_fails_twice(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+    monkeypatch.setattr(remote, "PAUSE", 0.0)
+    left = [2]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.answer(b"")
+
+        def do_GET(self) -> None:
+            if left[0]:
+                left[0] -= 1
+                self.send_error(503)
+                return
+            self.answer(DATA)
+
+        def answer(self, content: bytes) -> None:
+            self.send_response(200 if self.path == "/a.txt" else 404)
+            self.send_header("Content-Length", str(len(DATA)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("localhost", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = f"http://localhost:{server.server_port}"
+        assert read_lines(f"{url}/a.txt") == LINES
+        assert left == [0]
+        assert caplog.text.count("trying again") == 2
+        with pytest.raises(InputError, match=r"/b.txt: no such file; check the URL$"):
+            read_lines(f"{url}/b.txt")
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,157 @@
+"""Sets of several files, of compressed ones, of Parquet and of a folder that `datasets` saved."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from regard.data import stored
+from regard.data.lines import Position, numbered_lines, placed_lines
+from regard.data.sources import Parallel, Table
+from regard.data.stored import StoredPairs
+from regard.data.texts import RunningText
+from regard.errors import InputError
+from regard.storage import cache_folder
+from regard.tasks.classification.data import LabelledTables
+
+LINES = [f"line {number} of a text" for number in range(9)]
+
+
+def zstd(data: bytes) -> bytes:
+    return pytest.importorskip("pyarrow").compress(data, codec="zstd", asbytes=True)
+
+
+COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".zst": zstd}
+
+
+def written(folder: Path, name: str, lines: list[str], ending: str = "") -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / (name + ending)
+    path.write_bytes(COMPRESSIONS[ending](("\n".join(lines) + "\n").encode()))
+    return path
+
+
+@pytest.mark.parametrize("ending", COMPRESSIONS)
+def test_a_folder_and_a_pattern_of_texts(ending: str, tmp_path: Path):
+    folder = tmp_path / "texts"
+    for number in (2, 1, 3):
+        written(folder, f"{number}.txt", LINES[3 * number - 3 : 3 * number], ending)
+    written(folder, ".hidden", ["no"])
+    for path in (str(folder), str(folder / f"*.txt{ending}"), str(tmp_path / "**" / f"?.txt{ending}")):
+        assert RunningText(train=path).read(path) == LINES
+        found = RunningText(train=path, held_out=0.3).load()
+        assert [*found.train, *found.valid] == LINES
+        whole = RunningText(train=path, valid=path, unit="file").load()
+        assert whole.train == ["\n".join(LINES[n : n + 3]) + "\n" for n in (0, 3, 6)]
+    with pytest.raises(InputError, match=r"none\*: no file fits; check the path"):
+        RunningText(train=str(folder / "none*")).load()
+
+
+def test_an_error_names_the_file_of_several(tmp_path: Path):
+    folder = tmp_path / "tables"
+    written(folder, "1.csv", ["text,label", "a,b"])
+    written(folder, "2.csv", ["label,text", "d,c", "e"])
+    data = LabelledTables(train=str(folder / "*.csv"))
+    with pytest.raises(InputError, match=r"2.csv:3: 1 columns, expected 2 columns as in line 1"):
+        data.read(str(folder / "*.csv"))
+    found = LabelledTables(skip_bad=True).read(str(folder))
+    assert [(each.texts[0], each.label, each.place) for each in found] == [
+        ("a", "b", f"{folder}/1.csv:2"),
+        ("c", "d", f"{folder}/2.csv:2"),
+    ]
+    written(folder, "3.jsonl", ["{}"])
+    with pytest.raises(InputError, match=r"a folder with tables of 2 kinds; expected tables of one kind, or a pattern"):
+        data.read(str(folder))
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_parallel_folders(large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    if large:
+        pytest.importorskip("pyarrow")
+        monkeypatch.setattr(stored, "SMALL", 1)
+        monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "cache"))
+    for side in ("de", "en"):
+        written(tmp_path / side, "1", [f"{side} {line}" for line in LINES[:4]], ".gz")
+        written(tmp_path / side, "2", [f"{side} {line}" for line in LINES[4:]])
+    train = (str(tmp_path / "de"), str(tmp_path / "en"))
+    found = Parallel(train=train, valid=train).load()
+    assert isinstance(found.train, StoredPairs) is large
+    assert [(pair.source, pair.target) for pair in found.train] == [(f"de {line}", f"en {line}") for line in LINES]
+    assert [pair.place for pair in found.train][3:5] == [f"{tmp_path}/de/1.gz:4", f"{tmp_path}/de/2:1"]
+    written(tmp_path / "en", "3", ["more"])
+    with pytest.raises(InputError, match=r"de names 2 files, \S*en 3; expected equally many, which are paired in"):
+        Parallel(train=train, valid=train).load()
+
+
+def test_a_file_more_is_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(stored, "SMALL", 1)
+    monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "cache"))
+    folder = tmp_path / "texts"
+    written(folder, "1.txt", LINES[:5])
+    data = RunningText(train=str(folder), valid=str(folder / "1.txt"))
+    assert list(data.load().train) == LINES[:5]
+    written(folder, "2.txt", LINES[5:])
+    assert list(data.load().train) == LINES
+    assert "its sources changed since it was encoded; it is built again" in caplog.text
+
+
+def test_zstd(tmp_path: Path):
+    path = written(tmp_path, "a.txt", LINES * 999, ".zst")
+    assert [line for _, line in numbered_lines(path)] == LINES * 999
+    second = next(placed_lines(path, start=Position(1, len(LINES[0]) + 1)))
+    assert (second.number, second.text) == (2, LINES[1])
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InputError, match=r"a.txt.zst: not a sound zstd file near byte \d+ of its content"):
+        list(numbered_lines(path))
+    path.write_bytes(b"no zstd")
+    with pytest.raises(InputError, match=r"a.txt.zst: not a sound zstd file near byte 0"):
+        list(numbered_lines(path))
+    plain = tmp_path / "a.txt"
+    plain.write_bytes(zstd(b"a\n"))
+    with pytest.raises(InputError, match=r"zstd data at byte offset 0, but the name does not end in .zst; rename it"):
+        list(numbered_lines(plain))
+
+
+def test_parquet_with_texts_lists_and_numbers(tmp_path: Path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    table = {"text": ["a", "b", None], "label": [1, 2, 3], "other": [None] * 3, "list": [["x", "y"], ["z"], ["w"]]}
+    parquet.write_table(pa.table(table), path, row_group_size=2)
+    found = LabelledTables(skip_bad=True).read(str(path))
+    assert [(each.texts, each.label, each.place) for each in found] == [
+        (("a",), "1", f"{path}:1"),
+        (("b",), "2", f"{path}:2"),
+    ]
+    with pytest.raises(InputError, match=r"a.parquet:3: 'text' is NoneType, expected text; correct it"):
+        LabelledTables().read(str(path))
+    pairs = Table(train=str(path), source="text", target="list", skip_bad=True).read_pairs(str(path))
+    assert [(pair.source, pair.target, pair.others) for pair in pairs] == [("a", "x", ("y",)), ("b", "z", ())]
+    with pytest.raises(InputError, match=r"a.parquet: no column 'txt' in the header, which has 'text', 'label'"):
+        LabelledTables(text="txt").read(str(path))
+
+
+def test_a_folder_that_datasets_saved(tmp_path: Path):
+    """Two shards of an Arrow stream each, beside JSON files, with the names of classes in the schema's metadata."""
+    pa = pytest.importorskip("pyarrow")
+    features = {
+        "text": {"dtype": "string", "_type": "Value"},
+        "label": {"names": ["bad", "good"], "_type": "ClassLabel"},
+    }
+    metadata = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
+    schema = pa.schema([("text", pa.string()), ("label", pa.int64())], metadata=metadata)
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for number, rows in enumerate([(["a", "b"], [1, 0]), (["c"], [1])]):
+        with pa.ipc.new_stream(str(folder / f"data-0000{number}-of-00002.arrow"), schema) as writer:
+            writer.write_batch(pa.record_batch([pa.array(rows[0]), pa.array(rows[1])], schema=schema))
+    (folder / "state.json").write_text("{}")
+    (folder / "dataset_info.json").write_text("{}")
+    found = LabelledTables(train=str(folder)).read(str(folder))
+    assert [(each.texts[0], each.label) for each in found] == [("a", "good"), ("b", "bad"), ("c", "good")]
+    shard = folder / "data-00001-of-00002.arrow"
+    shard.write_bytes(shard.read_bytes()[:200])
+    with pytest.raises(InputError, match=r"data-00001-of-00002.arrow: is no sound Arrow stream"):
+        LabelledTables().read(str(folder))
