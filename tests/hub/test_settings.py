@@ -89,6 +89,61 @@ def older(folder: Path) -> None:
         (folder / "vocab.txt").write_text("\n".join(sorted(ids, key=ids.__getitem__)) + "\n", encoding="utf-8")
 
 
+CLEANING = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+BLANKS = {"type": "Metaspace", "replacement": "▁", "split": True}
+WORD_STEPS: dict[str, dict[str, Any]] = {
+    "cased": {"normalizer": CLEANING | {"lowercase": False, "strip_accents": None}},
+    "accents": {"normalizer": CLEANING | {"lowercase": True, "strip_accents": False}},
+    "nfkc": {"normalizer": {"type": "NFKC"}},
+    "blanks": {"pre_tokenizer": {"type": "WhitespaceSplit"}},
+}
+BYTE_STEPS: dict[str, dict[str, Any]] = {
+    "prefixed": {"pre_tokenizer": BYTES | {"add_prefix_space": True}},
+    "uncut": {"pre_tokenizer": BYTES | {"use_regex": False}},
+    "nfkc": {"normalizer": {"type": "NFKC"}},
+}
+PIECE_STEPS: dict[str, dict[str, Any]] = {
+    "never": {"pre_tokenizer": BLANKS | {"prepend_scheme": "never"}},
+    "nfkc": {"normalizer": {"type": "NFKC"}},
+}
+CASES = [
+    *((kind, name, steps) for kind in ("bert", "distilbert", "electra", "mpnet") for name, steps in WORD_STEPS.items()),
+    *((kind, name, steps) for kind in ("roberta", "gpt2") for name, steps in BYTE_STEPS.items()),
+    *(("xlm-roberta", name, steps) for name, steps in PIECE_STEPS.items()),
+]
+GENERAL = {"tokenizer_class": "PreTrainedTokenizerFast"}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        None,
+        {},
+        {"do_lower_case": False},
+        {"add_prefix_space": True},
+        {"strip_accents": None},
+        GENERAL,
+        GENERAL | {"do_lower_case": False, "add_prefix_space": True},
+    ],
+    ids=["no file", "no key", "cased", "prefixed", "accents", "general", "general with keys"],
+)
+@pytest.mark.parametrize(("kind", "name", "steps"), CASES, ids=[f"{kind}-{name}" for kind, name, _ in CASES])
+def test_row_85_a_class_has_steps_of_its_own(
+    kind: str, name: str, steps: dict[str, Any], values: dict[str, Any] | None, tmp_path: Path
+):
+    """Steps of tokenizer.json count for transformers' general class only; those of a family have its defaults, such as
+    lower case."""
+    (gpt2(tmp_path, **CONFIGURATIONS[0]) if kind == "gpt2" else filler(tmp_path, kind, **BERTS[0]))
+    change(tmp_path, "tokenizer.json", **steps)
+    if values is not None:
+        about(tmp_path, **values)
+    found = families.read(Folder(tmp_path)).tokenizer
+    theirs = quiet().AutoTokenizer.from_pretrained(tmp_path)
+    for text in STRANGE:
+        assert found.encode(text) == theirs(text, add_special_tokens=False)["input_ids"], (name, text)
+
+
 @pytest.mark.parametrize("key", ["do_lower_case", "strip_accents", "tokenize_chinese_chars", "add_prefix_space"])
 def test_row_85_an_override_that_is_neither_true_nor_false(key: str, tmp_path: Path):
     filler(tmp_path / "published", "bert", **BERTS[0])

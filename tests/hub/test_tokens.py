@@ -38,6 +38,7 @@ def publish(folder: Path, kind: str) -> Path:
         filler(folder, kind.removeprefix("cased "), **BERTS[0])
     if kind.startswith("cased"):
         change(folder, "tokenizer.json", lambda given: given["normalizer"].update(lowercase=False))
+        (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}', encoding="utf-8")
     return folder
 
 
@@ -162,8 +163,9 @@ def test_settings_that_change_how_text_is_cut(
     ],
 )
 def test_steps_of_no_kind_are_those_of_the_library(kind: str, part: str, values: dict[str, Any], tmp_path: Path):
-    """As published, text is cut by the steps of tokenizer.json."""
+    """Of transformers' general class, text is cut by the steps of tokenizer.json."""
     publish(tmp_path, kind)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}', encoding="utf-8")
     change(tmp_path, "tokenizer.json", lambda given: given[part].update(values))
     found = families.read(Folder(tmp_path)).tokenizer
     assert found.settings.kind == "pipeline"
@@ -178,6 +180,7 @@ def test_a_step_with_a_pattern_of_its_own_is_refused(tmp_path: Path):
     pattern = {"type": "Split", "pattern": {"Regex": "(a+)+b"}, "behavior": "Isolated", "invert": False}
     steps = {"type": "Sequence", "pretokenizers": [pattern, BYTES]}
     change(publish(tmp_path, "gpt2"), "tokenizer.json", lambda given: given.update(pre_tokenizer=steps))
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}', encoding="utf-8")
     with pytest.raises(InputError, match=r"a step has the pattern '\(a\+\)\+b' of its own, which regard does not run"):
         families.read(Folder(tmp_path))
 
@@ -202,7 +205,7 @@ def test_a_step_with_a_pattern_of_its_own_is_refused(tmp_path: Path):
         (lambda given: given.update(added_tokens=7), "an added token is 7; expected a content with an id of its own"),
         (lambda given: given["added_tokens"][0].update(special=False), "is matched in text before segmentation"),
         (lambda given: given.update(normalizer="x"), "the tokenizers library cannot read it"),
-        (lambda given: given.update(pre_tokenizer=[1]), "without bytes and without an unknown piece"),
+        (lambda given: given.update(pre_tokenizer=[1]), "the tokenizers library cannot read it"),
     ],
 )
 def test_row_35_a_broken_tokenizer(edit: Edit, message: str, tmp_path: Path):

@@ -1,53 +1,16 @@
-"""Published tokenizers whose steps no kind of regard has: they are computed by the tokenizers library itself.
-
-tokenizer_config.json overrides some steps, as transformers lets it.
-"""
+"""Published tokenizers whose steps no kind of regard has: they are computed by the tokenizers library itself."""
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping
 
 from regard.errors import InputError
-from regard.hub.formats.folder import Folder
-from regard.hub.formats.tokenizer_json import ABOUT, Document
+from regard.hub.formats.tokenizer_json import Document
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.pipeline import Pipeline
 from regard.text.special import SpecialTokens
 from regard.text.storage import KINDS
 
-NORMALIZED = {"do_lower_case": "lowercase", "tokenize_chinese_chars": "handle_chinese_chars"}
-"""Switches of tokenizer_config.json and of BERT's normalizer."""
-ACCENTS, PREFIX = "strip_accents", "add_prefix_space"
-Step = dict[str, Any]
-
-
-def overridden(document: Document, folder: Folder) -> Document:
-    """Return a document with the settings of tokenizer_config.json. Raises InputError for a setting that is neither
-    true nor false."""
-    about = folder.json(ABOUT) if folder.has(ABOUT) else {}
-    place = str(folder.path / ABOUT)
-    changed: Step = {own: _switch(about, key, place) for key, own in NORMALIZED.items() if about.get(key) is not None}
-    if ACCENTS in about:
-        changed[ACCENTS] = None if about[ACCENTS] is None else _switch(about, ACCENTS, place)
-    prefixed = None if about.get(PREFIX) is None else _switch(about, PREFIX, place)
-
-    def normalized(step: Step) -> Step:
-        return step | changed if step.get("type") == "BertNormalizer" else step
-
-    def cut(step: Step) -> Step:
-        match step.get("type"):
-            case "ByteLevel" if prefixed is not None:
-                return step | {PREFIX: prefixed}
-            case "Metaspace" if prefixed is False:
-                return step | {"prepend_scheme": "never"}
-            case "Metaspace" if prefixed and step.get("prepend_scheme") == "never":
-                return step | {"prepend_scheme": "always"}
-        return step
-
-    whole = dict(document.whole)
-    whole |= {name: _each(whole.get(name), way) for name, way in (("normalizer", normalized), ("pre_tokenizer", cut))}
-    return replace(document, whole=whole)
+ACCENTS = "strip_accents"
 
 
 def of_kind(kind: str, type_: str, place: str, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Document:
@@ -90,20 +53,3 @@ def _check_unknown(document: Document, special: SpecialTokens) -> None:
         raise InputError(
             f"{document.place}: its unknown piece has the id {document.unknown}; expected {special.unknown}"
         )
-
-
-def _each(step: Any, way: Callable[[Step], Step]) -> Any:
-    """A part of a pipeline whose steps, also inside a sequence, are changed."""
-    if not isinstance(step, dict):
-        return step
-    for name in ("normalizers", "pretokenizers"):
-        if isinstance(step.get(name), list):
-            step = step | {name: [_each(each, way) for each in step[name]]}
-    return way(step)
-
-
-def _switch(values: Mapping[str, Any], key: str, place: str) -> bool:
-    """True or false. Raises InputError for anything else."""
-    if not isinstance(values[key], bool):
-        raise InputError(f"{place}: {key} is {values[key]!r}; expected true or false")
-    return values[key]

@@ -9,6 +9,7 @@ from regard.errors import InputError
 from regard.hub.formats import generation, pipelines, special_tokens, tokenizer_json
 from regard.hub.formats.folder import Folder
 from regard.hub.formats.pretrained_model import Continues, PretrainedModel
+from regard.hub.formats.tokenizer_classes import overridden
 from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER, Document, Merges, added
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kind import SMALLEST, KindName
@@ -133,9 +134,9 @@ def _document(folder: Folder) -> tuple[Document, KindName]:
     model, or a pipeline of other steps. Raises InputError for a missing or broken one."""
     if not folder.has(TOKENIZER):
         plain = pipelines.of_kind("gpt2", "BPE", str(folder.path / VOCABULARY), *files(folder))
-        document = pipelines.overridden(plain, folder)
+        document = overridden(plain, folder)
         return document, "gpt2" if document.is_gpt2_byte_level else "pipeline"
-    document = pipelines.overridden(tokenizer_json.read(folder, tuple(OURS)), folder)
+    document = overridden(tokenizer_json.read(folder, tuple(OURS)), folder)
     exported = all(document.vocabulary.get(name) == index for index, name in enumerate(NAMES))
     for kind in (*(OURS[document.type] if exported else ()), *(PUBLISHED if document.type == "BPE" else ())):
         if document.cuts_as(json.loads(KINDS[kind].build({}, ()).to_str()), CUTTING):

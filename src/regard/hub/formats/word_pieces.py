@@ -6,6 +6,7 @@ from typing import Any
 from regard.errors import InputError
 from regard.hub.formats import pipelines, special_tokens, tokenizer_json
 from regard.hub.formats.folder import Folder
+from regard.hub.formats.tokenizer_classes import overridden
 from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER, Document, added
 from regard.hub.formats.vocabulary import MERGES, VOCABULARY, counted, entries_of, files, settings
 from regard.text import Tokenizer
@@ -31,7 +32,7 @@ def read(folder: Folder, size: int, names: Names | None = None) -> Tokenizer:
     Raises:
         InputError: the tokenizer is missing, belongs to another model, or segments text differently.
     """
-    document = pipelines.overridden(_document(folder), folder)
+    document = overridden(_document(folder), folder)
     vocabulary, kind = document.vocabulary, _kind(document)
     tokenizer_json.check_added(folder, vocabulary)
     names = names or (BERT if document.type == "WordPiece" else ROBERTA)
