@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 from regard.config.recognition import Kind
 from regard.data.dialogue import read_turns, replies
 from regard.data.links import check_inside, read_links
+from regard.data.mixture import Mixed, file_of
 from regard.data.pair import Pair
 from regard.data.readers import all_pairs, pairs, read_parallel
 from regard.data.splits import HeldOut, Splits
@@ -18,7 +19,7 @@ from regard.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parallel(HeldOut):
+class Parallel(HeldOut, Mixed):
     """Two text files per set, (source, target), aligned by line, or two folders or patterns of several; an imported run
     has none for training. `skip_bad` skips pairs with a blank side. `links` is a file with the word alignment of the
     training pairs, one line of `i-j` links each, for guided training. Without `valid`, pairs of the training files are
@@ -46,10 +47,11 @@ class Parallel(HeldOut):
                 "with a column of each"
             )
         if not self.links and is_large(self.train):
-            return stored_pairs(self, self.train, self._read(self.valid), self.tests(), skip_bad=self.skip_bad)
+            found = stored_pairs(self, self.train, self._read(self.valid), self.tests(), skip_bad=self.skip_bad)
+            return _mixed(self, found)
         train = self._read(self.train)
         train = _linked(train, self.links) if self.links else train
-        return _with_valid(self, train, self._read(self.valid), self.tests(), self.train[0])
+        return _mixed(self, _with_valid(self, train, self._read(self.valid), self.tests(), self.train[0]))
 
     def tests(self) -> list[Pair]:
         """The pairs of the test set, or none if there is no test set. Raises InputError as `load` does."""
@@ -60,7 +62,7 @@ class Parallel(HeldOut):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table(HeldOut, Tabular):
+class Table(HeldOut, Tabular, Mixed):
     """One .tsv, .csv, .jsonl, .json, .parquet or .arrow file per set, or a folder or a pattern of several. `source` and
     `target` are column names, or numbers from 1. Without `valid`, rows of the training file are held out."""
 
@@ -90,7 +92,7 @@ class Table(HeldOut, Tabular):
         if self.train is None:
             raise InputError(f"data.train is not given; expected a table ({kinds()}), as --set data.train=FILE")
         valid = self.read_pairs(self.valid) if self.valid else []
-        return _with_valid(self, self.read_pairs(self.train), valid, self.tests(), self.train)
+        return _mixed(self, _with_valid(self, self.read_pairs(self.train), valid, self.tests(), self.train))
 
     def tests(self) -> list[Pair]:
         """The pairs of the test set, or none if there is no test set. Raises InputError as `load` does."""
@@ -179,6 +181,10 @@ def _with_valid(how: HeldOut, train: list[Pair], valid: list[Pair], test: list[P
     if not valid:
         train, valid = how.hold_out(train, f"{path}: {len(train):,} pairs", lambda pair: pair.source)
     return Splits(train, valid, test)
+
+
+def _mixed(how: Mixed, splits: Splits[Pair]) -> Splits[Pair]:
+    return replace(splits, train=how.mixed(splits.train, lambda pair: file_of(pair.place)))
 
 
 def _linked(pairs: Sequence[Pair], path: str) -> list[Pair]:

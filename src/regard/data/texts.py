@@ -1,13 +1,15 @@
 """Running text: the `data:` section of run files for language models."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from regard.config.recognition import Kind
 from regard.data.lines import count_lines, numbered_lines, read_lines
+from regard.data.mixture import Mixed, repeated
 from regard.data.opening import files_of
 from regard.data.splits import Splits
 from regard.data.stored import StoredTexts, is_large, remembered, stored
@@ -17,11 +19,11 @@ Unit = Literal["line", "file"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunningText:
+class RunningText(Mixed):
     """One text file per set, or a folder or a pattern of several, optionally .gz or .zst; an imported run has none for
     training. With the `unit` "line", each line, blank ones too, is a text with its own end; with "file", the whole file
-    is. Without `valid`, the last `held_out` of the training files' characters, cut at a line, are the validation set.
-    """
+    is. Without `valid`, the last `held_out` of the training files' characters, cut at a line, are the validation set. A
+    share of `mixture` below 1 reads a file's first lines, and a mixture needs `valid`."""
 
     kind: Literal["text"] = "text"
     train: str | None = None
@@ -35,6 +37,8 @@ class RunningText:
     def __post_init__(self) -> None:
         if not 0 < self.held_out < 1:
             raise InputError(f"text: held_out is {self.held_out}; expected a share above 0 and below 1")
+        if self.mixture and self.train is not None and self.valid is None:
+            raise InputError("text: data.mixture needs a validation set that no file of it repeats; give data.valid")
 
     def load(self) -> Splits[str]:
         """Read all files. Raises InputError naming file and line at fault."""
@@ -43,19 +47,21 @@ class RunningText:
         if self.unit == "line" and is_large([self.train]):
             return self._stored(self.train)
         if self.valid is not None:
-            return Splits(self.read(self.train), self.read(self.valid), self.tests())
+            parts = (self.texts(_first(file, share)) for file, share in repeated(files_of(self.train), self.mixture))
+            return Splits([text for part in parts for text in part], self.read(self.valid), self.tests())
         train, valid = _cut(_lines(self.train), self.held_out, self.train)
         return Splits(self.texts(train), self.texts(valid), self.tests())
 
     def _stored(self, path: str) -> Splits[str]:
         """The sets, with the training texts on disk."""
-        files = files_of(path)
+        files = repeated(files_of(path), self.mixture)
+        mixed = f" {sorted(self.mixture.items())}" if self.mixture else ""
         every = stored(
             StoredTexts,
             [path],
-            "lines",
-            lambda: (text for file in files for _, text in numbered_lines(file)),
-            lambda: sum(map(count_lines, files)),
+            f"lines{mixed}",
+            lambda: (text for file, share in files for text in _streamed(file, share)),
+            lambda: sum(round(share * count_lines(file)) for file, share in files),
         )
         if self.valid is not None:
             return Splits(every, self.read(self.valid), self.tests())
@@ -78,6 +84,17 @@ class RunningText:
 def _lines(path: str) -> list[str]:
     """The lines of the files that a path names, one file after the other."""
     return [line for file in files_of(path) for line in read_lines(file)]
+
+
+def _first(file: str, share: float) -> list[str]:
+    lines = read_lines(file)
+    return lines[: round(share * len(lines))]
+
+
+def _streamed(file: str, share: float) -> Iterator[str]:
+    """The first lines of a file, one in memory at a time."""
+    lines = (text for _, text in numbered_lines(file))
+    return lines if share == 1 else islice(lines, round(share * count_lines(file)))
 
 
 def _cut(lines: list[str], share: float, path: str) -> tuple[list[str], list[str]]:

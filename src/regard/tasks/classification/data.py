@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from regard.config.recognition import Kind
+from regard.data.mixture import Mixed, file_of
 from regard.data.splits import Splits, check_share, spread
 from regard.data.tables import Tabular
 from regard.errors import InputError
@@ -43,7 +44,7 @@ class LabelledData(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledTables(Tabular):
+class LabelledTables(Tabular, Mixed):
     """A .tsv, .csv, .jsonl or .json file a set, optionally .gz; none to train on in a run that was imported. `text`,
     `second` (of pairs) and `label` are column names, or numbers from 1. In JSON, `text` may be the list of a text's
     sentences and `label` a whole number.
@@ -101,6 +102,7 @@ class LabelledTables(Tabular):
             valid = self._of_folds(rows, self.valid_folds)
         else:
             train, valid = spread(train, self.held_out, f"{self.train}: {len(train)} rows")
+        train = self.mixed(train, lambda each: file_of(each.place))
         return Splits(train, valid, self._of_folds(rows, self.test_folds) if self.test_folds else self.tests())
 
     def tests(self) -> list[Labelled[Any]]:
