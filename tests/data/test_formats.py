@@ -116,7 +116,7 @@ def test_keys_inside_keys(name: str, tmp_path: Path):
 def test_a_record_that_lacks_a_key_among_others_is_a_bad_record(tmp_path: Path):
     lines = [{"text": "a", "label": "b"}, {"text": "c"}]
     path = written(tmp_path, "a.jsonl", "".join(json.dumps(each) + "\n" for each in lines))
-    with pytest.raises(InputError, match=r"a.jsonl:2: no key 'label' .* leave such records out with skip_"):
+    with pytest.raises(InputError, match=r"a.jsonl:2: no key 'label' .* leave such records out with --set data.skip_"):
         texts(path)
     assert texts(path, skip_bad=True) == [("a", "b")]
     path = written(tmp_path, "b.jsonl", "".join(json.dumps(each) + "\n" for each in reversed(lines)))

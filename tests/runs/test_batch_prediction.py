@@ -186,7 +186,7 @@ def test_a_bad_row_in_a_late_part(bad: str, tmp_path: Path):
     reason = "cannot be read" if bad == "unreadable" else "is too long"
     with pytest.raises(InputError) as caught:
         run_job(job(tmp_path, source), Lengths())
-    assert str(caught.value).startswith(f"{source}:12: {reason}; correct it, or leave such records out with skip_bad")
+    assert str(caught.value).startswith(f"{source}:12: {reason}; correct it, or leave such records out with --skip-bad")
     assert not (tmp_path / "out" / "manifest.json").exists()
     (tmp_path / "2").mkdir()
     totals = run_job(job(tmp_path / "2", source, skip_bad=True), Lengths())

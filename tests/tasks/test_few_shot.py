@@ -338,7 +338,7 @@ def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: P
             ("show", "{}", "--out", "a.png", "--beam", "2"),
             "the option beam is not supported where a run of the task few-shot attributes",
         ),
-        (("evaluate", "--skip-bad"), "a run of the task few-shot evaluates; supported: files"),
+        (("evaluate", "--columns", "a,b"), "a run of the task few-shot evaluates; supported: files, skip-bad"),
         (("evaluate", "--beam", "2"), "option beam is not supported where a run of the task few-shot evaluates"),
         (("fill", "a"), "a run of the task few-shot does not fill blanks"),
     ],

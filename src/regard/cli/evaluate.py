@@ -83,11 +83,14 @@ def everyone() -> AbstractContextManager[None]:
 
 
 def _read(run: "Run[Any, Any]", files: Sequence[Path], options: "EvaluationOptions") -> Any:
-    """The examples of the files. Raises InputError as `run.read`, which names the option for columns."""
-    from regard.data.bad_records import MissingColumns
+    """The examples of the files. Raises InputError as `run.read`, which names the options for columns and bad
+    records."""
+    from regard.data.bad_records import BadRecord, MissingColumns
 
     try:
         return run.read(files, options)
     except MissingColumns as error:
         names = ",".join(key.upper() for key in error.keys or ("source", "target"))
         raise error.advised(f"name yours with --columns {names}") from error
+    except BadRecord as error:
+        raise error.advised("--skip-bad") from error

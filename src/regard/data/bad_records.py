@@ -12,6 +12,10 @@ from regard.errors import InputError
 _log = logging.getLogger(__name__)
 
 
+SKIP = "--set data.skip_bad=true"
+"""The option of training by which bad records are left out."""
+
+
 @dataclass(frozen=True)
 class Row:
     """The texts of a record in the order of the requested columns, and its `place`, `file:line`. If the last value is a
@@ -62,11 +66,28 @@ class MissingColumns(InputError):
         return error
 
 
-class RowCollector:
-    """Collects rows. A bad record raises InputError with file and line, or with `skip_bad` is counted and skipped."""
+class BadRecord(InputError):
+    """A record is refused: its place and the `fault`, and the `option` that leaves such records out."""
 
-    def __init__(self, path: str | Path, skip_bad: bool):
-        self.path, self.skip_bad = path, skip_bad
+    def __init__(self, fault: str, option: str = SKIP):
+        self.fault, self.option = fault, option
+        remedy = "" if ";" in fault else "; correct it"
+        super().__init__(f"{fault}{remedy}, or leave such records out with {option}")
+
+    def advised(self, option: str) -> "BadRecord":
+        """The same with the option of another command."""
+        return BadRecord(self.fault, option)
+
+    def __reduce__(self) -> tuple[type["BadRecord"], tuple[str, str]]:
+        return BadRecord, (self.fault, self.option)
+
+
+class RowCollector:
+    """Collects rows. A bad record raises BadRecord with file and line and the `option` to skip it, or with `skip_bad`
+    is counted and skipped."""
+
+    def __init__(self, path: str | Path, skip_bad: bool, option: str = SKIP):
+        self.path, self.skip_bad, self.option = path, skip_bad, option
         self.rows: list[Row] = []
         self.kept, self.skipped, self.first = 0, 0, ""
         self.missing: MissingColumns | None = None
@@ -80,10 +101,13 @@ class RowCollector:
         return Row(tuple(fields), f"{self.path}:{number}", tuple(others), listed)
 
     def refuse(self, number: int, reason: str) -> None:
-        message = f"{self.path}:{number}: {reason}"
+        self.refuse_record(f"{self.path}:{number}: {reason}")
+
+    def refuse_record(self, fault: str) -> None:
+        """Refuse a record by a message with its place."""
         if not self.skip_bad:
-            raise InputError(f"{message}; correct it, or leave such records out with skip_bad")
-        self.skipped, self.first = self.skipped + 1, self.first or message
+            raise BadRecord(fault, self.option)
+        self.skipped, self.first = self.skipped + 1, self.first or fault
 
     def lack(self, number: int, missing: MissingColumns, *, sure: bool = False) -> None:
         """Refuse a record that lacks columns. Where it is the first, or `sure`, the columns have other names, and no

@@ -3,18 +3,19 @@
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from regard.config.recognition import Kind
+from regard.data.bad_records import RowCollector
 from regard.data.idx import read_idx
 from regard.data.opening import hidden
 from regard.data.splits import Splits, check_share, spread
 from regard.errors import InputError
-from regard.images import SUFFIXES, Image
+from regard.images import SUFFIXES, Image, read_image
 
 SETS = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid"}
 SETS |= {"test": "test", "testing": "test"}
@@ -57,6 +58,10 @@ class ImageSets(ABC):
         """The images of the test set, or none if there is no test set. Raises InputError as `load` does."""
         return self.read(self.test) if self.test else []
 
+    def skipping(self, skip_bad: bool) -> "ImageSets":
+        """The section that with `skip_bad` skips bad files; of another one that has none, itself."""
+        return self
+
     @abstractmethod
     def read(self, path: str) -> list[LabelledImage]:
         """Read the images of another set. Raises InputError as `load` does."""
@@ -64,29 +69,43 @@ class ImageSets(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageFolders(ImageSets):
-    """Each set is a folder with one folder of image files per class. The folder's name is the class."""
+    """Each set is a folder with one folder of image files per class. The folder's name is the class. `skip_bad` skips
+    files that are no images or broken ones, and counts them."""
 
     kind: Literal["image-folders"] = "image-folders"
+    skip_bad: bool = False
 
     recognised: ClassVar[tuple[Kind, ...]] = ("folder",)
+
+    def skipping(self, skip_bad: bool) -> "ImageFolders":
+        return replace(self, skip_bad=skip_bad or self.skip_bad)
 
     def read(self, path: str) -> list[LabelledImage]:
         """Read another folder. Raises InputError as `load` does, and for files that are no images."""
         root = Path(path)
         if not root.is_dir():
             raise InputError(f"{path}: {'is a file' if root.exists() else 'no such folder'}; expected a folder a class")
-        found, folders = [], sorted(each for each in root.iterdir() if each.is_dir() and not hidden(each))
+        collector, found = RowCollector(path, self.skip_bad), []
+        folders = sorted(each for each in root.iterdir() if each.is_dir() and not hidden(each))
         check_classes(path, [folder.name for folder in folders])
         for folder in folders:
             for file in sorted(each for each in folder.rglob("*") if not each.is_dir() and not hidden(each)):
-                if file.suffix.lower() not in SUFFIXES:
-                    raise InputError(f"{file}: is no image by its name; expected {', '.join(sorted(SUFFIXES))}")
-                if file.exists() and not file.is_file():
-                    raise InputError(f"{file}: is no regular file; expected an image")
-                found.append(LabelledImage(file, folder.name, str(file)))
-        if not found:
+                if fault := _fault(file):
+                    collector.refuse_record(f"{file}: {fault}")
+                else:
+                    found.append(LabelledImage(file, folder.name, str(file)))
+        if found or collector.skipped:
+            collector.check(len(found))
+        else:
             raise InputError(f"{path}: has no folders with images; expected a folder a class, with its images")
         return found
+
+
+def _fault(file: Path) -> str:
+    """Why a file is no image by its name; empty for one that may be."""
+    if file.suffix.lower() not in SUFFIXES:
+        return f"is no image by its name; expected {', '.join(sorted(SUFFIXES))}"
+    return "is no regular file; expected an image" if file.exists() and not file.is_file() else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +134,13 @@ class IdxImages(ImageSets):
         names = self.classes or tuple(map(str, range(256)))
         pairs = zip(images, labels.tolist(), strict=True)
         return [LabelledImage(image, names[label], f"{path}:{place}") for place, (image, label) in enumerate(pairs, 1)]
+
+
+def decodable(each: LabelledImage) -> LabelledImage:
+    """The same image. Raises InputError for a file that cannot be read."""
+    if isinstance(each.image, Path | str):
+        read_image(each.image)
+    return each
 
 
 def check_classes(path: str, names: Sequence[str]) -> None:

@@ -14,6 +14,8 @@ from regard.runs.batch_prediction.workers import Worker
 from regard.storage import atomic
 from regard.storage.manifest import sha256
 
+SKIP_OPTION = "--skip-bad"
+
 
 @dataclass(frozen=True)
 class Counts:
@@ -35,7 +37,7 @@ def compute_part(job: Job, number: int, worker: Worker, done: Callable[[int], No
         RunError: the part cannot be written.
     """
     span, request = job.spans[number], job.request
-    collector = RowCollector(span.path, request.skip_bad)
+    collector = RowCollector(span.path, request.skip_bad, SKIP_OPTION)
     collector.kept = span.lines  # a file's first row that lacks columns lacks them throughout, a later one does not
     records = _records(list(request.reader.rows(span, collector)), worker, collector, done)
     if (found := len(records) + collector.skipped) != span.rows:

@@ -12,6 +12,7 @@ from regard.attribution.kinds import Kind
 from regard.data.memory import Records
 from regard.data.records import parse_object
 from regard.data.squad import Question
+from regard.data.usable import usable
 from regard.errors import InputError
 from regard.maps.lookups import beside
 from regard.models.bert import BertSpans
@@ -21,7 +22,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.extractive_qa.attribution import attribute_window
 from regard.tasks.extractive_qa.config import ExtractiveQA
-from regard.tasks.extractive_qa.training import WindowedQuestions, windowed
+from regard.tasks.extractive_qa.training import WindowedQuestions, cutter_of, windowed
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr
 from regard.tasks.run import Run, for_evaluation, text_warnings
@@ -101,7 +102,14 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Question]:
         """The questions of files of SQuAD. Raises InputError as `Questions.read`."""
         data = self.config.data.with_columns(options.columns, skip_bad=options.skip_bad)
-        return [each for file in files for each in data.read(str(file))]
+        cutter = cutter_of(self.tokenizer, self.config)
+
+        def cut(each: Question) -> Question:
+            cutter.windows(each)
+            return each
+
+        sets = ((str(file), data.read(str(file))) for file in files)
+        return [each for path, some in sets for each in usable(some, cut, path, skip_bad=data.skip_bad)]
 
     def _evaluate(self, examples: Sequence[Question] | None, options: EvaluationOptions) -> dict[str, float]:
         """Exact match and F1 of SQuAD, in per cent.

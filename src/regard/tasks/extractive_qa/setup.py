@@ -2,10 +2,11 @@
 
 from regard.data.splits import Splits
 from regard.data.squad import Question
+from regard.data.usable import usable_sets
 from regard.models.catalog import build_span_model
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.extractive_qa.config import ExtractiveQA
-from regard.tasks.extractive_qa.training import ExtractiveQAObjective, windowed
+from regard.tasks.extractive_qa.training import ExtractiveQAObjective, cutter_of, with_windows
 from regard.tasks.setup import Setup, digest
 from regard.tasks.summary import (
     DataSummary,
@@ -35,8 +36,10 @@ def setup(config: ExtractiveQA, folder: RunDirectory, processes: int) -> Setup:
     tokenizer = kept_or_trained(folder, config.tokenizer_settings, texts)
     model = build_span_model(config.reader, tokenizer.size)
     fill_vectors(model, config.vectors, tokenizer, texts, folder)
-    train, valid = windowed(splits.train, tokenizer, config), windowed(splits.valid, tokenizer, config)
-    cut = [window for some in train.windows for window in some]
+    cutter = cutter_of(tokenizer, config)
+    read = usable_sets(splits, lambda each: (each, cutter.windows(each)), config.data)
+    splits = Splits(*([each for each, _ in some] for some in read.named.values()))
+    cut, valid = [window for _, some in read.train for window in some], with_windows(read.valid, cutter, config)
     return Setup(
         model,
         ExtractiveQAObjective(cut, valid, config.training),

@@ -130,9 +130,20 @@ def best(found: Sequence[Span]) -> Span:
 
 def windowed(questions: Sequence[Question], tokenizer: Tokenizer, config: ExtractiveQA) -> WindowedQuestions:
     """Questions in windows of the run's model. Raises InputError as `Cutter.windows` does."""
-    form = FORMS[SPAN_MODELS[config.reader.name].form](tokenizer.special)
-    cutter = Cutter(tokenizer, form, config.reader.context, config.longest_question)
+    cutter = cutter_of(tokenizer, config)
+    return with_windows([(each, cutter.windows(each)) for each in questions], cutter, config)
+
+
+def with_windows(
+    found: Sequence[tuple[Question, Sequence[Window]]], cutter: Cutter, config: ExtractiveQA
+) -> WindowedQuestions:
+    """Questions with the windows that the cutter makes of them."""
     margin = config.margin if config.data.unanswerable else None
-    return WindowedQuestions(
-        questions, [cutter.windows(each) for each in questions], cutter, config.longest_answer, margin
-    )
+    questions, windows = [each for each, _ in found], [cut for _, cut in found]
+    return WindowedQuestions(questions, windows, cutter, config.longest_answer, margin)
+
+
+def cutter_of(tokenizer: Tokenizer, config: ExtractiveQA) -> Cutter:
+    """What cuts questions for the run's model."""
+    form = FORMS[SPAN_MODELS[config.reader.name].form](tokenizer.special)
+    return Cutter(tokenizer, form, config.reader.context, config.longest_question)

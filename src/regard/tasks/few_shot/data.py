@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from random import Random
 from typing import Annotated, ClassVar, Literal
@@ -13,8 +13,9 @@ from pydantic import Field
 
 from regard.config.recognition import Kind
 from regard.data.arrays import arrays
-from regard.data.images import ImageFolders, LabelledImage
+from regard.data.images import ImageFolders, LabelledImage, decodable
 from regard.data.splits import check_share, spread
+from regard.data.usable import usable
 from regard.errors import InputError
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -63,6 +64,10 @@ class EpisodeSets(ABC):
     def read(self, path: str) -> list[LabelledImage]:
         """The images of another set. Raises InputError as `load` does."""
 
+    def skipping(self, skip_bad: bool) -> "EpisodeSets":
+        """The section that with `skip_bad` skips bad files; of another one that has none, itself."""
+        return self
+
     @property
     def queries(self) -> int:
         """The most query images of one class in an episode of training."""
@@ -109,11 +114,13 @@ class EpisodeSets(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class FolderEpisodes(EpisodeSets):
-    """Each set is a folder that has a folder of image files for each class. No name of a class is in two of them."""
+    """Each set is a folder that has a folder of image files for each class. No name of a class is in two of them.
+    `skip_bad` skips files that are no images or broken ones, and counts them."""
 
     kind: Literal["class-folders"] = "class-folders"
     valid: str | None = None
     test: str | None = None
+    skip_bad: bool = False
 
     recognised: ClassVar[tuple[Kind, ...]] = ("folder",)
 
@@ -133,7 +140,11 @@ class FolderEpisodes(EpisodeSets):
         return ImageClasses(*found)
 
     def read(self, path: str) -> list[LabelledImage]:
-        return ImageFolders().read(path)
+        found = ImageFolders(skip_bad=self.skip_bad).read(path)
+        return usable(found, decodable, path, skip_bad=True) if self.skip_bad else found
+
+    def skipping(self, skip_bad: bool) -> "FolderEpisodes":
+        return replace(self, skip_bad=skip_bad or self.skip_bad)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,7 +86,7 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
 
     config: FewShot
     model: FewShotSnail
-    supports = {"predict": frozenset(), "evaluate": frozenset({"files"}), "attribute": frozenset()}
+    supports = {"predict": frozenset(), "evaluate": frozenset({"files", "skip_bad"}), "attribute": frozenset()}
     inputs = {"examples": dict[str, list[bytes]], "image": bytes}
 
     def __init__(self, config: FewShot, model: FewShotSnail):
@@ -119,7 +119,8 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
 
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[LabelledImage]:
         """The images of sets of the kind of the run's own. Raises InputError as `EpisodeSets.read`."""
-        return [each for file in files for each in self.config.data.read(str(file))]
+        data = self.config.data.skipping(options.skip_bad)
+        return [each for file in files for each in data.read(str(file))]
 
     def _evaluate(self, examples: Sequence[LabelledImage] | None, options: EvaluationOptions) -> dict[str, float]:
         """Accuracy in `test_episodes` of the classes of the images, with its standard error, in per cent.

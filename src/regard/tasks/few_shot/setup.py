@@ -2,10 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from regard.data.bad_records import BadRecord
 from regard.data.images import LabelledImage
 from regard.data.splits import Splits
+from regard.data.usable import Skipping
+from regard.errors import InputError
 from regard.models.few_shot_snail import FewShotSnail
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.few_shot.config import FewShot
@@ -23,7 +26,7 @@ def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:
         InputError: images or classes are too few, or an image cannot be read.
     """
     classes = config.data.load()
-    train, valid, _ = (pool(each, config) for each in (classes.train, classes.valid, classes.test))
+    train, valid, _ = (_pool(each, config) for each in (classes.train, classes.valid, classes.test))
     model = FewShotSnail(config.data.ways, config.data.shots, config.model)
     tests = [each for some in classes.test.values() for each in some]
     kinds = len(variants(rotations=config.data.rotations, mirrored=config.data.mirrored))
@@ -37,6 +40,14 @@ def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:
         tests=tests,
         data=summary(config, classes),
     )
+
+
+def _pool(images: Mapping[str, Sequence[LabelledImage]], config: FewShot) -> Pool:
+    """The images of classes. Raises BadRecord for one that cannot be read, where such images may be skipped."""
+    try:
+        return pool(images, config)
+    except InputError as error:
+        raise BadRecord(str(error)) if isinstance(config.data, Skipping) else error from error
 
 
 def summary(config: FewShot, classes: ImageClasses) -> DataSummary:

@@ -22,7 +22,7 @@ from regard.work import computed
 
 ROWS = 32
 """Episodes in one batch of evaluation."""
-Pool = Sequence[UInt8[np.ndarray, "image height width channel"]]
+Pool = Sequence[UInt8[np.ndarray, "_image height width channel"]]
 """The images of each class, as the model reads them."""
 
 

@@ -29,6 +29,12 @@ def pixels_of(each: Captioned, config: ImageCaptioning) -> Pixels:
     return config.images.pixels(each.image, config.model.image, config.model.channels, each.place)
 
 
+def decodable(each: Captioned, config: ImageCaptioning) -> Captioned:
+    """The same image. Raises InputError as `pixels_of` does."""
+    pixels_of(each, config)
+    return each
+
+
 def one(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning) -> CaptionBatch:
     """A batch of one image and its caption, on the model's device."""
     batch = collate_captions([(config.images.tensor(image), list(ids))], config.cells, model.decoder.special)

@@ -15,6 +15,7 @@ from regard.data.lines import read_lines
 from regard.data.opening import hidden
 from regard.data.splits import HeldOut, Splits
 from regard.data.tables import Tabular, kinds
+from regard.data.usable import usable
 from regard.errors import InputError
 from regard.images import SUFFIXES, Image
 from regard.shapes import Float, Int
@@ -92,7 +93,7 @@ class CaptionTables(HeldOut, Tabular):
         """Read the images of another table or folder. Raises InputError as `load` does."""
         if Path(path).is_dir() and not _table_in(Path(path)):
             return _beside_images(Path(path))
-        return one_an_image([self._of(row) for row in self._rows(path)])
+        return one_an_image(usable(self._rows(path), self._of, path, skip_bad=self.skip_bad))
 
     def _by_column(self, path: str, split: str) -> Splits[Captioned]:
         """The sets of one table. Raises InputError as `load` does."""
@@ -102,8 +103,9 @@ class CaptionTables(HeldOut, Tabular):
             if row.fields[0] not in known:
                 raise InputError(f"{row.place}: {split} is {row.fields[0]!r}; expected one of {', '.join(known)}")
         sets = {
-            name: one_an_image([self._of(row) for row in rows if row.fields[0] in names])
+            name: one_an_image(usable(some, self._of, path, skip_bad=self.skip_bad) if some else [])
             for name, names in SPLITS.items()
+            for some in [[row for row in rows if row.fields[0] in names]]
         }
         for name in ("train", "valid"):
             if not sets[name]:

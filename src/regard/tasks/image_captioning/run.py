@@ -13,6 +13,7 @@ from regard.attribution.kinds import Kind
 from regard.attribution.roles import within_part
 from regard.data.memory import Records
 from regard.data.token_words import readable, side
+from regard.data.usable import usable
 from regard.decoding.constraints import writable
 from regard.decoding.streaming import StreamEvent, StreamSource, check_prefixes
 from regard.errors import InputError
@@ -24,7 +25,7 @@ from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.decoded_text import DecodedText, TextStream, constraints_of
-from regard.tasks.image_captioning.attribution import CaptionMaps, CaptionWeights, attended, one, pixels_of
+from regard.tasks.image_captioning.attribution import CaptionMaps, CaptionWeights, attended, decodable, one, pixels_of
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned, CaptionTables
 from regard.tasks.image_captioning.training import decode, encoded, figures, read
@@ -87,7 +88,9 @@ class ImageCaptioningRun(Run[Image, Caption]):
         own = self.config.data
         data = replace(own, split=None) if isinstance(own, CaptionTables) else CaptionTables()
         data = data.with_columns(options.columns, skip_bad=options.skip_bad)
-        return [each for file in files for each in data.read(str(file))]
+        sets = ((str(file), data.read(str(file))) for file in files)
+        check = partial(decodable, config=self.config)
+        return [each for path, some in sets for each in usable(some, check, path, skip_bad=data.skip_bad)]
 
     def _evaluate(self, examples: Sequence[Captioned] | None, options: EvaluationOptions) -> dict[str, float]:
         """The metrics of the run file, and the grounding of words in the image (`POINTING`).

@@ -1,10 +1,11 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
 from regard.data.images import contents
+from regard.data.usable import usable_sets
 from regard.models.catalog import build_captioner
 from regard.models.vit_trunk import VitTrunk
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.image_captioning.attribution import pixels_of
+from regard.tasks.image_captioning.attribution import decodable
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned
 from regard.tasks.image_captioning.summary import caption_summary
@@ -23,12 +24,10 @@ def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setu
     Raises:
         InputError: the images, the captions or the model are invalid.
     """
-    splits = config.data.load()
+    splits = usable_sets(config.data.load(), lambda each: decodable(each, config), config.data)
     tokenizer = kept_or_trained(
         folder, config.tokenizer, [read(text, config) for each in splits.train for text in each.captions]
     )
-    for each in (*splits.train, *splits.valid, *splits.test):
-        pixels_of(each, config)
     model = build_captioner(config.model, tokenizer.size)
     check_beam(config.search.beam, tokenizer.size, "vocabulary")
     captions = sum(len(each.captions) for each in splits.train)

@@ -1,6 +1,7 @@
 """A trained classifier of images: `load(folder).predict(images)`."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from regard.attribution.available import LAYERED
 from regard.attribution.kinds import AMOUNTS, VERBS, Kind
 from regard.data.images import LabelledImage
 from regard.data.memory import Records
+from regard.data.usable import usable
 from regard.images import Image, decode_image
 from regard.maps import of_patches
 from regard.maps.heads import HeadMaps
@@ -23,7 +25,7 @@ from regard.tasks.attribution import Attribution
 from regard.tasks.class_prediction import ClassPrediction, class_indices, class_metrics
 from regard.tasks.image_classification.attribution import KINDS, PatchWeights, read_by_class, recorded
 from regard.tasks.image_classification.config import ImageClassification
-from regard.tasks.image_classification.training import pixels_of, probabilities
+from regard.tasks.image_classification.training import decodable, pixels_of, probabilities
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.run import Run, for_evaluation
 
@@ -38,7 +40,7 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
 
     config: ImageClassification
     model: Vit
-    supports = {"predict": frozenset(), "evaluate": frozenset({"files"}), "attribute": frozenset({"kinds"})}
+    supports = {"predict": frozenset(), "evaluate": frozenset({"files", "skip_bad"}), "attribute": frozenset({"kinds"})}
     inputs = {"image": bytes}
 
     def __init__(self, config: ImageClassification, model: Vit, labels: Sequence[str]):
@@ -72,7 +74,9 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
 
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[LabelledImage]:
         """The images of sets of the kind of the run's own. Raises InputError as `ImageSets.read`."""
-        return [each for file in files for each in self.config.data.read(str(file))]
+        data, check = self.config.data.skipping(options.skip_bad), partial(decodable, config=self.config)
+        sets = ((str(file), data.read(str(file))) for file in files)
+        return [each for path, some in sets for each in usable(some, check, path, skip_bad=options.skip_bad)]
 
     def _evaluate(self, examples: Sequence[LabelledImage] | None, options: EvaluationOptions) -> dict[str, float]:
         """Accuracy and macro-averaged F1, in per cent.

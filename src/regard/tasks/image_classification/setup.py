@@ -1,14 +1,13 @@
 """Set up training: images, model and objective from a run file."""
 
-import numpy as np
-
 from regard.data.images import LabelledImage, contents
 from regard.data.splits import Splits
+from regard.data.usable import usable_sets
 from regard.models.vit import Vit
 from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.class_prediction import class_indices, class_weights, training_labels
 from regard.tasks.image_classification.config import ImageClassification
-from regard.tasks.image_classification.training import ImageClassificationObjective, pixels_of
+from regard.tasks.image_classification.training import ImageClassificationObjective, decodable
 from regard.tasks.label_checks import imbalance
 from regard.tasks.setup import Setup, digest
 from regard.tasks.summary import DataSummary, class_counts, images_seen, rows, sent
@@ -21,15 +20,12 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
     Raises:
         InputError: the images or the model are invalid.
     """
-    splits = config.data.load()
+    splits = usable_sets(config.data.load(), lambda each: decodable(each, config), config.data)
     labels = training_labels(splits.train, config.data.train, config.training.start)
     train, valid, _ = (
         list(zip(images, class_indices(labels, images), strict=True))
         for images in (splits.train, splits.valid, splits.test)
     )
-    for each in (*splits.train, *splits.valid, *splits.test):
-        if not isinstance(each.image, np.ndarray):
-            pixels_of(each, config)
     weights = class_weights(config.class_weights, labels, splits.train)
     model = Vit(len(labels), config.model)
     return Setup(

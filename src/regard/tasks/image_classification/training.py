@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -106,6 +107,13 @@ def distillation(
 def pixels_of(each: LabelledImage, config: ImageClassification) -> Pixels:
     """The pixels of an image as the model's input. Raises InputError for one that cannot be read."""
     return config.images.pixels(each.image, config.size, config.model.channels, each.place)
+
+
+def decodable(each: LabelledImage, config: ImageClassification) -> LabelledImage:
+    """The same image. Raises InputError for a file that cannot be read."""
+    if not isinstance(each.image, np.ndarray):
+        pixels_of(each, config)
+    return each
 
 
 @torch.no_grad()

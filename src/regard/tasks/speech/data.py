@@ -16,6 +16,7 @@ from regard.data.bad_records import Row
 from regard.data.batching import Batch, collate
 from regard.data.splits import HeldOut, Splits
 from regard.data.tables import Tabular
+from regard.data.usable import usable
 from regard.errors import InputError
 from regard.nn.encoders.grid import cells_of
 from regard.shapes import Float, Int
@@ -112,7 +113,7 @@ class SpeechTables(HeldOut, Tabular):
 
     def read(self, path: str) -> list[Utterance]:
         """Read the sounds of another table. Raises InputError as `load` does."""
-        return [self._of(row) for row in self.rows(path, self.columns)]
+        return usable(self.rows(path, self.columns), self._of, path, skip_bad=self.skip_bad)
 
     def _of(self, row: Row) -> Utterance:
         (name, transcript), table = row.fields, Path(row.place.rpartition(":")[0])

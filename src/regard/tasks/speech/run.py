@@ -12,6 +12,7 @@ from jaxtyping import Float
 from regard.attribution.kinds import Kind
 from regard.audio import Sound, decode_audio
 from regard.data.memory import Records
+from regard.data.usable import usable
 from regard.decoding.constraints import writable
 from regard.decoding.streaming import StreamEvent, StreamSource, check_prefixes
 from regard.errors import InputError
@@ -89,7 +90,13 @@ class SpeechRun(Run[Audio, Transcript]):
         own = self.config.data
         data = own if isinstance(own, SpeechTables) else SpeechTables()
         data = data.with_columns(options.columns, skip_bad=options.skip_bad)
-        return [each for file in files for each in data.read(str(file))]
+
+        def readable(each: Utterance) -> Utterance:
+            each.frames(self.config.audio)
+            return each
+
+        sets = ((str(file), data.read(str(file))) for file in files)
+        return [each for path, some in sets for each in usable(some, readable, path, skip_bad=data.skip_bad)]
 
     def _evaluate(self, examples: Sequence[Utterance] | None, options: EvaluationOptions) -> dict[str, float]:
         """The metrics of the run file, and the share of weights inside of each word (`INSIDE`) where its time is known.
