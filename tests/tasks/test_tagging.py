@@ -111,7 +111,7 @@ def test_a_file_of_spans(tmp_path: Path):
     [
         ("a.conll", "a O\nb\n", r"a\.conll:2: 1 columns, expected 2 as in line 1: a word, and its tag"),
         ("a.conll", "a\n", r"a\.conll:1: 1 columns, expected at least 2: a word, and its tag"),
-        ("a.jsonl", '{"text": 3}\n', r"a\.jsonl:1: expected an object with the text 'text' and the list 'spans'"),
+        ("a.jsonl", '{"text": 3, "spans": []}\n', r"a\.jsonl:1: expected an object with the text 'text' and the list 'spans'"),
         ("a.jsonl", '{"text": "a", "spans": [{"start": 0}]}\n', r"a\.jsonl:1: a span has no start, end and label"),
         (
             "a.jsonl",
@@ -120,16 +120,48 @@ def test_a_file_of_spans(tmp_path: Path):
         ),
         ("a.jsonl", '{"text": "a b", "spans": [[0, 3, "X"], [2, 3, "Y"]]}\n', "the span 2 to 3, 'b', overlaps another"),
         ("a.jsonl", '{"text": ["a"], "spans": ["O", "O"]}\n', r"a\.jsonl:1: 1 words, 2 tags"),
-        ("a.jsonl", '{"text": " "}\n', r"a\.jsonl:1: the text is empty"),
+        ("a.jsonl", '{"text": " ", "spans": []}\n', r"a\.jsonl:1: the text is empty"),
     ],
 )
 def test_records_that_are_wrong(name: str, text: str, message: str, tmp_path: Path):
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=message):
         TaggedFiles().read(str(tmp_path / name))
-    good = '{"text": "a"}\n' if name.endswith("jsonl") else "\nx O\n"
+    good = '{"text": "a", "spans": []}\n' if name.endswith("jsonl") else "\nx O\n"
     (tmp_path / name).write_text(f"{text}{good}", encoding="utf-8")
     assert len(TaggedFiles(skip_bad=True).read(str(tmp_path / name))) == 1
+
+
+def test_keys_that_no_object_has(tmp_path: Path):
+    rows = [{"text": "Ann met Bo.", "label": [[0, 3, "PER"]]}, {"text": "no names", "label": []}]
+    for name, text in (("a.jsonl", "\n".join(map(json.dumps, rows))), ("a.json", json.dumps(rows))):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        path = str(tmp_path / name)
+        for skip_bad in (False, True):
+            with pytest.raises(InputError) as caught:
+                TaggedFiles(skip_bad=skip_bad).read(path)
+            expected = f"{path}: no key 'spans' in the object, which has 'text', 'label'; name yours with --set data."
+            assert str(caught.value) == f"{expected}spans=label"
+        assert TaggedFiles(spans="label").read(path)[0].tags == ("B-PER", "O", "O", "O")
+    rows = [{"doc": {"body": "Ann met Bo.", "names": [[0, 3, "PER"]]}}]
+    assert TaggedFiles(text="doc.body", spans="doc.names").read(Records("rows", rows))[0].tags[0] == "B-PER"
+    (tmp_path / "a.csv").write_text("a,b\n")
+    with pytest.raises(InputError, match="tags are read from .jsonl, .json, or a word and its tag a line"):
+        TaggedFiles().read(str(tmp_path / "a.parquet"))
+
+
+def test_columns_that_are_exchanged(tmp_path: Path):
+    path = tmp_path / "a.conll"
+    sentences = ["\n".join(f"{'B-X' if each == 3 else 'O'} word{n}{each}" for each in range(9)) for n in range(20)]
+    path.write_text("\n\n".join(sentences), encoding="utf-8")
+    with pytest.raises(InputError, match="tags in column -1, 2 different words in column 1; name the columns, counted"):
+        TaggedFiles().read(str(path))
+    found = TaggedFiles(word=2, tag=1).read(str(path))
+    assert (len(found), found[0].tags.count("B-X")) == (20, 1)
+    assert TaggedFiles().with_columns("2,1", str(path)).read(str(path)) == found
+    path.write_text("\n".join(sentences), encoding="utf-8")
+    with pytest.raises(InputError, match="a.conll: all 180 words are one sentence, since no blank line separates sente"):
+        TaggedFiles(word=2, tag=1).read(str(path))
 
 
 def test_generated_sentences_have_their_spans():

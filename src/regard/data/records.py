@@ -45,11 +45,16 @@ def read_json(
     lists: tuple[str, ...] = (),
 ) -> list[Row]:
     """Read a JSON array of objects as `read_jsonl` reads its lines. Places count the objects from 1."""
+    parsed = ((number, "", record, None) for number, record in enumerate(list_of_objects(path), 1))
+    return list(_rows(parsed, columns, RowCollector(path, skip_bad), numbers, lists))
+
+
+def list_of_objects(path: str | Path) -> list[Any]:
+    """The list in a JSON file. Raises InputError for a file without one."""
     records, fault = parse_json("\n".join(read_lines(path, ONE_LINE)))
     if fault or not isinstance(records, list):
         raise InputError(f"{path}: {fault or 'is no list'}; expected a list of objects; one a line is .jsonl")
-    parsed = ((number, "", record, None) for number, record in enumerate(records, 1))
-    return list(_rows(parsed, columns, RowCollector(path, skip_bad), numbers, lists))
+    return records
 
 
 def records_to_rows(

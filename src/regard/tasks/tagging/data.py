@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from regard.config.recognition import Kind, suffix
-from regard.data.bad_records import RowCollector
+from regard.data.bad_records import MissingColumns, RowCollector
 from regard.data.lines import read_lines
 from regard.data.memory import kept_records
-from regard.data.records import parse_json
+from regard.data.records import ABSENT, list_of_objects, parse_json, value_at
 from regard.data.splits import HeldOut, Splits
 from regard.data.tables import KEYED
 from regard.errors import InputError
@@ -26,6 +26,10 @@ WORD = re.compile(
 )
 NUMBER = re.compile(r"-?\d+")
 NO_SENTENCE = "-DOCSTART-"
+MANY = 50
+"""So many different tags are plausible however few different words there are."""
+LONGEST = 100
+"""The words that a sentence has at most, if it is the only one of a file."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +88,7 @@ class TaggedFiles(HeldOut):
     def read(self, path: str) -> list[Tagged]:
         """The texts of another file. Raises InputError as `load` does."""
         collector = RowCollector(path, self.skip_bad)
-        match suffix(path):
-            case "memory":
-                rows = ((number, self._of_record(each)) for number, each in enumerate(kept_records(path), 1))
-            case "jsonl":
-                rows = self._lines(path)
-            case _:
-                rows = self._sentences(path)
+        rows = self._sentences(path) if suffix(path) not in KEYED else self._records(path)
         found = []
         for number, tagged in rows:
             if isinstance(tagged, Tagged):
@@ -99,6 +97,8 @@ class TaggedFiles(HeldOut):
             else:
                 collector.refuse(number, tagged)
         collector.finish()
+        if suffix(path) not in KEYED:
+            self._check_columns(found, path)
         return found
 
     def with_columns(self, names: str | None, path: str, *, skip_bad: bool = False) -> "TaggedFiles":
@@ -114,21 +114,51 @@ class TaggedFiles(HeldOut):
         first, last = parts
         return replace(own, text=first, spans=last) if keyed else replace(own, word=int(first), tag=int(last))
 
-    def _lines(self, path: str) -> Iterator[tuple[int, Tagged | str]]:
-        """The text of each line of JSON with its number, or what is wrong with it."""
-        for number, line in enumerate(read_lines(path), 1):
-            record, fault = parse_json(line)
+    def _check_columns(self, found: Sequence[Tagged], path: str) -> None:
+        """Raises InputError for sentences in columns whose words and tags are exchanged, or that no blank line
+        separates."""
+        words = {each.text[start:end] for each in found for start, end in each.words}
+        tags = {tag for each in found for tag in each.tags}
+        if len(tags) > max(MANY, len(words) / 2):
+            raise InputError(
+                f"{path}: {len(tags)} different tags in column {self.tag}, {len(words)} different words in column "
+                f"{self.word}; name the columns, counted from 1, with --set data.word=COLUMN --set data.tag=COLUMN (in "
+                "evaluate with --columns WORD,TAG)"
+            )
+        if len(found) == 1 and len(found[0].words) > LONGEST:
+            raise InputError(
+                f"{path}: all {len(found[0].words):,} words are one sentence, since no blank line separates sentences; "
+                "put an empty line behind each sentence"
+            )
+
+    def _records(self, path: str) -> Iterator[tuple[int, Tagged | str]]:
+        """The text of each object with its number, or what is wrong with it. An object without spans has none where
+        another one has some. Raises MissingColumns for a key that no object has."""
+        found = list(_objects(path))
+        for key, name in (("text", self.text), ("spans", self.spans)):
+            objects = [each for _, each, fault in found if not fault and isinstance(each, Mapping)]
+            if objects and all(value_at(each, name) is ABSENT for each in objects):
+                error = MissingColumns([name], list(objects[0]), "object", f"{path}: ")
+                lists = [each for each, value in objects[0].items() if isinstance(value, list)]
+                own = lists[0] if key == "spans" and lists else error.closest(name) or "KEY"
+                raise error.advised(f"name yours with --set data.{key}={own}", {"text": self.text, "spans": self.spans})
+        for number, record, fault in found:
             yield number, fault or self._of_record(record)
 
     def _of_record(self, record: Any) -> Tagged | str:
         """The text of an object with its spans, or of its words with their tags, or what is wrong with it."""
-        match (record.get(self.text), record.get(self.spans, ())) if isinstance(record, Mapping) else None:
+        match self._values(record) if isinstance(record, Mapping) else None:
             case (str(text), spans):
                 found = [_span(each) for each in spans or ()]
                 return "a span has no start, end and label" if None in found else of_spans(text, found)
             case (list(words), list(tags)) if words and all(isinstance(each, str) for each in (*words, *tags)):
                 return of_words(words, tags) if len(words) == len(tags) else f"{len(words)} words, {len(tags)} tags"
         return f"expected an object with the text {self.text!r} and the list {self.spans!r}"
+
+    def _values(self, record: Mapping[str, Any]) -> tuple[Any, Any]:
+        """The text and the spans of an object; an absent one is empty."""
+        text, spans = (value_at(record, name) for name in (self.text, self.spans))
+        return text, () if spans is ABSENT else spans
 
     def _sentences(self, path: str) -> Iterator[tuple[int, Tagged | str]]:
         """Each sentence with the number of its first line, or what is wrong with it."""
@@ -143,6 +173,19 @@ class TaggedFiles(HeldOut):
                 continue
             words, tags = ([row[column - (column > 0)] for row in rows] for column in (self.word, self.tag))
             yield number, of_words(words, tags)
+
+
+def _objects(path: str) -> Iterator[tuple[int, Any, str | None]]:
+    """The number of each object of a file, the object, and the fault of its line. Raises InputError for another kind
+    of file."""
+    match suffix(path):
+        case "memory":
+            return ((number, each, None) for number, each in enumerate(kept_records(path), 1))
+        case "jsonl":
+            return ((number, *parse_json(line)) for number, line in enumerate(read_lines(path), 1))
+        case "json":
+            return ((number, each, None) for number, each in enumerate(list_of_objects(path), 1))
+    raise InputError(f"{path}: tags are read from .jsonl, .json, or a word and its tag a line; save it as one of these")
 
 
 def word_places(text: str) -> tuple[Place, ...]:
