@@ -111,7 +111,7 @@ def test_a_file_of_spans(tmp_path: Path):
     [
         ("a.conll", "a O\nb\n", r"a\.conll:2: 1 columns, expected 2 as in line 1: a word, and its tag"),
         ("a.conll", "a\n", r"a\.conll:1: 1 columns, expected at least 2: a word, and its tag"),
-        ("a.jsonl", '{"text": 3, "spans": []}\n', r"a\.jsonl:1: expected an object with the text 'text' and the list 'spans'"),
+        ("a.jsonl", '{"text": 3, "spans": []}\n', r"a\.jsonl:1: expected an object with the text 'text' and the"),
         ("a.jsonl", '{"text": "a", "spans": [{"start": 0}]}\n', r"a\.jsonl:1: a span has no start, end and label"),
         (
             "a.jsonl",
@@ -146,7 +146,7 @@ def test_keys_that_no_object_has(tmp_path: Path):
     rows = [{"doc": {"body": "Ann met Bo.", "names": [[0, 3, "PER"]]}}]
     assert TaggedFiles(text="doc.body", spans="doc.names").read(Records("rows", rows))[0].tags[0] == "B-PER"
     (tmp_path / "a.csv").write_text("a,b\n")
-    with pytest.raises(InputError, match="tags are read from .jsonl, .json, or a word and its tag a line"):
+    with pytest.raises(InputError, match=r"tags are read from .jsonl, .json, or a word and its tag a line"):
         TaggedFiles().read(str(tmp_path / "a.parquet"))
 
 
@@ -160,7 +160,7 @@ def test_columns_that_are_exchanged(tmp_path: Path):
     assert (len(found), found[0].tags.count("B-X")) == (20, 1)
     assert TaggedFiles().with_columns("2,1", str(path)).read(str(path)) == found
     path.write_text("\n".join(sentences), encoding="utf-8")
-    with pytest.raises(InputError, match="a.conll: all 180 words are one sentence, since no blank line separates sente"):
+    with pytest.raises(InputError, match=r"a.conll: all 180 words are one sentence, since no blank line separates"):
         TaggedFiles(word=2, tag=1).read(str(path))
 
 
