@@ -8,7 +8,7 @@ from typing import Any, Literal
 from regard.config.registry import plugins_of
 from regard.config.yaml_nodes import Node
 
-Kind = Literal["folder", "file", "table", "tables", "two files", "idx", "npz"]
+Kind = Literal["folder", "file", "table", "tables", "two files", "idx", "npz", "shards"]
 RECOGNISED = "train"
 """The key by whose value, from an option, a dataclass `recognises` its own kind of data."""
 LONGEST = 1 << 16
@@ -48,6 +48,7 @@ FILES: Mapping[Kind, Callable[[Any], bool]] = {
     "two files": lambda value: isinstance(value, list) and len(value) == 2,
     "idx": lambda value: isinstance(value, str) and "idx" in PurePath(value).name,
     "npz": lambda value: isinstance(value, str) and value.endswith(".npz"),
+    "shards": lambda value: isinstance(value, str) and suffix(value) in ("tar", "parquet"),
 }
 
 
@@ -58,6 +59,7 @@ WORDS: Mapping[Kind, tuple[str, str]] = {
     "folder": ("a folder", "FOLDER"),
     "idx": ("a file of IDX", "FILE"),
     "npz": ("an .npz file", "FILE"),
+    "shards": ("shards of images (.tar or .parquet)", "FILES"),
 }
 """Kinds of files in words, and how a value names them."""
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -24,11 +24,17 @@ SETS |= {"test": "test", "testing": "test"}
 
 @dataclass(frozen=True, eq=False)
 class LabelledImage:
-    """An image (a path or an array) with its class. `place` names its origin in error messages."""
+    """An image (a path or an array, or what reads the bytes of its file) with its class. `place` names its origin in
+    error messages."""
 
-    image: Image
+    source: Image | Callable[[], bytes]
     label: str
     place: str
+
+    @property
+    def image(self) -> Image:
+        """The image; the bytes of its file are read whenever they are needed."""
+        return self.source() if callable(self.source) else self.source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +60,7 @@ class ImageSets(ABC):
             return Splits(train, self.read(self.valid), self.tests())
         return Splits(*spread(train, self.held_out, f"{self.train}: {len(train)} images"), self.tests())
 
-    def tests(self) -> list[LabelledImage]:
+    def tests(self) -> Sequence[LabelledImage]:
         """The images of the test set, or none if there is no test set. Raises InputError as `load` does."""
         return self.read(self.test) if self.test else []
 
@@ -63,7 +69,7 @@ class ImageSets(ABC):
         return self
 
     @abstractmethod
-    def read(self, path: str) -> list[LabelledImage]:
+    def read(self, path: str) -> Sequence[LabelledImage]:
         """Read the images of another set. Raises InputError as `load` does."""
 
 

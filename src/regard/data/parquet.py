@@ -17,7 +17,7 @@ ENDING = "parquet"
 def parquet_rows(path: str, columns: Sequence[str]) -> int:
     """The number of rows of a file. Raises InputError for one that is no sound Parquet file, and MissingColumns for
     columns that it lacks."""
-    with _opened(path) as file:
+    with opened_parquet(path) as file:
         names = file.schema_arrow.names
         if lacking := [name for name in columns if name not in names]:
             raise MissingColumns(lacking, names, "header", f"{path}: ")
@@ -27,7 +27,7 @@ def parquet_rows(path: str, columns: Sequence[str]) -> int:
 def read_parquet_records(path: str, columns: Sequence[str], first: int, count: int) -> Iterator[dict[str, Any]]:
     """`count` rows from row `first` on as values by column; one group of rows in memory at a time. Raises InputError
     for a damaged file."""
-    with _opened(path) as file:
+    with opened_parquet(path) as file:
         begin = 0
         for group in range(file.num_row_groups):
             size = file.metadata.row_group(group).num_rows
@@ -45,7 +45,8 @@ def _group(file: Any, path: str, group: int, columns: Sequence[str]) -> Any:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[Any]:
+def opened_parquet(path: str) -> Iterator[Any]:
+    """A file as a `ParquetFile` of pyarrow. Raises InputError for one that is no sound Parquet file."""
     parquet = importlib.import_module("pyarrow.parquet")
     with opened(path) as stream:
         try:
@@ -88,7 +89,7 @@ def read_arrow(
     ipc = importlib.import_module("pyarrow").ipc
     try:
         with opened(path) as stream, ipc.open_stream(stream) as reader:
-            names = _class_names(reader.schema)
+            names = class_names(reader.schema)
             if lacking := [name for name in columns if name not in reader.schema.names]:
                 raise MissingColumns(lacking, reader.schema.names, "header", f"{path}: ")
             batches = [batch.select(list(columns)).to_pylist() for batch in reader]
@@ -100,7 +101,7 @@ def read_arrow(
     return records_to_rows(records, columns, RowCollector(path, skip_bad), numbers, lists)
 
 
-def _class_names(schema: Any) -> dict[str, list[str]]:
+def class_names(schema: Any) -> dict[str, list[str]]:
     """The names of classes by column, as `datasets` writes them beside its schema."""
     try:
         features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]

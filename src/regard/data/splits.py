@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Generic, TypeVar
 
+import numpy as np
+from jaxtyping import Int
+
 from regard.errors import InputError
 
 E = TypeVar("E")
@@ -73,14 +76,19 @@ def check_share(held_out: float, kind: str) -> None:
         raise InputError(f"{kind}: held_out is {held_out}; expected a share above 0, at most 0.5")
 
 
-def spread(examples: Sequence[E], share: float, what: str) -> tuple[list[E], Sequence[E]]:
+def spread(examples: Sequence[E], share: float, what: str) -> tuple[list[E], list[E]]:
     """Hold out a share of the examples, evenly spaced. Returns the rest and those held out. Raises InputError if there
     are too few; `what` describes them in the message."""
-    every = round(1 / share)
-    held = examples[every - 1 :: every]
-    if not held:
+    rest, held = spread_rows(len(examples), share, what)
+    return [examples[row] for row in rest.tolist()], [examples[row] for row in held.tolist()]
+
+
+def spread_rows(count: int, share: float, what: str) -> tuple[Int[np.ndarray, " kept"], Int[np.ndarray, " held"]]:
+    """The rows of so many examples that `spread` keeps, and those that it holds out. Raises InputError as it does."""
+    held = np.arange(1, count + 1) % round(1 / share) == 0
+    if not held.any():
         raise too_few(what)
-    return [each for number, each in enumerate(examples, 1) if number % every], held
+    return np.flatnonzero(~held), np.flatnonzero(held)
 
 
 def too_few(what: str) -> InputError:

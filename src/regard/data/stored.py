@@ -79,6 +79,26 @@ class Stored(Sequence[E], ABC, Generic[E]):
 S = TypeVar("S", bound=Stored[Any])
 
 
+@dataclass(frozen=True, eq=False)
+class Zipped(Sequence[tuple[E, V]], Generic[E, V]):
+    """Examples with a value each, put together when they are read."""
+
+    examples: Sequence[E]
+    values: Sequence[V]
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[E, V]: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Zipped[E, V]": ...
+    def __getitem__(self, index: int | slice) -> "tuple[E, V] | Zipped[E, V]":
+        if isinstance(index, slice):
+            return Zipped(self.examples[index], self.values[index])
+        return self.examples[index], self.values[index]
+
+
 class StoredPairs(Stored[Pair]):
     """Pairs with the columns source, target and place."""
 

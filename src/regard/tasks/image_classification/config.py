@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from regard.data.image_shards import ImageShards
 from regard.data.images import IdxImages, ImageFolders
 from regard.images import Preparation
 from regard.images.augmentation import Augmentation
@@ -18,7 +19,7 @@ class ImageClassification:
     the classes in the loss, by default all by 1: `balanced`, or numbers of some classes."""
 
     task: Literal["image-classification"] = "image-classification"
-    data: ImageFolders | IdxImages
+    data: ImageFolders | IdxImages | ImageShards
     images: Preparation = field(default_factory=Preparation)
     augmentation: Augmentation = field(default_factory=Augmentation)
     model: VitConfig = field(default_factory=VitConfig)

@@ -1,7 +1,11 @@
 """Set up training: images, model and objective from a run file."""
 
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
 from regard.data.images import LabelledImage, contents
 from regard.data.splits import Splits
+from regard.data.stored import Stored, Zipped, remembered
 from regard.data.usable import usable_sets
 from regard.models.vit import Vit
 from regard.storage.run_folder import LABELS, RunDirectory
@@ -10,7 +14,7 @@ from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import ImageClassificationObjective, decodable
 from regard.tasks.label_checks import imbalance
 from regard.tasks.setup import Setup, digest
-from regard.tasks.summary import DataSummary, class_counts, images_seen, rows, sent
+from regard.tasks.summary import DataSummary, class_counts, images_seen, rows, sampled, sent
 from regard.training.state import count_parameters
 
 
@@ -20,18 +24,21 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
     Raises:
         InputError: the images or the model are invalid.
     """
-    splits = usable_sets(config.data.load(), lambda each: decodable(each, config), config.data)
+    splits = config.data.load()
+    stored = isinstance(splits.train, Stored)
+    if not stored:
+        splits = usable_sets(splits, lambda each: decodable(each, config), config.data)
     labels = training_labels(splits.train, config.data.train, config.training.start)
     train, valid, _ = (
-        list(zip(images, class_indices(labels, images), strict=True))
-        for images in (splits.train, splits.valid, splits.test)
+        Zipped(images, class_indices(labels, images)) for images in (splits.train, splits.valid, splits.test)
     )
+    content = on_disk(splits, config) if stored else digest(map(written, (*splits.train, *splits.valid)))
     weights = class_weights(config.class_weights, labels, splits.train)
     model = Vit(len(labels), config.model)
     return Setup(
         model,
         ImageClassificationObjective(train, valid, config, weights),
-        digest(f"{contents(each.image)}\0{each.label}\n" for each in (*splits.train, *splits.valid)),
+        content,
         f"{len(train):,} images to train on, {len(valid):,} to validate, {len(splits.test):,} to test; {len(labels)} "
         f"classes; {config.positions} positions an image; {count_parameters(model):,} parameters",
         tests=splits.test,
@@ -41,10 +48,28 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
     )
 
 
+def written(each: LabelledImage) -> str:
+    """What the digest of the data has of an image."""
+    return f"{contents(each.image)}\0{each.label}\n"
+
+
+def on_disk(splits: Splits[LabelledImage], config: ImageClassification) -> str:
+    """The digest of sets on disk. All images are read once as the model reads them, and at later starts no more. Raises
+    InputError for an image that cannot be read."""
+
+    def parts(images: Sequence[LabelledImage]) -> Iterator[str]:
+        return (written(decodable(each, config)) for each in images)
+
+    name = f"read as {config.images} {config.size} {config.model.channels}"
+    valid, _ = (remembered(each, name, lambda each=each: digest(parts(each))) for each in (splits.valid, splits.test))
+    both = chain(parts(splits.train), map(written, splits.valid))
+    return remembered(splits.train, f"{name} {valid}", lambda: digest(both))
+
+
 def summary(config: ImageClassification, splits: Splits[LabelledImage]) -> DataSummary:
     """The images before training, and what the model reads of them."""
     classes = class_counts(each.label for each in splits.train)
-    images, warnings = images_seen([each.image for each in splits.train], config.size, config.model.channels)
+    images, warnings = images_seen([each.image for each in sampled(splits.train)], config.size, config.model.channels)
     return DataSummary(
         unit="images",
         rows=rows(config.data, splits),

@@ -1,0 +1,224 @@
+"""Images with their classes in tar files, in the layout of WebDataset, or in Parquet tables: an index is read once, and
+the content of an image whenever it is needed."""
+
+import tarfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from pathlib import PurePath
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from regard.config.recognition import Kind, compression, suffix
+from regard.data.bad_records import MissingColumns
+from regard.data.columns import Ragged, Shard
+from regard.data.images import ImageSets, LabelledImage
+from regard.data.opening import DAMAGED, files_of, opened
+from regard.data.parquet import class_names, opened_parquet, parquet_rows
+from regard.data.records import parse_json
+from regard.data.splits import Splits, spread_rows
+from regard.data.stored import Stored, is_large, stored
+from regard.errors import InputError
+from regard.images import SUFFIXES
+
+CLASS, RECORD = ".cls", ".json"
+"""The ending of the file with an image's class, and of the one with an object that has it."""
+END = bytes(1024)
+"""The end of a tar file."""
+GROUPS = 4
+"""Groups of rows of Parquet tables that stay in memory."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The place of an image in a shard: the offset and the size of its bytes in a tar file, or the group and the row in
+    a Parquet table."""
+
+    file: str
+    first: int
+    second: int
+    column: str | None = None
+
+    def read(self) -> bytes:
+        """The bytes of the image file. Raises InputError for a shard that changed."""
+        if self.column is not None:
+            return _bytes(_group(self.file, self.first, self.column)[self.second].as_py())
+        with opened(self.file) as stream:
+            try:
+                stream.seek(self.first)
+                content = stream.read(self.second)
+            except DAMAGED as error:
+                raise InputError(f"{self.file}: cannot be read ({error}); was it changed?") from error
+        if len(content) != self.second:
+            raise InputError(f"{self.file}: ends before byte {self.first + self.second}; was it changed?")
+        return content
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An image of a shard with its class and its name in messages."""
+
+    part: Part
+    label: str
+    place: str
+
+    def image(self) -> LabelledImage:
+        """The image, which is read when it is needed."""
+        return LabelledImage(self.part.read, self.label, self.place)
+
+
+class StoredImages(Stored[LabelledImage]):
+    """Images by the columns file, label and place, and column, and by the two numbers of their parts."""
+
+    def example(self, shard: Shard, place: int) -> LabelledImage:
+        file, label, origin, column = (shard.columns[name].text(place) for name in ("file", "label", "place", "column"))
+        first, second = shard.columns["part"][place].tolist()
+        return Sample(Part(file, first, second, column or None), label, origin).image()
+
+    @staticmethod
+    def shard(samples: Sequence[Sample]) -> Shard:
+        """Samples as a shard."""
+        texts = {
+            "file": [each.part.file for each in samples],
+            "label": [each.label for each in samples],
+            "place": [each.place for each in samples],
+            "column": [each.part.column or "" for each in samples],
+        }
+        numbers = Ragged.of_ids([(each.part.first, each.part.second) for each in samples], np.int64)
+        return Shard({name: Ragged.of_texts(some) for name, some in texts.items()} | {"part": numbers}, {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageShards(ImageSets):
+    """Each set is a .tar or a .parquet file, or a folder or a pattern of several. In a tar file, consecutive files of
+    one name up to its first dot are a sample: an image and its class, as text in a `.cls` file or under `label` in a
+    `.json` file. In a Parquet table the columns `image` and `label` have the bytes and the class. Classes that are
+    numbers are named by `classes`, in their order, or by the names that `datasets` writes into Parquet."""
+
+    kind: Literal["image-shards"] = "image-shards"
+    image: str = "image"
+    label: str = "label"
+    classes: tuple[str, ...] = ()
+
+    recognised: ClassVar[tuple[Kind, ...]] = ("shards",)
+
+    def load(self) -> Splits[LabelledImage]:
+        """Read the indices of all sets. Raises InputError naming the file at fault."""
+        if self.train is None or self.valid is not None:
+            return super().load()
+        train = self.read(self.train)
+        if not isinstance(train, StoredImages):
+            return super().load()
+        rest, held = spread_rows(len(train), self.held_out, f"{self.train}: {len(train)} images")
+        name = f"held out {self.held_out}"
+        return Splits(train.part(rest, f"not {name}"), train.part(held, name), self.tests())
+
+    def read(self, path: str) -> Sequence[LabelledImage]:
+        """Read the index of another set. Raises InputError as `load` does."""
+        files = files_of(path)
+        kinds = {suffix(file) for file in files}
+        if not kinds <= {"tar", "parquet"} or any(map(compression, files)):
+            raise InputError(f"{path}: has files other than .tar and .parquet; expected shards of images, uncompressed")
+        if not is_large([path]):
+            return [sample.image() for sample in self._samples(files)]
+        settings = f"{self.image} {self.label} {self.classes}"
+        return stored(StoredImages, [path], settings, lambda: self._samples(files), lambda: 0)
+
+    def _samples(self, files: Sequence[str]) -> Iterator[Sample]:
+        for file in files:
+            yield from self._of_parquet(file) if suffix(file) == "parquet" else self._of_tar(file)
+
+    def _of_tar(self, file: str) -> Iterator[Sample]:
+        found = 0
+        for key, members in groupby(_members(file), lambda member: member[0]):
+            parts = {ending: (offset, size) for _, ending, offset, size in members}
+            images = [ending for ending in parts if PurePath(f"x{ending}").suffix in SUFFIXES]
+            if not images:
+                raise InputError(
+                    f"{file}: sample {key!r} has no image ({', '.join(parts)}); expected one, such as .jpg"
+                )
+            found += 1
+            part = Part(file, *parts[images[0]])
+            yield Sample(part, self._label(file, key, parts), f"{file}:{key}{images[0]}")
+        if not found:
+            raise InputError(f"{file}: has no images")
+
+    def _label(self, file: str, key: str, parts: dict[str, tuple[int, int]]) -> str:
+        """The class of a sample of a tar file. Raises InputError if it has none."""
+        value: Any = None
+        if CLASS in parts:
+            value = Part(file, *parts[CLASS]).read().decode(errors="replace").strip()
+        elif RECORD in parts:
+            record, _ = parse_json(Part(file, *parts[RECORD]).read().decode(errors="replace"))
+            value = record.get(self.label) if isinstance(record, dict) else None
+        if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
+            found = f"{file}: sample {key!r} has no class ({', '.join(parts)})"
+            raise InputError(f"{found}; expected a {CLASS} file, or a {RECORD} file with {self.label!r}")
+        return self._named(value, self.classes, f"{file}: sample {key!r}")
+
+    def _of_parquet(self, file: str) -> Iterator[Sample]:
+        columns: dict[str, str | int] = {"image": self.image, "label": self.label}
+        try:
+            parquet_rows(file, [self.image, self.label])
+        except MissingColumns as error:
+            raise error.advised("name yours with data.image=COLUMN and data.label=COLUMN", columns) from error
+        with opened_parquet(file) as table:
+            names = self.classes or tuple(class_names(table.schema_arrow).get(self.label, ()))
+            row = 0
+            for group in range(table.num_row_groups):
+                for number, label in enumerate(table.read_row_group(group, [self.label]).column(0).to_pylist()):
+                    row += 1
+                    place = f"{file}:{row}"
+                    if label is None or label == "":
+                        raise InputError(f"{place}: {self.label!r} is empty; expected a class")
+                    yield Sample(Part(file, group, number, self.image), self._named(label, names, place), place)
+
+    def _named(self, value: str | int, names: Sequence[str], place: str) -> str:
+        """The name of a class. Raises InputError for a number without one among `names`."""
+        if not names or not str(value).isdecimal():
+            return str(value)
+        if int(value) >= len(names):
+            raise InputError(f"{place}: class {value}, but {len(names)} names in data.classes; add it")
+        return names[int(value)]
+
+
+def _members(file: str) -> Iterator[tuple[str, str, int, int]]:
+    """The name up to its first dot, the ending, the offset and the size of each file in a tar file. Raises InputError
+    for one that is damaged or cut off."""
+    with opened(file) as stream:
+        size = stream.seek(0, 2)
+        stream.seek(max(0, size - len(END)))
+        if stream.read() != END:  # tarfile reads what is there of a file that is cut off
+            raise InputError(f"{file}: is no sound tar file, or is cut off; fetch it again")
+        stream.seek(0)
+        try:
+            with tarfile.open(fileobj=stream, mode="r:") as archive:
+                headers: Any = archive
+                for member in archive:
+                    headers.members.clear()  # else it keeps the headers of all
+                    folder, name = PurePath(member.name).parent, PurePath(member.name).name
+                    if not member.isfile() or name.startswith("."):
+                        continue
+                    if member.offset_data + member.size > size:
+                        raise InputError(f"{file}: is cut off in {member.name}; fetch it again")
+                    stem, dot, ending = name.partition(".")
+                    yield str(folder / stem), f"{dot}{ending}".lower(), member.offset_data, member.size
+        except (tarfile.TarError, *DAMAGED) as error:
+            raise InputError(
+                f"{file}: is no sound tar file ({' '.join(str(error).split())}); fetch it again"
+            ) from error
+
+
+@lru_cache(maxsize=GROUPS)
+def _group(file: str, group: int, column: str) -> Any:
+    """The images of a group of rows of a Parquet table."""
+    with opened_parquet(file) as table:
+        return table.read_row_group(group, [column], use_threads=False).column(0)
+
+
+def _bytes(value: Any) -> bytes:
+    """The bytes of an image in a column of bytes, or of objects with `bytes` as `datasets` has them."""
+    found = value.get("bytes") if isinstance(value, dict) else value
+    return found if isinstance(found, bytes) else b""

@@ -1,0 +1,166 @@
+"""Images in tar files and Parquet tables: the same samples as in folders, read when they are needed."""
+
+import io
+import json
+import tarfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.data import stored
+from regard.data.image_shards import ImageShards, StoredImages
+from regard.errors import InputError
+from regard.images import decode_image
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
+from regard.storage import cache_folder
+
+CLASSES = ("bag", "shoe", "shirt")
+
+
+@pytest.fixture(params=[False, True], ids=["in memory", "on disk"])
+def large(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+    if request.param:
+        pytest.importorskip("pyarrow")
+        monkeypatch.setattr(stored, "SMALL", 1)
+        monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "cache"))
+    return request.param
+
+
+def picture(number: int) -> bytes:
+    image = pytest.importorskip("PIL.Image")
+    content = io.BytesIO()
+    pixels = np.full((9, 9), 5 * (number % 3), dtype=np.uint8) + np.arange(9, dtype=np.uint8) * (number % 7)
+    image.fromarray(pixels).save(content, "PNG")
+    return content.getvalue()
+
+
+def packed(path: Path, files: dict[str, bytes]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w") as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def shards(folder: Path, count: int = 24, each: int = 10) -> str:
+    """Tar files of `each` samples with their classes in turn as numbers, as names and in JSON."""
+    for first in range(0, count, each):
+        files = {}
+        for number in range(first, min(count, first + each)):
+            label = number % 3
+            form = {
+                "cls": str(label).encode(),
+                "json": json.dumps({"label": CLASSES[label], "more": 1}).encode(),
+            }
+            ending = ("cls", "json")[number % 2]
+            files |= {f"a/{number:04}.{ending}": form[ending], f"a/{number:04}.png": picture(number)}
+        packed(folder / f"{first:04}.tar", files)
+    return str(folder)
+
+
+def test_tar_files(large: bool, tmp_path: Path):
+    data = ImageShards(train=shards(tmp_path / "shards"), held_out=0.25, classes=CLASSES)
+    found = data.load()
+    assert isinstance(found.train, StoredImages) is large
+    assert [len(found.train), len(found.valid)] == [18, 6]
+    every = sorted((*found.train, *found.valid), key=lambda each: each.place)
+    assert [each.image for each in every] == [picture(number) for number in range(24)]
+    assert [each.label for each in every] == [CLASSES[number % 3] for number in range(24)]
+    assert every[11].place == f"{tmp_path}/shards/0010.tar:a/0011.png"
+    assert [each.place for each in found.valid] == [every[number].place for number in range(3, 24, 4)]
+    assert decode_image(every[0].image, 1).shape == (9, 9, 1)  # pyright: ignore[reportArgumentType]
+
+
+def test_parquet(large: bool, tmp_path: Path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    names = {"label": {"names": list(CLASSES), "_type": "ClassLabel"}}
+    metadata = {b"huggingface": json.dumps({"info": {"features": names}}).encode()}
+    images = [{"bytes": picture(number), "path": None} for number in range(12)]
+    table = pa.table({"image": images, "label": [number % 3 for number in range(12)]}).replace_schema_metadata(metadata)
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=5)
+    found = ImageShards().read(str(tmp_path / "a.parquet"))
+    assert isinstance(found, StoredImages) is large
+    assert [each.image for each in found] == [picture(number) for number in range(12)]
+    assert Counter(each.label for each in found) == dict.fromkeys(CLASSES, 4)
+    assert found[7].place == f"{tmp_path}/a.parquet:8"
+    plain = pa.table({"picture": [each["bytes"] for each in images], "name": [f"{n % 2}" for n in range(12)]})
+    parquet.write_table(plain, tmp_path / "b.parquet")
+    found = ImageShards(image="picture", label="name").read(str(tmp_path / "b.parquet"))
+    assert [(each.image, each.label) for each in found] == [(picture(n), f"{n % 2}") for n in range(12)]
+    with pytest.raises(
+        InputError, match=r"b.parquet: no columns 'image' and 'label' in the header.*name yours with data.image="
+    ):
+        ImageShards().read(str(tmp_path / "b.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"1.cls": b"a"}, r"x.tar: sample '1' has no image \(.cls\); expected one, such as .jpg"),
+        (
+            {"1.png": b"a"},
+            r"x.tar: sample '1' has no class \(.png\); expected a .cls file, or a .json file with 'label'",
+        ),
+        ({"1.png": b"a", "1.json": b"{"}, r"x.tar: sample '1' has no class \(.png, .json\)"),
+        ({"1.png": b"a", "1.cls": b"7"}, r"x.tar: sample '1': class 7, but 3 names in data.classes; add it"),
+        ({}, r"x.tar: has no images"),
+    ],
+)
+def test_samples_that_lack_something(files: dict[str, bytes], message: str, tmp_path: Path):
+    with pytest.raises(InputError, match=message):
+        ImageShards(classes=CLASSES).read(str(packed(tmp_path / "x.tar", files)))
+
+
+def test_damaged_and_other_files(tmp_path: Path):
+    folder = Path(shards(tmp_path / "shards", 4, 4))
+    path = folder / "0000.tar"
+    data = ImageShards(classes=CLASSES)
+    sample = data.read(str(path))[3]
+    whole = path.read_bytes()
+    path.write_bytes(whole[:5200])
+    with pytest.raises(InputError, match=r"0000.tar: is no sound tar file, or is cut off; fetch it again"):
+        data.read(str(path))
+    with pytest.raises(InputError, match=r"0000.tar: ends before byte \d+; was it changed\?"):
+        print(sample.image)
+    packed(path, {"1.cls": b"0", "1.png": bytes(range(250)) * 40})
+    path.write_bytes(path.read_bytes()[:4000] + bytes(1024))
+    with pytest.raises(InputError, match=r"0000.tar: is cut off in 1.png; fetch it again"):
+        data.read(str(path))
+    path.write_bytes(b"no tar" * 200)
+    with pytest.raises(InputError, match=r"0000.tar: is no sound tar file"):
+        data.read(str(path))
+    (folder / "a.txt").write_text("a")
+    with pytest.raises(InputError, match=r"has files other than .tar and .parquet; expected shards of images"):
+        data.read(str(folder))
+
+
+def test_training_from_shards(large: bool, tmp_path: Path):
+    """The kind follows the file, and a second start has the same figures."""
+    options = {
+        "data.train": f"{shards(tmp_path / 'shards', 40, 20)}/*.tar",
+        "data.held_out": 0.25,
+        "data.classes": list(CLASSES),
+        "model.image": 8,
+        "model.patch": 4,
+        "model.width": 16,
+        "model.heads": 2,
+        "model.layers": 1,
+        "training.steps": 3,
+        "training.warmup": 0,
+        "training.batch_tokens": 64,
+        "training.threads": 1,
+        "training.precision": "fp32",
+    }
+    config = run_file.read(path_of("vit"), [f"{key}={value}" for key, value in options.items()])
+    result = launch.train(config, tmp_path / "run")
+    assert 0 <= result["valid/accuracy"] <= 100
+    again = launch.train(config, tmp_path / "again")
+    assert {name: again[name] for name in ("valid/accuracy", "valid/macro-f1")} == {
+        name: result[name] for name in ("valid/accuracy", "valid/macro-f1")
+    }
