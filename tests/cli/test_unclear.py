@@ -76,8 +76,8 @@ CASES = {
         "(.tsv, .csv, .jsonl or .json, also .gz), as --set data.train=FILE",
     ),
     "a table without its ending": (
-        "translate-rnn --set data.train=corpus.txt --set data.source=2 --set data.target=1",
-        "as --set data.train=FILE; the lines of corpus.txt have tabs, and such a table ends in .tsv: rename it",
+        "translate-rnn --set data.train=corpus.de --set data.source=2 --set data.target=1",
+        "as --set data.train=FILE; the lines of corpus.de have tabs, and such a table ends in .tsv: rename it",
     ),
     "several files of one text": (
         "characters-gpt2 --set data.train=[a.txt,b.txt]",
@@ -107,6 +107,25 @@ CASES = {
         "translate-many --set data.train=other.csv --set data.languages=[m!d]",
         "--set data.languages: multiparallel: languages has 'm!d', which is no language's name; use letters",
     ),
+    "a folder of sounds with tables of sets": (
+        "spoken-digits --set data.train=sounds",
+        "sounds: has several tables, such as dev.tsv and train.tsv; name --set data.train=sounds/train.tsv --set "
+        "data.valid=sounds/dev.tsv",
+    ),
+    "a folder of images below its table": (
+        "captions --set data.train=photos/Images",
+        "photos/Images: has 1 images and no table of captions; photos/captions.txt is one level above: --set "
+        "data.train=photos/captions.txt",
+    ),
+    "a column of captions": (
+        "captions --set data.train=photos",
+        "photos/captions.txt:1: no column 'captions' in the header, which has 'image', 'caption'; name yours with "
+        "--set data.captions=caption",
+    ),
+    "a path that does not exist": (
+        "spoken-digits --set data.train=nowhere",
+        "or a folder, as --set data.train=FOLDER, or a whole number; there is no such file",
+    ),
     "a model of another task": ("dates --set model.name=bert", f"--set model.name: got 'bert', {RECIPES}"),
 }
 
@@ -124,7 +143,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "questions.csv": ["question,context,answer", *["Who won?,The cat won.,The cat"] * 40],
     }
     texts["bare.csv"] = ["1;a slow film and much too long;x", "2;a good film, though long;y"] * 20
-    texts["corpus.txt"] = ["A dog.\tEin Hund."] * 40
+    texts["corpus.de"] = ["A dog.\tEin Hund."] * 40
+    texts |= {f"sounds/{name}.tsv": ["audio\ttranscript", "1.wav\tone"] for name in ("train", "dev")}
+    texts["photos/captions.txt"] = ["image,caption", *["1.pgm,a dot, and no more"] * 40]
+    for name in ("sounds/clips", "photos/Images"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "photos" / "Images" / "1.pgm").write_bytes(b"P5 1 1 255 \0")
     for name, lines in texts.items():
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     for name in ("a", "b"):

@@ -70,8 +70,8 @@ def test_row_09_skip_bad_reaches_the_reader(tmp_path, caplog):
 
 
 def test_table_refuses_what_no_reader_knows():
-    with pytest.raises(InputError, match=r"a.txt: unknown kind of table '.txt'; expected .tsv, .csv, .jsonl"):
-        Table(train="a.tsv", valid="a.txt")
+    with pytest.raises(InputError, match=r"a.doc: unknown kind of table '.doc'; expected .tsv, .csv, .jsonl"):
+        Table(train="a.tsv", valid="a.doc")
     with pytest.raises(InputError, match=r"the columns 1, 'target' must all be names, or all numbers"):
         Table(train="a.tsv", valid="a.tsv", source=1, target="target")
     with pytest.raises(InputError, match="must all be names"):

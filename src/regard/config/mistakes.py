@@ -4,6 +4,7 @@ import dataclasses
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -56,11 +57,11 @@ def other_files(schemas: Sequence[Any], chosen: Any, node: Node, path: str) -> P
     if not getattr(chosen, "recognised", ()):
         files.append(expected(get_type_hints(chosen, include_extras=True)[path.rpartition(".")[2]]))
     table = any(words.startswith("a table") for words, _ in in_words(schemas))
-    advice = (
-        f"; the lines of {node.value} have tabs, and such a table ends in .tsv: rename it"
-        if table and has_tabs(node.value)
-        else ""
-    )
+    advice = ""
+    if table and has_tabs(node.value):
+        advice = f"; the lines of {node.value} have tabs, and such a table ends in .tsv: rename it"
+    elif isinstance(node.value, str) and not Path(node.value).exists():
+        advice = "; there is no such file"
     return node.problem(path, f"got {shown(node)}, expected {', or '.join(files)}{advice}")
 
 

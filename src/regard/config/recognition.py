@@ -1,6 +1,7 @@
 """The kinds of files that a value of a run file names, by which a dataclass recognises its own kind of data."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePath
 from typing import Any, Literal
@@ -12,7 +13,11 @@ Kind = Literal["folder", "file", "table", "tables", "two files", "idx", "npz", "
 RECOGNISED = "train"
 """The key by whose value, from an option, a dataclass `recognises` its own kind of data."""
 LONGEST = 1 << 16
-"""The bytes of a first line that are searched for tabs."""
+"""The bytes of a line that are searched for columns."""
+COMPARED = 20
+"""The first lines of a .txt file by which it is a table or none."""
+NAME = re.compile(r"\w[\w.-]*( [\w.-]+){0,2}")
+"""A name of a column: up to three words."""
 TABLES = frozenset({"tsv", "csv", "jsonl", "json", "parquet", "arrow", "memory"})
 COMPRESSED = (".gz", ".zst")
 """The endings of compressed files."""
@@ -34,10 +39,38 @@ def suffix(path: str | Path) -> str:
     return PurePath(str(path).lower().removesuffix(compression(path))).suffix.removeprefix(".")
 
 
-def is_table(value: Any) -> bool:
+def named_table(value: Any) -> bool:
     """Whether a value names a table by its ending."""
     ending = suffix(value) if isinstance(value, str) else ""
     return ending in TABLES or (bool(ending) and ending in plugins_of("regard.readers"))
+
+
+def is_table(value: Any) -> bool:
+    """Whether a value names a table by its ending, or a .txt file that is one by its lines."""
+    return named_table(value) or bool(text_table(value))
+
+
+def text_table(value: Any) -> str:
+    """The kind of table that a .txt file is by its first lines: `tsv` if all have equally many tabs, `csv` if names
+    between commas stand above lines with as many commas; else nothing."""
+    lines = first_lines(value) if isinstance(value, str | Path) and suffix(value) == "txt" else []
+    if len(lines) < 2 or not all(map(str.strip, lines)):
+        return ""
+    if lines[0].count("\t") and len({line.count("\t") for line in lines}) == 1:
+        return "tsv"
+    names = lines[0].split(",")
+    named = len(names) > 1 and all(NAME.fullmatch(name.strip()) for name in names)
+    return "csv" if named and all(line.count(",") >= len(names) - 1 for line in lines[1:]) else ""
+
+
+def first_lines(path: str | Path) -> list[str]:
+    """The first lines of a file, without their ends; none of a file that cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            lines = [file.readline(LONGEST) for _ in range(COMPARED)]
+    except (OSError, ValueError):  # no file, which the reader of the data reports
+        return []
+    return [line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in lines if line]
 
 
 FILES: Mapping[Kind, Callable[[Any], bool]] = {
@@ -72,11 +105,7 @@ def in_words(schemas: Iterable[Any]) -> list[tuple[str, str]]:
 
 def has_tabs(value: Any) -> bool:
     """Whether a value names a file whose first line has columns between tabs."""
-    try:
-        with open(value, "rb") as file:
-            return b"\t" in file.readline(LONGEST)
-    except (OSError, TypeError, ValueError):  # no file, which the reader of the data reports
-        return False
+    return isinstance(value, str) and "\t" in "".join(first_lines(value)[:1])
 
 
 def recognises(schema: Any, value: Any) -> bool:

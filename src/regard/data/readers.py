@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 
-from regard.config.recognition import suffix
+from regard.config.recognition import suffix, text_table
 from regard.data.bad_records import Row, RowCollector
 from regard.data.delimited import Columns
 from regard.data.lines import DEFAULT_LIMITS, Limits, count_lines, numbered_lines, read_lines
 from regard.data.memory import Records
 from regard.data.opening import files_of
 from regard.data.pair import Pair
-from regard.data.tables import READERS, kinds, read_table
+from regard.data.tables import READERS, kind, kinds, read_table
 from regard.errors import InputError
 
 
@@ -99,9 +99,9 @@ def read_pair_files(
     file, other = files[0], files[-1]
     if len(files) == 2:
         return read_parallel(file, other, skip_bad=skip_bad)
-    if suffix(file) not in READERS:
+    if suffix(file) not in READERS and not text_table(file):
         raise InputError(f"{file}: one file must be a table ({kinds()}, or these with .gz); of plain text give two")
-    return read_pairs(file, _two(columns, suffix(file)), skip_bad=skip_bad)
+    return read_pairs(file, _two(columns, kind(file)), skip_bad=skip_bad)
 
 
 def _two(columns: str, kind: str) -> Columns:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from regard.config.recognition import Kind
+from regard.config.recognition import Kind, suffix
 from regard.data.dialogue import read_turns, replies
 from regard.data.links import check_inside, read_links
 from regard.data.mixture import Mixed, file_of
@@ -14,7 +14,7 @@ from regard.data.splits import HeldOut, Splits
 from regard.data.squad import QuestionFiles, as_pair
 from regard.data.stored import is_large
 from regard.data.stored_pairs import stored_pairs
-from regard.data.tables import Tabular, kind, kinds
+from regard.data.tables import TEXT, Tabular, kind, kinds
 from regard.errors import InputError
 
 
@@ -77,7 +77,8 @@ class Table(HeldOut, Tabular, Mixed):
         super().__post_init__()
         paths = [path for path in (self.train, self.valid, self.test) if path is not None]
         for path in paths:
-            kind(path)
+            if suffix(path) != TEXT:  # which is a table by its lines, and may be gone when a run is loaded
+                kind(path)
         self.check_columns(self.columns, *paths)
 
     recognised: ClassVar[tuple[Kind, ...]] = ("table",)

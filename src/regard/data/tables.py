@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from regard.config.recognition import suffix
+from regard.config.recognition import suffix, text_table
 from regard.config.registry import Registry
 from regard.data.bad_records import MissingColumns, Row
 from regard.data.delimited import Columns
@@ -36,6 +36,8 @@ READERS = Registry(
 """Readers of tables by the ending of a file's name: `read(path, columns, *, skip_bad) -> list[Row]`."""
 KEYED = frozenset({"jsonl", "json", "parquet", "arrow", "memory"})
 """The kinds of table whose records have keys instead of columns in an order."""
+TEXT = "txt"
+"""The ending of a text file, which is a table if its lines are those of one."""
 WRITTEN = {"tab": "\t", "\\t": "\t"}
 """Delimiters that are hard to type, as they are written in a run file or an option."""
 
@@ -154,6 +156,8 @@ def kind(path: str | Path) -> str:
     if not isinstance(path, Records) and os.path.isdir(path):
         return suffix(table_files(path)[0])
     found = suffix(path)
+    if found == TEXT and (listed := text_table(path)):
+        return listed
     if found not in READERS:
         ending = f".{found}" if found else ""
         raise InputError(f"{path}: unknown kind of table {ending!r}; expected {kinds()}, or these with .gz or .zst")

@@ -8,13 +8,12 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from regard.config.recognition import Kind, is_table
+from regard.config.recognition import Kind
 from regard.data.bad_records import Row
 from regard.data.batching import Batch, collate
-from regard.data.lines import read_lines
-from regard.data.opening import hidden
+from regard.data.beside import FilesBeside
 from regard.data.splits import HeldOut, Splits
-from regard.data.tables import Tabular, kinds
+from regard.data.tables import Tabular
 from regard.data.usable import usable
 from regard.errors import InputError
 from regard.images import SUFFIXES, Image
@@ -40,8 +39,8 @@ class Captioned:
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionTables(HeldOut, Tabular):
-    """A .tsv, .csv, .jsonl or .json file a set, optionally .gz, with the columns `image`, a file in the folder `images`
-    or beside the table, and `captions`, a text or in JSON a list of them. A folder instead has one such table, or a
+    """A table a set with the columns `image`, a file in the folder `images`, or beside the table or in a folder there,
+    and `captions`, a text or in JSON a list of them. A folder instead has one such table, which may end in .txt, or a
     .txt file of the same name for each image, with a caption a line. With `split`, a column of train, valid (or val, or
     dev) and test, all sets are in the file `train`; without `split` and `valid`, images of the training set are held
     out."""
@@ -64,6 +63,11 @@ class CaptionTables(HeldOut, Tabular):
     def columns(self) -> dict[str, str | int]:
         """The columns of image and captions."""
         return {"image": self.image, "captions": self.captions}
+
+    @property
+    def files(self) -> FilesBeside:
+        """Where the images are."""
+        return FilesBeside("image", "table of captions", SUFFIXES, "data.images", self.images)
 
     recognised: ClassVar[tuple[Kind, ...]] = ("table", "folder")
 
@@ -91,8 +95,9 @@ class CaptionTables(HeldOut, Tabular):
 
     def read(self, path: str) -> list[Captioned]:
         """Read the images of another table or folder. Raises InputError as `load` does."""
-        if Path(path).is_dir() and not _table_in(Path(path)):
-            return _beside_images(Path(path))
+        if Path(path).is_dir() and not self.files.table_in(Path(path)):
+            found = self.files.texts(Path(path))
+            return [Captioned(image, tuple(lines), str(image.with_suffix(".txt"))) for image, lines in found]
         return one_an_image(usable(self._rows(path), self._of, path, skip_bad=self.skip_bad))
 
     def _by_column(self, path: str, split: str) -> Splits[Captioned]:
@@ -114,18 +119,11 @@ class CaptionTables(HeldOut, Tabular):
 
     def _rows(self, path: str) -> list[Row]:
         first = {} if self.split is None else {"split": self.split}
-        table = _table_in(Path(path)) if Path(path).is_dir() else None
+        table = self.files.table_in(Path(path)) if Path(path).is_dir() else None
         return self.rows(table or path, first | self.columns)
 
     def _of(self, row: Row) -> Captioned:
-        name, table = row.fields[-2], Path(row.place.rpartition(":")[0])
-        file = Path(self.images) / name
-        if self.images == "." and not file.is_file():
-            file = table.parent / name
-        if not file.is_file():
-            searched = "here or beside the table" if self.images == "." else f"in {self.images}"
-            raise InputError(f"{row.place}: no image {name} {searched}; set data.images to the folder that it is in")
-        return Captioned(file, (row.fields[-1], *row.others), row.place)
+        return Captioned(self.files.found(row.fields[-2], row.place), (row.fields[-1], *row.others), row.place)
 
 
 def one_an_image(found: Sequence[Captioned]) -> list[Captioned]:
@@ -148,29 +146,6 @@ def apart(splits: Splits[Captioned]) -> Splits[Captioned]:
                 raise InputError(f"{each.place}: image {each.image} is in another set too, {place}; keep it in one set")
         seen |= {str(each.image): each.place for each in some}
     return splits
-
-
-def _table_in(folder: Path) -> Path | None:
-    """The table of a folder, None if it has none. Raises InputError if it has several."""
-    tables = sorted(each for each in folder.iterdir() if each.is_file() and is_table(each.name))
-    if len(tables) > 1:
-        raise InputError(f"{folder}: has several tables, such as {tables[0].name} and {tables[1].name}; name one")
-    return tables[0] if tables else None
-
-
-def _beside_images(folder: Path) -> list[Captioned]:
-    """The images of a folder that have a text of their name. Raises InputError if no image has one."""
-    found = []
-    for file in sorted(each for each in folder.rglob("*") if each.suffix.lower() in SUFFIXES and not hidden(each)):
-        text = file.with_suffix(".txt")
-        if text.is_file():
-            captions = tuple(line.strip() for line in read_lines(text) if line.strip())
-            found.append(Captioned(file, captions, str(text)))
-    if not found:
-        raise InputError(
-            f"{folder}: has no table of captions ({kinds()}) and no image with a .txt file of the same name; add them"
-        )
-    return found
 
 
 @dataclass(frozen=True, repr=False)

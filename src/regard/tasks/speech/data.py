@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from regard.audio import LogMel, Sound, read_audio
+from regard.audio import SUFFIXES, LogMel, Sound, read_audio
 from regard.config.recognition import Kind
 from regard.data.bad_records import Row
 from regard.data.batching import Batch, collate
+from regard.data.beside import FilesBeside
 from regard.data.splits import HeldOut, Splits
 from regard.data.tables import Tabular
 from regard.data.usable import usable
@@ -77,8 +78,9 @@ class Utterance:
 
 @dataclass(frozen=True, kw_only=True)
 class SpeechTables(HeldOut, Tabular):
-    """A .tsv, .csv, .jsonl or .json file a set, optionally .gz, with the columns `audio`, a file in the folder `folder`
-    or beside the table, and `transcript`. Without `valid`, sounds of the training set are held out."""
+    """A table a set with the columns `audio`, a file in the folder `folder`, or beside the table or in a folder there,
+    and `transcript`. A folder instead has one such table, or a .txt file of
+    the same name for each sound. Without `valid`, sounds of the training set are held out."""
 
     kind: Literal["speech"] = "speech"
     train: str | None = None
@@ -88,7 +90,12 @@ class SpeechTables(HeldOut, Tabular):
     audio: str | int = "audio"
     transcript: str | int = "transcript"
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("table",)
+    recognised: ClassVar[tuple[Kind, ...]] = ("table", "folder")
+
+    @property
+    def files(self) -> FilesBeside:
+        """Where the sounds are."""
+        return FilesBeside("audio file", "table of transcripts", SUFFIXES, "data.folder", self.folder)
 
     @property
     def columns(self) -> dict[str, str | int]:
@@ -99,7 +106,8 @@ class SpeechTables(HeldOut, Tabular):
         """Read all sets. Raises InputError with file and line for an invalid record."""
         if self.train is None:
             raise InputError(
-                "data.train is not given; expected a table of audio files and transcripts, as --set data.train=PATH"
+                "data.train is not given; expected a table of audio files and transcripts, or a folder with one, "
+                "as --set data.train=PATH"
             )
         train = self.read(self.train)
         if self.valid is not None:
@@ -112,20 +120,17 @@ class SpeechTables(HeldOut, Tabular):
         return [] if self.test is None else self.read(self.test)
 
     def read(self, path: str) -> list[Utterance]:
-        """Read the sounds of another table. Raises InputError as `load` does."""
-        return usable(self.rows(path, self.columns), self._of, path, skip_bad=self.skip_bad)
+        """Read the sounds of another table or folder. Raises InputError as `load` does."""
+        folder = Path(path)
+        table = self.files.table_in(folder) if folder.is_dir() else path
+        if table is None:
+            found = self.files.texts(folder)
+            return [Utterance(sound, " ".join(lines), str(sound.with_suffix(".txt"))) for sound, lines in found]
+        return usable(self.rows(table, self.columns), self._of, path, skip_bad=self.skip_bad)
 
     def _of(self, row: Row) -> Utterance:
-        (name, transcript), table = row.fields, Path(row.place.rpartition(":")[0])
-        file = Path(self.folder) / name
-        if self.folder == "." and not file.is_file():
-            file = table.parent / name
-        if not file.is_file():
-            searched = "here or beside the table" if self.folder == "." else f"in {self.folder}"
-            raise InputError(
-                f"{row.place}: no audio file {name} {searched}; set data.folder to the folder that it is in"
-            )
-        return Utterance(file, transcript, row.place)
+        name, transcript = row.fields
+        return Utterance(self.files.found(name, row.place), transcript, row.place)
 
 
 def contents(each: Utterance) -> str:

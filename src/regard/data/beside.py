@@ -1,0 +1,82 @@
+"""Tables that name files, such as images and sounds: the table of a folder, and the files beside a table."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.config.recognition import first_lines, named_table, text_table
+from regard.data.images import SETS
+from regard.data.lines import read_lines
+from regard.data.opening import hidden
+from regard.data.tables import kinds
+from regard.errors import InputError
+
+
+@dataclass(frozen=True)
+class FilesBeside:
+    """The files of one kind that tables or texts belong to.
+
+    what, table: the names of such a file and of what its table has, for messages.
+    suffixes: the endings of the files' names, in small letters.
+    key: the key of a run file that names the `folder` of the files; for `.` they are here, beside the table, or in a
+    folder beside it.
+    """
+
+    what: str
+    table: str
+    suffixes: Collection[str]
+    key: str
+    folder: str = "."
+
+    def found(self, name: str, place: str) -> Path:
+        """The file of a name in the table of a place. Raises InputError for one that is not there."""
+        file, table = Path(self.folder) / name, Path(place.rpartition(":")[0])
+        if self.folder == "." and not file.is_file():
+            file = table.parent / name
+            inside = [] if file.is_file() else [each / name for each in _folders(table.parent)]
+            file = next((each for each in inside if each.is_file()), file)
+        if not file.is_file():
+            searched = "here, beside the table or in a folder there" if self.folder == "." else f"in {self.folder}"
+            raise InputError(f"{place}: no {self.what} {name} {searched}; set {self.key} to the folder that it is in")
+        return file
+
+    def table_in(self, folder: Path) -> Path | None:
+        """The table of a folder: by its ending, or a .txt file whose rows name such files; None if it has none. Raises
+        InputError if it has several."""
+        files = sorted(each for each in folder.iterdir() if each.is_file() and not hidden(each))
+        tables = [each for each in files if named_table(each.name)] or [each for each in files if self._lists(each)]
+        if len(tables) <= 1:
+            return tables[0] if tables else None
+        sets = {SETS[each.stem.lower()]: each for each in tables if each.stem.lower() in SETS}
+        advice = " ".join(f"--set data.{key}={sets[key]}" for key in ("train", "valid", "test") if key in sets)
+        names = f"{tables[0].name} and {tables[1].name}"
+        raise InputError(f"{folder}: has several tables, such as {names}; name {advice or 'one'}")
+
+    def texts(self, folder: Path) -> list[tuple[Path, list[str]]]:
+        """The files of a folder that have a .txt file of their name, with its lines. Raises InputError if there is
+        none, with the table in the folder above, if there is one."""
+        files = sorted(each for each in folder.rglob("*") if each.suffix.lower() in self.suffixes and not hidden(each))
+        found = [(each, each.with_suffix(".txt")) for each in files if each.with_suffix(".txt").is_file()]
+        if found:
+            return [(each, [line.strip() for line in read_lines(text) if line.strip()]) for each, text in found]
+        above = folder.absolute().parent
+        beside = sorted(each for each in above.iterdir() if each.is_file()) if files else []
+        if tables := [each for each in beside if named_table(each.name) or self._lists(each)]:
+            named = folder.parent / min(tables, key=lambda each: SETS.get(each.stem.lower()) != "train").name
+            raise InputError(
+                f"{folder}: has {len(files):,} {self.what}s and no {self.table}; {named} is one level above: --set "
+                f"data.train={named}"
+            )
+        raise InputError(
+            f"{folder}: has no {self.table} ({kinds()}) and no {self.what} with a .txt file of the same name; add them"
+        )
+
+    def _lists(self, file: Path) -> bool:
+        """Whether a .txt file is a table whose rows name such files."""
+        mark = {"tsv": "\t", "csv": ","}.get(text_table(file))
+        rows = [line.split(mark) for line in first_lines(file)] if mark else []
+        return any(Path(cell).suffix.lower() in self.suffixes for row in rows for cell in row)
+
+
+def _folders(parent: Path) -> list[Path]:
+    return sorted(each for each in parent.iterdir() if each.is_dir() and not hidden(each))

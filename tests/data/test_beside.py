@@ -1,0 +1,99 @@
+"""The table of a folder of files, and the files beside a table."""
+
+from pathlib import Path
+
+import pytest
+
+from regard.config.recognition import is_table, text_table
+from regard.data.beside import FilesBeside
+from regard.data.tables import read_table
+from regard.errors import InputError
+from regard.tasks.image_captioning.data import CaptionTables
+from regard.tasks.speech.data import SpeechTables
+
+SOUNDS = FilesBeside("sound", "table of sounds", {".wav"}, "data.folder")
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_files_here_beside_the_table_and_in_a_folder_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    table = write(tmp_path / "set" / "table.csv", "audio,transcript", "a.wav,one")
+    place = f"{table}:2"
+    with pytest.raises(InputError, match=r"csv:2: no sound a.wav here, beside the table or in a folder there; set"):
+        SOUNDS.found("a.wav", place)
+    (tmp_path / "set" / "empty").mkdir()
+    for where in ("set/sounds", "set", "."):
+        file = write(tmp_path / where / "a.wav", where)
+        monkeypatch.chdir(tmp_path if where == "." else tmp_path / "set" / "empty")
+        assert SOUNDS.found("a.wav", place).resolve() == file
+    elsewhere = FilesBeside("sound", "table", {".wav"}, "data.folder", str(tmp_path / "set" / "empty"))
+    with pytest.raises(InputError, match=r"no sound a.wav in .*empty; set data.folder to the folder"):
+        elsewhere.found("a.wav", place)
+
+
+def test_the_table_of_a_folder(tmp_path: Path):
+    assert SOUNDS.table_in(tmp_path) is None
+    write(tmp_path / "readme.txt", "Recorded by friends, in a car,", "and at home, in the kitchen.")
+    assert SOUNDS.table_in(tmp_path) is None
+    listed = write(tmp_path / "list.txt", "file\ttext", "a.wav\tone", "b.wav\ttwo")
+    assert SOUNDS.table_in(tmp_path) == listed
+    table = write(tmp_path / "list.csv", "file,text", "a.wav,one")
+    assert SOUNDS.table_in(tmp_path) == table
+    write(tmp_path / "other.csv", "file,text", "a.wav,one")
+    with pytest.raises(InputError, match=r"has several tables, such as list.csv and other.csv; name one$"):
+        SOUNDS.table_in(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        (("A dog.\tEin Hund.", "A cat.\tEine Katze."), "tsv"),
+        (("image,caption", 'a.jpg,"a dog, and a cat"', "b.jpg,a cat"), "csv"),
+        (("A dog, a cat, and more than three words.", "One, two, three."), ""),
+        (("image,caption", "no comma"), ""),
+        (("A dog.\tEin Hund.", "", "A cat.\tEine Katze."), ""),
+        (("A dog.\tEin Hund.", "A cat."), ""),
+        (("image,caption",), ""),
+    ],
+)
+def test_a_text_file_that_is_a_table(lines: tuple[str, ...], kind: str, tmp_path: Path):
+    path = write(tmp_path / "a.txt", *lines)
+    assert text_table(path) == kind
+    assert is_table(str(path)) == bool(kind)
+    assert not text_table(write(tmp_path / "a.de", *lines))
+    if kind:
+        assert len(read_table(path, (1, 2) if kind == "tsv" else ("image", "caption"))) == 2
+    else:
+        with pytest.raises(InputError, match=r"unknown kind of table '.txt'"):
+            read_table(path, ("image", "caption"))
+
+
+def test_captions_in_a_text_file_beside_one_folder(tmp_path: Path):
+    images = [write(tmp_path / "Images" / f"{name}.jpg", name) for name in "ab"]
+    write(tmp_path / "captions.txt", "image,caption", "a.jpg,a dog", "b.jpg,a cat", "a.jpg,an animal")
+    found = CaptionTables(captions="caption").read(str(tmp_path))
+    assert [(each.image, each.captions) for each in found] == [
+        (images[0], ("a dog", "an animal")),
+        (images[1], ("a cat",)),
+    ]
+    assert CaptionTables(captions="caption").read(str(tmp_path / "captions.txt"))[1].image == images[1]
+
+
+def test_folders_of_sounds(tmp_path: Path):
+    for name in "ab":
+        write(tmp_path / "one" / "clips" / f"{name}.wav", name)
+        write(tmp_path / "two" / f"{name}.WAV", name)
+        write(tmp_path / "two" / f"{name}.txt", f"word {name}", "more")
+    write(tmp_path / "one" / "table.tsv", "path\tsentence", "a.wav\tword a", "b.wav\tword b")
+    data = SpeechTables(audio="path", transcript="sentence")
+    assert [each.transcript for each in data.read(str(tmp_path / "one"))] == ["word a", "word b"]
+    assert [each.transcript for each in data.read(str(tmp_path / "two"))] == ["word a more", "word b more"]
+    with pytest.raises(InputError, match=r"clips: has 2 audio files and no table of transcripts; .*table.tsv is one"):
+        data.read(str(tmp_path / "one" / "clips"))
+    (tmp_path / "empty" / "sounds").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"sounds: has no table of transcripts .* and no audio file with a .txt file"):
+        data.read(str(tmp_path / "empty" / "sounds"))
