@@ -37,12 +37,13 @@ def searched(page: Any, *expected: Any) -> None:
     found.nth(2).click()
     finished(page, "that of the alternative")
     assert [each.get_attribute("aria-pressed") for each in found.all()] == ["false", "false", "true"]
+    first = page.locator('#view .regard-tabs [aria-pressed="true"]').inner_text()
     page.get_by_role("button", name="Table", exact=True).click()
     assert page.locator("#view tbody th").all_inner_texts() == [
         *({"<unk>": "\ufffd"}.get(each, each) for each in expected[2].tokens if each != "</s>"),
         *(["∎"] if expected[2].finished else []),
     ]
-    page.get_by_role("button", name="Matrix", exact=True).click()
+    page.locator("#view .regard-tabs").get_by_role("button", name=first, exact=True).click()
     assert page.locator("#view .regard-place").screenshot() != before
 
 

@@ -145,5 +145,8 @@ regard.data = (() => {
     return [...others.keys()].filter((other) => others[other] === labels[place])[before] ?? null;
   };
 
-  return { lookups, mean, counterpart };
+  // Whether the source labels of a map are the patches of an image, whose names say less than their places.
+  const onPatches = (lookup, map) => Boolean(lookup.patches) && !map.source;
+
+  return { lookups, mean, counterpart, onPatches };
 })();

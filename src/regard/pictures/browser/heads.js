@@ -1,4 +1,4 @@
-// Small maps of every layer and head; a click opens one as a matrix.
+// Small maps of every layer and head, on the patches of an image their means over the targets; a click opens one.
 regard.views.heads = (() => {
   const { element, pixels } = regard.page, { greatest, key, strongest, whole } = regard.tokens, SIDE = 64, PAUSE = 12, WIDE = 720;
 
@@ -30,8 +30,9 @@ regard.views.heads = (() => {
       grid.append(element("tr", {}, element("td"), ...heads.map((head) => element("th", { scope: "col" }, `head ${head}`))));
       grid.append(...map.layers.map((name, layer) => element("tr", {}, element("th", { scope: "row" }, name), ...heads.map((head) => cell(layer, head)))));
       this.grid.replaceChildren(grid);
-      const own = element("p", { className: "regard-key" }, `${strongest()}: the largest of each head`);
-      this.key.replaceChildren(panel.choice.shade === "fixed" ? key(map.scale, map, whole(map)) : own);
+      const mean = this.places && panel.table.target.length > 1 ? "; the mean over all labels" : "";
+      const own = element("p", { className: "regard-key" }, `${strongest()}: the largest of each head${mean}`);
+      this.key.replaceChildren(this.fixed ? key(map.scale, map, whole(map)) : own);
       this.drawSome();
     }
 
@@ -41,20 +42,39 @@ regard.views.heads = (() => {
       if (this.queue.length) requestAnimationFrame(() => this.drawSome());
     }
 
+    // The patches that are the source labels, if they are.
+    get places() {
+      const { lookup, map } = this.panel;
+      return regard.data.onPatches(lookup, map) ? lookup.patches : null;
+    }
+
+    // Whether all heads have one scale; weights on patches are too small for that of shares.
+    get fixed() {
+      return this.panel.choice.shade === "fixed" && !this.places;
+    }
+
+    // The rows of a small map, and their length.
+    rows(layer, head) {
+      const { map: weights, lookup } = this.panel, { source, target } = lookup.labels(weights), { places } = this;
+      const rows = target.map((_, t) => weights.row(layer, head, t));
+      if (!places) return [rows, source.length];
+      const { first, columns } = places, one = regard.data.mean(rows);
+      return [[...Array(places.rows).keys()].map((row) => one.slice(first + row * columns, first + (row + 1) * columns)), columns];
+    }
+
     // Each pixel is the greatest weight of the cells that it covers.
     draw(canvas, layer, head) {
-      const { map: weights, lookup } = this.panel, { source, target } = lookup.labels(weights);
-      const wide = Math.min(SIDE, source.length), high = Math.min(SIDE, target.length);
+      const [rows, count] = this.rows(layer, head), wide = Math.min(SIDE, count), high = Math.min(SIDE, rows.length);
       const found = new Float32Array(wide * high), context = canvas.getContext("2d");
-      for (let t = 0; t < target.length; t++) {
-        const row = weights.row(layer, head, t), y = Math.floor((t * high) / target.length);
+      rows.forEach((row, t) => {
+        const y = Math.floor((t * high) / rows.length);
         for (let s = 0; s < row.length; s++) {
-          const at = y * wide + Math.floor((s * wide) / source.length);
+          const at = y * wide + Math.floor((s * wide) / count);
           if (Math.abs(row[s]) > Math.abs(found[at])) found[at] = row[s];
         }
-      }
+      });
       if (!found.length) return;
-      const most = this.panel.choice.shade === "fixed" ? weights.scale : greatest(found) || 1;
+      const most = this.fixed ? this.panel.map.scale : greatest(found) || 1;
       context.imageSmoothingEnabled = false;
       context.drawImage(pixels(wide, high, (place) => found[place] / most), 0, 0, SIDE, SIDE);
     }
@@ -63,7 +83,7 @@ regard.views.heads = (() => {
   }
 
   Heads.title = "All heads";
-  Heads.hint = "A click takes a head into the matrix.";
+  Heads.hint = "A click opens a head alone.";
   Heads.fits = (_, map) => map.layers.length * map.heads > 1;
   Heads.keys = {};
   return Heads;

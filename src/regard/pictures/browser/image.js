@@ -110,7 +110,7 @@ regard.views.image = (() => {
   }
 
   Picture.title = "Image";
-  Picture.fits = (lookup, map) => Boolean(lookup.patches) && !map.source;
+  Picture.fits = (lookup, map) => regard.data.onPatches(lookup, map);
   Picture.keys = { ArrowLeft: [-1, null], ArrowRight: [1, null], ArrowUp: [-1, null], ArrowDown: [1, null] };
   Picture.start = [0, null];
   return Picture;

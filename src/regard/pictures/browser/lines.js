@@ -145,7 +145,7 @@ regard.views.lines = (() => {
   Lines.title = "Lines";
   Lines.least = 0.15;
   Lines.most = regard.beside.light.length * DASHES.length;
-  Lines.fits = () => true;
+  Lines.fits = (lookup, map) => !regard.data.onPatches(lookup, map);
   Lines.keys = { ArrowUp: [-1, null], ArrowDown: [1, null] };
   Lines.start = [0, null];
   return Lines;

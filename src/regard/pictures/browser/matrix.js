@@ -184,7 +184,7 @@ regard.views.matrix = (() => {
   }
 
   Matrix.title = "Matrix";
-  Matrix.fits = () => true;
+  Matrix.fits = (lookup, map) => !regard.data.onPatches(lookup, map);
   Matrix.keys = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
   Matrix.start = [0, 0];
   return Matrix;

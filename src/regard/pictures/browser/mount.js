@@ -29,11 +29,6 @@ regard.mount = (() => {
       this.area.classList.toggle("regard-two", this.comparing);
       this.panels.forEach((panel) => panel.render());
       if (this.comparing) this.flush();
-      const { view } = this.choice;
-      this.tabs.forEach(([name, tab]) => { tab.ariaPressed = String(name === view); });
-      this.shades.hidden = !["matrix", "heads"].includes(view);
-      this.size.hidden = view !== "matrix";
-      this.cut.hidden = ["heads", "table"].includes(view);
       this.synchronise();
     }
 
@@ -48,11 +43,21 @@ regard.mount = (() => {
 
     // Weights below it are hidden: the reader's choice, or by default that of lines.
     get threshold() {
-      return this.choice.threshold ?? (this.choice.view === "lines" ? regard.views.lines.least : 0);
+      return this.choice.threshold ?? (this.panels[0].shown === "lines" ? regard.views.lines.least : 0);
+    }
+
+    // Offer the views that have a meaning for a visible map, and the controls of the visible view.
+    offer() {
+      const [{ shown, lookup, map }] = this.panels;
+      this.tabs.forEach(([name, tab]) => Object.assign(tab, { hidden: !this.panels.some((panel) => panel.fits(name)), ariaPressed: String(name === shown) }));
+      this.shades.hidden = shown !== "matrix" && (shown !== "heads" || regard.data.onPatches(lookup, map));
+      this.size.hidden = shown !== "matrix";
+      this.cut.hidden = ["heads", "table"].includes(shown);
     }
 
     // Set the controls to the current choice.
     synchronise() {
+      this.offer();
       const { shade, words, zoom } = this.choice, { threshold } = this, { cut, shades, size, joins } = this, scales = this.scales();
       const input = (label) => label.querySelector("input, select");
       Object.assign(input(cut), { value: threshold });

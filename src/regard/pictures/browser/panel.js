@@ -45,9 +45,18 @@ regard.Panel = (() => {
       return { ...this.mounted.choice, threshold: this.mounted.threshold, ...this.own, head: head === "each" ? null : head };
     }
 
-    get kind() {
+    // The chosen view, or the first one that has a meaning for the map.
+    get shown() {
       const { view } = this.mounted.choice;
-      return regard.views[regard.views[view].fits(this.lookup, this.map) ? view : "matrix"];
+      return this.fits(view) ? view : Object.keys(regard.views).find((name) => this.fits(name));
+    }
+
+    fits(view) {
+      return regard.views[view].fits(this.lookup, this.map);
+    }
+
+    get kind() {
+      return regard.views[this.shown];
     }
 
     // The rows of all targets for one head of the chosen layer.

@@ -47,7 +47,7 @@ regard.views.reading = (() => {
   }
 
   Reading.title = "Reading";
-  Reading.fits = () => true;
+  Reading.fits = (lookup, map) => !regard.data.onPatches(lookup, map);
   Reading.keys = { ArrowLeft: [-1, null], ArrowRight: [1, null], ArrowUp: [-1, null], ArrowDown: [1, null] };
   Reading.start = [0, null];
   return Reading;
