@@ -11,6 +11,8 @@ from regard import load
 from regard.data.generated.names import generate
 from regard.data.memory import Records
 from regard.errors import InputError
+from regard.maps.heads import Side
+from regard.maps.words import Words
 from regard.metrics.entities import bio, entities, entity_metrics
 from regard.models.bert import BertConfig
 from regard.models.catalog import build_tagger
@@ -21,7 +23,7 @@ from regard.runs.recipes import path_of
 from regard.tasks.tagging.data import Tagged, TaggedFiles, of_spans, of_words, word_places
 from regard.tasks.tagging.generated import Names, Pronouns
 from regard.tasks.tagging.parts import Part, collate_parts, first_tokens, parts
-from regard.tasks.tagging.run import TaggingRun
+from regard.tasks.tagging.run import TaggingRun, tagged
 from regard.tasks.tagging.training import chosen_tags
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, IGNORED, PAD, START
@@ -326,8 +328,32 @@ def test_attention_and_gradients_are_drawn(regard, run: Path, tmp_path: Path):
     found = loaded.attribute(text, kinds=["gradient"])
     assert found.weights.target == ("PER: Alrading", "ORG: Marwick University")
     assert found.weights.weights.sum(-1) == pytest.approx(1, abs=1e-5)
+    assert found.weights.source == loaded.attribute(text).weights.target
     with pytest.raises(InputError, match="no entity is predicted, and a gradient explains the tag of one"):
         loaded.attribute("", kinds=["gradient"])
+
+
+def test_pictures_have_the_tag_of_each_word(run: Path):
+    text = "Dr Alrading teaches at Marwick University, said Fallow ."
+    loaded = load(run, "cpu", task=TaggingRun)
+    (found,), spans = loaded.attribute(text).lookups, loaded.predict([text])[0].spans
+    assert [(each.text, each.label) for each in spans[:2]] == [("Alrading", "PER"), ("Marwick University", "ORG")]
+    assert found.source == found.target
+    assert found.source_words == found.target_words
+    assert found.target_words is not None
+    words = ["Alrading (B-PER)", "teaches", "at", "Marwick (B-ORG)", "University, (I-ORG)", "said"]
+    assert list(found.target_words.labels[2:8]) == words
+    tags = [label.rpartition(" ")[2] for label in found.target if label.endswith(")")]
+    assert tags[:3] == ["(B-PER)", "(B-ORG)", "(I-ORG)"]
+    assert len(tags) == sum(label.endswith(")") for label in found.target_words.labels)  # at a word's first token only
+
+
+def test_several_tags_of_what_has_no_blank():
+    read = Side(("a", "b", "-", "c"), Words(("ab", "-c"), (0, 0, 1, 1)))
+    found = tagged(read, {0: "B-X", 2: "O", 3: "B-Y"})
+    assert found == Side(("a (B-X)", "b", "-", "c (B-Y)"), Words(("ab (B-X)", "-c (B-Y)"), (0, 0, 1, 1)))
+    assert tagged(read, {2: "B-X", 3: "B-Y"}).words.labels == ("ab", "-c (B-X, B-Y)")
+    assert tagged(read, {}) == read
 
 
 def test_run_files_that_fit_no_tagger(tmp_path: Path):

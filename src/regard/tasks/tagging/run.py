@@ -1,6 +1,6 @@
 """A trained tagger: `load(folder).predict(texts)`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups, beside
-from regard.metrics.entities import entities
+from regard.maps.words import Words
+from regard.metrics.entities import OUTSIDE, entities
 from regard.models.catalog import build_tagger
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
@@ -70,6 +71,22 @@ class TagsPrediction(ShortRepr):
     def to_json(self) -> dict[str, Any]:
         """The spans, as they are read in JSON lines."""
         return {"spans": [dict(vars(each)) for each in self.spans]}
+
+
+def tagged(read: Side, tags: Mapping[int, str]) -> Side:
+    """Tokens and their words with the tags of tokens, by position, in brackets; `O` is left out."""
+    named = {position: tag for position, tag in tags.items() if tag != OUTSIDE}
+    of_words: dict[int, list[str]] = {}
+    for position, tag in named.items():
+        of_words.setdefault(read.words.indices[position], []).append(tag)
+    pieces = [with_tags(label, [named[at]] if at in named else []) for at, label in enumerate(read.pieces)]
+    words = [with_tags(label, of_words.get(at, [])) for at, label in enumerate(read.words.labels)]
+    return Side(tuple(pieces), Words(tuple(words), read.words.indices))
+
+
+def with_tags(label: str, tags: Sequence[str]) -> str:
+    """A label with its tags, if it has some."""
+    return f"{label} ({', '.join(tags)})" if tags else label
 
 
 class TaggingRun(Run[str, TagsPrediction]):
@@ -143,8 +160,9 @@ class TaggingRun(Run[str, TagsPrediction]):
         return found
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
-        """The attention between the tokens of a text, special tokens included, of a longer one its first part; for the
-        kind gradient, gradient x input of the log-probability of the first tag of each entity.
+        """The attention between the tokens of a text, special tokens included, of a longer one its first part. In
+        brackets a word has its tag, unless that is O. For the kind gradient, gradient x input of the log-probability of
+        the first tag of each entity.
 
         Raises:
             InputError: the model has no such map; for a gradient, there is no entity.
@@ -171,16 +189,16 @@ class TaggingRun(Run[str, TagsPrediction]):
         self, part: Part, text: str, words: Sequence[tuple[int, int]], maps: Sequence[int] | None
     ) -> Alignment:
         """A row for each entity in the part. Raises InputError where there is none."""
-        with torch.no_grad():
-            tags = self._logits(part)[list(part.positions)].argmax(-1).tolist()
-        found = entities([self.labels[tag] for tag in tags])
+        tags = self._tags(part)
+        found = entities(tags)
         if not found:
             raise InputError("no entity is predicted, and a gradient explains the tag of one")
         names = []
         for first, last, label in found:
             start, end = words[part.words[first]][0], words[part.words[last - 1]][1]
             names.append(f"{label}: {text[start:end]}")
-        places, chosen = [part.positions[each.start] for each in found], [tags[each.start] for each in found]
+        places = [part.positions[each.start] for each in found]
+        chosen = [self.labels.index(tags[each.start]) for each in found]
         return contributed(
             self.model,
             self._side(part, text).pieces,
@@ -190,8 +208,14 @@ class TaggingRun(Run[str, TagsPrediction]):
         )
 
     def _side(self, part: Part, text: str) -> Side:
-        """The labels of the tokens of a part, special tokens included."""
-        return side(self.tokenizer, part.ids, texts=[text])
+        """The labels of the tokens of a part, special tokens included; in brackets a word's tag at its first token."""
+        tags = self._tags(part)
+        return tagged(side(self.tokenizer, part.ids, texts=[text]), dict(zip(part.positions, tags, strict=True)))
+
+    @torch.no_grad()
+    def _tags(self, part: Part) -> list[str]:
+        """The most likely tag of each word of a part."""
+        return [self.labels[tag] for tag in self._logits(part)[list(part.positions)].argmax(-1).tolist()]
 
     def _logits(self, part: Part) -> torch.Tensor:
         """The logits of the tags at each position of a part."""
