@@ -7,7 +7,7 @@ from torch.nn import functional
 from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs.recipes import path_of
-from regard.tasks.class_prediction import class_weights
+from regard.tasks.class_prediction import class_weights, label_counts
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.outputs import ClassOutputs
 from regard.tasks.image_classification.training import distillation
@@ -18,12 +18,12 @@ EXAMPLES = [Labelled(("x",), label, f"t:{number}") for number, label in enumerat
 
 
 def test_balanced_weights_give_every_class_the_same_sum():
-    weights = class_weights("balanced", LABELS, EXAMPLES)
+    weights = class_weights("balanced", LABELS, label_counts(EXAMPLES))
     assert [weight * count for weight, count in zip(weights, (6, 3, 1), strict=True)] == pytest.approx([10 / 3] * 3)
-    assert class_weights(None, LABELS, EXAMPLES) == ()
-    assert class_weights({"c": 5.0}, LABELS, EXAMPLES) == (1.0, 1.0, 5.0)
+    assert class_weights(None, LABELS, label_counts(EXAMPLES)) == ()
+    assert class_weights({"c": 5.0}, LABELS, label_counts(EXAMPLES)) == (1.0, 1.0, 5.0)
     with pytest.raises(InputError, match="class_weights: 'd' is no class; expected of a, b, c"):
-        class_weights({"d": 5.0}, LABELS, EXAMPLES)
+        class_weights({"d": 5.0}, LABELS, label_counts(EXAMPLES))
 
 
 def test_the_loss_of_an_example_is_multiplied_by_the_weight_of_its_class():

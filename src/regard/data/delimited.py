@@ -28,7 +28,7 @@ def read_tsv(
 ) -> list[Row]:
     """Read tab-separated columns. A quotation mark is an ordinary character, so no row can swallow the next, unless
     `quoting`. Another delimiter is found as by `read_csv`; `layout` as there."""
-    return _rows(path, columns, limits, RowCollector(path, skip_bad), preference("tsv", **layout))
+    return list(stream_tsv(path, columns, limits, skip_bad=skip_bad, **layout))
 
 
 def read_csv(
@@ -37,6 +37,20 @@ def read_csv(
     """Read comma-separated columns, quoted with `"`. An unclosed quote is an error even with `skip_bad`. Without
     `delimiter` it is a comma, or the only one with which the first line has the columns. The other keys of `layout`
     are `quoting`, and in `lists` the columns that may be empty."""
+    return list(stream_csv(path, columns, limits, skip_bad=skip_bad, **layout))
+
+
+def stream_tsv(
+    path: str | Path, columns: Columns, limits: Limits = DEFAULT_LIMITS, *, skip_bad: bool = False, **layout: Any
+) -> Iterator[Row]:
+    """The rows of `read_tsv`, one in memory at a time."""
+    return _rows(path, columns, limits, RowCollector(path, skip_bad), preference("tsv", **layout))
+
+
+def stream_csv(
+    path: str | Path, columns: Columns, limits: Limits = DEFAULT_LIMITS, *, skip_bad: bool = False, **layout: Any
+) -> Iterator[Row]:
+    """The rows of `read_csv`, one in memory at a time."""
     return _rows(path, columns, limits, RowCollector(path, skip_bad), preference("csv", **layout))
 
 
@@ -156,13 +170,14 @@ def begun(
     return Layout(columns, chosen, len(fields), number, delimiter, how.quoting, how.optional), records
 
 
-def _rows(path: str | Path, columns: Columns, limits: Limits, collector: RowCollector, how: Preference) -> list[Row]:
+def _rows(
+    path: str | Path, columns: Columns, limits: Limits, collector: RowCollector, how: Preference
+) -> Iterator[Row]:
     # Closed here, since an error that is kept would keep the file open.
     with closing(placed_lines(path, limits)) as lines:
         layout, records = begun(path, lines, columns, collector, how)
-        rows = [row for record in records if (row := layout.row(record, collector)) is not None]
-    collector.check(len(rows))
-    return rows
+        yield from (row for record in records if (row := layout.row(record, collector)) is not None)
+    collector.check(collector.kept)
 
 
 def _numbered(columns: Columns, first: list[str], place: str, probable: str, delimiter: str) -> list[int]:

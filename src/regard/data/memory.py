@@ -65,7 +65,7 @@ def read_memory(
     lists: tuple[str, ...] = (),
 ) -> list[Row]:
     """Read rows in memory as `read_jsonl` reads its lines. Raises InputError for the name of rows that are no more."""
-    return records_to_rows(kept_records(path), columns, RowCollector(path, skip_bad), numbers, lists)
+    return list(records_to_rows(kept_records(path), columns, RowCollector(path, skip_bad), numbers, lists))
 
 
 def kept_records(path: str) -> Sequence[Mapping[str, Any]]:

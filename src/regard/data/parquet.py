@@ -71,6 +71,18 @@ def read_parquet(
 ) -> list[Row]:
     """Read the columns of a Parquet file as `read_jsonl` reads keys. A missing value counts as one that the row lacks.
     Raises InputError as it does, and for a damaged file."""
+    return list(stream_parquet(path, columns, skip_bad=skip_bad, numbers=numbers, lists=lists))
+
+
+def stream_parquet(
+    path: str,
+    columns: tuple[str, ...],
+    *,
+    skip_bad: bool = False,
+    numbers: tuple[str, ...] = (),
+    lists: tuple[str, ...] = (),
+) -> Iterator[Row]:
+    """The rows of `read_parquet`, a group of them in memory at a time."""
     count = parquet_rows(path, columns)
     records = read_parquet_records(path, columns, 0, count)
     return records_to_rows(records, columns, RowCollector(path, skip_bad), numbers, lists)
@@ -98,7 +110,7 @@ def read_arrow(
             raise
         raise InputError(f"{path}: is no sound Arrow stream ({_line(error)}); fetch it again") from error
     records = [_named(record, names) for batch in batches for record in batch]
-    return records_to_rows(records, columns, RowCollector(path, skip_bad), numbers, lists)
+    return list(records_to_rows(records, columns, RowCollector(path, skip_bad), numbers, lists))
 
 
 def class_names(schema: Any) -> dict[str, list[str]]:

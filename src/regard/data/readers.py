@@ -114,6 +114,12 @@ def _two(columns: str, kind: str) -> Columns:
     return tuple(map(int, parts)) if numbered else tuple(parts)
 
 
-def pairs(rows: Sequence[Row]) -> list[Pair]:
+def pairs(rows: Iterable[Row]) -> list[Pair]:
     """Rows of a source and a target."""
-    return [Pair(source, target, row.place, others=row.others) for row in rows for source, target in [row.fields]]
+    return list(map(pair_of, rows))
+
+
+def pair_of(row: Row) -> Pair:
+    """A row of a source and a target."""
+    source, target = row.fields
+    return Pair(source, target, row.place, others=row.others)

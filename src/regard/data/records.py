@@ -31,9 +31,22 @@ def read_jsonl(
     """Read one JSON object per line. `columns` name the keys, whose values must be strings. The last value may be a
     list: its first item is the field, the rest are the row's `others`. Values of the keys `numbers` may also be
     numbers, read as text; those of `lists` may be empty, or lists of texts or numbers. Other keys are ignored."""
+    return list(stream_jsonl(path, columns, limits, skip_bad=skip_bad, numbers=numbers, lists=lists))
+
+
+def stream_jsonl(
+    path: str | Path,
+    columns: tuple[str, ...],
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    skip_bad: bool = False,
+    numbers: tuple[str, ...] = (),
+    lists: tuple[str, ...] = (),
+) -> Iterator[Row]:
+    """The rows of `read_jsonl`, one in memory at a time."""
     with closing(placed_lines(path, limits)) as lines:
         parsed = ((line.number, line.text, *parse_json(line.text)) for line in with_text(path, lines))
-        return list(_rows(parsed, columns, RowCollector(path, skip_bad), numbers, lists))
+        yield from _rows(parsed, columns, RowCollector(path, skip_bad), numbers, lists)
 
 
 def read_json(
@@ -63,10 +76,10 @@ def records_to_rows(
     collector: RowCollector,
     numbers: tuple[str, ...] = (),
     lists: tuple[str, ...] = (),
-) -> list[Row]:
+) -> Iterator[Row]:
     """The rows of mappings, which are read as those of JSON are."""
     parsed = ((number, "", record, None) for number, record in enumerate(records, 1))
-    return list(_rows(parsed, columns, collector, numbers, lists))
+    return _rows(parsed, columns, collector, numbers, lists)
 
 
 def parse_json(line: str) -> tuple[Any, str | None]:

@@ -13,7 +13,7 @@ from regard.data.readers import all_pairs, pairs, read_parallel
 from regard.data.splits import HeldOut, Splits
 from regard.data.squad import QuestionFiles, as_pair
 from regard.data.stored import is_large
-from regard.data.stored_pairs import stored_pairs
+from regard.data.stored_pairs import parallel_pairs, table_pairs, with_held_out
 from regard.data.tables import TEXT, Tabular, kind, kinds
 from regard.errors import InputError
 
@@ -47,8 +47,8 @@ class Parallel(HeldOut, Mixed):
                 "with a column of each"
             )
         if not self.links and is_large(self.train):
-            found = stored_pairs(self, self.train, self._read(self.valid), self.tests(), skip_bad=self.skip_bad)
-            return _mixed(self, found)
+            every = parallel_pairs(self.train, skip_bad=self.skip_bad)
+            return _mixed(self, with_held_out(self, every, self._read(self.valid), self.tests()))
         train = self._read(self.train)
         train = _linked(train, self.links) if self.links else train
         return _mixed(self, _with_valid(self, train, self._read(self.valid), self.tests(), self.train[0]))
@@ -93,6 +93,8 @@ class Table(HeldOut, Tabular, Mixed):
         if self.train is None:
             raise InputError(f"data.train is not given; expected a table ({kinds()}), as --set data.train=FILE")
         valid = self.read_pairs(self.valid) if self.valid else []
+        if is_large([self.train]):
+            return _mixed(self, with_held_out(self, table_pairs(self.train, self), valid, self.tests()))
         return _mixed(self, _with_valid(self, self.read_pairs(self.train), valid, self.tests(), self.train))
 
     def tests(self) -> list[Pair]:

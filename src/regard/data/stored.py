@@ -113,6 +113,20 @@ class StoredPairs(Stored[Pair]):
         return Shard({name: Ragged.of_texts(part) for name, part in zip(PAIR, parts, strict=True)}, {})
 
 
+class StoredTablePairs(StoredPairs):
+    """Pairs of a table, whose targets may be several, with the column others besides."""
+
+    def example(self, shard: Shard, place: int) -> Pair:
+        return replace(super().example(shard, place), others=tuple(json.loads(shard.columns["others"].text(place))))
+
+    @staticmethod
+    def shard(pairs: Sequence[Pair]) -> Shard:
+        """Pairs as a shard."""
+        found = StoredPairs.shard(pairs)
+        others = Ragged.of_texts(json.dumps(pair.others) for pair in pairs)
+        return Shard({**found.columns, "others": others}, found.counts)
+
+
 class StoredTexts(Stored[str]):
     """Texts, with the column text."""
 
@@ -123,6 +137,26 @@ class StoredTexts(Stored[str]):
     def shard(texts: Sequence[str]) -> Shard:
         """Texts as a shard."""
         return Shard({"text": Ragged.of_texts(texts)}, {"characters": sum(map(len, texts))})
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped(Sequence[V], Generic[V]):
+    """A value of each example, computed when it is read."""
+
+    examples: Sequence[Any]
+    compute: Callable[[Any], V]
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    @overload
+    def __getitem__(self, index: int) -> V: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[V]: ...
+    def __getitem__(self, index: int | slice) -> V | list[V]:
+        if isinstance(index, slice):
+            return [self.compute(each) for each in self.examples[index]]
+        return self.compute(self.examples[index])
 
 
 def is_large(paths: Iterable[str]) -> bool:

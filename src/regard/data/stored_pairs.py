@@ -1,4 +1,4 @@
-"""Pairs of two large text files, read into a table once, and those of them that are held out."""
+"""Pairs of large files, read into a table once, and those of them that are held out."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -8,33 +8,42 @@ import numpy as np
 from regard.data.lines import count_lines
 from regard.data.opening import files_of
 from regard.data.pair import Pair
-from regard.data.readers import all_pairs, stream_parallel
+from regard.data.readers import all_pairs, pair_of, stream_parallel
 from regard.data.splits import HeldOut, Splits
-from regard.data.stored import StoredPairs, remembered, stored
+from regard.data.stored import StoredPairs, StoredTablePairs, remembered, stored
+from regard.data.tables import Tabular
 
 
-def stored_pairs(
-    how: HeldOut, paths: tuple[str, str], valid: Sequence[Pair], test: Sequence[Pair], *, skip_bad: bool
-) -> Splits[Pair]:
-    """The sets, with the training pairs on disk; some of them are held out where `valid` is empty. Raises InputError
-    naming file and line at fault."""
-    every = stored(
+def parallel_pairs(paths: tuple[str, str], *, skip_bad: bool) -> StoredPairs:
+    """The pairs of two texts on disk. Raises InputError naming file and line at fault."""
+    return stored(
         StoredPairs,
         paths,
         f"parallel {skip_bad}",
         lambda: all_pairs(paths, stream_parallel, skip_bad=skip_bad),
         lambda: sum(map(count_lines, files_of(paths[0]))),
     )
+
+
+def table_pairs(path: str, how: Tabular) -> StoredPairs:
+    """The pairs of a table, or several, on disk. Raises InputError naming file and line at fault."""
+    settings = f"table {dict(how.columns)} {how.layout()} {how.skip_bad}"
+    return stored(StoredTablePairs, [path], settings, lambda: map(pair_of, how.streamed(path, how.columns)), lambda: 0)
+
+
+def with_held_out(how: HeldOut, every: StoredPairs, valid: Sequence[Pair], test: Sequence[Pair]) -> Splits[Pair]:
+    """The sets, with the training pairs on disk; some of them are held out where `valid` is empty. Raises InputError if
+    they are too few."""
     if valid:
         return Splits(every, valid, test)
     name = f"held out {how.held_out} {how.split_seed}"
-    what = f"{paths[0]}: {len(every):,} pairs"
+    what = f"{every.paths[0]}: {len(every):,} pairs"
     held = remembered(every, name, lambda: np.flatnonzero(how.held(_groups(every), what)).tolist())
     rest = np.delete(np.arange(len(every)), held)
     return Splits(every.part(rest, name), [every[row] for row in held], test)
 
 
-def _groups(pairs: Sequence[Pair]) -> list[int]:
+def _groups(every: Sequence[Pair]) -> list[int]:
     """A number for the source of each pair, the same for equal ones: eight bytes of its BLAKE2."""
-    sources = (pair.source.encode(errors="surrogatepass") for pair in pairs)
+    sources = (pair.source.encode(errors="surrogatepass") for pair in every)
     return [int.from_bytes(blake2b(source, digest_size=8).digest()) for source in sources]

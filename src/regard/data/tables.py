@@ -5,7 +5,7 @@ skipped, and one warning per file counts such records on the logger `regard.data
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +34,16 @@ READERS = Registry(
     "regard.readers",
 )
 """Readers of tables by the ending of a file's name: `read(path, columns, *, skip_bad) -> list[Row]`."""
+STREAMS = Registry(
+    "regard.data",
+    {
+        "tsv": "delimited:stream_tsv",
+        "csv": "delimited:stream_csv",
+        "jsonl": "records:stream_jsonl",
+        "parquet": "parquet:stream_parquet",
+    },
+)
+"""Readers that have one row in memory at a time."""
 KEYED = frozenset({"jsonl", "json", "parquet", "arrow", "memory"})
 """The kinds of table whose records have keys instead of columns in an order."""
 TEXT = "txt"
@@ -87,13 +97,24 @@ class Tabular:
         """Read a table, or those that a pattern or a folder names. `columns` are those of the keys of this section, by
         the keys' names; `numbers` and `lists` as for `read_table`. Raises InputError as `read_table`, which names the
         keys of columns that the table lacks."""
+        return list(self.streamed(path, columns, numbers, lists))
+
+    def streamed(
+        self,
+        path: str | Path,
+        columns: Mapping[str, str | int],
+        numbers: tuple[str | int, ...] = (),
+        lists: tuple[str | int, ...] = (),
+    ) -> Iterator[Row]:
+        """The rows of `rows`, one in memory at a time where the kind of table allows it."""
         chosen: Any = tuple(columns.values())
         self.check_columns(columns, str(path))
         if self.delimiter is not None and len(WRITTEN.get(self.delimiter, self.delimiter)) != 1:
             raise InputError(f"data.delimiter is {self.delimiter!r}; expected one character, such as ';', or tab")
         more: dict[str, Any] = {"skip_bad": self.skip_bad, "numbers": numbers, "lists": lists, "layout": self.layout()}
         try:
-            return [row for file in table_files(path) for row in read_table(file, chosen, **more)]
+            for file in table_files(path):
+                yield from stream_table(file, chosen, **more)
         except MissingColumns as error:
             ordered = {**self.columns, **columns}
             raise error.advised(_advice(ordered, error, suffix(str(path)) in KEYED), ordered) from error
@@ -127,9 +148,23 @@ def read_table(
     """Read a table of the kind that its name ends with. In JSON, values of the columns `numbers` may be numbers. Values
     of the columns `lists` may be empty, and in JSON lists, whose items end with `records.ITEM` in the field. `layout`
     is that of delimited files. Raises InputError as its reader and `kind` do."""
+    return list(stream_table(path, columns, skip_bad=skip_bad, numbers=numbers, lists=lists, layout=layout))
+
+
+def stream_table(
+    path: str | Path,
+    columns: Columns,
+    *,
+    skip_bad: bool = False,
+    numbers: tuple[str | int, ...] = (),
+    lists: tuple[str | int, ...] = (),
+    layout: Mapping[str, Any] | None = None,
+) -> Iterator[Row]:
+    """The rows of `read_table`, one in memory at a time where the kind of table allows it."""
     more: dict[str, Any] = {"numbers": numbers} if kind(path) in KEYED else dict(layout or {})
     more |= {"lists": lists} if lists else {}
-    return READERS[kind(path)](path, columns, skip_bad=skip_bad, **more)
+    read = (STREAMS if kind(path) in STREAMS else READERS)[kind(path)]
+    return iter(read(path, columns, skip_bad=skip_bad, **more))
 
 
 def table_files(path: str | Path) -> Sequence[str | Path]:

@@ -1,7 +1,7 @@
 """What tasks that predict one of several classes share: labels, predictions and metrics."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, runtime_checkable
@@ -10,6 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from regard.data.stored import remembered
 from regard.errors import InputError
 from regard.shapes import Float
 from regard.storage.run_folder import LABELS, RunDirectory
@@ -68,13 +69,18 @@ class LabelledExample(Protocol):
     def place(self) -> str: ...
 
 
-def training_labels(examples: Iterable[LabelledExample], train: str | None, start: str | None) -> list[str]:
+def label_counts(examples: Sequence[LabelledExample]) -> dict[str, int]:
+    """How often each label occurs; of a set on disk they are counted once."""
+    return remembered(examples, "labels", lambda: dict(Counter(each.label for each in examples)))
+
+
+def training_labels(found: Iterable[str], train: str | None, start: str | None) -> list[str]:
     """The labels of the training file, as `in_order_of` the run that training starts from.
 
     Raises:
         InputError: there is one class only, or the folder is no run.
     """
-    labels = sorted({each.label for each in examples})
+    labels = sorted(set(found))
     if len(labels) < 2:
         raise InputError(f"{train}: every label is {labels[0]!r}; expected two classes or more")
     return in_order_of(start, labels)
@@ -100,17 +106,14 @@ def class_indices(labels: Sequence[str], examples: Sequence[LabelledExample]) ->
     return [known[each.label] for each in examples]
 
 
-def class_weights(
-    setting: ClassWeights, labels: Sequence[str], examples: Sequence[LabelledExample]
-) -> tuple[float, ...]:
-    """The weight of each class in the loss; none at all without a setting. `balanced` ones are examples / (classes x
-    examples of the class), so that each class counts as much as another. Raises InputError for a class without
-    examples."""
+def class_weights(setting: ClassWeights, labels: Sequence[str], counts: Mapping[str, int]) -> tuple[float, ...]:
+    """The weight of each class in the loss, by the `counts` of its examples; none at all without a setting. `balanced`
+    ones are examples / (classes x examples of the class), so that each class counts as much as another. Raises
+    InputError for a class without examples."""
     if setting is None:
         return ()
     if setting == "balanced":
-        counts = Counter(each.label for each in examples)
-        return tuple(len(examples) / (len(labels) * counts[label]) for label in labels)
+        return tuple(sum(counts.values()) / (len(labels) * counts[label]) for label in labels)
     if unknown := sorted(setting.keys() - set(labels)):
         raise InputError(f"class_weights: {unknown[0]!r} is no class; expected of {', '.join(labels[:SHOWN])}")
     return tuple(setting.get(label, 1.0) for label in labels)

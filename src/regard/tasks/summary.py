@@ -249,7 +249,12 @@ def images_seen(images: Sequence[Image], side: int, channels: int, key: str = "m
 
 def class_counts(labels: Iterable[str]) -> dict[str, int]:
     """How often each class occurs, the most frequent first."""
-    return dict(Counter(labels).most_common())
+    return most_common(Counter(labels))
+
+
+def most_common(counts: Mapping[str, int]) -> dict[str, int]:
+    """Counts with the largest first."""
+    return dict(Counter(counts).most_common())
 
 
 def _counted(classes: Mapping[str, int]) -> str:

@@ -1,7 +1,7 @@
 """The files that keep the tokenizers of a run: one, or one for each side."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from regard.data.stored import Stored, remembered
 from regard.errors import InputError
@@ -12,12 +12,23 @@ TOKENIZER = "tokenizer.json"
 SOURCE, TARGET = "source.tokenizer.json", "target.tokenizer.json"
 
 
+@runtime_checkable
+class TextsOf(Protocol):
+    """Texts of examples, which may be on disk."""
+
+    @property
+    def examples(self) -> Sequence[Any]: ...
+
+    def __iter__(self) -> Iterator[str]: ...
+
+
 def kept_or_trained(run: RunDirectory, settings: TokenizerSettings, texts: Iterable[str]) -> Tokenizer:
     """The run's tokenizer if it has one, else one trained on texts. Raises InputError for a damaged tokenizer, and for
     texts of blanks only."""
     if run.has(TOKENIZER):
         return Tokenizer.load(run.file(TOKENIZER))
-    return trained_on(texts, settings, "texts", lambda: texts)
+    examples = texts.examples if isinstance(texts, TextsOf) else texts
+    return trained_on(examples, settings, "texts", lambda: texts)
 
 
 def trained_on(

@@ -1,12 +1,16 @@
 """The `data:` section of a run file for classification: texts, or pairs of texts, with their classes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from regard.config.recognition import Kind
+from regard.data.bad_records import Row
+from regard.data.columns import Ragged, Shard
 from regard.data.mixture import Mixed, file_of
-from regard.data.splits import Splits, check_share, spread
+from regard.data.splits import Splits, check_share, spread, spread_rows
+from regard.data.stored import Stored, is_large, stored
 from regard.data.tables import Tabular
 from regard.errors import InputError
 
@@ -22,6 +26,20 @@ class Labelled(Generic[L]):
     label: L
     place: str
     sentences: tuple[str, ...] = ()
+
+
+class StoredLabelled(Stored[Labelled[Any]]):
+    """Labelled texts, each in JSON."""
+
+    def example(self, shard: Shard, place: int) -> Labelled[Any]:
+        texts, label, origin, sentences = json.loads(shard.columns["example"].text(place))
+        return Labelled(tuple(texts), tuple(label) if isinstance(label, list) else label, origin, tuple(sentences))
+
+    @staticmethod
+    def shard(examples: Sequence[Labelled[Any]]) -> Shard:
+        """Examples as a shard."""
+        parts = ([each.texts, each.label, each.place, each.sentences] for each in examples)
+        return Shard({"example": Ragged.of_texts(json.dumps(each, ensure_ascii=False) for each in parts)}, {})
 
 
 Value = str | int
@@ -91,6 +109,8 @@ class LabelledTables(Tabular, Mixed):
 
     def load(self) -> Splits[Labelled[Any]]:
         """Read all files. Raises InputError with file and line for an invalid record."""
+        if self.train is not None and self.fold is None and is_large([self.train]):
+            return self._on_disk(self.train)
         held = {*map(str, (*self.valid_folds, *self.test_folds))}
         rows = self._training()
         train = [each for value, each in rows if value not in held]
@@ -130,31 +150,52 @@ class LabelledTables(Tabular, Mixed):
                 raise InputError(f"{self.train}: no row has {value} for {self.fold!r}; there are {there}")
         return [each for value, each in rows if value in set(map(str, values))]
 
+    def _on_disk(self, path: str) -> Splits[Labelled[Any]]:
+        """The sets, with the training texts on disk."""
+        read = replace(self, train=None, valid=None, test=None, held_out=0.1, mixture={})
+        every = stored(StoredLabelled, [path], repr(read), lambda: self._stream(path), lambda: 0)
+        if self.valid is not None:
+            train, valid = every, self.read(self.valid)
+        else:
+            rest, held = spread_rows(len(every), self.held_out, f"{path}: {len(every)} rows")
+            train, valid = every.part(rest, f"not held out {self.held_out}"), every.part(held, "")[:]
+        return Splits(self.mixed(train, lambda each: file_of(each.place)), valid, self.tests())
+
+    def _stream(self, path: str) -> Iterator[Labelled[Any]]:
+        """The examples of a large file, one in memory at a time."""
+        columns = self._last_text({})
+        return (each for _, each in self._labelled(lambda: self.streamed(path, *columns), None))
+
     def _rows(self, path: str, fold: Value | None) -> list[tuple[str, Labelled[Any]]]:
-        """The examples of a file, each with its fold. The text is the last column, which may be a list."""
+        """The examples of a file, each with its fold."""
+        rows = self.rows(path, *self._last_text({} if fold is None else {"fold": fold}))
+        return list(self._labelled(lambda: rows, fold))
+
+    def _last_text(self, folds: dict[str, Value]) -> tuple[dict[str, Value], tuple[Value, ...], tuple[Value, ...]]:
+        """The columns with the text last, which may be a list; those that may be numbers, and those that may be
+        lists."""
         others = {key: column for key, column in self.columns.items() if key != "text"}
-        folds = {} if fold is None else {"fold": fold}
-        found = []
-        columns, numbers = others | folds | {"text": self.text}, (self.label, *folds.values())
-        rows = self.rows(path, columns, numbers=numbers, lists=self.lists)
-        labels = self.plain([row.fields[len(others) - 1] for row in rows])
-        for row, label in zip(rows, labels, strict=True):
+        return others | folds | {"text": self.text}, (self.label, *folds.values()), self.lists
+
+    def _labelled(self, rows: Callable[[], Iterable[Row]], fold: Value | None) -> Iterator[tuple[str, Labelled[Any]]]:
+        count = len(self.columns) - 1
+        plain = self.notation(row.fields[count - 1] for row in rows())
+        for row in rows():
             sentences = (row.fields[-1], *row.others)
-            second = row.fields[: len(others) - 1]
-            texts = (" ".join(sentences), *second)
+            texts = (" ".join(sentences), *row.fields[: count - 1])
             value = "" if fold is None else row.fields[-2]
-            own = sentences if row.listed else ()
-            found.append((value, Labelled(texts, self.label_of(label, row.place), row.place, own)))
-        return found
+            label = self.label_of(plain(row.fields[count - 1]), row.place)
+            yield value, Labelled(texts, label, row.place, sentences if row.listed else ())
 
     @property
     def lists(self) -> tuple[Value, ...]:
         """The columns that may be empty, and in JSON a list; none for classes."""
         return ()
 
-    def plain(self, fields: Sequence[str]) -> Sequence[str]:
-        """The fields of a file's labels in the notation that `label_of` reads: as they are."""
-        return fields
+    def notation(self, fields: Iterable[str]) -> Callable[[str], str]:
+        """From the field of a label to the notation that `label_of` reads, by the fields of the whole file: as it
+        is."""
+        return str
 
     def label_of(self, field: str, place: str) -> Any:
         """The label in the field of a row: the name of a class. Raises InputError, which names the place, for another

@@ -11,12 +11,12 @@ from torch.nn import functional
 from regard.attribution.gradients import log_probabilities_of
 from regard.shapes import Float
 from regard.storage.run_folder import LABELS
-from regard.tasks.class_prediction import ClassPrediction, class_indices, class_metrics
+from regard.tasks.class_prediction import ClassPrediction, class_indices, class_metrics, label_counts
 from regard.tasks.classification.batch import Target
 from regard.tasks.classification.data import Labelled
 from regard.tasks.label_checks import imbalance, label_warnings
 from regard.tasks.prediction import Prediction
-from regard.tasks.summary import class_counts
+from regard.tasks.summary import most_common
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class ClassOutputs(NamedOutputs[int, ClassPrediction]):
 
     def labels_of(self, examples: Sequence[Labelled[str]]) -> Labels:
         """The classes with their counts, and labels that are probably no classes."""
-        classes = class_counts(each.label for each in examples)
+        classes = most_common(label_counts(examples))
         warnings = label_warnings(classes, examples[0].label)
         return Labels(classes, examples[0].label, (*warnings, *([] if self.weights else imbalance(classes))))
 

@@ -1,17 +1,20 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
+from itertools import chain
 from typing import Any
 
 from torch import nn
 
 from regard.data.char_words import spell_vocabulary
 from regard.data.splits import Splits
+from regard.data.stored import Mapped, remembered
 from regard.models.catalog import build_classifier
 from regard.models.elmo_embedding import ElmoEmbedding
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.class_prediction import class_weights, training_labels
+from regard.tasks.class_prediction import class_weights, label_counts, training_labels
 from regard.tasks.classification.config import Classification, TextConfig
 from regard.tasks.classification.data import Labelled
+from regard.tasks.classification.encoded import TrainingTexts, encoded_texts
 from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.outputs import ClassOutputs, Outputs
 from regard.tasks.classification.summary import text_summary
@@ -34,9 +37,10 @@ def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup
         InputError: the texts or the model are invalid.
     """
     splits = config.data.load()
-    check_numbers([each.label for each in splits.train], config.data.train)
-    labels = training_labels(splits.train, config.data.train, config.training.start)
-    weights = class_weights(config.class_weights, labels, splits.train)
+    counts = label_counts(splits.train)
+    check_numbers(list(counts), config.data.train)
+    labels = training_labels(counts, config.data.train, config.training.start)
+    weights = class_weights(config.class_weights, labels, counts)
     return text_setup(config, folder, splits, ClassOutputs(tuple(labels), weights))
 
 
@@ -44,22 +48,18 @@ def text_setup(
     config: TextConfig, folder: RunDirectory, splits: Splits[Labelled[Any]], outputs: Outputs[Any, Any]
 ) -> Setup:
     """Build tokenizer, model and objective for texts whose labels are these outputs. Raises InputError as `setup`."""
-    texts = with_vector_texts(config.vectors, [text for each in splits.train for text in each.texts], folder)
-    tokenizer = kept_or_trained(folder, config.tokenizer_settings, texts)
+    texts = TrainingTexts(splits.train)
+    more = () if config.vectors is None else with_vector_texts(config.vectors, list(texts), folder)
+    tokenizer = kept_or_trained(folder, config.tokenizer_settings, more or texts)
     model = build_classifier(config.classifier, tokenizer.size, outputs.count)
-    fill_vectors(model, config.vectors, tokenizer, texts, folder)
+    fill_vectors(model, config.vectors, tokenizer, more, folder)
     spell_out(model, tokenizer)
     form = form_of(config.classifier, tokenizer, truncate=config.truncate)
-    train, valid, _ = (
-        list(zip(map(form.encoded, some), outputs.targets(some), strict=True))
-        for some in (splits.train, splits.valid, splits.test)
-    )
-    rows = (*splits.train, *splits.valid)
-    places = [each.place for each in splits.train]
+    train, valid, _ = (encoded_texts(some, form, outputs) for some in (splits.train, splits.valid, splits.test))
     return Setup(
         model,
-        TextObjective(train, valid, form, outputs, config.training, places=places),
-        digest("\0".join((*each.texts, *each.sentences, str(each.label))) + "\n" for each in rows),
+        TextObjective(train, valid, form, outputs, config.training, places=Mapped(splits.train, place_of)),
+        texts_digest(splits),
         f"{len(train):,} texts to train on, {len(valid):,} to validate, {len(splits.test):,} to test; "
         f"{outputs.summary}; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
         {TOKENIZER: tokenizer},
@@ -69,6 +69,21 @@ def text_setup(
         data=text_summary(config, splits, form, outputs),
         pretrained={} if config.states is None else PRETRAINED,
     )
+
+
+def place_of(example: Labelled[Any]) -> str:
+    """The file and line of an example."""
+    return example.place
+
+
+def texts_digest(splits: Splits[Labelled[Any]]) -> str:
+    """The digest of the training and the validation texts."""
+    valid = digest(map(_written, splits.valid))
+    return remembered(splits.train, f"digest {valid}", lambda: digest(map(_written, chain(splits.train, splits.valid))))
+
+
+def _written(each: Labelled[Any]) -> str:
+    return "\0".join((*each.texts, *each.sentences, str(each.label))) + "\n"
 
 
 def spell_out(model: nn.Module, tokenizer: Tokenizer) -> None:

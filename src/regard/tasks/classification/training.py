@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from regard.data.token_batches import require_one_batch, require_room, token_batches
 from regard.models.classifier import Classifier
 from regard.shapes import Float
-from regard.tasks.classification.batch import LabelledBatch, Target
+from regard.tasks.classification.batch import LabelledBatch
+from regard.tasks.classification.encoded import Example, lengths_of
 from regard.tasks.classification.forms.protocol import Form
 from regard.tasks.classification.outputs import Outputs
 from regard.training.objective import Carried, Loss
@@ -18,8 +19,6 @@ from regard.work import computed
 
 ROWS, POSITIONS = 64, 2**16
 """The maximum of texts in a batch of evaluation, and of their positions unless one text has more."""
-Example = tuple[Any, Target]
-"""An example encoded by the model's form, and its target."""
 
 
 class TextObjective:
@@ -40,7 +39,7 @@ class TextObjective:
         self.train, self.valid, self.form, self.outputs = train, valid, form, outputs
         self.settings, self.places = settings, places
         self.metric, self.higher_is_better = outputs.metric, outputs.higher_is_better
-        self.lengths = [(length, length) for length in (form.positions(each) for each, _ in train)]
+        self.lengths = lengths_of(train, form)
         require_one_batch(self.lengths, settings.batch_tokens, "training texts")
         require_room(self.lengths, settings.batch_tokens, self.place, "text")
 

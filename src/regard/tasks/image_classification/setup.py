@@ -9,12 +9,12 @@ from regard.data.stored import Stored, Zipped, remembered
 from regard.data.usable import usable_sets
 from regard.models.vit import Vit
 from regard.storage.run_folder import LABELS, RunDirectory
-from regard.tasks.class_prediction import class_indices, class_weights, training_labels
+from regard.tasks.class_prediction import class_indices, class_weights, label_counts, training_labels
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import ImageClassificationObjective, decodable
 from regard.tasks.label_checks import imbalance
 from regard.tasks.setup import Setup, digest
-from regard.tasks.summary import DataSummary, class_counts, images_seen, rows, sampled, sent
+from regard.tasks.summary import DataSummary, images_seen, most_common, rows, sampled, sent
 from regard.training.state import count_parameters
 
 
@@ -28,12 +28,13 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
     stored = isinstance(splits.train, Stored)
     if not stored:
         splits = usable_sets(splits, lambda each: decodable(each, config), config.data)
-    labels = training_labels(splits.train, config.data.train, config.training.start)
+    counts = label_counts(splits.train)
+    labels = training_labels(counts, config.data.train, config.training.start)
     train, valid, _ = (
         Zipped(images, class_indices(labels, images)) for images in (splits.train, splits.valid, splits.test)
     )
     content = on_disk(splits, config) if stored else digest(map(written, (*splits.train, *splits.valid)))
-    weights = class_weights(config.class_weights, labels, splits.train)
+    weights = class_weights(config.class_weights, labels, counts)
     model = Vit(len(labels), config.model)
     return Setup(
         model,
@@ -68,7 +69,7 @@ def on_disk(splits: Splits[LabelledImage], config: ImageClassification) -> str:
 
 def summary(config: ImageClassification, splits: Splits[LabelledImage]) -> DataSummary:
     """The images before training, and what the model reads of them."""
-    classes = class_counts(each.label for each in splits.train)
+    classes = most_common(label_counts(splits.train))
     images, warnings = images_seen([each.image for each in sampled(splits.train)], config.size, config.model.channels)
     return DataSummary(
         unit="images",

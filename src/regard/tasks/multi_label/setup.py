@@ -1,5 +1,6 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
+from regard.data.stored import remembered
 from regard.errors import InputError
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.class_prediction import in_order_of
@@ -16,7 +17,8 @@ def setup(config: MultiLabel, folder: RunDirectory, processes: int) -> Setup:
         InputError: the texts or the model are invalid, or no training text has a label.
     """
     splits = config.data.load()
-    labels = sorted({label for each in splits.train for label in each.label})
+    train = splits.train
+    labels = remembered(train, "labels of sets", lambda: sorted({label for each in train for label in each.label}))
     if not labels:
         raise InputError(f"{config.data.train}: no text has a label; expected some in the column data.label")
     labels = in_order_of(config.training.start, labels)

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,15 +16,22 @@ NO_THOUSANDS = re.compile(r"[+-]?(0,\d+|\d+,(\d{1,2}|\d{4,}))")
 """A number whose comma is certainly none of thousands."""
 
 
+def _with_point(field: str) -> str:
+    return field.strip().replace(",", ".")
+
+
 @dataclass(frozen=True, kw_only=True)
 class NumberTables(LabelledTables):
     """Tables as those of classification, with a number in the column `label`."""
 
-    def plain(self, fields: Sequence[str]) -> Sequence[str]:
-        """The fields with points where the whole file has decimal commas, one of them certainly."""
-        stripped = [field.strip() for field in fields]
-        commas = all(map(DECIMAL_COMMA.fullmatch, stripped)) and any(map(NO_THOUSANDS.fullmatch, stripped))
-        return [field.replace(",", ".") for field in stripped] if commas else fields
+    def notation(self, fields: Iterable[str]) -> Callable[[str], str]:
+        """With points where the whole file has decimal commas, one of them certainly."""
+        certain = False
+        for field in fields:
+            if not DECIMAL_COMMA.fullmatch(field.strip()):
+                return str
+            certain = certain or bool(NO_THOUSANDS.fullmatch(field.strip()))
+        return _with_point if certain else str
 
     def label_of(self, field: str, place: str) -> float:
         """The number. Raises InputError for a field that is none."""
