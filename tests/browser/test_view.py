@@ -267,6 +267,20 @@ def test_two_sentences_side_by_side(opened: Opened):
     assert page.locator(".regard-panel").count() == 1
 
 
+def test_a_matrix_with_room_for_small_cells_has_no_hidden_column(opened: Opened):
+    letters = tuple("Saturday 09 May 2018∎")
+    weights = default_rng(3).dirichlet(np.ones(21), size=(1, 2, 11))
+    page = opened(View(Lookups(weights, letters, tuple("2018-05-09∎"))))
+    page.get_by_role("button", name="Compare").click()
+    for width in range(930, 1000, 7):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_timeout(50)
+        found = page.locator(".regard-scroll").evaluate_all(
+            "all => all.map(each => each.scrollWidth - each.clientWidth)"
+        )
+        assert found == [0, 0]
+
+
 def test_all_heads_at_once_and_a_choice_of_one(opened: Opened):
     page = opened(View(lookups()))
     show(page, "All heads")

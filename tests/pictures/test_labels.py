@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.pictures.labels import columns, distinct, drawable, stacked, visible
+from regard.pictures.labels import columns, distinct, drawable, meanings, stacked, visible
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,10 @@ def test_columns():
 
 def test_what_stands_upright_over_a_narrow_column():
     assert [stacked(label) for label in ("a", "注意", "ab", "注a", "")] == ["a", "注\n意", None, None, None]
+
+
+def test_the_meaning_of_the_signs_that_are_among_the_labels():
+    assert meanings(("a", "</s>"), ("b",)) == "∎ the end of a text"
+    assert meanings(("<s>", "a"), ("a", "</s>")) == "∎ the end of a text, ▷ its start"
+    assert meanings(("<s>", "a")) == "▷ the start of a text"
+    assert meanings(("a",), ()) == ""

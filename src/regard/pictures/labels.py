@@ -5,7 +5,6 @@ from collections.abc import Iterable
 
 SIGNS = {"</s>": "∎", "<s>": "▷"}
 """The signs of special tokens: the end of a text, and its start."""
-MEANINGS = {"∎": "the end of a text", "▷": "its start"}
 _NAMED = {"\n": "⏎", "\t": "⇥"}
 _JOINERS = "\u200c\u200d"
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -47,8 +46,10 @@ def distinct(label: str, longest: int) -> str:
 
 def meanings(*sides: Iterable[str]) -> str:
     """The meaning of the signs among labels, in a line; empty without one."""
-    shown = {visible(label) for side in sides for label in side if label in SIGNS}
-    return ", ".join(f"{sign} {means}" for sign, means in MEANINGS.items() if sign in shown)
+    shown = {label for side in sides for label in side}
+    if "<s>" not in shown:
+        return "∎ the end of a text" if "</s>" in shown else ""
+    return "∎ the end of a text, ▷ its start" if "</s>" in shown else "▷ the start of a text"
 
 
 def columns(label: str) -> int:

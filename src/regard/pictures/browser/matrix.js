@@ -41,7 +41,7 @@ regard.views.matrix = (() => {
       const room = this.scroll.clientWidth || 600, across = width(source);
       this.left = Math.min(SIDE, width(target)) + 10;
       const fit = (room - this.left - 2) / Math.max(1, source.length);
-      this.cell = this.panel.choice.zoom || Math.round(Math.max(14, Math.min(30, fit)));
+      this.cell = this.panel.choice.zoom || Math.floor(Math.max(14, Math.min(30, fit)));
       this.turned = across > this.cell - 4;
       this.top = (this.turned ? Math.min(TURNED, across) : TYPE) + 10;
       this.widen(this.left, this.top);

@@ -108,7 +108,8 @@ regard.Panel = (() => {
       }
       this.menus();
       this.view.render();
-      const means = { "∎": "the end of a text", "▷": "its start" }, labels = new Set([...this.table.source, ...this.table.target]);
+      const labels = new Set([...this.table.source, ...this.table.target]), start = labels.has("∎") ? "its start" : "the start of a text";
+      const means = { "∎": "the end of a text", "▷": start };
       this.signs.textContent = Object.entries(means).filter(([sign]) => labels.has(sign)).map((each) => each.join(" ")).join(", ");
       this.say();
     }
