@@ -98,6 +98,20 @@ def test_a_bad_record_of_an_evaluation_names_its_own_option(folder: Path, regard
     assert errors.rstrip().endswith("is not in the context; correct it, or leave such records out with --skip-bad")
 
 
+def test_bad_records_are_skipped_before_some_are_held_out(folder: Path, regard: Regard):
+    write("two.csv", ["audio,transcript", "1.wav,one", "bad.wav,two", "3.wav,three", "bad.wav,four"])
+    code, _, errors = regard(
+        "train",
+        "spoken-digits",
+        "--out",
+        "run",
+        *options("spoken-digits", "data.train=two.csv", "data.skip_bad=true", "training.batch_tokens=51"),
+    )
+    assert "two.csv: skipped 2 of 4 records" in errors
+    assert code == 0, errors
+    assert "1 sounds, 0.00 hours, to train on, 1 to validate" in errors
+
+
 def test_no_usable_record(folder: Path, regard: Regard):
     for file in folder.glob("pictures/*/*.png"):
         file.write_bytes(b"no image")
@@ -110,7 +124,7 @@ def test_files_that_are_no_images_by_their_names(folder: Path):
     (folder / "pictures" / "a" / "notes.txt").write_text("not an image")
     with pytest.raises(InputError, match=r"a/notes.txt: is no image by its name; .*data.skip_bad=true$"):
         ImageFolders().read("pictures")
-    assert len(ImageFolders(skip_bad=True).read("pictures")) == 40
+    assert len(ImageFolders(skip_bad=True).read("pictures")) == 39  # and without the broken one
 
 
 def test_a_bad_record_is_pickled():

@@ -363,7 +363,7 @@ def test_keys_of_the_file_that_do_not_fit_the_dataclass_of_an_option_are_left_ou
     assert load(file, Somewhere, ["where.train=7"]).where == Made("made", 7, 5, 2)
     assert complaints(file, ("where.train=a",), Somewhere) == [
         "--set where.train: got 'a', expected a table (.tsv, .csv, .jsonl or .json, also .gz), as --set "
-        "where.train=FILE, or a whole number"
+        "where.train=FILE, or a whole number; there is no such file"
     ]
 
 

@@ -9,6 +9,7 @@ import pytest
 from regard.data.images import IdxImages, ImageFolders
 from regard.errors import InputError
 from regard.images.augmentation import Augmentation, warped
+from regard.tasks.few_shot.data import FolderEpisodes
 from regard.tasks.image_classification.training import collate_images
 from tests.tasks.test_image_classification import write_idx
 
@@ -166,3 +167,27 @@ def test_an_image_is_warped_by_what_its_numbers_draw():
 def test_no_examples():
     with pytest.raises(ValueError, match="got no examples"):
         collate_images([])
+
+
+def grouped(folder: Path, *places: str) -> str:
+    for place in places:
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_bytes(b"P5 1 1 255 \0")
+    return str(folder)
+
+
+@pytest.mark.parametrize("data", [ImageFolders, FolderEpisodes])
+def test_folders_of_groups(data: type[ImageFolders | FolderEpisodes], tmp_path: Path):
+    path = grouped(tmp_path / "a", "thing/car/1.pgm", "animal/cat/1.pgm", "animal/dog/inner/1.pgm")
+    with pytest.raises(InputError) as caught:
+        data().read(path)
+    assert str(caught.value) == (
+        f"{path}: its folders (animal, thing) have no images of their own but 3 folders of images, such as animal/cat: "
+        "--set data.depth=2 if those are the classes, --set data.depth=1 if not"
+    )
+    assert [each.label for each in data(depth=1).read(path)] == ["animal", "animal", "thing"]
+    assert [each.label for each in data(depth=2).read(path)] == ["animal/cat", "animal/dog", "thing/car"]
+    path = grouped(tmp_path / "a", "thing/2.pgm")
+    assert [each.label for each in data().read(path)] == ["animal", "animal", "thing", "thing"]
+    with pytest.raises(InputError, match=r"thing/2.pgm: is above the folders of classes, since data.depth is 2; move"):
+        data(depth=2).read(path)

@@ -22,6 +22,10 @@ SETS |= {"test": "test", "testing": "test"}
 """The set that a folder of this name holds."""
 
 
+Depth = Literal[1, 2] | None
+"""How deep the folders of classes are."""
+
+
 @dataclass(frozen=True, eq=False)
 class LabelledImage:
     """An image (a path or an array, or what reads the bytes of its file) with its class. `place` names its origin in
@@ -76,10 +80,12 @@ class ImageSets(ABC):
 @dataclass(frozen=True, kw_only=True)
 class ImageFolders(ImageSets):
     """Each set is a folder with one folder of image files per class. The folder's name is the class. `skip_bad` skips
-    files that are no images or broken ones, and counts them."""
+    files that are no images or broken ones, and counts them. With `depth` 2 the classes are the folders in those
+    folders, called `outer/inner`; it is required where no folder has images of its own."""
 
     kind: Literal["image-folders"] = "image-folders"
     skip_bad: bool = False
+    depth: Depth = None
 
     recognised: ClassVar[tuple[Kind, ...]] = ("folder",)
 
@@ -92,26 +98,59 @@ class ImageFolders(ImageSets):
         if not root.is_dir():
             raise InputError(f"{path}: {'is a file' if root.exists() else 'no such folder'}; expected a folder a class")
         collector, found = RowCollector(path, self.skip_bad), []
-        folders = sorted(each for each in root.iterdir() if each.is_dir() and not hidden(each))
+        folders = folders_in(root)
         check_classes(path, [folder.name for folder in folders])
-        for folder in folders:
+        for folder in class_folders(root, folders, self.depth):
             for file in sorted(each for each in folder.rglob("*") if not each.is_dir() and not hidden(each)):
-                if fault := _fault(file):
+                if fault := self._fault(file):
                     collector.refuse_record(f"{file}: {fault}")
                 else:
-                    found.append(LabelledImage(file, folder.name, str(file)))
+                    found.append(LabelledImage(file, folder.relative_to(root).as_posix(), str(file)))
         if found or collector.skipped:
             collector.check(len(found))
         else:
             raise InputError(f"{path}: has no folders with images; expected a folder a class, with its images")
         return found
 
+    def _fault(self, file: Path) -> str:
+        """Why a file is no image by its name, and with `skip_bad` by its content; empty for one that may be."""
+        if file.suffix.lower() not in SUFFIXES:
+            return f"is no image by its name; expected {', '.join(sorted(SUFFIXES))}"
+        if file.exists() and not file.is_file():
+            return "is no regular file; expected an image"
+        if self.skip_bad:  # before images are held out, so that none of those is bad
+            try:
+                read_image(file)
+            except InputError as error:
+                return str(error).removeprefix(f"{file}: ")
+        return ""
 
-def _fault(file: Path) -> str:
-    """Why a file is no image by its name; empty for one that may be."""
-    if file.suffix.lower() not in SUFFIXES:
-        return f"is no image by its name; expected {', '.join(sorted(SUFFIXES))}"
-    return "is no regular file; expected an image" if file.exists() and not file.is_file() else ""
+
+def folders_in(folder: Path) -> list[Path]:
+    """The folders in a folder, sorted."""
+    return sorted(each for each in folder.iterdir() if each.is_dir() and not hidden(each))
+
+
+def class_folders(root: Path, folders: Sequence[Path], depth: int | None) -> Sequence[Path]:
+    """The folders of classes in a root with these folders. Raises InputError where they may be one level deeper, and
+    for images above them."""
+    own = [next((each for each in folder.iterdir() if each.suffix.lower() in SUFFIXES), None) for folder in folders]
+    if depth == 2:
+        if above := next((image for image in own if image is not None), None):
+            raise InputError(f"{above}: is above the folders of classes, since data.depth is 2; move it into one")
+        return [each for folder in folders for each in folders_in(folder)]
+    inner = [each for folder in folders for each in folders_in(folder) if any(map(_is_image, each.rglob("*")))]
+    if depth is None and len(folders) > 1 and not any(own) and inner:
+        names = ", ".join(each.name for each in folders[:2]) + (", ..." if len(folders) > 2 else "")
+        raise InputError(
+            f"{root}: its folders ({names}) have no images of their own but {len(inner)} folders of images, such as "
+            f"{inner[0].relative_to(root)}: --set data.depth=2 if those are the classes, --set data.depth=1 if not"
+        )
+    return folders
+
+
+def _is_image(file: Path) -> bool:
+    return file.suffix.lower() in SUFFIXES and not hidden(file)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,13 +179,6 @@ class IdxImages(ImageSets):
         names = self.classes or tuple(map(str, range(256)))
         pairs = zip(images, labels.tolist(), strict=True)
         return [LabelledImage(image, names[label], f"{path}:{place}") for place, (image, label) in enumerate(pairs, 1)]
-
-
-def decodable(each: LabelledImage) -> LabelledImage:
-    """The same image. Raises InputError for a file that cannot be read."""
-    if isinstance(each.image, Path | str):
-        read_image(each.image)
-    return each
 
 
 def check_classes(path: str, names: Sequence[str]) -> None:

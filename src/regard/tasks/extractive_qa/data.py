@@ -18,6 +18,7 @@ from regard.data.batching import InputBatch, padded
 from regard.data.bert_inputs import Ids, bert_inputs, marks
 from regard.data.splits import Splits
 from regard.data.squad import Question, QuestionFiles
+from regard.data.usable import usable
 from regard.errors import InputError
 from regard.models.span_reader import FEATURES
 from regard.shapes import Float, Int
@@ -44,11 +45,11 @@ class Questions(QuestionFiles):
     def read(self, path: str) -> list[Question]:
         """The questions of another file. Raises InputError as `load` does, and for a file without any."""
         if not self.unanswerable:
-            return super().read(path)
+            return usable(super().read(path), _located, path, skip_bad=self.skip_bad)
         found = self.every_question(path)
         if not found:
             raise InputError(f"{path}: has no question")
-        return found
+        return usable(found, _located, path, skip_bad=self.skip_bad)
 
 
 @dataclass(frozen=True)
@@ -227,13 +228,21 @@ def _cut(tokenizer: Tokenizer, context: str) -> tuple[Ids, list[tuple[int, int]]
     return tokenizer.encode(context), tokenizer.offsets(context)
 
 
+def _located(example: Question) -> Question:
+    """The same question. Raises InputError for an answer that is not in its context."""
+    if example.answers and example.answers[0].start is None:
+        raise InputError(
+            f"{example.place}: the answer {example.answers[0].text[:40]!r} is not in the context; correct it"
+        )
+    return example
+
+
 def _span(example: Question, offsets: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
     """The first and last token of the answer, counted in the context."""
     if not example.answers:
         return None
-    answer = example.answers[0]
-    if answer.start is None:
-        raise InputError(f"{example.place}: the answer {answer.text[:40]!r} is not in the context; correct it")
+    answer = _located(example).answers[0]
+    assert answer.start is not None
     end = answer.start + len(answer.text)
     inside = [place for place, (begin, stop) in enumerate(offsets) if begin < end and stop > answer.start]
     if not inside:

@@ -13,9 +13,8 @@ from pydantic import Field
 
 from regard.config.recognition import Kind
 from regard.data.arrays import arrays
-from regard.data.images import ImageFolders, LabelledImage, decodable
+from regard.data.images import Depth, ImageFolders, LabelledImage
 from regard.data.splits import check_share, spread
-from regard.data.usable import usable
 from regard.errors import InputError
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -115,12 +114,14 @@ class EpisodeSets(ABC):
 @dataclass(frozen=True, kw_only=True)
 class FolderEpisodes(EpisodeSets):
     """Each set is a folder that has a folder of image files for each class. No name of a class is in two of them.
-    `skip_bad` skips files that are no images or broken ones, and counts them."""
+    `skip_bad` skips files that are no images or broken ones, and counts them. With `depth` 2 the classes are the
+    folders in those folders."""
 
     kind: Literal["class-folders"] = "class-folders"
     valid: str | None = None
     test: str | None = None
     skip_bad: bool = False
+    depth: Depth = None
 
     recognised: ClassVar[tuple[Kind, ...]] = ("folder",)
 
@@ -140,8 +141,7 @@ class FolderEpisodes(EpisodeSets):
         return ImageClasses(*found)
 
     def read(self, path: str) -> list[LabelledImage]:
-        found = ImageFolders(skip_bad=self.skip_bad).read(path)
-        return usable(found, decodable, path, skip_bad=True) if self.skip_bad else found
+        return ImageFolders(skip_bad=self.skip_bad, depth=self.depth).read(path)
 
     def skipping(self, skip_bad: bool) -> "FolderEpisodes":
         return replace(self, skip_bad=skip_bad or self.skip_bad)

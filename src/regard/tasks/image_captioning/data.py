@@ -16,7 +16,7 @@ from regard.data.splits import HeldOut, Splits
 from regard.data.tables import Tabular
 from regard.data.usable import usable
 from regard.errors import InputError
-from regard.images import SUFFIXES, Image
+from regard.images import SUFFIXES, Image, read_image
 from regard.shapes import Float, Int
 from regard.text.special import SPECIAL, SpecialTokens
 
@@ -123,7 +123,10 @@ class CaptionTables(HeldOut, Tabular):
         return self.rows(table or path, first | self.columns)
 
     def _of(self, row: Row) -> Captioned:
-        return Captioned(self.files.found(row.fields[-2], row.place), (row.fields[-1], *row.others), row.place)
+        file = self.files.found(row.fields[-2], row.place)
+        if self.skip_bad:  # before images are held out, so that none of those is bad
+            read_image(file)
+        return Captioned(file, (row.fields[-1], *row.others), row.place)
 
 
 def one_an_image(found: Sequence[Captioned]) -> list[Captioned]:

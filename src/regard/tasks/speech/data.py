@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
@@ -130,7 +131,10 @@ class SpeechTables(HeldOut, Tabular):
 
     def _of(self, row: Row) -> Utterance:
         name, transcript = row.fields
-        return Utterance(self.files.found(name, row.place), transcript, row.place)
+        file = self.files.found(name, row.place)
+        if self.skip_bad:  # before sounds are held out, so that none of those is bad
+            read_audio(file, inf)
+        return Utterance(file, transcript, row.place)
 
 
 def contents(each: Utterance) -> str:
