@@ -1,6 +1,6 @@
 // Small maps of every layer and head, on the patches of an image their means over the targets; a click opens one.
 regard.views.heads = (() => {
-  const { element, pixels } = regard.page, { greatest, key, strongest, whole } = regard.tokens, SIDE = 64, PAUSE = 12, WIDE = 720;
+  const { element, pixels } = regard.page, { EVEN, end, greatest, key, strongest, whole } = regard.tokens, SIDE = 64, PAUSE = 12, WIDE = 720;
 
   class Heads {
     constructor(panel) {
@@ -30,8 +30,8 @@ regard.views.heads = (() => {
       grid.append(element("tr", {}, element("td"), ...heads.map((head) => element("th", { scope: "col" }, `head ${head}`))));
       grid.append(...map.layers.map((name, layer) => element("tr", {}, element("th", { scope: "row" }, name), ...heads.map((head) => cell(layer, head)))));
       this.grid.replaceChildren(grid);
-      const mean = this.places && panel.table.target.length > 1 ? "; the mean over all labels" : "";
-      const own = element("p", { className: "regard-key" }, `${strongest()}: the largest of each head${mean}`);
+      const mean = panel.table.target.length > 1 ? "; the mean over all labels" : "", image = this.places ? `, at least ${EVEN} times an even share${mean}` : "";
+      const own = element("p", { className: "regard-key" }, `${strongest()}: the largest of each head${image}`);
       this.key.replaceChildren(this.fixed ? key(map.scale, map, whole(map)) : own);
       this.drawSome();
     }
@@ -74,7 +74,7 @@ regard.views.heads = (() => {
         }
       });
       if (!found.length) return;
-      const most = this.fixed ? this.panel.map.scale : greatest(found) || 1;
+      const most = this.fixed ? this.panel.map.scale : this.places ? end(found) : greatest(found) || 1;
       context.imageSmoothingEnabled = false;
       context.drawImage(pixels(wide, high, (place) => found[place] / most), 0, 0, SIDE, SIDE);
     }

@@ -1,7 +1,7 @@
 // A photograph under the heat map of the target label in focus, and a small copy for each label.
 regard.views.image = (() => {
-  const { element, number, photograph, variable } = regard.page, { greatest } = regard.tokens;
-  const WIDE = 420, SMALL = 96, STRONGEST = 0.8, EVEN = 4, MOST = 120;
+  const { element, number, photograph, variable } = regard.page, { EVEN, end } = regard.tokens;
+  const WIDE = 420, SMALL = 96, STRONGEST = 0.8, MOST = 120;
   const heat = regard.heat.map((hex) => [0, 2, 4].map((place) => parseInt(hex.slice(place, place + 2), 16)));
 
   class Picture {
@@ -46,7 +46,7 @@ regard.views.image = (() => {
 
     lit(canvas, target, wide) {
       const { lookup, table, choice } = this.panel, { rows, columns, width, height } = lookup.patches, ratio = devicePixelRatio || 1;
-      const row = this.row(target), most = this.end(row);
+      const row = this.row(target), most = end(row);
       const scale = (wide * ratio) / Math.max(width, height);
       Object.assign(canvas, { width: Math.round(width * scale), height: Math.round(height * scale) });
       Object.assign(canvas.style, { width: `${canvas.width / ratio}px`, height: `${canvas.height / ratio}px` });
@@ -74,7 +74,7 @@ regard.views.image = (() => {
         context.lineWidth = 3;
         context.strokeRect((place % columns) * wide, Math.floor(place / columns) * high, wide, high);
       }
-      this.legend(this.end(this.row(this.at)));
+      this.legend(end(this.row(this.at)));
       const remark = table.notes[this.at];
       this.title.replaceChildren(element("bdi", {}, table.target[this.at] ?? ""), remark ? `  ${remark}` : "");
       this.thumbs.forEach((each, at) => each.classList.toggle("regard-on", at === this.at));
@@ -84,11 +84,6 @@ regard.views.image = (() => {
     row(target) {
       const { table, lookup: { patches: { first, rows, columns } } } = this.panel;
       return (table.rows[target] || new Float32Array(0)).slice(first, first + rows * columns);
-    }
-
-    // The weight at the end of the scale: the greatest, or so many times an even one that nearly even weights are faint.
-    end(row) {
-      return Math.max(greatest(row), (EVEN * row.reduce((sum, each) => sum + Math.abs(each), 0)) / Math.max(1, row.length)) || 1;
     }
 
     // The colours of the heat map, with the weights at both ends, and the meaning of a gate.

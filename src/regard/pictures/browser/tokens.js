@@ -20,6 +20,10 @@ regard.tokens = (() => {
     found.style.color = rgb ? ink(rgb) : "";
   };
 
+  // Weights on an image are dark from so many times an even share on, so that nearly even ones are faint.
+  const EVEN = 4;
+  const end = (row) => Math.max(greatest(row), (EVEN * row.reduce((sum, each) => sum + Math.abs(each), 0)) / Math.max(1, row.length)) || 1;
+
   const greatest = (row) => row.reduce((most, each) => Math.max(most, Math.abs(each)), 0);
 
   // The legend of shades up to `most`, of a table or a map.
@@ -42,5 +46,5 @@ regard.tokens = (() => {
   // The amount at the end of the fixed scale of a table or a map, if it is not 1.
   const whole = ({ amounts }) => (amounts ? `${strongest()}: the largest of all layers and heads` : "");
 
-  return { token, shade, greatest, key, strongest, whole };
+  return { token, shade, EVEN, end, greatest, key, strongest, whole };
 })();
