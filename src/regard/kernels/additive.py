@@ -51,6 +51,8 @@ def library() -> ctypes.CDLL | None:
 def can_fuse(key: Tensor) -> bool:
     """Whether `fused_additive` serves these keys: on a CPU, in float32 or bfloat16, if the kernel is available. On a
     GPU the plain form is used; the Triton kernel there has not been measured."""
+    if torch.compiler.is_exporting():
+        return False  # other runtimes lack the kernel
     supported = key.device.type == "cpu" and key.dtype in DTYPES
     return supported and (torch.compiler.is_compiling() or library() is not None)
 

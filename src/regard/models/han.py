@@ -72,7 +72,7 @@ class AttentionPooling(Pooling):
         self.attend = Attend(TanhDot(width, hidden))
 
     def forward(self, states: States, lengths: Lengths) -> Float[Tensor, "batch width"]:
-        query = self.query.expand(len(states), 1, -1)
+        query = self.query.expand(states.shape[0], 1, -1)
         return self.attend(query, Memory.of(states, lengths))[:, 0]
 
 

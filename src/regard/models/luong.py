@@ -107,7 +107,7 @@ class LuongDecoder(RecurrentDecoder[LuongState]):
     def start(self, memory: Memory) -> LuongState:
         check_read(self.attend, self.combine, memory, self.stack.width)
         cells = first_cells(self.initial, memory, self.stack.state_shape)
-        attentional = cells.new_zeros(len(cells), self.combine.out_features)
+        attentional = cells.new_zeros(cells.shape[0], self.combine.out_features)
         return LuongState(cells, attentional, self.attend.prepare(memory))
 
     def transition(self, embedded: Tensor, state: LuongState) -> tuple[Tensor, LuongState]:

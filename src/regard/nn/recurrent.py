@@ -176,7 +176,7 @@ def turn_round(
 
 def pick(states: States, positions: Int[Tensor, "batch count"]) -> Float[Tensor, "batch count width"]:
     """The states at `positions (batch, count)` of `(batch, position, width)`: `(batch, count, width)`."""
-    rows = positions + states.shape[1] * torch.arange(len(states), device=states.device)[:, None]
+    rows = positions + states.shape[1] * torch.arange(states.shape[0], device=states.device)[:, None]
     return states.flatten(0, 1).index_select(0, rows.flatten()).unflatten(0, positions.shape)
 
 

@@ -1,7 +1,9 @@
 """Writes every graph of some models and runs it with onnxruntime, which must notice where a model was changed since."""
 
 import logging
+import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -10,33 +12,62 @@ from torch import nn
 from regard.errors import RunError
 from regard.hub.exports import onnx
 from regard.hub.exports.graphs import Graph, graphs
+from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.bert import Bert, BertClassifier, BertConfig, BertSpans, BertTagger
+from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.models.gpt2 import GPT2, GPT2Config
+from regard.models.han import FlatAttention, FlatConfig
+from regard.models.luong import Luong, LuongConfig
+from regard.models.one_pass import OnePass, OnePassConfig
+from regard.models.recurrent_language_model import RecurrentLanguageModel, RecurrentLanguageModelConfig
+from regard.models.recurrent_tagger import RecurrentTagger, RecurrentTaggerConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit, VitConfig
 
+Models = dict[str, Callable[[], nn.Module]]
 BERT = BertConfig(layers=1, width=12, heads=3, hidden=5, context=17)
 HEADLESS = BertConfig(layers=2, width=6, heads=2, hidden=7, context=11, segments=0, predictions=False, pooler=False,
                       next_sentence=False)  # fmt: skip
-MODELS = {
+ATTENTIVE: Models = {
     "bert": lambda: Bert(31, BERT),
     "bert without heads": lambda: Bert(31, HEADLESS),
     "classes": lambda: BertClassifier(31, 3, BERT),
     "spans": lambda: BertSpans(31, BERT),
     "tags": lambda: BertTagger(31, 3, BERT),
     "vit": lambda: Vit(5, VitConfig(image=12, patch=4, layers=2, width=12, heads=3, hidden=7)),
-    "gray deit": lambda: Vit(3, VitConfig(image=9, patch=3, channels=1, layers=1, width=10, heads=2, hidden=7,
-                                          distilled=True)),
+    "gray deit": lambda: Vit(
+        3, VitConfig(image=9, patch=3, channels=1, layers=1, width=10, heads=2, hidden=7, distilled=True)
+    ),
     "gpt2": lambda: GPT2(31, GPT2Config(layers=2, width=9, heads=3, context=23)),
     "transformer": lambda: Transformer(31, 31, TransformerConfig(layers=2, width=12, heads=3, hidden=20)),
     "another": lambda: Transformer(
         29,
         37,
         TransformerConfig(
-            layers=1, width=12, heads=4, key_value_heads=2, hidden=5, norm="after", positions="learned", max_length=70,
-            shared=False, tied=False,
+            layers=1,
+            width=12,
+            heads=4,
+            key_value_heads=2,
+            hidden=5,
+            norm="after",
+            positions="learned",
+            max_length=70,
+            shared=False,
+            tied=False,
         ),
     ),
+}
+RECURRENT: Models = {
+    "bahdanau": lambda: Bahdanau(29, 37, BahdanauConfig(embedding=6, width=5, attention=7, maxout=3)),
+    "luong": lambda: Luong(29, 37, LuongConfig(embedding=6, width=8, layers=2, bidirectional=True, align="sparsemax")),
+    "unfed luong": lambda: Luong(29, 37, LuongConfig(embedding=6, width=8, layers=1, cell="gru", input_feeding=False,
+                                                     score="concat", align="local-p")),
+    "one-pass": lambda: OnePass(31, 31, OnePassConfig(width=6, encoder_width=5, heads=2)),
+    "bottleneck": lambda: Bottleneck(29, 37, BottleneckConfig(embedding=6, width=5, layers=2, cell="tanh",
+                                                              summary="every-step")),
+    "language": lambda: RecurrentLanguageModel(31, RecurrentLanguageModelConfig(embedding=6, width=7)),
+    "recurrent tags": lambda: RecurrentTagger(31, 3, RecurrentTaggerConfig(embedding=6, width=4, heads=2)),
+    "flat": lambda: FlatAttention(31, 3, FlatConfig(embedding=6, width=4, attention=5)),
 }  # fmt: skip
 
 
@@ -56,11 +87,11 @@ def same(graph: Graph, path: Path) -> bool:
     return True
 
 
-def main() -> None:
+def main(group: str) -> None:
     """A line for each graph."""
     logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory() as folder:
-        for name, make in MODELS.items():
+        for name, make in {"attentive": ATTENTIVE, "recurrent": RECURRENT}[group].items():
             for graph in graphs(perturbed(make())):
                 path = Path(folder) / "x.onnx"
                 onnx.write(graph, path)
@@ -71,4 +102,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

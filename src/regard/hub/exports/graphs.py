@@ -1,8 +1,6 @@
-"""The parts of a model that become ONNX graphs: modules over tensors only, with example inputs."""
+"""The parts of a model that become ONNX graphs."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -10,7 +8,8 @@ from torch import Tensor, nn
 
 from regard.attention.masks import as_mask
 from regard.attention.memory import Memory
-from regard.errors import InputError
+from regard.hub.exports.graph import BATCH, LONGEST, ROWS, SOURCE, Graph, Inputs, example_ids, example_mask
+from regard.hub.exports.recurrent_graphs import recurrent_graphs
 from regard.models.bert import Bert, BertClassifier, BertEncoder, BertSpans, BertTagger
 from regard.models.gpt2 import GPT2, Block
 from regard.models.language_model import LanguageModel
@@ -20,27 +19,6 @@ from regard.nn.decoders.transformer import TransformerDecoder
 from regard.nn.embeddings import Learned, TokenEmbedding
 from regard.nn.encoders.transformer import TransformerEncoder
 from regard.nn.sublayers import Residual
-
-LONGEST = 4096
-"""The maximum of positions in a graph whose model has no limit."""
-Inputs = tuple[Tensor, ...]
-BATCH, ROWS = {0: "batch"}, {0: "batch", 1: "position"}
-"""Names of the dynamic axes."""
-
-
-@dataclass(frozen=True)
-class Graph:
-    """A module and the `name` of its file. `axes` are the dynamic axes of each input, with up to `most` positions.
-    `example` makes inputs from a number of texts and a number of positions. Of a graph with a cache, the inputs
-    behind the first `fixed` are its keys and values; its axes may have any size, and one is the sum of two."""
-
-    name: str
-    module: nn.Module
-    axes: dict[str, dict[int, str]]
-    outputs: tuple[str, ...]
-    example: Callable[[int, int], Inputs]
-    most: int
-    fixed: int | None = None
 
 
 class ExportedReader(nn.Module):
@@ -144,14 +122,12 @@ def graphs(model: nn.Module) -> list[Graph]:
             size, most = model.embedding.vocabulary, model.context or LONGEST
 
             def tokens(texts: int, positions: int) -> Inputs:
-                return (_ids(texts, positions, size),)
+                return (example_ids(texts, positions, size),)
 
             return [Graph("model", ExportedTexts(model), {"input_ids": ROWS}, ("logits",), tokens, most)]
         case Transformer():
             return _in_two(model)
-    raise InputError(
-        f"a model of class {type(model).__name__} has no graph; bert, gpt2, transformer and vit are exported to onnx"
-    )
+    return recurrent_graphs(model)
 
 
 def _read_at_once(model: Any, encoder: BertEncoder, outputs: tuple[str, ...]) -> Graph:
@@ -160,7 +136,7 @@ def _read_at_once(model: Any, encoder: BertEncoder, outputs: tuple[str, ...]) ->
     segments = more and not isinstance(model, BertTagger)
 
     def example(texts: int, positions: int) -> Inputs:
-        ids, mask = _ids(texts, positions, size), _mask(texts, positions)
+        ids, mask = example_ids(texts, positions, size), example_mask(texts, positions)
         return (ids, mask, torch.arange(positions).expand(texts, -1) // (positions - 1))[: 3 if segments else 2]
 
     names = ("input_ids", "attention_mask", *(["token_type_ids"] if segments else []))
@@ -180,7 +156,7 @@ def _cached(model: GPT2) -> Graph:
         place = (real.cumsum(1) - 1).clamp(min=0)[:, read:]
         shape = (texts, heads.heads, read, width)
         past = [torch.linspace(-1, 1 + number, math.prod(shape)).sin().view(shape) for number in range(2 * len(layers))]
-        return _ids(texts, positions, size), real, place, *past
+        return example_ids(texts, positions, size), real, place, *past
 
     parts = [f"{number}.{part}" for number in layers for part in ("key", "value")]
     axes = {"input_ids": ROWS, "attention_mask": {0: "batch", 1: "total"}, "position_ids": ROWS}
@@ -207,27 +183,15 @@ def _in_two(model: Transformer) -> list[Graph]:
     sizes = cast(TokenEmbedding, encoder.embedding).vocabulary, decoder.embedding.vocabulary
 
     def read(texts: int, positions: int) -> Inputs:
-        return _ids(texts, positions, sizes[0]), _mask(texts, positions)
+        return example_ids(texts, positions, sizes[0]), example_mask(texts, positions)
 
     def written(texts: int, positions: int) -> Inputs:
         states = torch.linspace(-1, 1, texts * (positions + 1) * width).view(texts, positions + 1, width)
-        return _ids(texts, positions, sizes[1]), states, _mask(texts, positions + 1)
+        return example_ids(texts, positions, sizes[1]), states, example_mask(texts, positions + 1)
 
-    source = {0: "batch", 1: "source_position"}
-    memory = {"encoder_hidden_states": source, "encoder_attention_mask": source}
-    sources = {"input_ids": source, "attention_mask": source}
+    memory = {"encoder_hidden_states": SOURCE, "encoder_attention_mask": SOURCE}
+    sources = {"input_ids": SOURCE, "attention_mask": SOURCE}
     return [
         Graph("encoder_model", ExportedEncoder(model), sources, ("last_hidden_state",), read, most),
         Graph("decoder_model", ExportedDecoder(model), {"input_ids": ROWS} | memory, ("logits",), written, most),
     ]
-
-
-def _ids(texts: int, positions: int, vocabulary: int) -> Tensor:
-    """Return distinct ids as far as the vocabulary reaches."""
-    return torch.arange(texts * positions).view(texts, positions) % vocabulary
-
-
-def _mask(texts: int, positions: int) -> Tensor:
-    """Return a mask of texts of which the last is the shortest."""
-    lengths = positions - torch.arange(texts) % positions
-    return (torch.arange(positions) < lengths[:, None]).long()

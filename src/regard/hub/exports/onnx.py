@@ -12,6 +12,7 @@ import torch
 from regard.hub.card import write_card
 from regard.hub.exports.graphs import Graph, graphs
 from regard.hub.exports.preparation import write_preparation
+from regard.hub.exports.recurrent import as_operators
 from regard.hub.tolerances import SHAPES, compare
 from regard.runs.load import load
 from regard.storage.atomic import explained, new_folder
@@ -57,7 +58,7 @@ def write(graph: Graph, path: Path) -> None:
         shapes = (*free[: graph.fixed], tuple(free[graph.fixed :]))
     with quiet():
         program: Any = torch.onnx.export(
-            graph.module,
+            as_operators(graph.module),
             graph.example(2, 7),
             dynamo=True,
             dynamic_shapes=shapes,
