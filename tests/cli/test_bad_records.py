@@ -79,7 +79,7 @@ def test_a_bad_record_is_refused_or_skipped(recipe: str, folder: Path, regard: R
     code, _, errors = regard("train", recipe, "--out", "run", *options(recipe))
     assert code == 2, errors
     assert said in errors.splitlines()[-1]
-    assert errors.splitlines()[-1].endswith(", or leave such records out with --set data.skip_bad=true")
+    assert errors.splitlines()[-1].endswith(" or leave such records out with --set data.skip_bad=true")
     code, _, errors = regard("train", recipe, "--out", "run", *options(recipe, "data.skip_bad=true"))
     assert code == 0, errors
     assert errors.count("skipped") == errors.count(f"regard: {counted} (first: ") == 1

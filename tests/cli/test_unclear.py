@@ -46,7 +46,7 @@ CASES = {
     ),
     "lists of labels": (
         "classify --set data.train=lists.jsonl",
-        "'label' is list, expected text; several labels are learned by the recipe multi-label",
+        "'label' is list, expected text; learn several labels by the recipe multi-label",
     ),
     "no data of one file": (
         "classify",
@@ -126,6 +126,16 @@ CASES = {
         "spoken-digits --set data.train=nowhere",
         "or a folder, as --set data.train=FOLDER, or a whole number; there is no such file",
     ),
+    "a folder without files": (
+        "spans --set data.train=pictures",
+        "pictures: is a folder without files of its own; name a file, or the folder that has them",
+    ),
+    "a table of sentences without a header": (
+        "translate-rnn --set data.train=corpus.tsv",
+        "corpus.tsv:1: no columns 'source' and 'target' in the first line, which has 'A dog runs over the wet grass.', "
+        "'Ein Hund rennt.'; the file seems to have no header: name columns by number from 1, as --set data.source=1 "
+        "--set data.target=2",
+    ),
     "a model of another task": ("dates --set model.name=bert", f"--set model.name: got 'bert', {RECIPES}"),
 }
 
@@ -144,6 +154,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     texts["bare.csv"] = ["1;a slow film and much too long;x", "2;a good film, though long;y"] * 20
     texts["corpus.de"] = ["A dog.\tEin Hund."] * 40
+    texts["corpus.tsv"] = ["A dog runs over the wet grass.\tEin Hund rennt."] * 40
     texts |= {f"sounds/{name}.tsv": ["audio\ttranscript", "1.wav\tone"] for name in ("train", "dev")}
     texts["photos/captions.txt"] = ["image,caption", *["1.pgm,a dot, and no more"] * 40]
     for name in ("sounds/clips", "photos/Images"):
@@ -174,8 +185,15 @@ def test_a_mistake_in_training(name: str, folder: Path, regard: Regard):
         (["evaluate", "{run}", "other.tsv"], "which has 'a', 'b'; name yours with --columns SOURCE,TARGET"),
         (["show", "{run}", "5 May", "--view", "document"], 'Invalid value "document" for --view. Choose from: "matr'),
         (["generate", "{run}", "5", "--beyond", "cut"], 'Invalid value "cut" for --beyond. Choose from: "stop", "sl'),
+        (["generate", "{run}", "5", "--beyond"], "--beyond needs a value: stop or slide; see `regard generate --help`"),
     ],
-    ids=["blanks of a translation", "evaluation of other columns", "a view of another run", "beyond the context"],
+    ids=[
+        "blanks of a translation",
+        "evaluation of other columns",
+        "a view of another run",
+        "beyond the context",
+        "an option without a value",
+    ],
 )
 def test_a_mistake_with_a_run(arguments: list[str], said: str, run: Path, folder: Path, regard: Regard):
     (folder / "other.tsv").write_text("a\tb\n5 May 2018\t2018-05-05\n", encoding="utf-8")

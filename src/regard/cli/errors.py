@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from typing import Literal, get_args, get_origin
 
 from cyclopts import CycloptsError, MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
@@ -46,12 +47,19 @@ def _usage(error: CycloptsError) -> str:
     if isinstance(error, UnusedCliTokensError):
         message = _unused(error.unused_tokens or (), command)
     elif isinstance(error, MissingArgumentError) and error.argument is not None and not error.tokens_so_far:
-        message = f"{command} needs {error.argument.name}"
+        value = f"{error.keyword} needs a value{_choices(error.argument.hint)}"
+        message = f"{command} needs {error.argument.name}" if error.keyword is None else value
     else:
         message = one_line(str(error)).removesuffix(".")
     text = isinstance(error, UnknownOptionError) and command.endswith((" predict", " show"))
     hint = "; a text that begins with - goes after --" if text else ""
     return f"{message}{hint}; see `{command} --help`"
+
+
+def _choices(hint: object) -> str:
+    """The values of an option that has a few; nothing for another one."""
+    values = [value for each in (hint, *get_args(hint)) if get_origin(each) is Literal for value in get_args(each)]
+    return f": {' or '.join(map(str, values))}" if values else ""
 
 
 def _unused(tokens: Sequence[str], command: str) -> str:

@@ -37,14 +37,15 @@ PARTNERS = {
 FIRST_LINE = "first line"
 """Where names of columns were searched for, if it looks like a row and not like a header."""
 LONGEST_NAME, WORDS = 80, 6
-"""Characters that no name of a column exceeds; words that none has beside a number in the same line."""
+"""Characters that no name of a column exceeds; words that none has with a full stop or beside a number."""
 
 
 def is_row(cells: Sequence[str]) -> bool:
-    """Whether the first line of a table is probably a row: a cell is as long as a text, or one is a sentence and one a
-    number."""
+    """Whether the first line of a table is probably a row: a cell is as long as a text, or one is a sentence and has a
+    full stop or stands beside a number."""
     numbers = any(NUMBER.fullmatch(cell.strip()) for cell in cells)
-    return any(len(cell) > LONGEST_NAME or (numbers and len(cell.split()) > WORDS) for cell in cells)
+    sentences = [cell.rstrip() for cell in cells if len(cell.split()) > WORDS]
+    return any(len(cell) > LONGEST_NAME for cell in cells) or any(numbers or cell[-1] in ".!" for cell in sentences)
 
 
 def check_no_header(cells: Sequence[str], place: str) -> None:

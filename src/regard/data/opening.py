@@ -102,6 +102,8 @@ def files_of(path: str) -> list[str]:
         found = sorted(each for each in glob(path, recursive=True) if os.path.isfile(each))
     else:
         return [path]
+    if not found and os.path.isdir(path):
+        raise InputError(f"{path}: is a folder without files of its own; name a file, or the folder that has them")
     if not found:
         raise InputError(f"{path}: no file fits; check the path")
     return found

@@ -194,4 +194,4 @@ def _several(value: Any) -> list[Any]:
 def _hint(column: str, value: Any) -> str:
     """What a list of labels is for."""
     several = isinstance(value, list) and "label" in column.lower()
-    return "; several labels are learned by the recipe multi-label" if several else ""
+    return "; learn several labels by the recipe multi-label" if several else ""
