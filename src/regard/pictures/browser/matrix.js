@@ -1,7 +1,7 @@
 // The matrix: source along the top, target down the side, one cell per weight. Only the visible part is rendered.
 regard.views.matrix = (() => {
   const { element, pixels, variable } = regard.page, { greatest, key, strongest, whole } = regard.tokens;
-  const TURNED = 110, SIDE = 150, TYPE = 12;
+  const SIDE = 150, TYPE = 12;
 
   // A label, shortened to the available width.
   const fitted = (context, label, room) => {
@@ -43,7 +43,7 @@ regard.views.matrix = (() => {
       const fit = (room - this.left - 2) / Math.max(1, source.length);
       this.cell = this.panel.choice.zoom || Math.floor(Math.max(14, Math.min(30, fit)));
       this.turned = across > this.cell - 4;
-      this.top = (this.turned ? Math.min(TURNED, across) : TYPE) + 10;
+      this.top = (this.turned ? Math.min(SIDE, across) : TYPE) + 10;
       this.widen(this.left, this.top);
       this.image = this.painted();
       this.mark();
