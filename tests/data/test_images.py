@@ -187,6 +187,10 @@ def test_folders_of_groups(data: type[ImageFolders | FolderEpisodes], tmp_path: 
     )
     assert [each.label for each in data(depth=1).read(path)] == ["animal", "animal", "thing"]
     assert [each.label for each in data(depth=2).read(path)] == ["animal/cat", "animal/dog", "thing/car"]
+    with pytest.raises(
+        InputError, match=r"such as a/animal: --set data.train=\S*/a if those are the classes, --set data"
+    ):
+        data().read(str(tmp_path))
     path = grouped(tmp_path / "a", "thing/2.pgm")
     assert [each.label for each in data().read(path)] == ["animal", "animal", "thing", "thing"]
     with pytest.raises(InputError, match=r"thing/2.pgm: is above the folders of classes, since data.depth is 2; move"):

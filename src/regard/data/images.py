@@ -140,11 +140,12 @@ def class_folders(root: Path, folders: Sequence[Path], depth: int | None) -> Seq
             raise InputError(f"{above}: is above the folders of classes, since data.depth is 2; move it into one")
         return [each for folder in folders for each in folders_in(folder)]
     inner = [each for folder in folders for each in folders_in(folder) if any(map(_is_image, each.rglob("*")))]
-    if depth is None and len(folders) > 1 and not any(own) and inner:
+    if depth is None and not any(own) and inner:
+        deeper = "--set data.depth=2" if len(folders) > 1 else f"--set data.train={folders[0]}"
         names = ", ".join(each.name for each in folders[:2]) + (", ..." if len(folders) > 2 else "")
         raise InputError(
             f"{root}: its folders ({names}) have no images of their own but {len(inner)} folders of images, such as "
-            f"{inner[0].relative_to(root)}: --set data.depth=2 if those are the classes, --set data.depth=1 if not"
+            f"{inner[0].relative_to(root)}: {deeper} if those are the classes, --set data.depth=1 if not"
         )
     return folders
 
