@@ -18,7 +18,7 @@ from regard.models.scores import ContentScoreName
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.models.softmax import FULL, Softmax, output_kind
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.kv_cache import Blocks, CausalState, Past, check_growing, read_past
+from regard.nn.kv_cache import Blocks, CausalState, Past, check_growing, empty_past, read_past
 from regard.nn.sublayers import Dropout, FeedForward, PreNorm, Residual
 from regard.shapes import Float, Lengths, States, Tokens
 
@@ -78,6 +78,10 @@ class Block(nn.Module):
         hidden = config.hidden or 4 * config.width
         self.feedforward = FeedForward(config.width, hidden, ACTIVATIONS[config.activation]())
         self.residuals = nn.ModuleList(PreNorm(config.width, config.dropout, config.epsilon) for _ in range(2))
+
+    def empty_past(self, like: Tensor) -> Past:
+        """The past of no positions, for as many texts as `like (batch, ...)` has rows."""
+        return empty_past(self.self_attention, like)
 
     def forward(self, states: States, past: Past) -> tuple[States, Past]:
         """Positions that follow `past` -> their states, and the past including them."""

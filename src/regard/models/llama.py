@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from regard.attention import Attend
 from regard.attention.heads import MultiHead, NormalizedHeads, without_bias
@@ -15,7 +15,7 @@ from regard.models.language_model import LanguageModel
 from regard.models.sizes import NamedSizes, Share, Size
 from regard.models.softmax import FULL, Softmax, output_kind
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.kv_cache import Blocks, CausalState, Past, read_past
+from regard.nn.kv_cache import Blocks, CausalState, Past, empty_past, read_past
 from regard.nn.sublayers import Dropout, SwiGLU
 from regard.shapes import States, Tokens
 
@@ -112,6 +112,10 @@ class Block(nn.Module):
         self.feedforward = SwiGLU(config.width, config.width_of_network)
         self.norms = nn.ModuleList(nn.RMSNorm(config.width, config.epsilon) for _ in range(2))
         self.dropout = Dropout(config.dropout)
+
+    def empty_past(self, like: Tensor) -> Past:
+        """The past of no positions, for as many texts as `like (batch, ...)` has rows."""
+        return empty_past(self.self_attention, like)
 
     def forward(self, states: States, past: Past) -> tuple[States, Past]:
         """Positions that follow `past` -> their states, and the past including them."""

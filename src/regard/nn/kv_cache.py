@@ -149,6 +149,7 @@ def check_growing(attention: MultiHead) -> None:
         )
 
 
+@torch.no_grad()  # no position has a gradient
 def empty_past(attention: MultiHead, like: Tensor) -> Past:
     """A past of no positions, for as many sequences as `like (batch, ...)` has rows."""
     nothing = like.new_zeros(like.shape[0], 0, attention.query.in_features)
@@ -221,6 +222,10 @@ class CausalBlock(Protocol):
     @property
     def self_attention(self) -> MultiHead: ...
 
+    def empty_past(self, like: Tensor, /) -> Past:
+        """The past of no positions, for as many texts as `like (batch, ...)` has rows."""
+        ...
+
     def __call__(self, states: States, past: Past, /) -> tuple[States, Past]:
         """Positions that follow `past` -> their states, and the past including them."""
         ...
@@ -232,7 +237,7 @@ class Blocks(nn.ModuleList):
     def start(self, like: Tensor) -> CausalState:
         """The state before the first token, for as many texts as `like (batch, ...)` has rows."""
         blocks = cast("Sequence[CausalBlock]", self)
-        return CausalState(tuple(empty_past(block.self_attention, like) for block in blocks))
+        return CausalState(tuple(block.empty_past(like) for block in blocks))
 
     def forward(self, states: States, state: CausalState) -> tuple[States, CausalState]:
         """The last block's states of the next positions, and the state after them."""

@@ -12,14 +12,8 @@ from torch import nn
 
 from regard.attention.observer import current
 from regard.errors import RunError
-from regard.models import gpt2, llama
-from regard.nn.decoders.transformer import DecoderLayer
-from regard.nn.encoders.transformer import EncoderLayer
 from regard.nonfinite import is_debugging
-
-LAYERS = (EncoderLayer, DecoderLayer, gpt2.Block, llama.Block)
-"""The classes that are compiled. One graph serves all layers of a class and sequences of any length; a recurrence would
-need a graph for each length, with every step in it."""
+from regard.training.layers import LAYERS
 
 log = logging.getLogger("regard")
 
@@ -49,6 +43,8 @@ class CompiledForward:
 @contextmanager
 def compiling(model: nn.Module, *, log_layers: bool = True, backend: str = "inductor") -> Iterator[None]:
     """Compile the model's `LAYERS` inside the block, each at its first call with gradients; weights keep their names.
+    One graph serves all layers of a class and sequences of any length; a recurrence would need a graph for each length,
+    with every step in it.
 
     With `log_layers`, log one line: the compiled layers, or why there are none (the model has no such layer, `--debug`
     checks every module, or this machine cannot compile).

@@ -11,6 +11,7 @@ from regard.storage.checkpoints import Checkpoint, load
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.training.batches import BatchStream
 from regard.training.compiling import compiling
+from regard.training.layers import recomputing
 from regard.training.objective import LossModule, Objective
 from regard.training.processes import Processes, answering, whole
 from regard.training.progress import Metrics, Progress, Window
@@ -62,6 +63,7 @@ def fit(
                 answering(settings.process_timeout),
                 threads(settings.threads or torch.get_num_threads()),
                 compiling(model, log_layers=here.main) if settings.compile else nullcontext(),
+                recomputing(model) if settings.recompute else nullcontext(),
             ):
                 return trainer.train(found)
         finally:

@@ -11,11 +11,13 @@ import torch.distributed
 from accelerate import Accelerator, PartialState
 from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list, gather_object
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.nn.parallel import DistributedDataParallel
 
 from regard.errors import InputError, RunError
+from regard.nn.kv_cache import CausalBlock
 from regard.training.devices import choose_device
+from regard.training.layers import sharded_parts
 from regard.training.settings import Training
 
 LOST = re.compile(r"timed? ?out|connection|peer|gloo|nccl|store", re.I)
@@ -43,8 +45,8 @@ class Processes:
     def wrap(self, losses: nn.Module, sharded: bool) -> nn.Module:
         """A `LossModule` on its device; with several processes its model is sharded in place, or it is wrapped in DDP.
 
-        Sharding has one group for the whole model, so that tied parts and calls of parts outside the model's own
-        `forward` stay correct.
+        Sharding has a group for each of the `sharded_parts`, and one for the rest, so that tied parts and calls of
+        other parts outside the model's own `forward` stay correct.
         """
         losses.to(self.device)
         if self.count == 1:
@@ -54,6 +56,10 @@ class Processes:
         for tensor in losses.state_dict().values():
             torch.distributed.broadcast(tensor, 0)
         mesh = torch.distributed.init_device_mesh(self.device.type, (self.count,))
+        for part in sharded_parts(losses):
+            fully_shard(part, mesh=mesh)
+            if isinstance(part, CausalBlock):
+                register_fsdp_forward_method(part, "empty_past")
         fully_shard(losses, mesh=mesh)
         return losses
 
@@ -125,9 +131,13 @@ def whole(losses: nn.Module) -> Iterator[None]:
     if not isinstance(losses, FSDPModule):
         yield
         return
+    groups = [each for each in losses.modules() if isinstance(each, FSDPModule)]
     losses.set_reshard_after_forward(False)
-    losses.unshard()
+    for group in groups:
+        group.unshard()
     try:
         yield
     finally:
-        losses.reshard()
+        for group in groups:
+            group.set_reshard_after_forward(group is not losses, recurse=False)
+            group.reshard()

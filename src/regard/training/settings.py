@@ -108,7 +108,11 @@ class Training:
     """Seconds that the processes of a run wait for each other; the run ends if one hangs for longer. Raise it where
     the first process prepares the data for longer, or one disk is slow."""
     sharded: bool = False
-    """Shard weights, gradients and optimizer over the processes (FSDP2) instead of copying them (DDP)."""
+    """Shard weights, gradients and optimizer over the processes (FSDP2) instead of copying them (DDP); the layers of a
+    Transformer are gathered one at a time."""
+    recompute: bool = False
+    """Compute the activations of a Transformer's layers again in the backward pass instead of keeping them (activation
+    checkpointing): less memory, about a third more computation, the same weights."""
     tensorboard: bool = True
     """Write TensorBoard's files too, where it is installed."""
     tracker: TrackerName | None = None
@@ -123,6 +127,8 @@ class Training:
             )
         if self.epochs is not None and self.teacher_forcing_end is not None:
             raise ValueError("teacher_forcing_end changes by updates, so it needs steps; remove epochs or it")
+        if self.compile and self.recompute:
+            raise ValueError("compile and recompute are both set; choose one of them")
         if self.average_last and self.average_decay:
             raise ValueError("average_last and average_decay are both set; choose one of them")
 

@@ -1,0 +1,87 @@
+"""Shards of FSDP: each process has its part, and one layer is whole at a time; the losses are the same."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from regard.errors import InputError
+from regard.models.bert import BertConfig
+from regard.models.catalog import build_classifier
+from regard.runs import run_file
+from regard.runs.recipes import path_of
+from regard.training.layers import recomputing, sharded_parts
+from tests.training import sharded, toy
+
+SLACK = 1024
+"""Bytes of tensors that do not divide, and of Adam's counters."""
+
+
+def launched(folder: Path, processes: int, *choices: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    command = command if processes > 1 else [sys.executable]
+    path = folder / "result.json"
+    arguments = [os.fspath(Path(sharded.__file__)), str(path), *choices]
+    done = subprocess.run([*command, *arguments], env=toy.environment(), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(path.read_text())
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return launched(tmp_path_factory.mktemp("alone"), 1)
+
+
+@pytest.mark.parametrize(
+    ("processes", "choices"),
+    [
+        (2, ("sharded",)),
+        pytest.param(4, ("sharded",), marks=pytest.mark.slow),
+        pytest.param(2, ("sharded", "recompute"), marks=pytest.mark.slow),
+    ],
+)
+def test_each_process_has_its_part(processes: int, choices: tuple[str, ...], alone: dict[str, Any], tmp_path: Path):
+    found = launched(tmp_path, processes, *choices)
+    assert found.keys() == alone.keys()
+    for name, one in alone.items():
+        losses = (torch.tensor(each[name]["losses"]) for each in (found, alone))
+        torch.testing.assert_close(*losses, rtol=1e-5, atol=1e-5)
+        for what, count in one["bytes"].items():
+            assert found[name]["bytes"][what] <= count / processes + SLACK, (name, what)
+        assert found[name]["parts"] == one["parts"] >= 3
+        assert found[name]["gathered"] == 1, name
+
+
+def test_recomputed_activations_have_the_same_gradients():
+    found = []
+    for recompute in (False, True):
+        model: Any = sharded.models()["gpt2"]
+        calls: list[int] = []
+        model.blocks[1].feedforward.register_forward_pre_hook(lambda *_, calls=calls: calls.append(1))
+        words = torch.arange(21).view(3, 7)
+        batch = toy.ToyBatch(words, words)
+        if recompute:
+            with recomputing(model):
+                sharded.Next().loss(model, batch, 1, None).total.backward()
+        else:
+            sharded.Next().loss(model, batch, 1, None).total.backward()
+        assert len(calls) == (2 if recompute else 1)
+        assert "forward" not in vars(model.blocks[1])
+        found.append([each.grad for each in model.parameters()])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+def test_layers_that_share_a_parameter_are_in_one_group():
+    config = BertConfig(layers=2, width=8, heads=2, hidden=8, context=8, relative="bucketed")
+    assert sharded_parts(build_classifier(config, 13, 2)) == []
+
+
+def test_compiled_and_recomputed():
+    with pytest.raises(InputError, match=r"compile and recompute are both set; choose one of them"):
+        run_file.read(path_of("dates"), ["training.compile=true", "training.recompute=true"])
