@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from regard.cli.main import main
+from regard.tasks.seq2seq.run import Prediction, Seq2SeqRun
+from regard.tasks.tagging.run import Span, TaggingRun, TagsPrediction
 
 DATES = str(Path(__file__).parents[1] / "data" / "runs" / "dates")
 
@@ -55,3 +57,26 @@ def test_row_83_a_pair_that_cannot_be_read(command: str, tmp_path: Path, capsys:
     assert len(out) == 2
     [warning] = [line for line in err if "unknown to the model" in line]
     assert "source:2: 2 of 3 characters of the source are unknown to the model; do not trust it here" in warning
+
+
+class Tagged(TaggingRun):
+    """A run of which only the warnings are needed."""
+
+    def __init__(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("run", "prediction", "warnings"),
+    [
+        (Tagged(), TagsPrediction("A b", ()), ["no word has a label"]),
+        (Tagged(), TagsPrediction("A b", (Span(0, 1, "X", "A", 0.5),)), []),
+    ],
+)
+def test_a_prediction_that_shows_nothing_has_a_warning(run, prediction, warnings: list[str]):
+    assert run.prediction_warnings(prediction) == warnings
+
+
+def test_an_empty_prediction_has_a_warning(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Seq2SeqRun, "_predict", lambda self, texts, options: [Prediction(" ", 0.0, True, (), None)])
+    assert printed(capsys, "predict", DATES, "14 July 1989") == ([" "], ["regard: text 1: the prediction is empty"])

@@ -104,9 +104,10 @@ def test_a_new_run_file_shows_keys_with_their_meaning_and_default(capsys: pytest
     text = capsys.readouterr().out
     assert text.splitlines()[0] == "# yaml-language-server: $schema=regard.schema.json"
     assert "  # The number of updates. (a whole number >= 1; default: 10000)\n  steps: 700\n" in text
+    assert "  # With kind: dialogue the keys are train, valid, test, turns, longest, held_out.\n" in text
     assert main(["new", "translate-many"]) == 0
     text = capsys.readouterr().out
-    assert "(a list, each text; must be filled in)\n  # languages:\n" in text
+    assert "(a list of texts; must be filled in)\n  # languages:\n" in text
     assert "languages" not in yaml.safe_load(text)["data"]
 
 

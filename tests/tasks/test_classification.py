@@ -14,6 +14,7 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import WEIGHTS, RunDirectory
+from regard.tasks.catalog import TASKS
 from regard.tasks.class_prediction import class_metrics
 from regard.tasks.classification.batch import collate_marked, shortened
 from regard.tasks.classification.data import Labelled
@@ -275,3 +276,11 @@ def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said:
     code, _, errors = regard(command, str(folder / "run"), *rest)
     assert (code, len(errors.splitlines())) == (2, 1)
     assert said in errors
+
+
+@pytest.mark.parametrize(
+    ("recipe", "texts"), [("entailment", r"$'TEXT\tTEXT'"), ("relatedness", r"$'TEXT\tTEXT'"), ("classify", "TEXT")]
+)
+def test_the_use_of_pairs_has_a_tab(recipe: str, texts: str):
+    config = run_file.read(path_of(recipe), [])
+    assert TASKS[config.task].usage(config) == f"regard predict {{}} {texts}"

@@ -210,13 +210,13 @@ def test_row_18_a_pair_longer_than_the_model_can_take(caplog: pytest.LogCaptureF
         task(both, model)
     one = Seq2SeqObjective(SPLITS, both, Training(batch_tokens=67), SCORING, model=model, truncate=True)
     assert [max(side) for side in zip(*one.lengths, strict=True)] == [24, 28]
-    assert "1 sources were cut" in caplog.text
+    assert "1 of 5 training sources were cut" in caplog.text
     assert "targets" not in caplog.text
     small = TransformerConfig(layers=1, width=6, hidden=5, heads=2, shared=False, positions="learned", max_length=24)
     both_sides = Transformer(both.source.size, both.target.size, small)
     one = Seq2SeqObjective(SPLITS, both, Training(batch_tokens=67), SCORING, model=both_sides, truncate=True)
     assert [max(side) for side in zip(*one.lengths, strict=True)] == [24, 24]
-    assert "1 targets were cut" in caplog.text
+    assert "1 of 5 training targets were cut" in caplog.text
 
 
 def test_validation_has_the_metrics_in_their_order():

@@ -103,7 +103,7 @@ def test_a_long_validation_shows_that_it_goes_on(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
     now = iter([0.0, 0.0, 0.0, 20.0, 31.0, 40.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
-    with Progress(9, every=1).validating():
+    with Progress(9, every=1).elapsed("validating"):
         for _ in range(3):
             checkpoint()
     assert stream.getvalue() == "validating, 0:31\n"

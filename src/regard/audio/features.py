@@ -34,6 +34,12 @@ class LogMel:
     band over the sound is subtracted, and the rest is divided by the band's deviation, at least 1e-3.
 
     Sounds of more than `longest` seconds are refused.
+
+    rate: The samples a second that every sound is resampled to.
+    window: The seconds of a frame's window.
+    hop: The seconds from one frame to the next.
+    lowest: The lowest frequency of the bands, in hertz.
+    highest: The highest frequency of the bands, in hertz; by default half the rate.
     """
 
     rate: Annotated[int, Field(ge=LEAST_RATE, le=MOST_RATE)] = 16_000

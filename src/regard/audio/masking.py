@@ -15,7 +15,14 @@ Count = Annotated[int, Field(ge=0)]
 @dataclass(frozen=True, kw_only=True)
 class Masking:
     """Masks of training features (section 2): `times` masks of 0 to `time` frames, each at most `share` of the frames,
-    and `frequencies` masks of 0 to `frequency` bands, at random places. Masked features are 0, the mean."""
+    and `frequencies` masks of 0 to `frequency` bands, at random places. Masked features are 0, the mean.
+
+    time: The largest number of frames of a mask.
+    times: The number of masks of frames.
+    frequency: The largest number of bands of a mask.
+    frequencies: The number of masks of bands.
+    share: The largest share of a sound's frames of a mask.
+    """
 
     time: Count = 0
     times: Count = 1

@@ -22,7 +22,8 @@ Files = Annotated[
     Parameter(
         name="FILES",
         help="Source and target text, or one .tsv, .csv or .jsonl table; of a language model one text, of a model that "
-        "fills in blanks documents; of images a folder of classes. Default: the run's test set.",
+        "fills in blanks documents; of images a folder of classes. Default: the run's test set, or without "
+        "one its validation examples.",
     ),
 ]
 SkipBad = Annotated[bool, Parameter(negative="", show_default=False, help="Leave out bad records and count them.")]
@@ -59,13 +60,15 @@ def evaluate(
     with loading():
         from regard.runs.load import load
         from regard.tasks.options import EvaluationOptions
+        from regard.training.progress import Progress
 
         opened = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
     options = EvaluationOptions(beam=beam, columns=columns, skip_bad=skip_bad, cache=cache)
     opened.check_supported("evaluate", options)
-    with everyone():
+    first = os.environ.get("RANK", "0") == "0"  # of several processes one speaks
+    with everyone(), Progress(steps=0, every=1, shown=first).elapsed("scoring"):
         figures = opened.evaluate(_read(opened, files, options) if files else None, options)
-    if os.environ.get("RANK", "0") != "0":  # of several processes one speaks
+    if not first:
         return
     if (convention := opened.convention()) is not None:
         print(f"regard: {convention}", file=sys.stderr)

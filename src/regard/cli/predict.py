@@ -144,7 +144,7 @@ def report(
     number = unfinished = 0
     missing = Counter[str]()
     for number, (example, prediction) in enumerate(predicted, 1):
-        warn(f"text {number}", run.warnings(example))
+        warn(f"text {number}", [*run.warnings(example), *run.prediction_warnings(prediction)])
         if as_json:
             say_json(run.record(example) | prediction.to_json())
         else:

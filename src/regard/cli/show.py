@@ -187,7 +187,7 @@ def attribute(run: "Run[Any, Any]", text: str, options: AttributionOptions) -> "
     run.check_supported("attribute", options)
     example = run.parse(text)
     found = run.attribute(example, options)
-    warn(quoted(text), run.warnings(example))
+    warn(quoted(text), [*run.warnings(example), *run.prediction_warnings(found.prediction)])
     return found
 
 

@@ -49,6 +49,8 @@ class Commented:
         else:
             yield f"{margin}{key}:"
             yield from self.mapping(inner, value, f"{margin}  ")
+            for line in self.others(inner, value):
+                yield from comment(line, f"{margin}  ")
 
     def about(self, part: Json, missing: bool) -> str:
         """The comment of a key: its meaning, the values that it expects, and its default."""
@@ -60,6 +62,15 @@ class Commented:
             notes += [f"default: {flow(part['default'])}"] if "default" in part else []
         notes += ["must be filled in"] if missing else []
         return " ".join([part.get("description", ""), *([f"({'; '.join(notes)})"] if notes else [])]).strip()
+
+    def others(self, schema: Json, values: Mapping[str, Any]) -> Iterator[str]:
+        """The keys of the other kinds of data."""
+        if schema.get("x-key") != "kind":
+            return
+        for name in schema["properties"]["kind"]["enum"]:
+            if name != values["kind"]:
+                keys = self.chosen(schema, {**values, "kind": name})["properties"]
+                yield f"With kind: {name} the keys are {', '.join(key for key in keys if key != 'kind')}."
 
     def expected(self, part: Json) -> str:
         """The values that a key expects, in words."""

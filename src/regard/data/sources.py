@@ -64,7 +64,11 @@ class Parallel(HeldOut, Mixed):
 @dataclass(frozen=True, kw_only=True)
 class Table(HeldOut, Tabular, Mixed):
     """One .tsv, .csv, .jsonl, .json, .parquet or .arrow file per set, or a folder or a pattern of several. `source` and
-    `target` are column names, or numbers from 1. Without `valid`, rows of the training file are held out."""
+    `target` are column names, or numbers from 1. Without `valid`, rows of the training file are held out.
+
+    source: The column of the source, or its number from 1.
+    target: The column of the target, or its number from 1.
+    """
 
     kind: Literal["table"] = "table"
     train: str | None = None

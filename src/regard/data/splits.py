@@ -32,7 +32,11 @@ class Splits(Generic[E_co]):
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:
     """Validation examples from the training set, a part of `data:` sections: without `valid`, the share `held_out` of
-    the training examples, chosen at random by `split_seed`. Examples of one group are all in one set."""
+    the training examples, chosen at random by `split_seed`. Examples of one group are all in one set.
+
+    held_out: The share of the training examples that is held out where there is no `valid`.
+    split_seed: The seed of the choice of held out examples.
+    """
 
     kind: str = ""
     held_out: float = 0.1

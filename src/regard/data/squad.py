@@ -39,7 +39,12 @@ class Question:
 class QuestionFiles(HeldOut, Tabular):
     """Questions about paragraphs: SQuAD's published .json, or tables (.jsonl, .csv, .tsv), optionally .gz. `question`,
     `context` and `answer` are the columns of a table; in JSON `answer` may be a list of texts. Several files of a set
-    are concatenated. Without `valid`, the questions of some paragraphs of the training files are held out."""
+    are concatenated. Without `valid`, the questions of some paragraphs of the training files are held out.
+
+    question: The column of the question, or its number from 1.
+    context: The column of the text that has the answer.
+    answer: The column of the answer; in JSON its text, a list of texts, or answers with their places.
+    """
 
     train: Files = ()
     valid: Files = ()

@@ -26,7 +26,14 @@ Side = Annotated[int, Field(ge=1)]
 class Preparation:
     """Resize the shorter side to `resize` pixels (both sides with `shape: stretched`), crop the middle `size` x `size`,
     scale to 0 to 1, subtract `mean` and divide by `deviation`, one number or one a channel. `size` is by default the
-    model's, `resize` is by default `size`."""
+    model's, `resize` is by default `size`.
+
+    size: The side of the middle that is cropped, in pixels; by default the model's.
+    resize: The length of the shorter side before, in pixels; by default `size`.
+    shape: With `kept` the shorter side is resized, with `stretched` both are.
+    mean: Subtracted from the values of pixels in 0 to 1; one number, or one a channel.
+    deviation: The divisor after that; one number, or one a channel.
+    """
 
     size: Side | None = None
     resize: Side | None = None

@@ -1,7 +1,8 @@
 """A trained run: a model with its run file and tokenizers, and the verbs that all tasks share."""
 
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 E = TypeVar("E")
 P = TypeVar("P", bound=Prediction)
 Chosen = TypeVar("Chosen", bound=Options)
+Set = TypeVar("Set", bound=Sized)
+log = logging.getLogger("regard")
+OPTIMISTIC = "there is no test set: scored on the validation examples, which chose the checkpoint; new ones are fairer"
 MOSTLY = 0.5
 """The share of unknown characters beyond which a text gets a warning."""
 
@@ -60,6 +64,10 @@ class Run(ABC, Generic[E, P]):
         """Why the prediction for an example may mean nothing, a sentence each: its text is empty, or mostly unknown to
         the model. By default none."""
         return []
+
+    def prediction_warnings(self, prediction: P, /) -> list[str]:
+        """What a reader of a prediction may miss, a sentence each: by default that it is empty."""
+        return [] if prediction.text.strip() else ["the prediction is empty"]
 
     @abstractmethod
     def parse(self, line: str, place: str = "text 1") -> E:
@@ -235,13 +243,20 @@ def fitting(options: Options) -> Iterator[None]:
         raise InputError(str(error)) from error
 
 
-def for_evaluation(examples: Sequence[E] | None, tests: Callable[[], Sequence[E]], instead: str) -> Sequence[E]:
-    """The examples, by default those of the test set. Raises InputError where there are none, with what to do
-    `instead`."""
-    found = tests() if examples is None else examples
-    if not found:
+def for_evaluation(examples: Set | None, tests: Callable[[], Set], instead: str, valid: Callable[[], Set]) -> Set:
+    """The examples, by default those of the test set, or without one those of validation, which is logged. Raises
+    InputError where there are none, with what to do `instead`."""
+    if examples is None and not (examples := tests()) and (examples := valid()):
+        log.warning(OPTIMISTIC)
+    if not examples:
         raise InputError(f"there is no test set in the run file and no examples are given; {instead}")
-    return found
+    return examples
+
+
+def validation_of(data: Any) -> Sequence[Any]:
+    """The validation examples of a `data:` section of files, or none of a run that was imported. Raises InputError as
+    its `load` does."""
+    return () if data.train is None else data.load().valid
 
 
 def text_warnings(tokenizer: "Tokenizer", texts: Mapping[str, str]) -> list[str]:

@@ -17,6 +17,7 @@ from regard.errors import InputError
 from regard.images import Image
 from regard.images.preview import preview
 from regard.images.survey import Survey, survey
+from regard.pictures.labels import visible
 from regard.text import Tokenizer
 
 BEGINNING = 6
@@ -49,11 +50,11 @@ class Lengths:
     """The median and the largest length of a sample of training examples, and the share that is cut, in per cent."""
 
     median: float
-    longest: int
+    longest: int | float
     cut: float = 0.0
 
     @classmethod
-    def of(cls, lengths: Sequence[int], limit: int | None = None) -> "Lengths":
+    def of(cls, lengths: Sequence[int | float], limit: int | None = None) -> "Lengths":
         """Those of a sample of `lengths`; the ones above `limit` are cut."""
         some = sampled(lengths)
         cut = 0 if limit is None else sum(each > limit for each in some)
@@ -61,7 +62,7 @@ class Lengths:
 
     def __str__(self) -> str:
         cut = f"; {self.cut:.3g} % are cut" if self.cut else ""
-        return f"{self.median:,g} (median), {self.longest:,} (longest){cut}"
+        return f"{self.median:,g} (median), {self.longest:,g} (longest){cut}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +71,8 @@ class DataSummary:
 
     unit: the name of an example, in the plural.
     rows: each set's examples.
-    classes: the number of training examples of each class.
+    classes: the number of training examples of each class, called `classified`.
+    labels: what the training labels are that are no classes.
     lengths: of the training examples, for each side of them.
     unknown: the share of the characters of each set, in per cent, that the tokenizer does not know.
     images: the images before the model's preparation, and after it.
@@ -83,6 +85,8 @@ class DataSummary:
     unit: str
     rows: Mapping[str, Rows]
     classes: Mapping[str, int] = field(default_factory=dict)
+    classified: str = "classes"
+    labels: str = ""
     lengths: Mapping[str, Lengths] = field(default_factory=dict)
     unknown: Mapping[str, float] = field(default_factory=dict)
     images: tuple[Survey, str] | None = None
@@ -125,9 +129,14 @@ class DataSummary:
     def parts(self) -> dict[str, str]:
         """The parts of the summary by name."""
         width = max(len(f"{each.count:,}") for each in self.rows.values())
-        found = [(name, f"{each.count:{width},} {self.unit}, {each.origin}") for name, each in self.rows.items()]
+        found = [
+            (name, f"{each.count:{width},} {numbered(self.unit, each.count)}, {each.origin}")
+            for name, each in self.rows.items()
+        ]
         if self.classes:
-            found.append(("classes", _counted(self.classes)))
+            found.append((self.classified, _counted(self.classes)))
+        if self.labels:
+            found.append(("labels", self.labels))
         found += [(f"length of {name}", str(each)) for name, each in self.lengths.items()]
         if self.unknown:
             shares = ", ".join(f"{share:.2g} % in {name}" for name, share in self.unknown.items() if share)
@@ -143,6 +152,7 @@ def joined(several: Sequence[DataSummary]) -> DataSummary:
     first = several[0]
     return replace(
         first,
+        unit="sources",
         lengths={name: each for one in several for name, each in one.lengths.items()},
         unknown={name: each for one in several for name, each in one.unknown.items()},
         example={name: each for one in several for name, each in one.example.items()},
@@ -178,14 +188,13 @@ def unknown_shares(tokenizer: Tokenizer, sets: Mapping[str, Sequence[str]]) -> d
     return {name: unknown_share(tokenizer, texts) for name, texts in sets.items() if len(texts)}
 
 
-def unknown_warnings(shares: Mapping[str, float]) -> list[str]:
-    """A warning for each set whose characters are often unknown."""
-    return [
-        f"{share:.0f} % of the characters of {name} are unknown to the tokenizer; check language and encoding of its "
-        "files"
-        for name, share in shares.items()
-        if share > MANY_UNKNOWN
-    ]
+def unknown_warnings(tokenizer: Tokenizer, shares: Mapping[str, float]) -> list[str]:
+    """A warning for each set whose characters are often unknown to the tokenizer."""
+    reason = "are unknown to the tokenizer; check language and encoding of its files"
+    if tokenizer.settings.kind == "word":
+        reason = "are in words that the vocabulary lacks; more training text or a lower minimum_count adds words"
+    often = {name: share for name, share in shares.items() if share > MANY_UNKNOWN}
+    return [f"{share:.0f} % of the characters of {name} {reason}" for name, share in often.items()]
 
 
 def pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
@@ -207,7 +216,7 @@ def sent(image: Image) -> str:
 def abridged(labels: Sequence[str], count: int) -> str:
     """Some labels with blanks between, of `count` altogether."""
     more = f" ... ({count:,} tokens)" if count > SHOWN else ""
-    return " ".join(labels[:SHOWN]) + more
+    return " ".join(map(visible, labels[:SHOWN])) + more
 
 
 def text_lengths(tokenizer: Tokenizer, texts: Sequence[str], limit: int | None = None) -> Lengths:
@@ -230,7 +239,7 @@ def running_text(data: Any, splits: Splits[str], tokenizer: Tokenizer) -> DataSu
         unknown=unknown,
         example={"text": pieces(tokenizer, tokenizer.encode(first[:CHARACTERS]))},
         request={"text": " ".join(first[:CHARACTERS].split()[:BEGINNING])},
-        warnings=tuple(unknown_warnings(unknown)),
+        warnings=tuple(unknown_warnings(tokenizer, unknown)),
     )
 
 
@@ -247,6 +256,12 @@ def images_seen(images: Sequence[Image], side: int, channels: int, key: str = "m
     return (before, after), (f"images of {before} become {after}: {', '.join(remedies)}",)
 
 
+def numbered(unit: str, count: int) -> str:
+    """The name of so many examples: "pairs of texts", of one "pair of texts"."""
+    name, *rest = unit.split(" ")
+    return " ".join([name.removesuffix("s") if count == 1 else name, *rest])
+
+
 def class_counts(labels: Iterable[str]) -> dict[str, int]:
     """How often each class occurs, the most frequent first."""
     return most_common(Counter(labels))
@@ -258,7 +273,7 @@ def most_common(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _counted(classes: Mapping[str, int]) -> str:
-    shown = ", ".join(f"{name} {count:,}" for name, count in list(classes.items())[:LABELS])
+    shown = ", ".join(f"{name} ({count:,})" for name, count in list(classes.items())[:LABELS])
     more = f", and {len(classes) - LABELS} more" if len(classes) > LABELS else ""
     return f"{len(classes)}: {shown}{more}"
 

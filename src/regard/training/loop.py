@@ -196,7 +196,7 @@ class Trainer:
 
     def _validate(self) -> dict[str, float]:
         self.model.eval()
-        with torch.no_grad(), whole(self.losses), self.progress.validating(), divided_by(self.here):
+        with torch.no_grad(), whole(self.losses), self.progress.elapsed("validating"), divided_by(self.here):
             figures = self.here.from_main(self.objective.validate(self.model))
         self.model.train()
         return figures

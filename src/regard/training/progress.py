@@ -18,7 +18,7 @@ from regard.training.update import Outcome
 from regard.work import cancellable
 
 SILENT = 30.0
-"""Seconds of a validation after which a line says that it goes on."""
+"""Seconds after which a line says that a validation goes on."""
 
 
 def duration(seconds: float) -> str:
@@ -92,9 +92,9 @@ class Progress:
             self.note(f"{update}/{self.steps}  loss {loss:.4f}  {speed}  {duration(left)} left")
 
     @contextmanager
-    def validating(self) -> Iterator[None]:
-        """Show inside how long a validation has taken, whenever it calls `regard.work.checkpoint`: on the bar,
-        or in a line every half a minute."""
+    def elapsed(self, what: str) -> Iterator[None]:
+        """Show inside how long `what` has taken, whenever it calls `regard.work.checkpoint`: on the bar, or in a line
+        every half a minute."""
         began = last = time.monotonic()
 
         def show() -> bool:
@@ -102,10 +102,10 @@ class Progress:
             now = time.monotonic()
             if self.bar is not None:
                 with self._read():
-                    self.bar.set_postfix_str(f"validating, {duration(now - began)}")
+                    self.bar.set_postfix_str(f"{what}, {duration(now - began)}")
             elif now - last >= SILENT:
                 last = now
-                self.note(f"validating, {duration(now - began)}")
+                self.note(f"{what}, {duration(now - began)}")
             return True
 
         show()

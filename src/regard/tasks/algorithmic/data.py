@@ -33,7 +33,12 @@ class BitSequence:
 @dataclass(frozen=True, kw_only=True)
 class BitSequences(SyntheticOfLengths, ABC):
     """Sequences of `least` to `most` random vectors of `width` bits, every length with the same probability. Short
-    sequences repeat, because few exist."""
+    sequences repeat, because few exist.
+
+    least: The smallest number of vectors in a sequence.
+    most: The largest number of vectors in a sequence.
+    width: The number of bits in a vector.
+    """
 
     width: Count = 8
     least: Count = 1

@@ -74,7 +74,7 @@ class AlgorithmicRun(Run[str, BitPrediction]):
         Raises:
             InputError: there are neither examples nor a test set.
         """
-        sequences = for_evaluation(examples, lambda: self.config.data.load().test, "set data.test")
+        sequences = for_evaluation(examples, lambda: self.config.data.load().test, "set data.test", tuple)
         with guarded(self.model):
             return figures(self.model, sequences)
 

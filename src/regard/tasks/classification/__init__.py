@@ -1,7 +1,13 @@
 """Classes of texts and of pairs of texts."""
 
+from typing import Any
+
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(
-    __name__, "config:Classification", "setup:setup", "run:ClassificationRun", command="regard predict {} TEXT"
-)
+
+def command(config: Any) -> str:
+    """The use of a run: a tab separates the texts of a pair."""
+    return "regard predict {} TEXT" if config.data.second is None else r"regard predict {} $'TEXT\tTEXT'"
+
+
+TASK = LazyTask(__name__, "config:Classification", "setup:setup", "run:ClassificationRun", command=command)

@@ -70,6 +70,13 @@ class LabelledTables(Tabular, Mixed):
     Without `valid` a share of the training file, `held_out`, is for validation: rows that stand equally far from each
     other. Or `fold` names a column of the training file: rows with one of its values `valid_folds` are for validation,
     those with one of `test_folds` for the test.
+
+    text: The column of the text, or its number from 1; in JSON the text may be a list of sentences.
+    second: The column of the other text of a pair.
+    label: The column of the label.
+    fold: A column of the training file by whose values sets are chosen.
+    valid_folds: The values of `fold` whose rows are for validation.
+    test_folds: The values of `fold` whose rows are the test set.
     """
 
     kind: Literal["labelled"] = "labelled"

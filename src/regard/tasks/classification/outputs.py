@@ -21,9 +21,11 @@ from regard.tasks.summary import most_common
 
 @dataclass(frozen=True)
 class Labels:
-    """The labels of training examples: how often each class occurs, the first one, and what is probably not meant."""
+    """The labels of training examples: how often each class occurs or what the numbers are, the first one, and what is
+    probably not meant."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
+    numbers: str = ""
     first: str = ""
     warnings: tuple[str, ...] = ()
 
@@ -118,7 +120,7 @@ class ClassOutputs(NamedOutputs[int, ClassPrediction]):
         """The classes with their counts, and labels that are probably no classes."""
         classes = most_common(label_counts(examples))
         warnings = label_warnings(classes, examples[0].label)
-        return Labels(classes, examples[0].label, (*warnings, *([] if self.weights else imbalance(classes))))
+        return Labels(classes, "", examples[0].label, (*warnings, *([] if self.weights else imbalance(classes))))
 
     def loss(self, logits: Float[Tensor, "text output"], targets: Tensor, smoothing: float) -> Float[Tensor, ""]:
         """The weighted cross-entropy of the classes."""

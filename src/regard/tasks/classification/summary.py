@@ -35,11 +35,12 @@ def text_summary(
         unit="texts" if len(first.texts) == 1 else "pairs of texts",
         rows=rows(config.data, splits),
         classes=labels.counts,
+        labels=labels.numbers,
         lengths={"text": _lengths(sampled(splits.train), form)},
         unknown=unknown,
         example={"text": example(first, form), "label": labels.first or str(first.label)},
         request=request_of(**dict(zip(("text", "second"), first.texts, strict=False))),
-        warnings=(*labels.warnings, *_unread(config), *unknown_warnings(unknown)),
+        warnings=(*labels.warnings, *_unread(config), *unknown_warnings(form.tokenizer, unknown)),
     )
 
 
@@ -68,7 +69,7 @@ def _lengths(some: Sequence[Labelled[Any]], form: Form[Any]) -> Lengths:
     tokens = [sum(len(form.tokenizer.encode(text)) for text in each.texts) for each in some]
     found = Lengths.of(positions)
     cut = sum(one < other for one, other in zip(positions, tokens, strict=True)) if form.truncate else 0
-    return Lengths(found.median, found.longest, 100 * cut / len(some))
+    return Lengths(found.median, max([found.longest, *(tokens if cut else ())]), 100 * cut / len(some))
 
 
 def example(first: Labelled[Any], form: Form[Any]) -> str:

@@ -25,7 +25,7 @@ from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.training import WindowedQuestions, cutter_of, windowed
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr
-from regard.tasks.run import Run, for_evaluation, text_warnings
+from regard.tasks.run import Run, for_evaluation, text_warnings, validation_of
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
@@ -117,7 +117,8 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         Raises:
             InputError: there are neither examples nor a test set, or an answer is not in its context.
         """
-        questions = for_evaluation(examples, self.config.data.tests, "give a file of questions")
+        data = self.config.data
+        questions = for_evaluation(examples, data.tests, "give a file of questions", lambda: validation_of(data))
         with guarded(self.model):
             return windowed(questions, self.tokenizer, self.config).figures(self.model)
 

@@ -71,5 +71,5 @@ def summary(config: ExtractiveQA, splits: Splits[Question], tokenizer: Tokenizer
         unknown=unknown,
         example={name: pieces(tokenizer, tokenizer.encode(text)) for name, text in example.items()},
         request=request_of(question=first.question, context=first.context),
-        warnings=tuple(unknown_warnings(unknown)),
+        warnings=tuple(unknown_warnings(tokenizer, unknown)),
     )

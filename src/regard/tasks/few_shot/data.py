@@ -37,7 +37,18 @@ class EpisodeSets(ABC):
     `questions` query images, each classified by itself. `episodes` are an epoch, `valid_episodes` and `test_episodes`
     are sampled once. In training an image turned by a quarter, a half and three quarters is of another class each, with
     `rotations`, and a mirrored one too, with `mirrored`. Without classes for validation a share of those for training,
-    `held_out`, is for it."""
+    `held_out`, is for it.
+
+    ways: The number of classes of an episode.
+    shots: The number of support images of each class.
+    questions: The number of query images of an episode in training.
+    episodes: The number of episodes of an epoch.
+    valid_episodes: The number of episodes of the validation set.
+    test_episodes: The number of episodes of the test set.
+    rotations: Whether a turned image is of another class in training.
+    mirrored: Whether a mirrored image is of another class in training.
+    held_out: The share of the classes that is held out where there is no `valid`.
+    """
 
     kind: str = ""
     train: str | None = None

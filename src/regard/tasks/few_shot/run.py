@@ -129,7 +129,8 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
             InputError: there are neither examples nor a test set, or classes or their images are too few.
         """
         data = self.config.data
-        images = for_evaluation(examples, lambda: [*chain(*data.load().test.values())], "set data.test")
+        sets = [lambda: [*chain(*data.load().test.values())], lambda: [*chain(*data.load().valid.values())]]
+        images = for_evaluation(examples, sets[0], "give a set of images", sets[1])
         classes = pool(data.checked(images, "the images for evaluation"), self.config)
         with guarded(self.model):
             return figures(self.model, classes, self.config, data.test_episodes)

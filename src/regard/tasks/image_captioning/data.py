@@ -43,7 +43,13 @@ class CaptionTables(HeldOut, Tabular):
     and `captions`, a text or in JSON a list of them. A folder instead has one such table, which may end in .txt, or a
     .txt file of the same name for each image, with a caption a line. With `split`, a column of train, valid (or val, or
     dev) and test, all sets are in the file `train`; without `split` and `valid`, images of the training set are held
-    out."""
+    out.
+
+    images: The folder of the images, seen from the table's.
+    image: The column of the image's file.
+    captions: The column of the caption or captions.
+    split: The column that says of which set an image is: train, valid (or val, or dev) or test.
+    """
 
     kind: Literal["captions"] = "captions"
     train: str | None = None

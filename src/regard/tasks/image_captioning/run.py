@@ -31,7 +31,7 @@ from regard.tasks.image_captioning.data import Captioned, CaptionTables
 from regard.tasks.image_captioning.training import decode, encoded, figures, read
 from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, ranked
-from regard.tasks.run import Run, for_evaluation
+from regard.tasks.run import Run, for_evaluation, validation_of
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
@@ -98,7 +98,8 @@ class ImageCaptioningRun(Run[Image, Caption]):
         Raises:
             InputError: there are neither examples nor a test set, or an image cannot be read.
         """
-        images = for_evaluation(examples, self.config.data.tests, "give images with captions")
+        data = self.config.data
+        images = for_evaluation(examples, data.tests, "give images with captions", lambda: validation_of(data))
         with guarded(self.model):
             return figures(self.model, self.tokenizer, images, self.config, self.config.search.searching(options.beam))
 

@@ -29,6 +29,7 @@ def caption_summary(config: ImageCaptioning, splits: Splits[Captioned], tokenize
     }
     unknown = unknown_shares(tokenizer, captions)
     images, warnings = images_seen([each.image for each in splits.train], config.model.image, config.model.channels)
+    others = {name: share for name, share in unknown.items() if name != "train"}
     first = splits.train[0]
     ids = [*tokenizer.encode(captions["train"][0]), tokenizer.special.end]
     return DataSummary(
@@ -45,5 +46,5 @@ def caption_summary(config: ImageCaptioning, splits: Splits[Captioned], tokenize
             "caption": pieces(tokenizer, ids),
         },
         request={"image": sent(first.image)},
-        warnings=(*warnings, *unknown_warnings({name: share for name, share in unknown.items() if name != "train"})),
+        warnings=(*warnings, *unknown_warnings(tokenizer, others)),
     )

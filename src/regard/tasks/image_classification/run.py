@@ -27,7 +27,7 @@ from regard.tasks.image_classification.attribution import KINDS, PatchWeights, r
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import decodable, pixels_of, probabilities
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.run import Run, for_evaluation
+from regard.tasks.run import Run, for_evaluation, validation_of
 
 ROLLOUT = "attention rollout: what the class reads of each patch through all layers"
 MARKS = "[CLS]", "[DIST]"
@@ -84,7 +84,8 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         Raises:
             InputError: there are neither examples nor a test set, a label is unknown, or an image cannot be read.
         """
-        images = for_evaluation(examples, self.config.data.tests, "give a set of images")
+        data = self.config.data
+        images = for_evaluation(examples, data.tests, "give a set of images", lambda: validation_of(data))
         classes = class_indices(self.labels, images)
         with guarded(self.model):
             return class_metrics(probabilities(self.model, images, self.config), classes)

@@ -82,7 +82,9 @@ class MetaRLRun(Run[str, ActionPrediction]):
             InputError: there are neither examples nor test environments.
         """
         data = self.config.data
-        environments = for_evaluation(examples, lambda: environments_of(data, data.test, "test"), "set data.test")
+        environments = for_evaluation(
+            examples, lambda: environments_of(data, data.test, "test"), "set data.test", tuple
+        )
         with guarded(self.model):
             return figures(self.model, environments, next(self.model.parameters()).device)
 

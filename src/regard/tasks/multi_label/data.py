@@ -18,7 +18,10 @@ Labels = tuple[str, ...]
 @dataclass(frozen=True, kw_only=True)
 class LabelSetTables(LabelledTables):
     """Tables as those of classification, where the column `label` has any number of labels: in JSON a list, else labels
-    with the `separator` between them. A text without labels has an empty list or field."""
+    with the `separator` between them. A text without labels has an empty list or field.
+
+    separator: The text between the labels of a row, where they are not a list.
+    """
 
     separator: str = "|"
 

@@ -72,7 +72,7 @@ class LabelOutputs(NamedOutputs[list[float], LabelsPrediction]):
     def labels_of(self, examples: Sequence[Labelled[tuple[str, ...]]]) -> Labels:
         """The labels with their counts."""
         counts = class_counts(label for each in examples for label in each.label)
-        return Labels(counts, ", ".join(examples[0].label) or NONE, tuple(_warnings(counts, self.labels)))
+        return Labels(counts, "", ", ".join(examples[0].label) or NONE, tuple(_warnings(counts, self.labels)))
 
     def loss(self, logits: Float[Tensor, "text output"], targets: Tensor, smoothing: float) -> Float[Tensor, ""]:
         """The binary cross-entropy of each label, summed over the labels."""

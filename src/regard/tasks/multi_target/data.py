@@ -22,7 +22,11 @@ Row = tuple[Pair, ...]
 class Multiparallel(HeldOut, Tabular):
     """For each set the source's file and one for each of `languages`, in their order, aligned by line; or one table,
     whose columns are `source` and the languages; that of a key in JSON, `translation.de`, is called by its last part.
-    Without `valid`, rows of the training set are held out."""
+    Without `valid`, rows of the training set are held out.
+
+    languages: The columns of the languages of a table, or the names of the files' languages, in their order.
+    source: The column of the source in a table.
+    """
 
     kind: Literal["multiparallel"] = "multiparallel"
     languages: tuple[str, ...]

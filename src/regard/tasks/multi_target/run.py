@@ -23,7 +23,7 @@ from regard.tasks.multi_target.config import MultiTarget
 from regard.tasks.multi_target.training import of_all
 from regard.tasks.options import SAMPLING, SHAPING, AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr
-from regard.tasks.run import Run, text_warnings
+from regard.tasks.run import Run, for_evaluation, text_warnings
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.prediction import Prediction
 from regard.tasks.seq2seq.run import Seq2SeqRun
@@ -144,6 +144,9 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
     def warnings(self, text: str) -> list[str]:
         return text_warnings(next(iter(self.tokenizers.values())).source, {"text": text})
 
+    def prediction_warnings(self, prediction: MultiTargetPrediction) -> list[str]:
+        return [f"the prediction in {name} is empty" for name, text in prediction.texts.items() if not text.strip()]
+
     def parse(self, line: str, place: str = "text 1") -> str:
         return line
 
@@ -191,8 +194,10 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         Raises:
             InputError: there are neither pairs nor a test set, or not for each of the languages.
         """
-        if examples is None:
-            examples = {name: splits.test for name, splits in self.config.data.load().items()}
+        sets = {} if examples is not None else self.config.data.load()
+        tests = {name: each.test for name, each in sets.items() if each.test}
+        valid = {name: each.valid for name, each in sets.items()}
+        examples = for_evaluation(examples, lambda: tests, "give a table, or a file of each language", lambda: valid)
         if missing := [name for name in self.tokenizers if not examples.get(name)]:
             raise InputError(f"there are no pairs to score {missing[0]} on; name a test set in data.test")
         return of_all({name: self.of(name).evaluate(examples[name], beam=options.beam) for name in self.tokenizers})

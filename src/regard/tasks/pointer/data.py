@@ -23,7 +23,11 @@ class PointedSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Generated(SyntheticOfLengths, ABC):
-    """Sets of `least` to `most` elements, uniform from 0 to 1 in every dimension."""
+    """Sets of `least` to `most` elements, uniform from 0 to 1 in every dimension.
+
+    least: The smallest number of elements in a set.
+    most: The largest number of elements in a set.
+    """
 
     least: int = 5
     most: int = 10

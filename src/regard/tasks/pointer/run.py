@@ -80,7 +80,7 @@ class PointerRun(Run[Set, PointerPrediction]):
         Raises:
             InputError: there are neither examples nor a test set.
         """
-        sets = for_evaluation(examples, lambda: self.config.data.load().test, "set data.test")
+        sets = for_evaluation(examples, lambda: self.config.data.load().test, "set data.test", tuple)
         with guarded(self.model):
             return figures(self.model, sets, self.config.search)
 

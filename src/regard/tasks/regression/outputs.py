@@ -14,7 +14,7 @@ from regard.shapes import Float
 from regard.storage.manifest import CHANGED
 from regard.storage.run_folder import SCALE, RunDirectory
 from regard.tasks.classification.data import Labelled
-from regard.tasks.classification.outputs import Outputs
+from regard.tasks.classification.outputs import Labels, Outputs
 from regard.tasks.prediction import ShortRepr
 
 
@@ -77,6 +77,11 @@ class NumberOutput(Outputs[float, NumberPrediction]):
 
     def targets(self, examples: Sequence[Labelled[float]]) -> list[float]:
         return [each.label for each in examples]
+
+    def labels_of(self, examples: Sequence[Labelled[float]]) -> Labels:
+        """The range and the mean of the numbers."""
+        numbers = [each.label for each in examples]
+        return Labels(numbers=f"{min(numbers):.4g} to {max(numbers):.4g}, mean {fmean(numbers):.4g}")
 
     def loss(self, logits: Float[Tensor, "text output"], targets: Tensor, smoothing: float) -> Float[Tensor, ""]:
         """The squared error in units of the deviation."""

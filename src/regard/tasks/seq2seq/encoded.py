@@ -16,7 +16,7 @@ Limits = tuple[int | None, int | None]
 
 
 def encode_pairs(pairs: Sequence[Pair], tokenizers: Tokenizers, limits: Limits, *, truncate: bool) -> Table:
-    """The columns source and target, without start and end. A warning logs how many were cut.
+    """The columns source and target of training pairs, without start and end. A warning logs how many were cut.
 
     Raises:
         InputError: a side is longer than the model takes, without `truncate`.
@@ -28,7 +28,7 @@ def encode_pairs(pairs: Sequence[Pair], tokenizers: Tokenizers, limits: Limits, 
     digests = tokenizers.source.digest, tokenizers.target.digest
     table = derived(pairs, f"pairs {digests} {tokenizers.copying} {limits} {truncate}", encode)
     for name, limit in zip(("sources", "targets"), limits, strict=True):
-        warn_cut(name, table.count(name), limit)
+        warn_cut(f"training {name}", (table.count(name), len(pairs)), limit)
     return table
 
 
@@ -38,10 +38,10 @@ def pair_ids(table: Table, index: int) -> tuple[list[int], list[int]]:
     return shard.columns["source"][place].tolist(), shard.columns["target"][place].tolist()
 
 
-def warn_cut(name: str, count: int, limit: int | None) -> None:
-    """Log how many texts were cut, if any were."""
-    if count:
-        log.warning("%d %s were cut to the model's maximum of %d", count, name, limit)
+def warn_cut(name: str, counts: tuple[int, int], limit: int | None) -> None:
+    """Log how many of how many texts were cut, if any were."""
+    if counts[0]:
+        log.warning("%d of %d %s were cut to the model's maximum of %d", *counts, name, limit)
 
 
 def _encoded(pairs: Sequence[Pair], tokenizers: Tokenizers, limits: Limits, truncate: bool) -> Shard:

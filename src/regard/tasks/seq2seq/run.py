@@ -38,7 +38,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, distinct
-from regard.tasks.run import Run, for_evaluation, text_warnings
+from regard.tasks.run import Run, for_evaluation, text_warnings, validation_of
 from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.conversation import Conversation
 from regard.tasks.seq2seq.metrics import Scoring, figures
@@ -270,9 +270,10 @@ class Seq2SeqRun(Run[str, Prediction]):
         ]
 
     def _evaluate(self, pairs: Sequence[Pair] | None, options: EvaluationOptions) -> dict[str, float]:
-        pairs = for_evaluation(pairs, lambda: tests_of(self.config.data), "give source and target files")
+        data = self.config.data
+        pairs = for_evaluation(pairs, lambda: tests_of(data), "give files of pairs", lambda: validation_of(data))
+        scoring = Scoring(self.config.metrics, self.search(options.beam), self.config.truncate)
         with guarded(self.model):
-            scoring = Scoring(self.config.metrics, self.search(options.beam), self.config.truncate)
             return figures(self.model, self.tokenizers, pairs, scoring)
 
     def _prediction(self, source: str, hypothesis: Hypothesis, alignment: Alignment | None) -> Prediction:
@@ -291,8 +292,7 @@ class Seq2SeqRun(Run[str, Prediction]):
     def _attended(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
         """The attention of each output to its text."""
         written = [self._ids(*each) for each in outputs]
-        found = by_weights(self.model, written)
-        sides = self.tokenizers
+        found, sides = by_weights(self.model, written), self.tokenizers
         return [
             Alignment(weights, *(each.pieces for each in sides.sides(sides.ended_source(source), target, text)))
             for weights, (source, target), (text, _) in zip(found, written, outputs, strict=True)

@@ -39,13 +39,7 @@ def pairs_summary(
         "source": abridged(tokenizers.source_pieces(sources[0], first.source), len(sources[0])),
         target: abridged(tokenizers.target_pieces(targets[0], first.source), len(targets[0])),
     }
-    some_of = {name: sampled(pairs) for name, pairs in splits.named.items() if len(pairs)}
-    unknown = unknown_shares(
-        tokenizers.source, {f"{name} sources": [pair.source for pair in pairs] for name, pairs in some_of.items()}
-    ) | unknown_shares(
-        tokenizers.target, {f"{name} {target}s": [pair.target for pair in pairs] for name, pairs in some_of.items()}
-    )
-    copied = [] if tokenizers.copying else list(unknown_warnings(unknown))
+    unknown, warnings = _unknown(splits, tokenizers, target)
     return DataSummary(
         unit="pairs",
         rows=rows(data, splits),
@@ -53,8 +47,19 @@ def pairs_summary(
         unknown=unknown,
         example=example,
         request=request_of(text=first.source),
-        warnings=(*_exchanged(splits, copying=tokenizers.copying), *copied),
+        warnings=(*_exchanged(splits, copying=tokenizers.copying), *warnings),
     )
+
+
+def _unknown(splits: Splits[Pair], tokenizers: Tokenizers, target: str) -> tuple[dict[str, float], list[str]]:
+    """The share of unknown characters of each side of each set, with warnings; none where words may be copied."""
+    some = {name: sampled(pairs) for name, pairs in splits.named.items() if len(pairs)}
+    targets = "targets" if target == "target" else target
+    sources = {f"{name} sources": [pair.source for pair in pairs] for name, pairs in some.items()}
+    outputs = {f"{name} {targets}": [pair.target for pair in pairs] for name, pairs in some.items()}
+    read, written = unknown_shares(tokenizers.source, sources), unknown_shares(tokenizers.target, outputs)
+    warnings = unknown_warnings(tokenizers.source, read) + unknown_warnings(tokenizers.target, written)
+    return read | written, [] if tokenizers.copying else warnings
 
 
 def _exchanged(splits: Splits[Pair], *, copying: bool) -> list[str]:

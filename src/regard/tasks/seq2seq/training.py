@@ -49,18 +49,18 @@ class Seq2SeqObjective:
         attention = AttentionLosses() if attention is None else attention
         self.attention_loss = AttentionLoss(attention, model.decoder)
         self.links = piece_links(self.train, tokenizers) if attention.guided else None
-        for pairs in (splits.valid, splits.test):
-            self._check_sources(pairs, truncate)
+        self._check_sources("validation", splits.valid, truncate)
+        self._check_sources("test", splits.test, truncate)
         self.ids = encode_pairs(self.train, tokenizers, self.limits, truncate=truncate)
         self.lengths = self.ids.lengths("source", "target") + 1
         self.random = max(tokenizers.source.settings.dropout, tokenizers.target.settings.dropout) > 0
         require_one_batch(self.lengths, settings.batch_tokens, "training pairs")
         require_room(self.lengths, settings.batch_tokens, self.place, "pair")
 
-    def _check_sources(self, pairs: Sequence[Pair], truncate: bool) -> None:
+    def _check_sources(self, name: str, pairs: Sequence[Pair], truncate: bool) -> None:
         ids, limit = self.tokenizers.all_source_ids(pairs), self.limits[0]
         _, cut = limited(limit, ids, [pair.place for pair in pairs], truncate=truncate)
-        warn_cut("sources", cut, limit)
+        warn_cut(f"{name} sources", (cut, len(pairs)), limit)
 
     def place(self, index: int) -> str:
         """The file and line of a training pair."""

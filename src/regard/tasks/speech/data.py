@@ -80,8 +80,13 @@ class Utterance:
 @dataclass(frozen=True, kw_only=True)
 class SpeechTables(HeldOut, Tabular):
     """A table a set with the columns `audio`, a file in the folder `folder`, or beside the table or in a folder there,
-    and `transcript`. A folder instead has one such table, or a .txt file of
-    the same name for each sound. Without `valid`, sounds of the training set are held out."""
+    and `transcript`. A folder instead has one such table, or a .txt file of the same name for each sound. Without
+    `valid`, sounds of the training set are held out.
+
+    folder: The folder of the recordings, seen from the table's.
+    audio: The column of the recording's file.
+    transcript: The column of the transcript.
+    """
 
     kind: Literal["speech"] = "speech"
     train: str | None = None

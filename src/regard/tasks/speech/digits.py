@@ -72,7 +72,16 @@ class SpokenDigits(SyntheticOfLengths):
     0 to -`quieter` decibels. The digits are those of `recordings`, an .npz file with the arrays audio, start, digit,
     recording, speaker and speaker_names, or synthesised without one. Recordings 0 to 4 of each digit and speaker are
     the test set, 5 to 7 the validation set. With `held_out_speaker` the test set is of this speaker only, and the other
-    sets are of the others."""
+    sets are of the others.
+
+    recordings: An .npz file of recorded digits; without one the digits are synthesised.
+    least: The smallest number of digits in a sound.
+    most: The largest number of digits in a sound.
+    shortest: The seconds of the shortest pause.
+    longest: The seconds of the longest pause.
+    quieter: The decibels by which a sound is at most quieter than the loudest.
+    held_out_speaker: The only speaker of the test set, left out of the other sets.
+    """
 
     kind: Literal["spoken-digits"] = "spoken-digits"
     train: int = 4_000

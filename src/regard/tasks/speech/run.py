@@ -24,7 +24,7 @@ from regard.tasks.attribution import Attribution
 from regard.tasks.decoded_text import DecodedText, TextStream, constraints_of
 from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, ranked
-from regard.tasks.run import Run, for_evaluation
+from regard.tasks.run import Run, for_evaluation, validation_of
 from regard.tasks.speech.attribution import SpeechMaps, SpeechWeights, attended, picture
 from regard.tasks.speech.config import Speech
 from regard.tasks.speech.data import Audio, SpeechTables, Utterance, normalised
@@ -104,7 +104,8 @@ class SpeechRun(Run[Audio, Transcript]):
         Raises:
             InputError: there are neither examples nor a test set, or a sound cannot be read.
         """
-        found = for_evaluation(examples, self.config.data.tests, "give sounds with transcripts")
+        data = self.config.data
+        found = for_evaluation(examples, data.tests, "give sounds with transcripts", lambda: validation_of(data))
         sounds = [normalised(each, self.config.lower) for each in found]
         with guarded(self.model):
             return figures(self.model, self.tokenizer, sounds, self.config, self.config.search.searching(options.beam))

@@ -37,13 +37,13 @@ def speech_summary(
         unit="sounds",
         rows=rows(config.data, splits),
         lengths={
-            "sounds, in frames": Lengths.of(frames),
+            "sounds, in seconds": Lengths.of([round(each * config.audio.seconds, 2) for each in frames]),
             "transcripts": text_lengths(tokenizer, transcripts["train"]),
         },
         unknown=unknown,
         request=request(first, config),
         example={"sound": first.place, "transcript": pieces(tokenizer, ids)},
-        warnings=(*_long(config, splits.train, keys, tokenizer), *unknown_warnings(others)),
+        warnings=(*_long(config, splits.train, keys, tokenizer), *unknown_warnings(tokenizer, others)),
     )
 
 

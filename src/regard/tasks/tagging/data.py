@@ -53,6 +53,11 @@ class TaggedFiles(HeldOut):
     In other files a line is a word with its columns, blanks or a tab between, and a blank line ends a sentence: the
     column `word` and the column `tag`, counted from 1, or from the end with -1. Tags are in BIO, IOB1, BIOES or BILOU,
     or plain, each a word of its own.
+
+    text: The key of the text in .jsonl, or of a list of words.
+    spans: The key of the text's spans in .jsonl, or of the list of the words' tags.
+    word: The column of the word in other files, from 1, or from the end with -1.
+    tag: The column of its tag in other files, from 1, or from the end with -1.
     """
 
     recognised: ClassVar[tuple[Kind, ...]] = ("file",)

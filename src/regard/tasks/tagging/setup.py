@@ -72,11 +72,12 @@ def summary(config: Tagging, splits: Splits[Tagged], tokenizer: Tokenizer) -> Da
         unit="texts",
         rows=rows(config.data, splits),
         classes=class_counts(label for each in splits.train for _, _, label in entities(each.tags)),
+        classified="entities",
         lengths={"text": Lengths.of([len(tokenizer.encode(each.text)) + 2 for each in sampled(splits.train)])},
         unknown=unknown,
         request=request_of(text=first.text),
         example={"text": pieces(tokenizer, tokenizer.encode(first.text)), "entities": found or "none"},
-        warnings=(*_unseen(splits), *unknown_warnings(unknown)),
+        warnings=(*_unseen(splits), *unknown_warnings(tokenizer, unknown)),
     )
 
 
