@@ -5,6 +5,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ import torch
 
 from regard.data import stored, table
 from regard.data.columns import Ragged, Shard
+from regard.data.progress import Progress
 from regard.data.readers import read_parallel, stream_parallel
 from regard.data.sources import Parallel
 from regard.data.splits import Splits
@@ -328,3 +330,13 @@ def test_the_cache_is_listed_and_cleared(files: tuple[str, str], tmp_path: Path)
     assert cache_folder.clear() == found.size
     assert cache_folder.contents() == []
     assert not (tmp_path / "cache" / "sets").exists()
+
+
+def test_progress_without_a_known_number_of_rows(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+    monkeypatch.setattr("regard.data.progress.EVERY", 0.0)
+    with caplog.at_level("INFO", "regard"):
+        for rows in (0, 9):
+            with Progress("encoding a", rows, 0) as progress:
+                progress.add(3)
+    assert re.fullmatch(r"encoding a: 3 rows, [\d,]+ rows/s", caplog.messages[0])
+    assert re.fullmatch(r"encoding a: 3 of 9 rows, [\d,]+ rows/s, \d+ s left", caplog.messages[1])

@@ -16,15 +16,17 @@ SAVED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("format_version", 2), ("architecture", "luong"), ("world_size", 1), ("tokenizer", "ff00")]
-)
+@pytest.mark.parametrize(("key", "value"), [("format_version", 2), ("architecture", "luong"), ("tokenizer", "ff00")])
 @pytest.mark.parametrize("allow_change", [False, True])
 def test_row_40_what_a_checkpoint_depends_on_must_be_equal(key: str, value: object, allow_change: bool) -> None:
     with pytest.raises(InputError) as caught:
         check_resume(SAVED, {**SAVED, key: value}, allow_change)
     expected = f"cannot resume: {key} is {SAVED[key]!r} in the run, {value!r} now; start a new run with another --out"
     assert str(caught.value) == expected
+
+
+def test_another_number_of_processes_is_no_hindrance() -> None:
+    check_resume(SAVED, {**SAVED, "world_size": 4}, False)
 
 
 def test_row_40_a_part_that_one_side_lacks_is_a_difference() -> None:

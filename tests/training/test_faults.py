@@ -19,6 +19,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.training.devices import devices
 from regard.training.loop import fit
 from regard.training.objective import Loss
+from regard.training.snapshot import regrouped
 from regard.training.state import random_state, restore_random_state
 from tests.training import toy
 from tests.training.test_loop import records, run
@@ -111,15 +112,31 @@ def test_row_07_fewer_batches_than_processes(tmp_path: Path):
         run(tmp_path / "run", toy.Following(0))
 
 
-def test_row_40_another_number_of_processes(tmp_path: Path):
-    run(tmp_path / "run", steps=5)
+def test_row_40_another_number_of_processes(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """A checkpoint of 3 processes, behind 2 x 3 of 7 batches, on one: it goes on with the seventh, and says so."""
+    run(tmp_path / "run", steps=2, validate_every=0, checkpoint_every=1)
     directory = RunDirectory.create(tmp_path / "run", resume=True)
     newest = directory.newest_checkpoint()
     assert newest is not None
     groups = {group: newest.tensors(group) for group in ("model", "optimizer")}
-    directory.save_checkpoint(6, groups, {**newest.state, "processes": 3})
-    with directory, pytest.raises(InputError, match="of 3 processes and cannot be resumed with 1"):
-        fit(toy.model(), toy.Following(), toy.settings(), directory, resume=True)
+    counters = {**newest.state["counters"], "update": 3, "index": 2}
+    directory.save_checkpoint(3, groups, {**newest.state, "processes": 3, "counters": counters})
+    task = toy.Following()
+    built: list[tuple[int, list[int]]] = []
+    build = task.batch
+    task.batch = lambda epoch, indices: (built.append((epoch, indices)), build(epoch, indices))[1]
+    with directory:
+        fit(toy.model(), task, toy.settings(steps=5), directory, resume=True)
+    assert built == [(0, task.batches(0)[6]), (1, task.batches(1)[0])]
+
+
+def test_what_another_number_of_processes_changes():
+    line = regrouped(4, 2, 1)
+    assert line.startswith(
+        "the checkpoint is of 4 processes and there are 2: examples keep their order, an update has 2"
+    )
+    assert line.endswith("; training.accumulate=2 with --allow-change keeps 4")
+    assert "accumulate" not in regrouped(4, 3, 1)
 
 
 def test_row_48_a_device_that_is_not_there(tmp_path: Path):

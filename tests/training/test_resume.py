@@ -104,3 +104,13 @@ def test_several_processes_learn_what_one_does(tmp_path: Path):
     result = {name: torch.tensor(weights) for name, weights in toy.call(toy.together, tmp_path).items()}
     torch.testing.assert_close(result["two"], result["one"], rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(result["sharded"], result["one"], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_resumed_on_fewer_processes(tmp_path: Path):
+    """As many batches an update as before: the same weights but for rounding."""
+    done = toy.call(toy.regrouped, tmp_path)
+    assert done["codes"] == [[0] * 4, [0] * 4, [0] * 2, [0]]
+    weights = {name: torch.tensor(each) for name, each in done["weights"].items()}
+    for name in ("four", "two", "one"):
+        torch.testing.assert_close(weights[name], weights["whole"], rtol=1e-5, atol=1e-6)

@@ -240,6 +240,24 @@ def signals(path: Path, processes: int, at: int, changes: dict[str, Any]) -> dic
     return {"codes": codes, "digests": digests, "steps": steps}
 
 
+def regrouped(path: Path) -> dict[str, Any]:
+    """Sharded runs of four processes that are killed and resumed on four, on two that accumulate as many batches, and
+    on one without shards: their exit codes and the sums of their last weights."""
+    changes = {"dropout": 0.0, "batches": 8, "keep_best": 0, "steps": 16}
+    codes, found = [start(path / "whole", 4, {**changes, "sharded": True})], {}
+    ways = {
+        "four": (4, {"sharded": True}),
+        "two": (2, {"sharded": True, "accumulate": 2}),
+        "one": (1, {"accumulate": 4}),
+    }
+    for name, (processes, more) in ways.items():
+        start(path / name, 4, {**changes, "sharded": True, "trouble": ("kill", 11)})
+        codes.append(start(path / name, processes, {**changes, **more, "resume": True}))
+    for name in ("whole", *ways):
+        found[name] = RunDirectory.open(path / name).load_tensors("weights.safetensors")["embed.weight"].tolist()
+    return {"codes": codes, "weights": found}
+
+
 ACCIDENTS = ("raise", "kill one", "terminate one", "stop one")
 
 

@@ -16,14 +16,15 @@ log = logging.getLogger("regard")
 
 
 class Progress:
-    """Rows done of `rows`, of which `done` were done before; `what` is the work, a verb first. A context; a `silent`
-    one shows nothing."""
+    """Rows done of `rows` (0: nobody knows how many), of which `done` were done before; `what` is the work, a verb
+    first. A context; a `silent` one shows nothing."""
 
     def __init__(self, what: str, rows: int, done: int, *, silent: bool = False) -> None:
         self.what, self.rows, self.first, self.done = what, rows, done, done
         self._began = self._last = time.monotonic()
         self._silent, terminal = silent, sys.stderr.isatty()
-        self._bar = tqdm(total=rows, initial=done, unit=" rows", desc=what, disable=silent or not terminal, leave=False)
+        hidden = silent or not terminal
+        self._bar = tqdm(total=rows or None, initial=done, unit=" rows", desc=what, disable=hidden, leave=False)
 
     def __enter__(self) -> "Progress":
         return self
@@ -48,10 +49,10 @@ class Progress:
         if self._bar.disable and not self._silent and now - self._last >= EVERY and done > self.first:
             self._last = now
             speed = (done - self.first) / (now - self._began)
-            log.info(
-                "%s: %s of %s rows, %s rows/s, %.0f s left",
-                self.what, f"{done:,}", f"{self.rows:,}", f"{speed:,.0f}", (self.rows - done) / speed,
-            )  # fmt: skip
+            rows, left = f"{done:,}", ""
+            if self.rows:
+                rows, left = f"{rows} of {self.rows:,}", f", {max(0, self.rows - done) / speed:.0f} s left"
+            log.info("%s: %s rows, %s rows/s%s", self.what, rows, f"{speed:,.0f}", left)
 
 
 def shown(shards: Iterable[Shard], what: str, rows: int, done: int) -> Iterator[Shard]:

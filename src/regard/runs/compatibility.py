@@ -6,7 +6,9 @@ from typing import Any
 
 from regard.errors import InputError
 
-FIXED = ("format_version", "architecture", "world_size", "tokenizer")  # without these equal a checkpoint means nothing
+FIXED = ("format_version", "architecture", "tokenizer")  # without these equal a checkpoint means nothing
+PROCESSES = "world_size"
+"""May differ; the training says what that changes."""
 ABSENT = "(none)"
 log = logging.getLogger("regard")
 
@@ -14,8 +16,9 @@ log = logging.getLogger("regard")
 def check_resume(saved: Mapping[str, Any], current: Mapping[str, Any], allow_change: bool) -> None:
     """Compare the identity of the run at its start and now; nested mappings by their inner keys.
 
-    The keys in `FIXED` must be equal. Other differences (configuration, digests of the data, the environment) need
-    `allow_change` and are logged. Raises InputError: a line for each difference, with both values.
+    The keys in `FIXED` must be equal, and the number of processes may differ. Other differences (configuration, digests
+    of the data, the environment) need `allow_change` and are logged. Raises InputError: a line for each difference,
+    with both values.
     """
     fixed = [f"{key} is {_show(old)} in the run, {_show(new)} now" for key, old, new in _fixed(saved, current)]
     changed = differences(_without_fixed(saved), _without_fixed(current))
@@ -49,7 +52,7 @@ def _fixed(saved: Mapping[str, Any], current: Mapping[str, Any]) -> list[tuple[s
 
 
 def _without_fixed(side: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in side.items() if key not in FIXED}
+    return {key: value for key, value in side.items() if key not in (*FIXED, PROCESSES)}
 
 
 def _show(value: Any) -> str:

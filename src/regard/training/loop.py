@@ -19,12 +19,19 @@ from regard.training.schedules import rate
 from regard.training.selection import MovingAverage, Validated, mean
 from regard.training.settings import Training
 from regard.training.signals import Stop, Stopped
-from regard.training.snapshot import TrainingState, load_average, load_weights, restoring, snapshot
+from regard.training.snapshot import (
+    TrainingState,
+    load_average,
+    load_weights,
+    regrouped,
+    restore_random,
+    restoring,
+    snapshot,
+)
 from regard.training.state import (
     count_parameters,
     keeping_random_state,
     restore_optimizer,
-    restore_random_state,
     seed_everything,
     weights,
 )
@@ -41,13 +48,14 @@ def fit(
     Selected are the weights with the best validation (the moving average's, if there is one), or the mean of the last
     checkpoints if that validates better. With `resume`, training continues from the newest checkpoint, if there is one,
     and ends with the same weights as a run without interruption. Under torchrun every process calls `fit` with the same
-    model and a `run` on the same directory; only the first process writes.
+    model and a `run` on the same directory; only the first process writes. On another number of processes a resumed run
+    keeps the order of examples, and a line says what changes.
 
     Returns: the validation figures of the chosen weights, `seconds`, `steps` (updates made), `parameters` and
         `tokens_per_second` (of all processes together, validation left out).
 
     Raises:
-        InputError: the device is not there; too few batches; the checkpoint is of another model or process count.
+        InputError: the device is not there; too few batches; the checkpoint is of another model.
         RunError: the loss or gradient was not finite too often, memory ran out, a batch could not be built, or
             (`Stopped`, with exit codes 143, 130 and 129) a signal stopped training after its state was saved.
     """
@@ -98,7 +106,7 @@ class Trainer:
         with BatchStream(self.objective, settings, self.here, counters.start) as stream:
             if found is not None:  # only now, because building the stream may use random numbers
                 with restoring(found.folder):
-                    restore_random_state(found.state["random"][self.here.rank], self.here.device)
+                    restore_random(found.state["random"], self.here, settings.seed + (counters.update << 16))
             while True:
                 self._validate_if_due()
                 self._save_if_due()
@@ -118,7 +126,10 @@ class Trainer:
             self.metrics.rewind(found.step)
             self.progress.note(f"going on after update {found.step}")
             restore_optimizer(self.model, self.optimizer, found.tensors("optimizer"))
-            if found.state["carries"][self.here.rank]:
+            processes = found.state["processes"]
+            if processes != self.here.count:
+                self.progress.note(regrouped(processes, self.here.count, self.settings.accumulate))
+            elif found.state["carries"][self.here.rank]:
                 carried = found.tensors(f"carried-{self.here.rank}")
                 self.updater.carried = {name: tensor.to(self.here.device) for name, tensor in carried.items()}
         if self.settings.average_decay:

@@ -1,7 +1,7 @@
 """Checkpoints: the state of training as JSON and tensors, and back."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,7 +18,15 @@ from regard.training.objective import Carried
 from regard.training.processes import Processes
 from regard.training.schedules import Plateau
 from regard.training.selection import MovingAverage, Selection
-from regard.training.state import assign, full, optimizer_tensors, random_state, weights
+from regard.training.state import (
+    assign,
+    full,
+    optimizer_tensors,
+    random_state,
+    restore_random_state,
+    seed_everything,
+    weights,
+)
 
 
 @dataclass
@@ -71,24 +79,35 @@ class TrainingState:
 
     @classmethod
     def restore(cls, state: dict[str, Any], here: Processes) -> "TrainingState":
-        """The training state that `state` was written from.
-
-        Raises:
-            InputError: it is of another number of processes.
-        """
-        if state["processes"] != here.count:
-            raise InputError(
-                f"the checkpoint is of {state['processes']} processes and cannot be resumed with {here.count}; "
-                "start as many as before"
-            )
+        """The training state that `state` was written from. With another number of processes training continues behind
+        the batches that were read, with the next one that the processes share out."""
         parts = json.dumps({name: state[name] for name in ("counters", "selection", "plateau")})
         restored = pydantic.TypeAdapter(cls).validate_json(parts, strict=True)
         counters = restored.counters
         if min(counters.update, counters.epoch, counters.index, counters.chunk, counters.before) < 0:
             raise ValueError(f"negative counters: {counters}")
-        if counters.before > counters.index * here.count:
+        if counters.before > counters.index * state["processes"]:
             raise ValueError(f"the mark is behind the position: {counters}")
+        counters.index = -(-counters.index * state["processes"] // here.count)
         return restored
+
+
+def regrouped(before: int, now: int, accumulate: int) -> str:
+    """What another number of processes than before changes, in a line."""
+    batches = before * accumulate
+    same = f"; training.accumulate={batches // now} with --allow-change keeps {batches}" if batches % now == 0 else ""
+    return (
+        f"the checkpoint is of {before} processes and there are {now}: examples keep their order, an update has "
+        f"{now * accumulate} batches instead of {batches}, and training is no longer exactly that of {before}{same}"
+    )
+
+
+def restore_random(saved: Sequence[dict[str, Any]], here: Processes, seed: int) -> None:
+    """Restore the random states of this process; a process more than before is seeded with its rank added to `seed`."""
+    if here.rank < len(saved):
+        restore_random_state(saved[here.rank], here.device)
+    else:
+        seed_everything(seed + here.rank)
 
 
 @contextmanager
