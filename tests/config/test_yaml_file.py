@@ -269,8 +269,8 @@ def test_a_key_of_another_mapping_is_found_there(write) -> None:
 
 
 def test_an_option_that_is_no_yaml_has_the_quotation_marks_that_it_needs(write) -> None:
-    (comma,) = complaints(write(GOOD), ("title=,",))
-    assert comma.endswith("""; quote the value, as --set "title=','\"""")
+    (comma,) = complaints(write(GOOD), ("title=,a",))
+    assert comma.endswith("""; quote the value, as --set "title=',a'\"""")
     (cut,) = complaints(write(GOOD), ("training.betas=[0.5,",))
     assert cut.endswith("; quote the whole for the shell, as --set 'training.betas=[A, B]'")
 
@@ -365,6 +365,17 @@ def test_keys_of_the_file_that_do_not_fit_the_dataclass_of_an_option_are_left_ou
         "--set where.train: got 'a', expected a table (.tsv, .csv, .jsonl or .json, also .gz), as --set "
         "where.train=FILE, or a whole number; there is no such file"
     ]
+
+
+@dataclass(frozen=True)
+class Titled:
+    name: str | None
+
+
+@pytest.mark.parametrize("sign", ["|", ">", "#", "-", ",", ";", "\t", " ", "'", "&", "%", "?", ":"])
+def test_an_override_may_be_a_single_sign(sign: str, write) -> None:
+    assert load(write("name: a\n"), Titled, [f"name={sign}"]).name == sign
+    assert load(write("name: a\n"), Titled, ["name=~"]).name is None
 
 
 def test_mistakes_in_overrides_name_the_option(write) -> None:

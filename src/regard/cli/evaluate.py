@@ -31,7 +31,8 @@ TwoColumns = Annotated[
     str | None,
     Parameter(
         show_default=False,
-        help="A table's columns, names or numbers from 1: SOURCE,TARGET, or TEXT,LABEL. Default: the run's own.",
+        help="A table's columns, names or numbers from 1: SOURCE,TARGET, TEXT,LABEL, of CoNLL WORD,TAG. Default: "
+        "the run's own.",
     ),
 ]
 CacheSettings = Annotated[

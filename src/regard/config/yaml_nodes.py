@@ -181,14 +181,14 @@ def _scalar(tag: str, text: str) -> Any:
 
 
 def place(root: Node, override: str) -> list[Problem]:
-    """Set `key.sub=value`, the value in YAML, in the tree; return the problems that prevent it."""
+    """Set `key.sub=value`, the value in YAML or a single sign, in the tree; return the problems that prevent it."""
     path, equals, text = override.partition("=")
     path = path.strip()
     file = f"--set {path}"
     if not equals or not all(path.split(".")):
         return [Problem(f"--set {override}", 0, "", "expected key=value or key.sub=value")]
     try:
-        node, problems = parse(text, file, 0)
+        node, problems = (Node(text, text, file, 0), []) if _is_sign(text) else parse(text, file, 0)
     except InputError as error:
         return [Problem(file, 0, "", f"{str(error).removeprefix(f'{file}: ')}; {_quoted(path, text)}")]
     *parents, last = path.split(".")
@@ -203,6 +203,12 @@ def place(root: Node, override: str) -> list[Problem]:
     before = holder.value.get(last)
     holder.value[last] = replace(node, replaced=before if before is None or before.line else before.replaced)
     return problems
+
+
+def _is_sign(text: str) -> bool:
+    """Whether a value is a single sign, as a delimiter is; most have a meaning in YAML, of which that of ~ is left,
+    and that of a list or mapping that is not closed."""
+    return len(text) == 1 and not text.isalnum() and text not in "~[{"
 
 
 def _quoted(path: str, text: str) -> str:
