@@ -131,12 +131,14 @@ def test_row_40_another_number_of_processes(tmp_path: Path, caplog: pytest.LogCa
 
 
 def test_what_another_number_of_processes_changes():
-    line = regrouped(4, 2, 1)
+    before = {"processes": 4, "accumulate": 1}
+    line = regrouped(before, 2, 1)
     assert line.startswith(
-        "the checkpoint is of 4 processes and there are 2: examples keep their order, an update has 2"
+        "the checkpoint is of 4 processes and there are 2: examples keep their order, and an update has"
     )
-    assert line.endswith("; training.accumulate=2 with --allow-change keeps 4")
-    assert "accumulate" not in regrouped(4, 3, 1)
+    assert "2 batches instead of 4, so the weights differ; training.accumulate=2 with --allow-change keeps 4" in line
+    assert "accumulate" not in regrouped(before, 3, 1)
+    assert regrouped(before, 2, 2).endswith("an update has 4 batches as before; rounding and random numbers differ")
 
 
 def test_row_48_a_device_that_is_not_there(tmp_path: Path):

@@ -126,9 +126,8 @@ class Trainer:
             self.metrics.rewind(found.step)
             self.progress.note(f"going on after update {found.step}")
             restore_optimizer(self.model, self.optimizer, found.tensors("optimizer"))
-            processes = found.state["processes"]
-            if processes != self.here.count:
-                self.progress.note(regrouped(processes, self.here.count, self.settings.accumulate))
+            if found.state["processes"] != self.here.count:
+                self.progress.note(regrouped(found.state, self.here.count, self.settings.accumulate))
             elif found.state["carries"][self.here.rank]:
                 carried = found.tensors(f"carried-{self.here.rank}")
                 self.updater.carried = {name: tensor.to(self.here.device) for name, tensor in carried.items()}
@@ -235,6 +234,7 @@ class Trainer:
         outdated = selection.saved(update, self.settings) if regular else selection.stopped(update)
         tensors = snapshot(self.model, self.optimizer, self.average, self.updater.carried, self.here)
         state = self.state.to_json(self.here, self.updater.carried is not None)
+        state["accumulate"] = self.settings.accumulate
         if self.here.main:
             self.run.save_checkpoint(update, tensors, state)
             for old in set(outdated) & set(self.run.checkpoint_steps()):

@@ -92,14 +92,15 @@ class TrainingState:
         return restored
 
 
-def regrouped(before: int, now: int, accumulate: int) -> str:
-    """What another number of processes than before changes, in a line."""
-    batches = before * accumulate
+def regrouped(state: dict[str, Any], now: int, accumulate: int) -> str:
+    """What another number of processes than that of a checkpoint's `state` changes, in a line."""
+    before = state["processes"]
+    batches = before * state.get("accumulate", accumulate)
+    line = f"the checkpoint is of {before} processes and there are {now}: examples keep their order"
+    if batches == now * accumulate:
+        return f"{line}, and an update has {batches} batches as before; rounding and random numbers differ"
     same = f"; training.accumulate={batches // now} with --allow-change keeps {batches}" if batches % now == 0 else ""
-    return (
-        f"the checkpoint is of {before} processes and there are {now}: examples keep their order, an update has "
-        f"{now * accumulate} batches instead of {batches}, and training is no longer exactly that of {before}{same}"
-    )
+    return f"{line}, and an update has {now * accumulate} batches instead of {batches}, so the weights differ{same}"
 
 
 def restore_random(saved: Sequence[dict[str, Any]], here: Processes, seed: int) -> None:
