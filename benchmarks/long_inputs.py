@@ -1,13 +1,18 @@
-"""Memory of recorded reductions on long inputs: `python -m benchmarks.long_inputs [LENGTH...]`.
+"""Memory of recorded reductions on long inputs: `python -m benchmarks.long_inputs [--show] [LENGTH...]`.
 
 A Llama of 12 layers with random weights reads a text of each length, each in a process of its own. Memory is the
 growth of the process beyond the loaded model, at its peak: without a recorder, and with reductions of one head of every
-layer, or of all heads; up to 4,000 tokens with all weights of one head.
+layer, or of all heads; up to 4,000 tokens with all weights of one head. `--show` measures the command `regard show`
+instead, beyond the same command on eight tokens.
 """
 
 import resource
+import string
+import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,24 +37,64 @@ MOST = {"totals of all heads": 8000, "all weights of a head": 4000}
 """The longest input of a kind, if there is one."""
 
 
+def model(vocabulary: int = 1000) -> Any:
+    """A Llama with random weights for a vocabulary of this size."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(1)
+    sizes: dict[str, Any] = {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "hidden_size": WIDTH}
+    more = {"vocab_size": vocabulary, "intermediate_size": 128, "max_position_embeddings": 65536, "eos_token_id": None}
+    return LlamaForCausalLM(LlamaConfig(**sizes, **more)).eval()
+
+
 @torch.no_grad()
 def measured(kind: str, length: str) -> tuple[float, float]:
     """Megabytes and seconds of one pass."""
-    from transformers import LlamaConfig, LlamaModel
-
-    sizes: dict[str, Any] = {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "hidden_size": WIDTH}
-    model = LlamaModel(LlamaConfig(vocab_size=1000, intermediate_size=128, max_position_embeddings=65536, **sizes))
-    model.eval()
+    reader = model().model
     tokens = torch.randint(1000, (1, int(length)), generator=torch.Generator().manual_seed(1))
-    model(tokens[:, :8], use_cache=False)
+    reader(tokens[:, :8], use_cache=False)
     before, start = _megabytes(), time.perf_counter()
     if kind == "none":
-        model(tokens, use_cache=False)
+        reader(tokens, use_cache=False)
     else:
-        with record(model, "layers.*.self_attn", **KINDS[kind]) as maps:
-            model(tokens, use_cache=False)
+        with record(reader, "layers.*.self_attn", **KINDS[kind]) as maps:
+            reader(tokens, use_cache=False)
         assert len(maps) == LAYERS
     return _megabytes() - before, time.perf_counter() - start
+
+
+def shown(length: str) -> tuple[float, float]:
+    """Megabytes and seconds of `regard show` on a text of single letters, beyond the same command on eight of them."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {word: number for number, word in enumerate(["<unk>", *string.ascii_letters])}
+    words = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))  # pyright: ignore[reportCallIssue]
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()  # pyright: ignore[reportAttributeAccessIssue]
+    letters = torch.randint(52, (int(length),), generator=torch.Generator().manual_seed(1)).tolist()
+    found: list[tuple[float, float]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        model(len(vocabulary)).save_pretrained(folder)
+        PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>").save_pretrained(folder)
+        for count in (8, int(length)):
+            text, start = " ".join(string.ascii_letters[each] for each in letters[:count]), time.perf_counter()
+            out = str(Path(folder) / f"{count}.html")
+            command = [sys.executable, "-m", "regard", "show", folder, text, "--out", out]
+            subprocess.run(command, check=True, capture_output=True, env=report.environment())
+            peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+            found.append((peak, time.perf_counter() - start))
+    return found[1][0] - found[0][0], found[1][1]
+
+
+def main_of_command(lengths: list[int]) -> None:
+    """Measure the command at each length, each in a process of its own."""
+    rows = []
+    report.head("tokens", "MB", "seconds")
+    for length in lengths or LENGTHS:
+        megabytes, seconds = report.apart("long_inputs", "shown", str(length))
+        rows.append({"tokens": length, "megabytes": round(megabytes), "seconds": round(seconds, 1)})
+        report.row(f"{length:,}", f"{megabytes:.0f}", f"{seconds:.1f}")
+    report.write("show_long", rows, layers=LAYERS, heads=HEADS, width=WIDTH)
 
 
 def main(lengths: list[int]) -> None:
@@ -73,4 +118,5 @@ def _megabytes() -> float:
 
 
 if __name__ == "__main__":
-    main([int(each) for each in sys.argv[1:]])
+    numbers = [int(each) for each in sys.argv[1:] if each != "--show"]
+    (main_of_command if "--show" in sys.argv else main)(numbers)

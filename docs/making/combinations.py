@@ -14,12 +14,13 @@ from torch import Tensor, nn
 from regard.attention import Attend, history, scores
 from regard.attention import align as aligns
 from regard.attention.align import Align
+from regard.attention.biases import TensorBias
 from regard.attention.heads import MultiHead
 from regard.attention.history import History
 from regard.attention.masks import Mask, causal, documents, padding, per_head, prefix, window
 from regard.attention.memory import Memory
 from regard.attention.paths import PATHS, Flex, Lookup, Path, expressible
-from regard.attention.positions import RelativeKeys, Rotary, TensorBias
+from regard.attention.positions import RelativeKeys, Rotary
 from regard.attention.scores import Score
 from regard.models.aligns import ALIGNS
 from regard.models.aligns import HISTORIES as HISTORY_NAMES

@@ -15,10 +15,10 @@ from torch.nn.attention import flex_attention
 import regard
 from regard.attention import Attend
 from regard.attention.align import Sparsemax
+from regard.attention.biases import TensorBias
 from regard.attention.masks import Mask, causal, padding, prefix, window
 from regard.attention.memory import Memory
 from regard.attention.paths import PATHS, Flex, Fused, Lookup, Plain, expressible
-from regard.attention.positions import TensorBias
 from regard.attention.scores import Additive, Dot, ScaledDot, Score, SoftCapped
 from regard.kernels import flex
 from regard.kernels.flex import blocks

@@ -16,20 +16,25 @@ from regard.attention.masks import as_mask
 from regard.attention.memory import Memory
 from regard.attention.positions import Alibi, BucketedBias, RelativeKeys, Rotary
 from regard.attention.scores import Additive, Dot, General, ScaledDot
-from regard.models.luong import LuongDecoder
-from regard.nn.cells import Stack
-from regard.nn.decoders.recurrent import ZeroInitialState
+from regard.models.bahdanau import BackwardInitialState, BahdanauDecoder, MaxoutReadout
+from regard.models.bottleneck import BottleneckDecoder
+from regard.models.luong import LuongDecoder, UnfedLuongDecoder
+from regard.models.one_pass import OnePassDecoder
+from regard.nn.cells import GRUResetBefore, Stack
+from regard.nn.decoders.recurrent import SummaryInitialState, ZeroInitialState
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.nn.embeddings import NoPositions, TokenEmbedding
+from regard.nn.encoders.recurrent import RecurrentEncoder
 from regard.nn.encoders.transformer import EncoderLayer
 from regard.nn.output import Output
+from regard.nn.recurrent import CellReader, Reader, Recurrent, SequenceReader
 from regard.nn.sublayers import FeedForward, PreNorm
 
 WIDTH = 12
 
 
 def memory(width: int = WIDTH) -> Memory:
-    return Memory.of(torch.randn(2, 5, width), torch.tensor([5, 3]))
+    return Memory.of(torch.randn(2, 5, width), torch.tensor([5, 3]), torch.randn(2, width))
 
 
 def transformer(source: int = WIDTH, **parts: Any) -> Any:
@@ -49,6 +54,48 @@ def recurrent(attend: Attend, *, source: int = WIDTH, stack: int = 2 * WIDTH, in
     embedding, output = TokenEmbedding(7, WIDTH), Output(WIDTH, 7)
     decoder = LuongDecoder(embedding, attend, cells, ZeroInitialState(initial), combine, output)
     return decoder.advance(torch.zeros(2, dtype=torch.int64), decoder.start(memory(source)))
+
+
+def step(decoder: Any, source: int = WIDTH) -> Any:
+    """A decoder takes a step."""
+    return decoder.step(torch.zeros(2, dtype=torch.int64), decoder.start(memory(source)))
+
+
+def rnnsearch(source: int = WIDTH, **parts: Any) -> Any:
+    """Bahdanau's decoder takes a step."""
+    initial = parts.get("initial", BackwardInitialState(WIDTH, WIDTH))
+    readout, output = parts.get("readout", MaxoutReadout(3 * WIDTH, 6)), parts.get("output", Output(6, 7))
+    cells = Stack("gru-reset-before", 2 * WIDTH, WIDTH)
+    return step(BahdanauDecoder(TokenEmbedding(7, WIDTH), Attend(ADDITIVE), cells, initial, readout, output), source)
+
+
+def unfed(**parts: Any) -> Any:
+    """Luong's decoder without input feeding takes a step."""
+    network, output = parts.get("network", Recurrent("gru", WIDTH, WIDTH)), parts.get("output", Output(WIDTH, 7))
+    initial, combine = parts.get("initial", SummaryInitialState(WIDTH, WIDTH)), nn.Linear(2 * WIDTH, WIDTH)
+    return step(UnfedLuongDecoder(TokenEmbedding(7, WIDTH), Attend(Dot()), network, initial, combine, output))
+
+
+def one_pass(*, second: int = 2 * WIDTH, start: int = WIDTH, readout: int = 3 * WIDTH, output: int = WIDTH) -> Any:
+    """A decoder of two networks takes a step."""
+    networks = Recurrent("gru", WIDTH, WIDTH), Recurrent("gru", second, WIDTH)
+    starts = SummaryInitialState(WIDTH, WIDTH), SummaryInitialState(WIDTH, start)
+    parts = MultiHead(WIDTH, 2), starts, nn.Linear(readout, WIDTH), Output(output, 7)
+    return step(OnePassDecoder(TokenEmbedding(7, WIDTH), networks, *parts))
+
+
+def bottleneck(start: int, output: int = WIDTH) -> Any:
+    """A decoder without attention takes a step."""
+    network, initial = Recurrent("gru", WIDTH, WIDTH), SummaryInitialState(WIDTH, start)
+    return step(
+        BottleneckDecoder(TokenEmbedding(7, WIDTH), network, initial, Output(WIDTH, 7), summary_each_step=False)
+    )
+
+
+def encoded(reader: Reader) -> Any:
+    """A recurrent encoder reads tokens."""
+    encoder = RecurrentEncoder(TokenEmbedding(7, WIDTH), reader)
+    return encoder(torch.zeros(2, 5, dtype=torch.int64), torch.tensor([5, 3])).value
 
 
 def heads(**parts: Any) -> MultiHead:
@@ -124,6 +171,51 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: recurrent(Attend(Dot()), stack=20),
         "the width of embedding and attentional vector is 24, but the stack expects 20",
     ),
+    "a summary": (
+        lambda: unfed(initial=SummaryInitialState(10, WIDTH)),
+        "the width of the memory's summary is 12, but the initial state expects 10",
+    ),
+    "a first state": (
+        lambda: rnnsearch(initial=BackwardInitialState(10, WIDTH)),
+        "the width of the memory's value is 12, but the initial state expects 10",
+    ),
+    "a readout": (
+        lambda: rnnsearch(readout=MaxoutReadout(30, 6)),
+        "the width of state, embedding and context is 36, but the readout expects 30",
+    ),
+    "an output layer behind a readout": (
+        lambda: rnnsearch(output=Output(5, 7)),
+        "the width of the readout is 6, but the output layer expects 5",
+    ),
+    "an output layer of a network": (
+        lambda: unfed(output=Output(10, 7)),
+        "the width of the attentional vector is 12, but the output layer expects 10",
+    ),
+    "a network of another input": (
+        lambda: unfed(network=Recurrent("gru", 10, WIDTH)),
+        "the width of the inputs is 12, but the recurrent network expects 10",
+    ),
+    "a second network": (
+        lambda: one_pass(second=WIDTH),
+        "the width of the inputs is 24, but the recurrent network expects 12",
+    ),
+    "a second state": (
+        lambda: one_pass(start=10),
+        "by SummaryInitialState is 10, but the recurrent network expects 12",
+    ),
+    "a linear readout": (
+        lambda: one_pass(readout=30),
+        "the width of query, context and output is 36, but the readout expects 30",
+    ),
+    "a state without attention": (lambda: bottleneck(10), "is 10, but the recurrent network expects 12"),
+    "a reader": (
+        lambda: encoded(SequenceReader("lstm", 10, WIDTH)),
+        "the width of the inputs is 12, but the reader expects 10",
+    ),
+    "a reader of cells": (
+        lambda: encoded(CellReader(GRUResetBefore(10, WIDTH), GRUResetBefore(10, WIDTH))),
+        "the width of the inputs is 12, but the reader expects 10",
+    ),
     "a mask": (
         lambda: Memory(torch.randn(2, 5, 3), torch.randn(2, 5, 3), as_mask(torch.ones(2, 1, 4) > 0)),
         "the mask covers 4 keys, but the memory has 5",
@@ -142,6 +234,8 @@ def test_parts_that_fit():
     assert transformer().shape == (2, 3, WIDTH)
     features, _ = recurrent(Attend(General(WIDTH, WIDTH)))
     assert features.shape == (2, WIDTH)
+    assert rnnsearch()[0].shape == unfed()[0].shape == one_pass()[0].shape == bottleneck(WIDTH)[0].shape == (2, 7)
+    assert encoded(SequenceReader("lstm", WIDTH, WIDTH)).shape == (2, 5, 2 * WIDTH)
     assert alone(Attend(ADDITIVE, LocalPredictive(WIDTH, 5, 1))).shape == (2, 3, WIDTH)
     assert heads(score=Additive(6, 6, 5, heads=2))(torch.randn(2, 3, WIDTH), memory()).shape == (2, 3, WIDTH)
     assert heads(positions=Rotary(6))(torch.randn(2, 3, WIDTH), memory()).shape == (2, 3, WIDTH)

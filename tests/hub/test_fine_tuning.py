@@ -42,6 +42,19 @@ def test_classes_on_an_imported_encoder(imported: Path, tmp_path: Path):
     assert export_run(tmp_path / "run", tmp_path / "exported")[-1] == "transformers"
 
 
+@pytest.mark.parametrize("imported", ["roberta", "distilbert"], indirect=True)
+def test_classes_of_pairs_on_an_imported_encoder(imported: Path, tmp_path: Path):
+    rows = [("the cat sat", "the mat", "a"), ("the dog sat", "the cat", "b")] * 40
+    lines = ["first\tsecond\tlabel", *map("\t".join, rows)]
+    (tmp_path / "train.tsv").write_text("\n".join(lines))
+    settings = [f"data.train={tmp_path / 'train.tsv'}", f"training.start={imported}", "model=null", *QUICK]
+    settings += ["data.text=first", "data.second=second"]
+    launch.train(run_file.read(path_of("classify"), settings), tmp_path / "run")
+    run = load(tmp_path / "run", "cpu", task=ClassificationRun)
+    assert run.predict([("the cat sat", "the mat")])[0].label in ("a", "b")
+    assert export_run(tmp_path / "run", tmp_path / "exported")[-1] == "transformers"
+
+
 @pytest.mark.parametrize("imported", ["bert", "roberta", "distilbert"], indirect=True)
 def test_spans_on_an_imported_encoder(imported: Path, tmp_path: Path):
     lines = [{"context": "the cat sat", "question": "who?", "answer_text": "cat"}] * 20

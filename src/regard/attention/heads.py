@@ -91,7 +91,7 @@ class MultiHead(nn.Module):
         bias = memory.bias
         return prepared if bias is None else replace(prepared, bias=over_heads(bias, 3), clean=False)
 
-    def _prepared(self, key: Tensor, value: Tensor, mask: Mask | None, places: Tensor | None = None) -> Memory:
+    def _prepared(self, key: Tensor, value: Tensor, mask: Mask | None, places: Tensor | int | None = None) -> Memory:
         split = self.split_key(key)
         mask = None if mask is None else mask.over_heads()
         value = split if value is key else self.split(value)
@@ -120,7 +120,7 @@ class MultiHead(nn.Module):
         `(batch, head, key, width)`. The output is the weighted sum of these over keys and heads, plus W_o's bias."""
         return value @ rearrange(self.output.weight, "w (h d) -> h d w", h=self.heads)
 
-    def read(self, query: Tensor, memory: Memory, state: Any = None, *, places: Tensor | None = None) -> Read:
+    def read(self, query: Tensor, memory: Memory, state: Any = None, *, places: Tensor | int | None = None) -> Read:
         """Read a prepared memory with queries `(batch, query, width)` at `places` -> context of the same shape."""
         read = self.attend.read(self.split_query(self.query(query)), memory, state, places=places)
         return read._replace(context=self.output(rearrange(read.context, "b h t d -> b t (h d)")))

@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from regard.attention.align import Align, Softmax, softmax
+from regard.attention.biases import Bias, SumOfBiases, TensorBias
 from regard.attention.history import History
 from regard.attention.lookup_record import record_of
 from regard.attention.masks import Mask, as_mask
 from regard.attention.memory import Memory
 from regard.attention.observer import observer_of
 from regard.attention.paths import PATHS, Lookup, Path, Read, first_that_serves, mixture, runs, weigh
-from regard.attention.positions import Bias, RelativePositions, SumOfBiases, TensorBias
+from regard.attention.positions import RelativePositions, counted
 from regard.attention.scores.protocol import Score, TanhSum
 from regard.errors import InputError
 from regard.kernels.additive import can_fuse, exponentials
@@ -176,17 +176,23 @@ class Attend(nn.Module):
         """Compute the score's key side, once per memory. Raises ValueError for keys of another width."""
         if self.score.key_width not in (None, memory.key.shape[-1]):
             self.check_sizes(key=memory.key.shape[-1])
-        key = memory.key if self.positions is None else self.positions.rotate(memory.key, memory.positions())
+        key = self._turned(memory.key, 0 if memory.places is None else memory.places)
         key = self.score.prepare(key)
         steady = self.history is None and runs(self.score, TanhSum) and can_fuse(key)
         return replace(memory, key=key, exponentials=exponentials(key) if steady else None, clean=False)
 
     def read(
-        self, query: Tensor, memory: Memory, state: Any = None, *, weights: bool = False, places: Tensor | None = None
+        self,
+        query: Tensor,
+        memory: Memory,
+        state: Any = None,
+        *,
+        weights: bool = False,
+        places: Tensor | int | None = None,
     ) -> Read:
         """Read a prepared memory with queries `(*batch, query, query_width)`. `state` is the alignment's, None at the
         first step. The result holds the weights only if `weights` is True. `places ([batch,] query)` are the positions
-        of the queries, for relative positions; by default those of the first keys."""
+        of the queries, for relative positions, or the first of them; by default those of the first keys."""
         observer = observer_of(self)
         needs_weights = weights or (observer is not None and observer.needs_weights)
         query, bias = self._placed(query, memory, places)
@@ -200,19 +206,30 @@ class Attend(nn.Module):
             observer.receive(self, record_of(lookup, read))
         return Read(read.context, read.state, read.weights if weights else None)
 
-    def _placed(self, query: Tensor, memory: Memory, places: Tensor | None) -> tuple[Tensor, Bias | None]:
+    def _turned(self, states: Tensor, places: Tensor | int) -> Tensor:
+        """Queries or keys turned by their positions."""
+        if self.positions is None:
+            return states
+        if isinstance(places, Tensor):
+            return self.positions.rotate(states, places)
+        return self.positions.rotate_from(states, places)
+
+    def _placed(self, query: Tensor, memory: Memory, places: Tensor | int | None) -> tuple[Tensor, Bias | None]:
         """The queries turned by their positions, and the bias that positions add to scores."""
-        positions = self.positions
+        positions, count = self.positions, query.shape[-2]
         if positions is None:
             return query, None
-        count, keys = query.shape[-2], memory.positions()
-        if places is None and memory.places is None:
-            places = torch.arange(count, device=query.device)
-        elif places is None and count > keys.shape[-1]:
-            raise ValueError(f"{count} queries read {keys.shape[-1]} keys with places; give the queries' places too")
-        places = keys[..., :count] if places is None else places
-        turned = positions.rotate(query, places)
-        return turned, Bias(positions, turned, places, keys) if positions.adds_bias else None
+        if places is None and isinstance(memory.places, Tensor):
+            if count > memory.places.shape[-1]:
+                known = memory.places.shape[-1]
+                raise ValueError(f"{count} queries read {known} keys with places; give the queries' places too")
+            places = memory.places[..., :count]
+        elif places is None:
+            places = memory.places or 0
+        turned = self._turned(query, places)
+        if not positions.adds_bias:
+            return turned, None
+        return turned, Bias(positions, turned, counted(places, count, query.device), memory.positions())
 
     def forward(self, query: Float[Tensor, "..."], memory: Memory) -> Context:
         """Queries `(*batch, query, query_width)` -> context `(*batch, query, value_width)`. Raises the errors of

@@ -6,6 +6,7 @@ from functools import partial
 from torch import Tensor
 
 from regard.attention.align import softmax
+from regard.attention.biases import PairBias
 from regard.attention.masks import Mask
 from regard.attention.observer import Chosen, LookupRecord, chosen_of
 from regard.attention.paths import (
@@ -18,7 +19,6 @@ from regard.attention.paths import (
     product_of,
     sides_of,
 )
-from regard.attention.positions import PairBias
 from regard.attention.scores.protocol import Sides
 from regard.kernels.product import of_heads, part, shared_part, shares
 from regard.shapes import Weights

@@ -24,8 +24,9 @@ class Memory:
     `summary (batch, width)` is an encoder's vector of the whole sequence, for decoders that start from one. `tokens
     (batch, key)` are the ids at the keys, for decoders that copy them. `exponentials (*batch, key, any width)` is the
     input of an additive score's kernel, computed from these keys by `prepare`. `places ([batch,] key)` are the
-    positions of the keys, for relative positions; None for 0, 1, 2, ... `bias ([*batch,] query, key)` is added to the
-    scores; with an axis for heads before `query` it is that of each head of a `MultiHead`.
+    positions of the keys, for relative positions, or the first of successive ones; None for 0, 1, 2, ... `bias
+    ([*batch,] query, key)` is added to the scores; with an axis for heads before `query` it is that of each head of a
+    `MultiHead`.
     """
 
     key: Tensor
@@ -34,7 +35,7 @@ class Memory:
     summary: Tensor | None = None
     tokens: Tokens | None = None
     exponentials: Tensor | None = None
-    places: Tensor | None = None
+    places: Tensor | int | None = None
     bias: Tensor | None = None
     clean: InitVar[bool] = True
 
@@ -93,14 +94,18 @@ class Memory:
         value = key if self.value is self.key else pick(self.value)
         mask = None if self.mask is None else self.mask.select(rows)
         parts = (None if part is None else pick(part) for part in (self.summary, self.tokens, self.exponentials))
-        places = self.places if self.places is None or self.places.ndim == 1 else pick(self.places)
+        places = self.places
+        places = pick(places) if isinstance(places, Tensor) and places.ndim > 1 else places
         bias = self.bias
         bias = bias if bias is None or bias.ndim < 3 or len(bias) == 1 else pick(bias)
         return Memory(key, value, mask, *parts, places=places, bias=bias, clean=False)
 
     def positions(self) -> Int[Tensor, "..."]:
         """The positions of the keys, `([batch,] key)`."""
-        return torch.arange(self.key.shape[-2], device=self.key.device) if self.places is None else self.places
+        if isinstance(self.places, Tensor):
+            return self.places
+        first = self.places or 0
+        return torch.arange(first, first + self.key.shape[-2], device=self.key.device)
 
 
 def selected(part: Any, rows: Rows) -> Any:

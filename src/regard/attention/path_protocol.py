@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from regard.attention.align import Align, Draw
+from regard.attention.biases import PairBias
 from regard.attention.history import History
 from regard.attention.memory import Memory
-from regard.attention.positions import PairBias
 from regard.attention.scores.protocol import Score
 from regard.shapes import Context, Weights
 

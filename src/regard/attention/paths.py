@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from regard.attention.align import Aligned, Softmax
 from regard.attention.align.local import Local
 from regard.attention.align.protocol import reaching
+from regard.attention.biases import PairBias, TensorBias
 from regard.attention.masks import Mask
 from regard.attention.memory import Memory
 from regard.attention.path_protocol import Lookup, Path, Read
-from regard.attention.positions import PairBias, TensorBias
 from regard.attention.scores.pairwise import SoftCapped
 from regard.attention.scores.protocol import Product, Score, Sides, TanhSum
 from regard.kernels.additive import can_fuse, fused_additive

@@ -1,20 +1,23 @@
 """Relative positions: a score that depends on how far a key stands from the query.
 
 A rotation turns queries and keys by their positions, so that a product depends on the distance. A bias is added to the
-scores. Positions are whole numbers `(*batch, position)`; without a batch axis they are those of every row.
+scores. Positions are whole numbers `(*batch, position)`; without a batch axis they are those of every row. One whole
+number is the first of successive positions.
 """
 
 import math
 from abc import ABC
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from functools import lru_cache
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from regard.kernels.product import part, shared_part
 from regard.shapes import Float, Int, Scores
+
+LARGEST_TABLE = 1 << 14
+"""The most positions whose turns are kept: 16 MB at a width of 128."""
 
 
 class RelativePositions(nn.Module, ABC):
@@ -31,53 +34,19 @@ class RelativePositions(nn.Module, ABC):
         """Turn queries or keys that stand at these positions."""
         return states
 
+    def rotate_from(self, states: Float[Tensor, "*batch position width"], first: int) -> Tensor:
+        """Turn queries or keys that stand at successive positions, of which this is the first."""
+        return self.rotate(states, counted(first, states.shape[-2], states.device))
+
     def bias(self, query: Tensor, places: Int[Tensor, "..."], keys: Int[Tensor, "..."]) -> Scores:
         """The bias of each pair, `([*batch,] [head,] query, key)`, for queries `(*batch, [head,] query, width)` at
         `places (*batch, query)` and `keys (*batch, key)`. Defined if `adds_bias` is True."""
         raise TypeError(f"{type(self).__name__} adds no bias")
 
 
-@runtime_checkable
-class PairBias(Protocol):
-    """What is added to the score of each pair of a lookup."""
-
-    def of(self, heads: Sequence[int] | None = None, rows: Sequence[int] | None = None) -> Tensor:
-        """The bias of the chosen heads and queries (None: all), `([*batch,] [head,] query, key)`."""
-        ...
-
-
-class TensorBias(NamedTuple):
-    """A tensor that broadcasts to the scores, `([*batch,] [head,] query, key)`."""
-
-    tensor: Tensor
-
-    def of(self, heads: Sequence[int] | None = None, rows: Sequence[int] | None = None) -> Tensor:
-        return shared_part(self.tensor, heads, rows)
-
-
-class SumOfBiases(NamedTuple):
-    """Two biases together."""
-
-    one: PairBias
-    other: PairBias
-
-    def of(self, heads: Sequence[int] | None = None, rows: Sequence[int] | None = None) -> Tensor:
-        return self.one.of(heads, rows) + self.other.of(heads, rows)
-
-
-class Bias(NamedTuple):
-    """The bias of one lookup, computed for the pairs that are needed."""
-
-    positions: RelativePositions
-    query: Tensor
-    places: Tensor
-    keys: Tensor
-
-    def of(self, heads: Sequence[int] | None = None, rows: Sequence[int] | None = None) -> Tensor:
-        """The bias of the chosen heads and queries (None: all), `([*batch,] [head,] query, key)`."""
-        places = self.places if rows is None else self.places[..., list(rows)]
-        found = self.positions.bias(part(self.query, None, rows), places, self.keys)
-        return found if heads is None or found.ndim < 3 else part(found, heads, None)
+def counted(places: Tensor | int, count: int, device: torch.device) -> Int[Tensor, "..."]:
+    """Return `count` positions, of which only the first may be known."""
+    return places if isinstance(places, Tensor) else torch.arange(places, places + count, device=device)
 
 
 def distances(places: Int[Tensor, "..."], keys: Int[Tensor, "..."]) -> Int[Tensor, "*batch 1 query key"]:
@@ -170,18 +139,59 @@ class Rotary(RelativePositions):
         if width % 2:
             raise ValueError(f"the width of a head is {width}, choose an even one: a rotation turns pairs of it")
         plain = frequencies(width, base) if scaling is None else scaling.frequencies(width, base)
-        self.width, self.length = width, 1.0 if scaling is None else scaling.length
+        self.width, self.base, self.scaling = width, base, scaling
+        self.length = 1.0 if scaling is None else scaling.length
         self.register_buffer("frequencies", plain.float(), persistent=False)
 
     def rotate(self, states: Float[Tensor, "*batch position width"], places: Int[Tensor, "..."]) -> Tensor:
-        angle = places[..., None].to(self.frequencies) * self.frequencies
-        while 2 < angle.ndim < states.ndim:  # positions of each row are those of all its heads
-            angle = angle.unsqueeze(-3)
-        cos, sin = angle.cos() * self.length, angle.sin() * self.length
-        cos, sin = (each.to(states.dtype) for each in (torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)))
-        return torch.addcmul(
-            states * cos, states.roll(states.shape[-1] // 2, -1), sin
-        )  # half the time of four products
+        cos, sin = turns(places, self.frequencies, self.length)
+        while 2 < cos.ndim < states.ndim:  # positions of each row are those of all its heads
+            cos, sin = cos.unsqueeze(-3), sin.unsqueeze(-3)
+        return turned(states, cos.to(states.dtype), sin.to(states.dtype))
+
+    def rotate_from(self, states: Float[Tensor, "*batch position width"], first: int) -> Tensor:
+        last = first + states.shape[-2]
+        if torch.compiler.is_compiling() or last > LARGEST_TABLE:
+            return super().rotate_from(states, first)
+        # all layers and steps share one table: a step would spend more time on its angles than on its products
+        known = max(512, 1 << (last - 1).bit_length())
+        found = self.frequencies.dtype, states.dtype, states.device
+        cos, sin = table_of_turns(self.width, self.base, self.scaling, known, *found)
+        return turned(states, cos[first:last], sin[first:last])
+
+
+def turned(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn the pairs of dimensions of `(*batch, position, width)`. Halves that trade places and two products take half
+    the time of four products."""
+    return (states * cos).addcmul_(states.roll(states.shape[-1] // 2, -1), sin)
+
+
+def turns(
+    places: Int[Tensor, "..."], frequencies: Tensor, length: float
+) -> tuple[Float[Tensor, "*batch position width"], Float[Tensor, "*batch position width"]]:
+    """Return the cosines of the angles at these positions, twice, and their sines, negative and positive, times a
+    length."""
+    angle = places[..., None].to(frequencies) * frequencies
+    cos, sin = angle.cos() * length, angle.sin() * length
+    return torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
+
+
+@lru_cache(maxsize=8)
+def table_of_turns(
+    width: int,
+    base: float,
+    scaling: RotaryScaling | None,
+    size: int,
+    computed: torch.dtype,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> tuple[Float[Tensor, "position width"], Float[Tensor, "position width"]]:
+    """Return the turns at the first `size` positions, from frequencies of the type `computed`."""
+    with torch.inference_mode(False), torch.no_grad():  # the table outlives the mode of its first use
+        plain = (frequencies(width, base) if scaling is None else scaling.frequencies(width, base)).float()
+        length = 1.0 if scaling is None else scaling.length
+        cos, sin = turns(torch.arange(size, device=device), plain.to(device, computed), length)
+        return cos.to(dtype), sin.to(dtype)
 
 
 class Alibi(RelativePositions):

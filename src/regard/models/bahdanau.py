@@ -61,7 +61,9 @@ class BackwardInitialState(nn.Module):
         self.linear = nn.Linear(memory_width - self.first, size, bias=False)
 
     def forward(self, memory: Memory) -> Tensor:
-        """For a memory without positions the state is zeros."""
+        """For a memory without positions the state is zeros. Raises ValueError for a memory of another width."""
+        width = self.first + self.linear.in_features
+        expect_size("the initial state", width, "the memory's value", memory.value.shape[-1])
         return self.linear(memory.value[:, :1, self.first :].sum(1)).tanh()
 
 
@@ -70,10 +72,12 @@ class MaxoutReadout(nn.Module):
 
     def __init__(self, parts_width: int, width: int, dropout: float = 0.0):
         super().__init__()
+        self.width = width
         self.linear = nn.Linear(parts_width, 2 * width)
         self.dropout = Dropout(dropout)
 
     def forward(self, parts: Tensor) -> Tensor:
+        expect_size("the readout", self.linear.in_features, "state, embedding and context", parts.shape[-1])
         return self.dropout(rearrange(self.linear(parts), "... (w pair) -> ... w pair", pair=2).amax(-1))
 
 
@@ -93,10 +97,11 @@ class BahdanauDecoder(RecurrentDecoder[RecurrentDecoderState]):
         attend: Attend,
         stack: Stack,
         start: nn.Module,
-        readout: nn.Module,
+        readout: MaxoutReadout,
         output: Output,
     ):
         super().__init__()
+        expect_size("the output layer", output.in_features, "the readout", readout.width)
         self.embedding, self.attend, self.stack = embedding, attend, stack
         self.initial, self.readout, self.output = start, readout, output
 

@@ -6,10 +6,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regard.attention.lookup import expect_size
 from regard.attention.memory import Memory
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders.protocol import Decoder, State
-from regard.nn.decoders.recurrent import SummaryInitialState
+from regard.nn.decoders.recurrent import SummaryInitialState, first_cells
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
@@ -64,6 +65,7 @@ class BottleneckDecoder(Decoder[BottleneckState]):
     ):
         super().__init__()
         self.embedding, self.recurrent, self.initial, self.output = embedding, recurrent, start, output
+        expect_size("the output layer", output.in_features, "the recurrent network", recurrent.width)
         self.summary_each_step = summary_each_step
         self.dropout = Dropout(dropout)
 
@@ -71,7 +73,7 @@ class BottleneckDecoder(Decoder[BottleneckState]):
         """Raises ValueError if the memory has no summary."""
         if memory.summary is None:
             raise ValueError("a decoder without attention needs the encoder's summary; make the memory with summary=")
-        recurrent = self.initial(memory).unflatten(1, self.recurrent.state_shape)
+        recurrent = first_cells(self.initial, memory, self.recurrent.state_shape)
         return BottleneckState(recurrent, memory.summary if self.summary_each_step else memory.summary[:, :0])
 
     def run(self, tokens: Tokens, state: BottleneckState) -> tuple[States, BottleneckState]:

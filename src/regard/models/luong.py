@@ -140,6 +140,7 @@ class UnfedLuongDecoder(SequenceDecoder[RecurrentDecoderState]):
         self.embedding, self.attend, self.network = embedding, attend, network
         self.initial, self.combine, self.output = start, combine, output
         self.dropout = Dropout(dropout)
+        expect_size("the output layer", output.in_features, "the attentional vector", combine.out_features)
 
     def start(self, memory: Memory) -> RecurrentDecoderState:
         check_read(self.attend, self.combine, memory, self.network.width)

@@ -8,13 +8,14 @@ from torch import Tensor, nn
 
 from regard.attention import Attend
 from regard.attention.heads import MultiHead
+from regard.attention.lookup import expect_size
 from regard.attention.memory import Memory
 from regard.models.aligns import AlignChoice
 from regard.models.heads import named_attend
 from regard.models.scores import ContentScoreName
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders.protocol import SequenceDecoder, State
-from regard.nn.decoders.recurrent import InitialStateName, SummaryInitialState, choose_initial_state
+from regard.nn.decoders.recurrent import InitialStateName, SummaryInitialState, choose_initial_state, first_cells
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
@@ -76,15 +77,13 @@ class OnePassDecoder(SequenceDecoder[OnePassState]):
         self.first, self.second = networks
         self.starts = nn.ModuleList(starts)
         self.readout, self.output = readout, output
+        expect_size("the output layer", output.in_features, "the readout", readout.out_features)
         self.dropout = Dropout(dropout)
 
     def start(self, memory: Memory) -> OnePassState:
-        first, second = (start(memory) for start in self.starts)
-        return OnePassState(
-            first.unflatten(1, self.first.state_shape),
-            second.unflatten(1, self.second.state_shape),
-            self.attend.prepare(memory),
-        )
+        networks = zip(self.starts, (self.first, self.second), strict=True)
+        first, second = (first_cells(start, memory, network.state_shape) for start, network in networks)
+        return OnePassState(first, second, self.attend.prepare(memory))
 
     def run(self, tokens: Tokens, state: OnePassState) -> tuple[States, OnePassState]:
         queries, first = self.first(self.embedding(tokens), state.first)
@@ -92,6 +91,7 @@ class OnePassDecoder(SequenceDecoder[OnePassState]):
         read = self.attend.read(queries, state.memory, state.alignment)
         outputs, second = self.second(torch.cat([queries, read.context], -1), state.second)
         parts = torch.cat([queries, read.context, self.dropout(outputs)], -1)
+        expect_size("the readout", self.readout.in_features, "query, context and output", parts.shape[-1])
         after = replace(state, first=first, second=second, alignment=read.state)
         return self.dropout(self.readout(parts)), after
 

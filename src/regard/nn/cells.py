@@ -16,9 +16,9 @@ class Cell(nn.Module, ABC):
     """Input `(batch, input_width)` and state `(batch, state_width)` -> new state. Its first `width` numbers are the
     output."""
 
-    def __init__(self, width: int, state_width: int):
+    def __init__(self, width: int, state_width: int, input_width: int | None = None):
         super().__init__()
-        self.width, self.state_width = width, state_width
+        self.width, self.state_width, self.input_width = width, state_width, input_width
 
     def project(self, inputs: Tensor) -> Tensor:
         """The part of a step that does not depend on the state, for any leading axes; computed for a whole sequence at
@@ -37,7 +37,7 @@ class TanhCell(Cell):
     """h = tanh(W x + U h + b)."""
 
     def __init__(self, input_width: int, width: int):
-        super().__init__(width, width)
+        super().__init__(width, width, input_width)
         self.cell = nn.RNNCell(input_width, width)
 
     def step(self, projected: Tensor, state: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ class GRUCell(Cell):
     """PyTorch's gated recurrent unit: it resets after the product, and its z keeps the old state."""
 
     def __init__(self, input_width: int, width: int):
-        super().__init__(width, width)
+        super().__init__(width, width, input_width)
         self.cell = nn.GRUCell(input_width, width)
 
     def step(self, projected: Tensor, state: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ class GRUResetBefore(Cell):
     """
 
     def __init__(self, input_width: int, width: int):
-        super().__init__(width, width)
+        super().__init__(width, width, input_width)
         self.inputs = nn.Linear(input_width, 3 * width)
         self.gates = nn.Linear(width, 2 * width, bias=False)
         self.candidate = nn.Linear(width, width, bias=False)
@@ -82,7 +82,7 @@ class LSTMCell(Cell):
     """Long short-term memory. The state is [h; c]."""
 
     def __init__(self, input_width: int, width: int):
-        super().__init__(width, 2 * width)
+        super().__init__(width, 2 * width, input_width)
         self.cell = nn.LSTMCell(input_width, width)
 
     def step(self, projected: Tensor, state: Tensor) -> Tensor:

@@ -165,9 +165,7 @@ def read_past(
     of the past's `prefix` also read later positions of it. Of a window, the past forgets what later positions cannot
     read, except while gradients or weights are recorded. Raises InputError for a part of the prefix only."""
     count = states.shape[1]
-    places = None
-    if attention.attend.positions is not None and past.length:
-        places = torch.arange(past.position, past.position + count, device=states.device)
+    places = past.position if attention.attend.positions is not None and past.length else None
     new = attention.prepare(Memory(states, states, places=places))
     grown = past.append(new.key, new.value)
     slides = before is not None and grown.position > before + 1

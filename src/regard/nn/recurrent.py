@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from regard.attention.lookup import expect_size
 from regard.nn.cells import Cell
 from regard.nn.sublayers import Dropout
 from regard.shapes import Bool, Float, Inputs, Int, Lengths, States
@@ -47,7 +48,7 @@ class Recurrent(nn.Module):
         between = dropout if layers > 1 else 0.0
         self.network = KINDS[kind](input_width, width, layers, batch_first=True, dropout=between)
         self.cell, self.parts = CELLS[kind], 2 if kind == "lstm" else 1
-        self.width, self.layers = width, layers
+        self.input_width, self.width, self.layers = input_width, width, layers
 
     @property
     def state_shape(self) -> tuple[int, int]:
@@ -62,8 +63,9 @@ class Recurrent(nn.Module):
         """Inputs `(batch, position, input_width)` -> the top layer's `(batch, position, width)` and the last state.
 
         With `lengths (batch,)`, none of them 0, the state is the one at each sequence's own end, and outputs past it
-        are zero.
+        are zero. Raises ValueError for inputs of another width.
         """
+        expect_size("the recurrent network", self.input_width, "the inputs", inputs.shape[-1])
         alone = lengths is None and inputs.shape[1] == 1 and len(inputs) <= FEW and not inputs.is_cuda
         if alone and not (torch.is_grad_enabled() or self.training):
             return self.step(inputs[:, 0], state)
@@ -123,6 +125,9 @@ class Reader(nn.Module):
         dropout: dropout between the layers.
     """
 
+    input_width: int | None = None
+    """Width of the inputs; None for one that the networks check themselves."""
+
     def __init__(self, forwards: Iterable[nn.Module], backwards: Iterable[nn.Module], width: int, dropout: float = 0.0):
         super().__init__()
         self.forwards, self.backwards = nn.ModuleList(forwards), nn.ModuleList(backwards)
@@ -133,8 +138,9 @@ class Reader(nn.Module):
         """States `(batch, position, output_width)`, zero past the end, and the final states.
 
         The final states are the forward direction's after the last token and the backward direction's after the first;
-        zero for an empty sequence.
+        zero for an empty sequence. Raises ValueError for inputs of another width.
         """
+        expect_size("the reader", self.input_width, "the inputs", inputs.shape[-1])
         batch, positions = inputs.shape[:2]
         if not batch * positions:
             return inputs.new_zeros(batch, positions, self.output_width), inputs.new_zeros(batch, self.output_width)
@@ -199,6 +205,7 @@ class SequenceReader(Reader):
             [KINDS[kind](each, width, batch_first=True) for each in widths] for _ in range(directions)
         )
         super().__init__(forwards, backwards[0] if backwards else [], width, dropout)
+        self.input_width = input_width
 
 
 class Looped(nn.Module):
@@ -230,3 +237,4 @@ class CellReader(Reader):
 
     def __init__(self, forwards: Cell, backwards: Cell):
         super().__init__([Looped(forwards)], [Looped(backwards)], forwards.width)
+        self.input_width = forwards.input_width

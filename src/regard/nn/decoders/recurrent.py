@@ -79,8 +79,10 @@ class SummaryInitialState(nn.Module):
         self.linear = nn.Linear(summary_width, size)
 
     def forward(self, memory: Memory) -> Tensor:
-        """Raises ValueError if the memory has no summary."""
-        return self.linear(summary_of(memory)).tanh()
+        """Raises ValueError if the memory has no summary, or one of another width."""
+        summary = summary_of(memory)
+        expect_size("the initial state", self.linear.in_features, "the memory's summary", summary.shape[-1])
+        return self.linear(summary).tanh()
 
 
 def summary_of(memory: Memory) -> Tensor:
