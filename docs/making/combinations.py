@@ -279,6 +279,11 @@ PARTS: Mapping[str, tuple[Callable[[], Attend], Callable[[Tensor], Memory], str]
         of_mask(None),
         "PyTorch's kernels have no sink",
     ),
+    "`Hard`, `StraightThrough` at inference": (
+        lambda: Attend(scores.ScaledDot(), aligns.Hard()).eval(),
+        of_mask(None),
+        "one value is read; in training every weight has a gradient or a draw",
+    ),
     "`dropout` in training": (
         lambda: Attend(scores.ScaledDot(), dropout=0.1).train(),
         of_mask(None),

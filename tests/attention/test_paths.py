@@ -1,16 +1,17 @@
 """Paths of a lookup: the first that serves it reads it, and none skips code that it does not know."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend, attend, paths
-from regard.attention.align import LocalMonotonic, LocalPredictive, Softmax
+from regard.attention.align import Align, Hard, LocalMonotonic, LocalPredictive, Softmax, StraightThrough
 from regard.attention.align.protocol import Aligned
 from regard.attention.heads import MultiHead, self_attention
-from regard.attention.masks import causal, window
+from regard.attention.masks import causal, padding, window
 from regard.attention.memory import Memory
 from regard.attention.paths import PATHS, Lookup, Path, Picked, Plain, Read, Windowed, first_that_serves
 from regard.attention.record import record
@@ -107,6 +108,25 @@ def test_which_path_serves():
     assert path_of(Attend(Additive(3, 3, 7)), query, memory) is Plain
     assert path_of(Attend(Dot(), LocalMonotonic(1)), query, memory) is Picked
     assert path_of(Attend(Dot(), LocalMonotonic(1)), query, memory, observed=True) is Plain
+
+
+@pytest.mark.parametrize("align", [Hard(), Hard(0.5), StraightThrough(0.3)], ids=["hard", "shared", "straight-through"])
+@pytest.mark.parametrize("masked", ["none", "padding", "causal", "nothing"])
+def test_hard_alignment_reads_one_value_at_inference(align: Align, masked: str):
+    """The same numbers as all values by weights of 0 and 1, also where a row may read nothing."""
+    query, memory = drawn(5)
+    masks = {"none": None, "padding": padding(torch.tensor([2, 5]), 5), "causal": causal(5, 5)}
+    memory = replace(memory, mask=masks.get(masked, padding(torch.tensor([0, 3]), 5)))
+    reader = Attend(ScaledDot(), align).eval()
+    assert path_of(reader, query, memory) is Plain  # gradients may be wanted
+    with torch.no_grad():
+        assert path_of(reader, query, memory) is paths.OneValue
+        assert path_of(reader, query, memory, needs_weights=True) is Plain
+        found = reader(query, memory)
+        reader.paths = (Plain(),)
+        assert torch.equal(found, reader(query, memory))
+        reader.paths = PATHS
+        assert path_of(reader.train(), query, memory) is Plain
 
 
 class MyDot(ScaledDot):

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from regard.attention.align import Aligned, Softmax
 from regard.attention.align.local import Local
 from regard.attention.align.protocol import reaching
-from regard.attention.biases import PairBias, TensorBias
+from regard.attention.align.sampled import Hard, StraightThrough, best_value
+from regard.attention.biases import TensorBias
 from regard.attention.masks import Mask
 from regard.attention.memory import Memory
 from regard.attention.path_protocol import Lookup, Path, Read
@@ -62,9 +63,7 @@ def sides_of(score: Score, query: Tensor, key: Tensor) -> Sides | None:
 
 def masked(mask: Mask | None) -> Masked:
     """The kind of mask, for the choice of a kernel."""
-    if mask is None:
-        return "none"
-    return "causal" if mask.is_causal else "keys"
+    return "none" if mask is None else "causal" if mask.is_causal else "keys"
 
 
 class Fused(Path):
@@ -180,6 +179,23 @@ class Picked(Path):
         return Read(mixture(weights, windows.value).squeeze(-2).movedim(0, -2), near.state)
 
 
+class OneValue(Path):
+    """Hard alignment at inference: the value of the best key is read, and no other."""
+
+    def serves(self, lookup: Lookup) -> bool:
+        align, key = lookup.align, lookup.memory.key
+        ours = runs(align, Hard) or runs(align, StraightThrough)
+        if not ours or align.training or torch.is_grad_enabled() or shares(lookup.query, key) > 1 or not key.shape[-2]:
+            return False
+        return lookup.history is None and not (lookup.observed or lookup.needs_weights or lookup.dropout)
+
+    def read(self, lookup: Lookup) -> Read:
+        assert isinstance(lookup.align, Hard | StraightThrough)
+        memory = lookup.memory
+        _, soft = weigh(lookup.query, memory.key, memory.mask, _score(lookup), lookup.align.soft)
+        return Read(best_value(soft, memory.mask, memory.value), lookup.state)
+
+
 class InTurn(Path):
     """Read with one query after another, each with the history of those before it. The state is the history and the
     alignment's own state."""
@@ -209,7 +225,7 @@ class InTurn(Path):
         return Read(mixture(weights, memory.value, lookup.dropout), (past, inner), weights, kept, tuple(draws))
 
 
-PATHS: tuple[Path, ...] = (Windowed(), ByDocument(), Flex(), Fused(), Picked(), InTurn(), Plain())
+PATHS: tuple[Path, ...] = (Windowed(), ByDocument(), Flex(), Fused(), Picked(), OneValue(), InTurn(), Plain())
 """All paths, in the order in which they are tried."""
 
 
@@ -260,14 +276,13 @@ def mixed(sides: Sides, value: Tensor, kernel: Callable[..., Tensor]) -> Context
 
 def _weighed(lookup: Lookup) -> tuple[Tensor, Aligned]:
     align = partial(lookup.align, query=lookup.query, state=lookup.state)
-    memory, score = lookup.memory, _scorer(lookup.score, lookup.memory)
-    score = score if lookup.bias is None else _biased(score, lookup.bias)
-    return weigh(lookup.query, memory.key, memory.mask, score, align)
+    return weigh(lookup.query, lookup.memory.key, lookup.memory.mask, _score(lookup), align)
 
 
-def _biased(score: Callable[..., Tensor], bias: PairBias) -> Callable[..., Tensor]:
-    """The score with the bias of relative positions."""
-    return lambda query, key: score(query, key) + bias.of()
+def _score(lookup: Lookup) -> Callable[..., Tensor]:
+    """The score, with the bias of relative positions."""
+    score, bias = _scorer(lookup.score, lookup.memory), lookup.bias
+    return score if bias is None else lambda query, key: score(query, key) + bias.of()
 
 
 def _scorer(score: Score, memory: Memory) -> Callable[..., Tensor]:

@@ -9,7 +9,7 @@ from regard.attention.align.protocol import Align, Aligned, Draw, dense
 from regard.attention.align.soft import softmax
 from regard.attention.masks import Mask
 from regard.maps.entropy import row_entropy
-from regard.shapes import Int, Query, Scores, Weights, wide
+from regard.shapes import Context, Int, Query, Scores, Weights, wide
 
 
 class Hard(Align):
@@ -34,7 +34,7 @@ class Hard(Align):
     def forward(
         self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
     ) -> Aligned:
-        soft = softmax(scores, mask)
+        soft = self.soft(scores, mask)
         if not scores.shape[-1]:
             return Aligned(soft, state)
         if not self.training:
@@ -47,6 +47,10 @@ class Hard(Align):
         log_probability = torch.where(unlearned, 1.0, chosen).log()
         weights = torch.where(state[..., None, None], soft, _only(sampled, soft, mask))
         return Aligned(weights, state, Draw(log_probability, row_entropy(soft), self.baseline))
+
+    def soft(self, scores: Scores, mask: Mask | None = None) -> Weights:
+        """The distribution over the keys, of which inference reads the most likely one."""
+        return softmax(scores, mask)
 
     def draw(self, probabilities: Weights) -> Int[Tensor, "*batch query"]:
         """Sample a key for each query by an exponential race; any key for a query that may read none."""
@@ -71,14 +75,25 @@ class StraightThrough(Align):
     def forward(
         self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
     ) -> Aligned:
-        noisy = wide(scores)
-        if self.training:
-            noisy = noisy - torch.empty_like(noisy).exponential_().log()
-        soft = softmax(noisy / self.temperature, mask).to(scores.dtype)
+        soft = self.soft(scores, mask)
         if not scores.shape[-1]:
             return Aligned(soft)
         hard = _only(soft.detach().argmax(-1), soft, mask)
         return Aligned(hard + (soft - soft.detach()))
+
+    def soft(self, scores: Scores, mask: Mask | None = None) -> Weights:
+        """The distribution over the keys, in training of scores with noise, of which the most likely one is read."""
+        noisy = wide(scores)
+        if self.training:
+            noisy = noisy - torch.empty_like(noisy).exponential_().log()
+        return softmax(noisy / self.temperature, mask).to(scores.dtype)
+
+
+def best_value(soft: Weights, mask: Mask | None, value: Tensor) -> Context:
+    """The value of each query's most likely key, 0 where the mask forbids every key."""
+    chosen = soft.argmax(-1, keepdim=True)
+    found = torch.take_along_dim(value, chosen, -2)
+    return found if mask is None else found * dense(mask, soft).expand_as(soft).gather(-1, chosen)
 
 
 def _only(chosen: Int[Tensor, "*batch query"], soft: Weights, mask: Mask | None) -> Weights:
