@@ -182,15 +182,15 @@ def test_folders_of_groups(data: type[ImageFolders | FolderEpisodes], tmp_path: 
     with pytest.raises(InputError) as caught:
         data().read(path)
     assert str(caught.value) == (
-        f"{path}: its folders (animal, thing) have no images of their own but 3 folders of images, such as animal/cat: "
-        "--set data.depth=2 if those are the classes, --set data.depth=1 if not"
+        f"{path}: its folders (animal, thing) have no images of their own but 3 folders with images, such as "
+        "animal/cat: --set data.depth=2 if those are the classes, --set data.depth=1 if not"
     )
     assert [each.label for each in data(depth=1).read(path)] == ["animal", "animal", "thing"]
     assert [each.label for each in data(depth=2).read(path)] == ["animal/cat", "animal/dog", "thing/car"]
-    with pytest.raises(
-        InputError, match=r"such as a/animal: --set data.train=\S*/a if those are the classes, --set data"
-    ):
+    with pytest.raises(InputError, match=r"such as a/animal: --set data.train=\S*/a --set data.depth=2$"):
         data().read(str(tmp_path))
+    with pytest.raises(InputError, match=r"such as c/cat: --set data.train=\S*/c$"):
+        data().read(grouped(tmp_path / "b", "c/cat/1.pgm", "c/dog/1.pgm"))
     path = grouped(tmp_path / "a", "thing/2.pgm")
     assert [each.label for each in data().read(path)] == ["animal", "animal", "thing", "thing"]
     with pytest.raises(InputError, match=r"thing/2.pgm: is above the folders of classes, since data.depth is 2; move"):

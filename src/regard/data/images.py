@@ -141,13 +141,20 @@ def class_folders(root: Path, folders: Sequence[Path], depth: int | None) -> Seq
         return [each for folder in folders for each in folders_in(folder)]
     inner = [each for folder in folders for each in folders_in(folder) if any(map(_is_image, each.rglob("*")))]
     if depth is None and not any(own) and inner:
-        deeper = "--set data.depth=2" if len(folders) > 1 else f"--set data.train={folders[0]}"
         names = ", ".join(each.name for each in folders[:2]) + (", ..." if len(folders) > 2 else "")
         raise InputError(
-            f"{root}: its folders ({names}) have no images of their own but {len(inner)} folders of images, such as "
-            f"{inner[0].relative_to(root)}: {deeper} if those are the classes, --set data.depth=1 if not"
+            f"{root}: its folders ({names}) have no images of their own but {len(inner)} folders with images, such as "
+            f"{inner[0].relative_to(root)}: {_deeper(folders)}"
         )
     return folders
+
+
+def _deeper(folders: Sequence[Path]) -> str:
+    """The settings that name the folders of classes which are below these."""
+    if len(folders) > 1:
+        return "--set data.depth=2 if those are the classes, --set data.depth=1 if not"
+    classes = any(_is_image(file) for folder in folders_in(folders[0]) for file in folder.iterdir())
+    return f"--set data.train={folders[0]}" + ("" if classes else " --set data.depth=2")
 
 
 def _is_image(file: Path) -> bool:

@@ -137,7 +137,8 @@ class DataSummary:
             found.append((self.classified, _counted(self.classes)))
         if self.labels:
             found.append(("labels", self.labels))
-        found += [(f"length of {name}", str(each)) for name, each in self.lengths.items()]
+        some = f"; of a sample of {SAMPLE:,}" if self.rows["train"].count > SAMPLE else ""
+        found += [(f"length of {name}", f"{each}{some}") for name, each in self.lengths.items()]
         if self.unknown:
             shares = ", ".join(f"{share:.2g} % in {name}" for name, share in self.unknown.items() if share)
             found.append(("unknown characters", shares or "none"))
