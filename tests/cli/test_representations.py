@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import regard
-from docs.making.settings import tables
+from docs.making.settings import tables, titles_of
 from regard.data.batching import collate
 from regard.maps import Alignment, DocumentWeights, OtherMap, TextWeights
 from regard.maps.lookups import Lookups
@@ -78,7 +78,9 @@ def test_a_batch_is_shown_by_its_sizes():
 
 def test_every_key_has_a_row_in_the_page_of_settings():
     text, schema = tables(keys.stored()), keys.stored()
+    titles = titles_of(schema)
+    assert len({title for _, title in titles.values()}) == len(titles) == len(schema["definitions"])
+    sections = {part.partition("\n")[0]: part for part in text.split("\n### ")[1:]}
     for name, each in schema["definitions"].items():
-        assert f"## {name}\n" in text
         for key in each["properties"]:
-            assert f"| `{key}` |" in text
+            assert f"| `{key}` |" in sections[titles[name][1]]

@@ -17,7 +17,7 @@ TEXT = "14 July 1989"
 
 def answers(regard, run: Path, *arguments: str) -> list[dict]:
     code, output, errors = regard("predict", str(run), TEXT, "--json", *arguments)
-    assert (code, errors) == (0, "") or "unfinished" in errors
+    assert (code, errors) in ((0, ""), (0, "regard: text 1: the prediction is empty\n")) or "unfinished" in errors
     return [json.loads(line) for line in output.splitlines()]
 
 

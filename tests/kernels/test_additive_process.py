@@ -77,6 +77,6 @@ torch.testing.assert_close(whole(query, key), wanted)
 found = (whole(query, key) * key[:, :, 0][:, None]).sum()
 torch.testing.assert_close(torch.autograd.grad(found, parameters), gradients)
 exported = torch.export.export(module, (query, key))
-assert [node.target for node in exported.graph.nodes].count(scores) == 1
+assert scores not in [node.target for node in exported.graph.nodes]  # other runtimes lack the kernel
 torch.testing.assert_close(exported.module()(query, key), wanted)
 """)

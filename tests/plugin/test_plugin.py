@@ -192,7 +192,10 @@ def test_a_reader_is_found_by_the_end_of_a_name(tmp_path: Path):
     code, output, errors = commands(tmp_path)(*arguments)
     assert (code, json.loads(output)["exact-match"]) == (0, 100.0), errors
     code, _, errors = commands()(*arguments)
-    assert (code, "one file must be a table (.tsv, .csv, .jsonl, .json, or these with .gz)" in errors) == (2, True)
+    assert (
+        code,
+        "one file must be a table (.tsv, .csv, .jsonl, .json, .parquet, .arrow, or these with .gz)" in errors,
+    ) == (2, True)
 
 
 def test_the_package_passes_its_own_tests(installed: Path):
