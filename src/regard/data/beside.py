@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config.recognition import first_lines, named_table, text_table
-from regard.data.images import SETS
+from regard.data.images import SETS, folders_in
 from regard.data.lines import read_lines
 from regard.data.opening import hidden
 from regard.data.tables import kinds
@@ -33,7 +33,7 @@ class FilesBeside:
         file, table = Path(self.folder) / name, Path(place.rpartition(":")[0])
         if self.folder == "." and not file.is_file():
             file = table.parent / name
-            inside = [] if file.is_file() else [each / name for each in _folders(table.parent)]
+            inside = [] if file.is_file() else [each / name for each in folders_in(table.parent)]
             file = next((each for each in inside if each.is_file()), file)
         if not file.is_file():
             searched = "here, beside the table or in a folder there" if self.folder == "." else f"in {self.folder}"
@@ -76,7 +76,3 @@ class FilesBeside:
         mark = {"tsv": "\t", "csv": ","}.get(text_table(file))
         rows = [line.split(mark) for line in first_lines(file)] if mark else []
         return any(Path(cell).suffix.lower() in self.suffixes for row in rows for cell in row)
-
-
-def _folders(parent: Path) -> list[Path]:
-    return sorted(each for each in parent.iterdir() if each.is_dir() and not hidden(each))

@@ -139,8 +139,10 @@ def class_folders(root: Path, folders: Sequence[Path], depth: int | None) -> Seq
         if above := next((image for image in own if image is not None), None):
             raise InputError(f"{above}: is above the folders of classes, since data.depth is 2; move it into one")
         return [each for folder in folders for each in folders_in(folder)]
+    if depth is not None or any(own):
+        return folders
     inner = [each for folder in folders for each in folders_in(folder) if any(map(_is_image, each.rglob("*")))]
-    if depth is None and not any(own) and inner:
+    if inner:
         names = ", ".join(each.name for each in folders[:2]) + (", ..." if len(folders) > 2 else "")
         raise InputError(
             f"{root}: its folders ({names}) have no images of their own but {len(inner)} folders with images, such as "

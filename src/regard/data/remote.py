@@ -26,21 +26,22 @@ def is_remote(path: object) -> bool:
 
 def remote_size(url: str) -> int:
     """The bytes of a file. Raises InputError as `open_remote`."""
-    return int(_tried(url, lambda: _system(url)[0].size(_system(url)[1])) or 0)
+    return int(_in_store(url, lambda system, path: system.size(path)) or 0)
 
 
 def remote_stamp(url: str) -> list[Any]:
     """What changes when a file does: its size, and the tag or the time that the store has. Raises InputError as
     `open_remote`."""
-    info = _tried(url, lambda: _system(url)[0].info(_system(url)[1]))
+    info = _in_store(url, lambda system, path: system.info(path))
     tags = [str(info[name]) for name in ("ETag", "etag", "mtime", "LastModified", "created") if info.get(name)]
     return [url, info.get("size"), *tags]
 
 
 def remote_names(pattern: str) -> list[str]:
     """The URLs that fit a pattern with * or ?. Raises InputError as `open_remote`."""
-    found = _tried(pattern, lambda: _system(pattern)[0].glob(_system(pattern)[1]))
-    return sorted(_system(pattern)[0].unstrip_protocol(name) for name in found)
+    return sorted(
+        _in_store(pattern, lambda system, path: [system.unstrip_protocol(name) for name in system.glob(path)])
+    )
 
 
 def open_remote(url: str) -> io.BufferedReader:
@@ -99,6 +100,10 @@ def _system(url: str) -> tuple[Any, str]:
         ) from error
     except ValueError as error:
         raise InputError(f"{url}: no file system of this kind ({' '.join(str(error).split())})") from error
+
+
+def _in_store(url: str, action: Callable[[Any, str], T]) -> T:
+    return _tried(url, lambda: action(*_system(url)))
 
 
 def _tried(url: str, action: Callable[[], T]) -> T:

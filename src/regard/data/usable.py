@@ -38,6 +38,14 @@ def usable(records: Iterable[P], use: Callable[[P], V], path: Any, *, skip_bad: 
     return found
 
 
+def usable_files(
+    files: Iterable[Any], read: Callable[[str], Iterable[P]], use: Callable[[P], V], *, skip_bad: bool
+) -> list[V]:
+    """What `use` makes of the records that `read` finds in files. Raises as `usable`."""
+    sets = ((str(file), read(str(file))) for file in files)
+    return [each for path, some in sets for each in usable(some, use, path, skip_bad=skip_bad)]
+
+
 def usable_sets(splits: Splits[P], use: Callable[[P], V], data: Any) -> Splits[V]:
     """What `use` makes of the records of a section's sets, as `usable`; those of one file are counted together. A
     section without the key `skip_bad` skips none."""

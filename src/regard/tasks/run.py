@@ -253,6 +253,11 @@ def for_evaluation(examples: Set | None, tests: Callable[[], Set], instead: str,
     return examples
 
 
+def evaluation_set(examples: Sequence[E] | None, data: Any, instead: str) -> Sequence[E]:
+    """`for_evaluation` by the sets of a `data:` section of files."""
+    return for_evaluation(examples, data.tests, instead, lambda: validation_of(data))
+
+
 def validation_of(data: Any) -> Sequence[Any]:
     """The validation examples of a `data:` section of files, or none of a run that was imported. Raises InputError as
     its `load` does."""

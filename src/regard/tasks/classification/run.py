@@ -31,7 +31,7 @@ from regard.tasks.classification.outputs import ClassOutputs, Outputs
 from regard.tasks.classification.training import logits_of
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import Prediction
-from regard.tasks.run import Run, for_evaluation, text_warnings, validation_of
+from regard.tasks.run import Run, evaluation_set, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
@@ -137,8 +137,7 @@ class TextRun(Run[Text, P]):
         Raises:
             InputError: there are neither examples nor a test set, a label is unknown, or a text is too long.
         """
-        data = self._data(options)
-        texts = for_evaluation(examples, data.tests, "give a table", lambda: validation_of(data))
+        texts = evaluation_set(examples, self._data(options), "give a table")
         targets = self.outputs.targets(texts)
         with guarded(self.model):
             return self.outputs.metrics(logits_of(self.model, self.form, list(map(self.form.encoded, texts))), targets)

@@ -12,7 +12,7 @@ from regard.attribution.kinds import Kind
 from regard.data.memory import Records
 from regard.data.records import parse_object
 from regard.data.squad import Question
-from regard.data.usable import usable
+from regard.data.usable import usable_files
 from regard.errors import InputError
 from regard.maps.lookups import beside
 from regard.models.bert import BertSpans
@@ -25,7 +25,7 @@ from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.training import WindowedQuestions, cutter_of, windowed
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr
-from regard.tasks.run import Run, for_evaluation, text_warnings, validation_of
+from regard.tasks.run import Run, evaluation_set, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
@@ -108,8 +108,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
             cutter.windows(each)
             return each
 
-        sets = ((str(file), data.read(str(file))) for file in files)
-        return [each for path, some in sets for each in usable(some, cut, path, skip_bad=data.skip_bad)]
+        return usable_files(files, data.read, cut, skip_bad=data.skip_bad)
 
     def _evaluate(self, examples: Sequence[Question] | None, options: EvaluationOptions) -> dict[str, float]:
         """Exact match and F1 of SQuAD, in per cent.
@@ -117,8 +116,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         Raises:
             InputError: there are neither examples nor a test set, or an answer is not in its context.
         """
-        data = self.config.data
-        questions = for_evaluation(examples, data.tests, "give a file of questions", lambda: validation_of(data))
+        questions = evaluation_set(examples, self.config.data, "give a file of questions")
         with guarded(self.model):
             return windowed(questions, self.tokenizer, self.config).figures(self.model)
 

@@ -13,7 +13,7 @@ from regard.attribution.kinds import Kind
 from regard.attribution.roles import within_part
 from regard.data.memory import Records
 from regard.data.token_words import readable, side
-from regard.data.usable import usable
+from regard.data.usable import usable_files
 from regard.decoding.constraints import writable
 from regard.decoding.streaming import StreamEvent, StreamSource, check_prefixes
 from regard.errors import InputError
@@ -31,7 +31,7 @@ from regard.tasks.image_captioning.data import Captioned, CaptionTables
 from regard.tasks.image_captioning.training import decode, encoded, figures, read
 from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, ranked
-from regard.tasks.run import Run, for_evaluation, validation_of
+from regard.tasks.run import Run, evaluation_set
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
@@ -88,9 +88,8 @@ class ImageCaptioningRun(Run[Image, Caption]):
         own = self.config.data
         data = replace(own, split=None) if isinstance(own, CaptionTables) else CaptionTables()
         data = data.with_columns(options.columns, skip_bad=options.skip_bad)
-        sets = ((str(file), data.read(str(file))) for file in files)
         check = partial(decodable, config=self.config)
-        return [each for path, some in sets for each in usable(some, check, path, skip_bad=data.skip_bad)]
+        return usable_files(files, data.read, check, skip_bad=data.skip_bad)
 
     def _evaluate(self, examples: Sequence[Captioned] | None, options: EvaluationOptions) -> dict[str, float]:
         """The metrics of the run file, and the grounding of words in the image (`POINTING`).
@@ -98,8 +97,7 @@ class ImageCaptioningRun(Run[Image, Caption]):
         Raises:
             InputError: there are neither examples nor a test set, or an image cannot be read.
         """
-        data = self.config.data
-        images = for_evaluation(examples, data.tests, "give images with captions", lambda: validation_of(data))
+        images = evaluation_set(examples, self.config.data, "give images with captions")
         with guarded(self.model):
             return figures(self.model, self.tokenizer, images, self.config, self.config.search.searching(options.beam))
 

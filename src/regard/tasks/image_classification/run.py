@@ -12,7 +12,7 @@ from regard.attribution.available import LAYERED
 from regard.attribution.kinds import AMOUNTS, VERBS, Kind
 from regard.data.images import LabelledImage
 from regard.data.memory import Records
-from regard.data.usable import usable
+from regard.data.usable import usable_files
 from regard.images import Image, decode_image
 from regard.maps import of_patches
 from regard.maps.heads import HeadMaps
@@ -27,7 +27,7 @@ from regard.tasks.image_classification.attribution import KINDS, PatchWeights, r
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import decodable, pixels_of, probabilities
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.run import Run, for_evaluation, validation_of
+from regard.tasks.run import Run, evaluation_set
 
 ROLLOUT = "attention rollout: what the class reads of each patch through all layers"
 MARKS = "[CLS]", "[DIST]"
@@ -75,8 +75,7 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[LabelledImage]:
         """The images of sets of the kind of the run's own. Raises InputError as `ImageSets.read`."""
         data, check = self.config.data.skipping(options.skip_bad), partial(decodable, config=self.config)
-        sets = ((str(file), data.read(str(file))) for file in files)
-        return [each for path, some in sets for each in usable(some, check, path, skip_bad=options.skip_bad)]
+        return usable_files(files, data.read, check, skip_bad=options.skip_bad)
 
     def _evaluate(self, examples: Sequence[LabelledImage] | None, options: EvaluationOptions) -> dict[str, float]:
         """Accuracy and macro-averaged F1, in per cent.
@@ -84,8 +83,7 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         Raises:
             InputError: there are neither examples nor a test set, a label is unknown, or an image cannot be read.
         """
-        data = self.config.data
-        images = for_evaluation(examples, data.tests, "give a set of images", lambda: validation_of(data))
+        images = evaluation_set(examples, self.config.data, "give a set of images")
         classes = class_indices(self.labels, images)
         with guarded(self.model):
             return class_metrics(probabilities(self.model, images, self.config), classes)

@@ -111,7 +111,7 @@ def pixels_of(each: LabelledImage, config: ImageClassification) -> Pixels:
 
 def decodable(each: LabelledImage, config: ImageClassification) -> LabelledImage:
     """The same image. Raises InputError for a file that cannot be read."""
-    if not isinstance(each.image, np.ndarray):
+    if not isinstance(each.source, np.ndarray):  # `image` would read the file once more
         pixels_of(each, config)
     return each
 

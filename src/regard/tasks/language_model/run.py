@@ -38,7 +38,7 @@ from regard.tasks.language_model.continuation import Begun, Continuation, begun_
 from regard.tasks.language_model.training import convention, figures
 from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction
-from regard.tasks.run import Run, for_evaluation, text_warnings, validation_of
+from regard.tasks.run import Run, evaluation_set, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
@@ -107,8 +107,7 @@ class LanguageModelRun(Run[str, Continuation]):
             InputError: there are neither texts nor a test set.
             ValueError: a cache for a model with a limited context or with a copy mechanism.
         """
-        data = self.config.data
-        texts = for_evaluation(examples, data.tests, "give a file of text", lambda: validation_of(data))
+        texts = evaluation_set(examples, self.config.data, "give a file of text")
         cache = None if options.cache is None else Cache(*options.cache)
         with guarded(self.model):
             return figures(self.model, self.tokenizer, texts, cache)

@@ -30,7 +30,7 @@ from regard.tasks.masked_language_model.data import Document
 from regard.tasks.masked_language_model.training import SEED, figures, masked_texts
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr, TextPrediction, flat
-from regard.tasks.run import Run, for_evaluation, refuse_one, text_warnings, validation_of
+from regard.tasks.run import Run, evaluation_set, refuse_one, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER, check_mask
 from regard.text import Tokenizer
 from regard.work import checkpoint
@@ -124,8 +124,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
             InputError: there are neither documents nor a test set, or the model was published without predictions.
         """
         self._require_predictions()
-        data = self.config.data
-        documents = for_evaluation(examples, data.tests, "give a file of documents", lambda: validation_of(data))
+        documents = evaluation_set(examples, self.config.data, "give a file of documents")
         model = self.config.model
         paired = model.next_sentence and len(documents) > 1
         texts = masked_texts(documents, self.tokenizer, self.config.masking, model.context, paired=paired, seed=SEED)

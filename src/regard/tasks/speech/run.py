@@ -12,7 +12,7 @@ from jaxtyping import Float
 from regard.attribution.kinds import Kind
 from regard.audio import Sound, decode_audio
 from regard.data.memory import Records
-from regard.data.usable import usable
+from regard.data.usable import usable_files
 from regard.decoding.constraints import writable
 from regard.decoding.streaming import StreamEvent, StreamSource, check_prefixes
 from regard.errors import InputError
@@ -24,7 +24,7 @@ from regard.tasks.attribution import Attribution
 from regard.tasks.decoded_text import DecodedText, TextStream, constraints_of
 from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, ranked
-from regard.tasks.run import Run, for_evaluation, validation_of
+from regard.tasks.run import Run, evaluation_set
 from regard.tasks.speech.attribution import SpeechMaps, SpeechWeights, attended, picture
 from regard.tasks.speech.config import Speech
 from regard.tasks.speech.data import Audio, SpeechTables, Utterance, normalised
@@ -95,8 +95,7 @@ class SpeechRun(Run[Audio, Transcript]):
             each.frames(self.config.audio)
             return each
 
-        sets = ((str(file), data.read(str(file))) for file in files)
-        return [each for path, some in sets for each in usable(some, readable, path, skip_bad=data.skip_bad)]
+        return usable_files(files, data.read, readable, skip_bad=data.skip_bad)
 
     def _evaluate(self, examples: Sequence[Utterance] | None, options: EvaluationOptions) -> dict[str, float]:
         """The metrics of the run file, and the share of weights inside of each word (`INSIDE`) where its time is known.
@@ -104,8 +103,7 @@ class SpeechRun(Run[Audio, Transcript]):
         Raises:
             InputError: there are neither examples nor a test set, or a sound cannot be read.
         """
-        data = self.config.data
-        found = for_evaluation(examples, data.tests, "give sounds with transcripts", lambda: validation_of(data))
+        found = evaluation_set(examples, self.config.data, "give sounds with transcripts")
         sounds = [normalised(each, self.config.lower) for each in found]
         with guarded(self.model):
             return figures(self.model, self.tokenizer, sounds, self.config, self.config.search.searching(options.beam))

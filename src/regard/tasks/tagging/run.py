@@ -27,7 +27,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr, flat
-from regard.tasks.run import Run, for_evaluation, text_warnings, validation_of
+from regard.tasks.run import Run, evaluation_set, text_warnings
 from regard.tasks.tagging.config import Tagging
 from regard.tasks.tagging.data import Tagged, word_places
 from regard.tasks.tagging.parts import Part, collate_parts
@@ -139,8 +139,7 @@ class TaggingRun(Run[str, TagsPrediction]):
     def _evaluate(self, examples: Sequence[Tagged] | None, options: EvaluationOptions) -> dict[str, float]:
         """F1, precision and recall of entities, and accuracy of tags, in per cent. Raises InputError if there are
         neither examples nor a test set."""
-        data = self.config.data
-        texts = for_evaluation(examples, data.tests, "give a file of tagged words", lambda: validation_of(data))
+        texts = evaluation_set(examples, self.config.data, "give a file of tagged words")
         with guarded(self.model):
             return metrics(self.model, self.encoder, self.labels, texts)
 
