@@ -80,7 +80,7 @@ def test_n_best_needs_a_beam(tokenizers: Tokenizers):
 def test_row_18_a_text_longer_than_the_model_can_take(tokenizers: Tokenizers):
     """Of the 7 positions END takes one."""
     search_texts(luong(7), tokenizers, ["", "abcdef"], Search())
-    with pytest.raises(InputError, match=r"text 2: 7 tokens, more than the model's maximum of 6"):
+    with pytest.raises(InputError, match=r"text 2: 7 tokens and 1 special token, but the model takes 7"):
         search_texts(luong(7), tokenizers, ["a", "abcdefg", "b"], Search())
 
 
@@ -95,7 +95,7 @@ def test_row_18_the_place_of_a_text_that_is_too_long(tokenizers: Tokenizers):
 def test_row_18_truncation_is_asked_for_and_counted():
     ids = [[4], [4] * 6, [5, *[4] * 6], [4] * 11]
     places = [f"data.tsv:{line}" for line in range(1, 5)]
-    with pytest.raises(InputError, match=r"data\.tsv:3: 7 tokens, more than the model's maximum of 6"):
+    with pytest.raises(InputError, match=r"data\.tsv:3: 7 tokens and 1 special token, but the model takes 7"):
         limited(7, ids, places)
     assert limited(7, ids, places, truncate=True) == ([[4], [4] * 6, [5, *[4] * 5], [4] * 6], 2)
 

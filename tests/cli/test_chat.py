@@ -67,7 +67,7 @@ def test_the_oldest_turns_are_left_out_until_the_model_can_take_the_rest(most: i
     assert sizes == {1: 6, 2: 9, 3: 14}
     assert conversation.source("standard input:5") == context(turns_before, turns, 40)
     run.model.max_source = 5
-    with pytest.raises(InputError, match=r"standard input:5: 5 tokens, more than the model's maximum of 4"):
+    with pytest.raises(InputError, match=r"standard input:5: 5 tokens and 1 special token, but the model takes 5"):
         conversation.source("standard input:5")
 
 

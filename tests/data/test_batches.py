@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from regard.data.batching import LENGTH_MULTIPLE, ROW_MULTIPLE, limit_lengths, rounded
+from regard.data.batching import LENGTH_MULTIPLE, ROW_MULTIPLE, rounded
 from regard.data.token_batches import require_one_batch, token_batches
 from regard.errors import InputError
 
@@ -104,17 +104,3 @@ def test_row_07_fewer_examples_than_one_batch():
         require_one_batch([(5, 3), (2, 7), (1, 1)], 14, "train.tsv")
     with pytest.raises(InputError, match="found 0 in 0 examples"):
         require_one_batch([], 1, "train.tsv")
-
-
-def test_row_18_a_sequence_longer_than_the_maximum():
-    sequences, places = [[1, 2, 3], [4] * 5, [], [6] * 7], ["f:1", "f:2", "f:3", "f:4"]
-    assert limit_lengths(sequences, 7, places) == (sequences, 0)
-    with pytest.raises(InputError, match="f:2: 5 tokens, more than the model's maximum of 3"):
-        limit_lengths(sequences, 3, places)
-
-
-def test_row_18_truncation_is_counted():
-    sequences = [[1, 2, 3], [4, 5, 6, 7], [], [8, 9, 10, 11, 12]]
-    limited, cut = limit_lengths(sequences, 3, ["a", "b", "c", "d"], truncate=True)
-    assert (limited, cut) == ([[1, 2, 3], [4, 5, 6], [], [8, 9, 10]], 2)
-    assert len(sequences[1]) == 4

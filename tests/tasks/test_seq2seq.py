@@ -206,7 +206,7 @@ def test_row_18_a_pair_longer_than_the_model_can_take(caplog: pytest.LogCaptureF
     model = Luong(
         both.source.size, both.target.size, LuongConfig(embedding=3, width=5, score="location", max_source=24)
     )
-    with pytest.raises(InputError, match=r"pairs\.tsv:4: 28 tokens, more than the model's maximum of 23"):
+    with pytest.raises(InputError, match=r"pairs\.tsv:4: 28 tokens and 1 special token, but the model takes 24"):
         task(both, model)
     one = Seq2SeqObjective(SPLITS, both, Training(batch_tokens=67), SCORING, model=model, truncate=True)
     assert [max(side) for side in zip(*one.lengths, strict=True)] == [24, 28]
@@ -305,5 +305,5 @@ def test_a_run_that_cuts_its_training_sources_cuts_its_test_sources():
     )  # fmt: skip
     run = Seq2SeqRun(files, Transformer(both.source.size, both.target.size, config).eval(), both)
     assert run.evaluate(PAIRS) == {"exact-match": 0.0}
-    with pytest.raises(InputError, match="more than the model's maximum"):
+    with pytest.raises(InputError, match="but the model takes 9"):
         Seq2SeqRun(replace(files, truncate=False), run.model, both).evaluate(PAIRS)

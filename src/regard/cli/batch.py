@@ -26,6 +26,7 @@ def run_batch(
     from regard.data.bad_records import MissingColumns
     from regard.data.opening import files_of
     from regard.data.spans import RowReader
+    from regard.data.truncation import counted_together
     from regard.runs.batch_prediction.engine import run_job
     from regard.runs.batch_prediction.job import Request, begin
     from regard.runs.batch_prediction.parts import check_format
@@ -51,7 +52,8 @@ def run_batch(
 
         totals = run_on_ray(job, partial(_worker, load))
     else:
-        totals = run_job(job, worker)
+        with counted_together():
+            totals = run_job(job, worker)
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         say(table(totals))
 

@@ -106,16 +106,18 @@ def predictions(
         yield from zip(examples, run.predict(examples, options), strict=True)
         return
     from regard.cli.stream import CHUNK, NAME, chunks, standard_input
+    from regard.data.truncation import counted_together
 
     number = 0
-    # What is sampled must not depend on how fast lines arrive, so each is sampled by itself.
-    for lines in chunks(standard_input(), most=1 if run.samples(options) else CHUNK):
-        try:
-            examples = [run.parse(line, f"{NAME}:{place}") for place, line in enumerate(lines, number + 1)]
-            yield from zip(examples, run.predict(examples, options), strict=True)
-        except InputError:
-            yield from one_by_one(run, lines, options, number)
-        number += len(lines)
+    with counted_together():
+        # What is sampled must not depend on how fast lines arrive, so each is sampled by itself.
+        for lines in chunks(standard_input(), most=1 if run.samples(options) else CHUNK):
+            try:
+                examples = [run.parse(line, f"{NAME}:{place}") for place, line in enumerate(lines, number + 1)]
+                yield from zip(examples, run.predict(examples, options), strict=True)
+            except InputError:
+                yield from one_by_one(run, lines, options, number)
+            number += len(lines)
 
 
 def one_by_one(

@@ -1,4 +1,4 @@
-"""Batches of padded sequences, and limits on their length."""
+"""Batches of padded sequences."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.errors import InputError
 from regard.shapes import Float, Int
 from regard.text.special import IGNORED, SPECIAL, SpecialTokens
 
@@ -23,26 +22,6 @@ N = TypeVar("N", int, np.ndarray)
 def rounded(length: N, multiple: int) -> N:
     """The length, or each of an array, rounded up to a multiple."""
     return -(-length // multiple) * multiple
-
-
-def limit_lengths(
-    sequences: Sequence[list[int]], maximum: int, places: Sequence[str], *, truncate: bool = False
-) -> tuple[list[list[int]], int]:
-    """The sequences with at most `maximum` ids each, and the number of those cut.
-
-    Raises InputError naming the place of the first longer sequence, unless `truncate` is set."""
-    cut = 0
-    limited = []
-    for ids, place in zip(sequences, places, strict=True):
-        if len(ids) > maximum:
-            if not truncate:
-                raise InputError(
-                    f"{place}: {len(ids)} tokens, more than the model's maximum of {maximum}; shorten it, or train "
-                    "with --set truncate=true, which cuts such texts, or with larger model.max_source and max_target"
-                )
-            cut += 1
-        limited.append(ids[:maximum])
-    return limited, cut
 
 
 B = TypeVar("B", bound="Batch")

@@ -26,7 +26,7 @@ def encoded(
     sources = [tokenizers.source_ids(pair.source) for pair in pairs]
     targets = [tokenizers.target_ids(pair.target, pair.source) for pair in pairs]
     sources, _ = limited(model.max_source, sources, places, truncate=truncate)
-    targets, _ = limited(model.max_target, targets, places, truncate=truncate)
+    targets, _ = limited(model.max_target, targets, places, truncate=truncate, side="target")
     return [
         (source, readable(target, source, tokenizers.target)) for source, target in zip(sources, targets, strict=True)
     ]

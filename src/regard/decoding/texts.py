@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from regard.data.batching import limit_lengths
 from regard.data.token_batches import token_batches
 from regard.data.tokenizer_pair import Tokenizers
+from regard.data.truncation import Limit, limit_lengths
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
@@ -20,17 +21,29 @@ BATCH = 4096
 """Padded source tokens times beam width in one batch."""
 
 
+Side = Literal["source", "target"]
+
+
+def limit_of(maximum: int | None, side: Side = "source") -> Limit | None:
+    """The limit of a side of a model with this maximum, END included."""
+    return None if maximum is None else Limit(maximum, 1, f"model.max_{side}", f"{side}s")
+
+
 def limited(
-    maximum: int | None, ids: Sequence[list[int]], places: Sequence[str], *, truncate: bool = False
+    maximum: int | None,
+    ids: Sequence[list[int]],
+    places: Sequence[str],
+    *,
+    truncate: bool = False,
+    side: Side = "source",
 ) -> tuple[list[list[int]], int]:
     """Sequences of at most `maximum` tokens, END included, and the number of those that were cut.
 
     Raises:
         InputError: a sequence is longer, without `truncate`.
     """
-    if maximum is None:
-        return list(ids), 0
-    return limit_lengths(ids, maximum - 1, places, truncate=truncate)
+    limit = limit_of(maximum, side)
+    return (list(ids), 0) if limit is None else limit_lengths(limit, ids, places, truncate=truncate)
 
 
 def search_texts(
@@ -54,7 +67,7 @@ def search_texts(
         InputError: a text is longer than the model's maximum, without `truncate`.
         ValueError: the settings of the search contradict each other (see `Search`).
     """
-    ids = source_ids(model.max_source, tokenizers, texts, places, truncate=truncate)
+    ids, _ = source_ids(model.max_source, tokenizers, texts, places, truncate=truncate)
     return search_ids([model], ids, search, constraints)[0]
 
 
@@ -65,11 +78,12 @@ def source_ids(
     places: Sequence[str] | None = None,
     *,
     truncate: bool = False,
-) -> list[list[int]]:
-    """Encode sources of at most `maximum` tokens. Raises InputError as `search_texts` does."""
+) -> tuple[list[list[int]], int]:
+    """The ids of sources of at most `maximum` tokens, and the number of sources that were cut. Raises InputError as
+    `search_texts` does."""
     ids = [tokenizers.source_ids(text) for text in texts]
     places = [f"text {number}" for number in range(1, len(ids) + 1)] if places is None else places
-    return limited(maximum, ids, places, truncate=truncate)[0]
+    return limited(maximum, ids, places, truncate=truncate)
 
 
 @torch.no_grad()

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from regard.attribution.kinds import Kind
 from regard.data.pair import Pair
+from regard.data.truncation import counted_together
 from regard.errors import InputError
 from regard.maps.links import strongest
 from regard.maps.lookups import Lookups
@@ -81,12 +82,13 @@ class Requests:
         options = request_options(requests[0], PredictOptions)
         options = self.deterministic(options) if self.continues else options
         examples = list(map(self.example, requests))
-        found = self.replicas.own.predict(examples, options)
+        with counted_together(logged=False):  # each answer has its own warning
+            found = self.replicas.own.predict(examples, options)
         return [self.warned(example, each.to_json()) for example, each in zip(examples, found, strict=True)]
 
     def warned(self, example: Any, answer: dict[str, Any]) -> dict[str, Any]:
         """The answer with the `warnings` of its example, if there are any."""
-        warnings = self.run.warnings(example)
+        warnings = [*self.run.warnings(example), *filter(None, [self.run.cut(example)])]
         return answer | {"warnings": warnings} if warnings else answer
 
     def stream(self, requests: Sequence[RequestBody], active: Active) -> Iterator[ResponsePart]:
@@ -110,7 +112,8 @@ class Requests:
         if options.target is not None and options.beam is not None:
             raise InputError("beam and target are both given; choose one")
         self.replicas.own.check_size(example, options, LABELS)
-        attribution = self.replicas.own.attribute(example, options)
+        with counted_together(logged=False):
+            attribution = self.replicas.own.attribute(example, options)
         view = payload(list(attribution.lookups))
         if options.target is not None or options.target_tokens is not None:
             return view
@@ -119,7 +122,8 @@ class Requests:
     def lookups(self, example: Any, options: AttributionOptions) -> Sequence[Lookups]:
         """What an example and a target of tokens are attributed to. Raises InputError for too many of them."""
         self.replicas.own.check_size(example, options, LABELS)
-        return self.replicas.own.attribute(example, options).lookups
+        with counted_together(logged=False):
+            return self.replicas.own.attribute(example, options).lookups
 
     def deterministic(self, options: P) -> P:
         """Nothing is sampled unless the request has a temperature, whatever the run's own search."""

@@ -65,6 +65,10 @@ class Run(ABC, Generic[E, P]):
         the model. By default none."""
         return []
 
+    def cut(self, example: E, /) -> str:
+        """How an example is cut to what the model reads, a sentence; empty for one that is read as a whole."""
+        return ""
+
     def prediction_warnings(self, prediction: P, /) -> list[str]:
         """What a reader of a prediction may miss, a sentence each: by default that it is empty."""
         return [] if prediction.text.strip() else ["the prediction is empty"]

@@ -19,7 +19,7 @@ C = TypeVar("C", bound="TextConfig")
 @dataclass(frozen=True, kw_only=True)
 class TextConfig(FineTuning, PretrainedSource):
     """A run file of labelled texts or pairs of texts. `truncate` cuts texts that are longer than the model can take,
-    which is refused otherwise."""
+    in training and prediction; otherwise they are refused."""
 
     takes: ClassVar[tuple[str, ...]] = tuple(CLASSIFIERS)
 

@@ -14,6 +14,7 @@ from regard.attribution.available import BLIND, LAYERED, PLAIN
 from regard.attribution.gradients import check_no_maps, contributions, embeddings
 from regard.attribution.kinds import VERBS, Kind
 from regard.data.memory import Records
+from regard.data.truncation import report_cut
 from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights, OtherMap, TextWeights
 from regard.maps.lookups import READS, Lookups, beside, of_document, of_text
@@ -97,6 +98,11 @@ class TextRun(Run[Text, P]):
         pair = [TAB] if isinstance(text, str) and "\t" in text else []
         return pair + text_warnings(self.tokenizer, texts)
 
+    def cut(self, text: Text) -> str:
+        example, longest = self._example("text 1", text), self.form.longest
+        whole = longest is None or not self.form.is_cut(example, self.form.encoded(example))
+        return "" if longest is None or whole else longest.report(1, 1)
+
     def parse(self, line: str, place: str = "text 1") -> Text:
         """One text, or two separated by a tab. Raises InputError for a line without a tab, or with several."""
         text = tuple(line.split("\t")) if self.paired else line
@@ -140,7 +146,7 @@ class TextRun(Run[Text, P]):
         texts = evaluation_set(examples, self._data(options), "give a table")
         targets = self.outputs.targets(texts)
         with guarded(self.model):
-            return self.outputs.metrics(logits_of(self.model, self.form, list(map(self.form.encoded, texts))), targets)
+            return self.outputs.metrics(logits_of(self.model, self.form, self._encoded(texts)), targets)
 
     def _predict(self, examples: Sequence[Text], options: PredictOptions) -> list[P]:
         """The prediction for each text or pair of texts.
@@ -148,9 +154,18 @@ class TextRun(Run[Text, P]):
         Raises:
             InputError: an example is too long or has another number of texts than the model reads.
         """
-        encoded = [self.form.encoded(self._example(f"text {number}", text)) for number, text in enumerate(examples, 1)]
+        encoded = self._encoded([self._example(f"text {number}", text) for number, text in enumerate(examples, 1)])
         with guarded(self.model):
             return self.outputs.predictions(logits_of(self.model, self.form, encoded))
+
+    def _encoded(self, examples: Sequence[Labelled[Any]]) -> list[Any]:
+        """The examples as the model reads them; the log has the number of those that are cut. Raises InputError for one
+        that is too long."""
+        found = [self.form.encoded(each) for each in examples]
+        if longest := self.form.longest:
+            cut = sum(self.form.is_cut(*each) for each in zip(examples, found, strict=True))
+            report_cut(longest, cut, len(found))
+        return found
 
     def _data(self, options: EvaluationOptions) -> LabelledData:
         """The data section with the chosen columns and `skip_bad`."""
@@ -165,6 +180,7 @@ class TextRun(Run[Text, P]):
                 map, or no rollout.
         """
         example = self._example("text 1", text)
+        self._encoded([example])
         default: Kind = "rollout" if self.form.several and options.maps is None else "weights"
         found = [self._kind(example, kind, options.maps) for kind in options.each_kind(default)]
         return Attribution(

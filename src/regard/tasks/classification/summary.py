@@ -64,12 +64,10 @@ def _unread(config: TextConfig) -> list[str]:
 
 
 def _lengths(some: Sequence[Labelled[Any]], form: Form[Any]) -> Lengths:
-    """Positions in the model; with `truncate` a text is cut if it has fewer of them than tokens."""
-    positions = [form.positions(form.encoded(each)) for each in some]
-    tokens = [sum(len(form.tokenizer.encode(text)) for text in each.texts) for each in some]
-    found = Lengths.of(positions)
-    cut = sum(one < other for one, other in zip(positions, tokens, strict=True)) if form.truncate else 0
-    return Lengths(found.median, max([found.longest, *(tokens if cut else ())]), 100 * cut / len(some))
+    """Positions of whole examples, special tokens included, and the share of those that the model reads in part."""
+    found = Lengths.of([form.whole(each) for each in some])
+    cut = sum(form.is_cut(each, form.encoded(each)) for each in some)
+    return Lengths(found.median, found.longest, 100 * cut / len(some))
 
 
 def example(first: Labelled[Any], form: Form[Any]) -> str:

@@ -12,6 +12,7 @@ from regard.attribution.kinds import Kind
 from regard.data.memory import Records
 from regard.data.records import parse_object
 from regard.data.squad import Question
+from regard.data.truncation import Limit, report_cut
 from regard.data.usable import usable_files
 from regard.errors import InputError
 from regard.maps.lookups import beside
@@ -77,6 +78,14 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
     def warnings(self, example: tuple[str, str]) -> list[str]:
         return text_warnings(self.tokenizer, {"question": example[0], "context": example[1]})
 
+    @property
+    def _longest(self) -> Limit:
+        return Limit(self.config.longest_question, 0, "longest_question", "questions")
+
+    def cut(self, example: tuple[str, str]) -> str:
+        tokens = len(self.tokenizer.encode(example[0]))
+        return self._longest.report(1, 1) if tokens > self._longest.tokens else ""
+
     def parse(self, line: str, place: str = "text 1") -> tuple[str, str]:
         """The texts of an object with `question` and `context`."""
         record, fault = parse_object(line, FORM)
@@ -123,6 +132,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
     def _predict(self, examples: Sequence[tuple[str, str]], options: PredictOptions) -> list[SpanPrediction]:
         """The answer to each question. Raises InputError for a question or context that is blank."""
         cut = self._windowed(examples)
+        report_cut(self._longest, sum(map(bool, map(self.cut, examples))), len(examples))
         with guarded(self.model):
             found = cut.answers(self.model)
         return [

@@ -10,7 +10,8 @@ import numpy as np
 from regard.data.memory import Records
 from regard.data.pair import Pair
 from regard.data.tokenizer_pair import Tokenizers
-from regard.decoding.texts import search_ids, source_ids
+from regard.data.truncation import counted_together, report_cut
+from regard.decoding.texts import limit_of, search_ids, source_ids
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.models.catalog import build
@@ -147,6 +148,9 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
     def prediction_warnings(self, prediction: MultiTargetPrediction) -> list[str]:
         return [f"the prediction in {name} is empty" for name, text in prediction.texts.items() if not text.strip()]
 
+    def cut(self, text: str) -> str:
+        return next(iter(self.parts().values())).cut(text)
+
     def parse(self, line: str, place: str = "text 1") -> str:
         return line
 
@@ -167,7 +171,10 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         runs = {language: self.of(language) for language in self.tokenizers}
         tokenizers = next(iter(self.tokenizers.values()))
         with guarded(self.model):
-            ids, search = source_ids(self.model.max_source, tokenizers, texts), options.search(self.config.search)
+            ids, cut = source_ids(self.model.max_source, tokenizers, texts, truncate=self.config.truncate)
+            if limit := limit_of(self.model.max_source):
+                report_cut(limit, cut, len(texts))
+            search = options.search(self.config.search)
             found = search_ids([run.model for run in runs.values()], ids, search)
         attention = options.attention is not False
         outputs = [
@@ -200,4 +207,8 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         examples = for_evaluation(examples, lambda: tests, "give a table, or a file of each language", lambda: valid)
         if missing := [name for name in self.tokenizers if not examples.get(name)]:
             raise InputError(f"there are no pairs to score {missing[0]} on; name a test set in data.test")
-        return of_all({name: self.of(name).evaluate(examples[name], beam=options.beam) for name in self.tokenizers})
+        found: dict[str, dict[str, float]] = {}
+        for name in self.tokenizers:
+            with counted_together(logged=not found):  # all languages have the same sources
+                found[name] = self.of(name).evaluate(examples[name], beam=options.beam)
+        return of_all(found)

@@ -37,7 +37,8 @@ class TokenizerPair:
 @dataclass(frozen=True, kw_only=True)
 class Seq2Seq:
     """A run file. `metrics` are computed in validation and on the test set; the first chooses the best weights.
-    `truncate` cuts training pairs that are longer than the model can take, which is refused otherwise.
+    `truncate` cuts texts that are longer than the model can take, in training and prediction; otherwise they are
+    refused.
     `attention_losses` are added to the loss. `output_bias` initialises the output layer: zeros, or the logarithm of
     each token's frequency in the training targets."""
 

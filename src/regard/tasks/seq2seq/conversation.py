@@ -45,5 +45,5 @@ class Conversation:
         while most is not None and count > 1 and len(source_ids(source)) >= most:
             count -= 1
             source = context(self.turns, count, longest)
-        limited(most, [source_ids(source)], [place])
+        limited(most, [source_ids(source)], [place], truncate=self.run.config.truncate)
         return source

@@ -47,7 +47,9 @@ def warn_cut(name: str, counts: tuple[int, int], limit: int | None) -> None:
 def _encoded(pairs: Sequence[Pair], tokenizers: Tokenizers, limits: Limits, truncate: bool) -> Shard:
     places = [pair.place for pair in pairs]
     sources, cut_sources = limited(limits[0], tokenizers.all_source_ids(pairs), places, truncate=truncate)
-    targets, cut_targets = limited(limits[1], tokenizers.all_target_ids(pairs), places, truncate=truncate)
+    targets, cut_targets = limited(
+        limits[1], tokenizers.all_target_ids(pairs), places, truncate=truncate, side="target"
+    )
     if tokenizers.copying:
         sides = zip(sources, targets, strict=True)
         targets = [readable(target, source, tokenizers.target) for source, target in sides]

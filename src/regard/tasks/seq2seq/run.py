@@ -6,30 +6,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from jaxtyping import Float
-
 from regard.attribution.available import kinds_of
 from regard.attribution.cross_attention import attribute_cross_attention, by_weights
-from regard.attribution.forced_decoding import attended
 from regard.attribution.kinds import Kind
 from regard.attribution.roles import attribute_self_attention
 from regard.data.memory import Records
 from regard.data.pair import Pair
 from regard.data.readers import read_pair_files
 from regard.data.sources import Squad, Table, tests_of
-from regard.data.tokenizer_pair import Tokenizers
+from regard.data.tokenizer_pair import Tokenizers, readable
+from regard.data.truncation import report_cut
 from regard.decoding.constraints import encode_constraints, encode_prefix, lacks
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.scoring import encoded, log_probabilities
 from regard.decoding.search import Search
 from regard.decoding.streaming import StreamEvent, StreamSource, check_prefixes
-from regard.decoding.texts import search_texts, source_ids, stream_ids
+from regard.decoding.texts import limit_of, limited, search_ids, source_ids, stream_ids
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
 from regard.maps.lookups import Lookups, beside
-from regard.maps.words import join_words
 from regard.models.catalog import build
 from regard.models.ensemble import Ensemble
 from regard.nn.encoder_decoder import EncoderDecoder
@@ -43,9 +39,9 @@ from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.conversation import Conversation
 from regard.tasks.seq2seq.metrics import Scoring, figures
 from regard.tasks.seq2seq.prediction import Prediction
+from regard.tasks.seq2seq.word_maps import WordMaps, word_maps_of
 from regard.tasks.tokenizer_file import SOURCE, TARGET
 from regard.text import Tokenizer
-from regard.text.words import word_indices
 
 
 def load_tokenizers(run: RunDirectory, config: Seq2Seq) -> Tokenizers:
@@ -78,6 +74,11 @@ class Seq2SeqRun(Run[str, Prediction]):
 
     def warnings(self, text: str) -> list[str]:
         return [] if self.tokenizers.copying and text.strip() else text_warnings(self.tokenizers.source, {"text": text})
+
+    def cut(self, text: str) -> str:
+        limit = limit_of(self.model.max_source)
+        whole = limit is None or len(self.tokenizers.source_ids(text)) < limit.tokens
+        return "" if limit is None or whole else limit.report(1, 1)
 
     def parse(self, line: str, place: str = "text 1") -> str:
         return line
@@ -143,7 +144,7 @@ class Seq2SeqRun(Run[str, Prediction]):
         required = options.prefix, options.phrases, options.banned
         constraints = encode_constraints(sides, texts, options.hypotheses(search), *required)
         with guarded(self.model):
-            found = search_texts(self.model, sides, texts, search, constraints=constraints)
+            (found,) = search_ids([self.model], self._sources(texts), search, constraints)
         if not options.mbr:
             pairs = zip(texts, found, strict=True)
             found = [distinct(each, lambda one, t=t: sides.text(one.tokens, t), options.n_best) for t, each in pairs]
@@ -158,7 +159,7 @@ class Seq2SeqRun(Run[str, Prediction]):
         """Stream outputs. A token's weights are on the pieces of its source, END last.
 
         Raises:
-            InputError: a text is longer than the model can take, or a prefix has a token that no output has.
+            InputError: a text is refused as too long, or a prefix has a token that no output has.
             ValueError: a prefix is longer than its output may be.
         """
         sides, search = self.tokenizers, options.search(self.config.search)
@@ -166,7 +167,7 @@ class Seq2SeqRun(Run[str, Prediction]):
         for text, prefix in zip(texts, prefixes, strict=True):
             check_prefixes([prefix], sides.target.size + len(sides.own_words(text)), sides.target.special)
         constraints = encode_constraints(sides, texts, 1, "", (), options.banned).behind(prefixes)
-        ids = source_ids(self.model.max_source, sides, texts)
+        ids, _ = source_ids(self.model.max_source, sides, texts, truncate=self.config.truncate)
         sources = [
             StreamSource(sides.source_labels(sides.ended_source(each), text), forced=len(prefix))
             for each, text, prefix in zip(ids, texts, prefixes, strict=True)
@@ -201,27 +202,39 @@ class Seq2SeqRun(Run[str, Prediction]):
         if cross and self.model.decoder.source_attention is None and kinds != ("gradient",):
             raise InputError("the run's model does not attend to its source, so there is nothing to draw")
         with guarded(self.model):
-            prediction, written = self._written(example, options)
-            found = [self._kind(example, written, kind, options) for kind in kinds]
+            (source,) = self._sources([example])
+            prediction, written = self._written(example, source, options)
+            found = [self._kind(example, source, written, kind, options) for kind in kinds]
         lookups = beside(*(each for each, _ in found))
         return Attribution(prediction, example, (lookups,), found[0][1], options, has_heads=True)
 
-    def _written(self, text: str, options: AttributionOptions) -> tuple[Prediction | TextPrediction, list[int]]:
+    def _sources(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of sources. One beyond the model's maximum is cut, and the log has their number, or it is refused."""
+        maximum = self.model.max_source
+        ids, cut = source_ids(maximum, self.tokenizers, texts, truncate=self.config.truncate)
+        if limit := limit_of(maximum):
+            report_cut(limit, cut, len(texts))
+        return ids
+
+    def _written(
+        self, text: str, source: list[int], options: AttributionOptions
+    ) -> tuple[Prediction | TextPrediction, list[int]]:
         """The forced or predicted output and its tokens, END included if it is finished."""
         if options.target_tokens is not None:
             tokens = list(options.target_tokens)  # a text drops its end
             return TextPrediction(self.tokenizers.text(tokens, text)), tokens
         if options.target is not None:
-            ((_, target),) = encoded(self.model, self.tokenizers, [Pair(text, options.target, "the text")])
+            target = self.tokenizers.target_ids(options.target, text)
+            limited(self.model.max_target, [target], ["the target"], side="target")
+            target = readable(target, source, self.tokenizers.target)
             return TextPrediction(options.target), self.tokenizers.ended_target(target) if options.finished else target
-        ((best, *_),) = search_texts(self.model, self.tokenizers, [text], self.search(options.beam))
+        (((best, *_),),) = search_ids([self.model], [source], self.search(options.beam))
         return self._prediction(text, best, None), self._ids(text, best)[1]
 
     def _kind(
-        self, text: str, written: list[int], kind: Kind, options: AttributionOptions
+        self, text: str, source: list[int], written: list[int], kind: Kind, options: AttributionOptions
     ) -> tuple[Lookups, Alignment]:
         """One kind of attribution of output tokens: every layer and head, and the one map of those chosen."""
-        source = self.tokenizers.source_ids(text)
         if options.role in (None, "cross"):
             sides = self.tokenizers.sides(self.tokenizers.ended_source(source), written, text, options.target)
             return attribute_cross_attention(self.model, (source, written), sides, kind, options.maps)
@@ -238,25 +251,9 @@ class Seq2SeqRun(Run[str, Prediction]):
         """
         return log_probabilities(self.model, encoded(self.model, self.tokenizers, pairs))
 
-    def word_maps(self, pairs: Sequence[Pair]) -> list[Float[np.ndarray, "map _target _source"]]:
-        """The attention of each target to its source under teacher forcing, between words separated by blanks, without
-        END. One map a layer and head, in that order.
-
-        Raises:
-            InputError: the model does not attend to its source, or a text is too long for it.
-        """
-        if self.model.decoder.source_attention is None:
-            raise InputError("the run's model does not attend to its source, so it aligns nothing")
-        source, target = self.tokenizers.source, self.tokenizers.target
-        weighed = attended(self.model, encoded(self.model, self.tokenizers, pairs))
-        return [
-            join_words(
-                weights.numpy()[:, :-1, :-1],
-                word_indices(pair.source, source.offsets(pair.source)),
-                word_indices(pair.target, target.offsets(pair.target)),
-            )
-            for pair, weights in zip(pairs, weighed, strict=True)
-        ]
+    def word_maps(self, pairs: Sequence[Pair]) -> list[WordMaps]:
+        """The word maps of each pair (`word_maps_of`). Raises InputError as it does."""
+        return word_maps_of(self.model, self.tokenizers, pairs)
 
     def align(self, pairs: Sequence[Pair], maps: Sequence[int] | None = None) -> list[Alignment]:
         """The mean of all word maps of each pair, or of the maps with these numbers.
@@ -273,6 +270,8 @@ class Seq2SeqRun(Run[str, Prediction]):
         data = self.config.data
         pairs = for_evaluation(pairs, lambda: tests_of(data), "give files of pairs", lambda: validation_of(data))
         scoring = Scoring(self.config.metrics, self.search(options.beam), self.config.truncate)
+        if self.config.truncate:
+            self._sources([pair.source for pair in pairs])  # those that are cut are counted
         with guarded(self.model):
             return figures(self.model, self.tokenizers, pairs, scoring)
 
@@ -285,9 +284,10 @@ class Seq2SeqRun(Run[str, Prediction]):
         return tuple(self.tokenizers.target_pieces(tokens, source))
 
     def _ids(self, text: str, output: Hypothesis) -> tuple[list[int], list[int]]:
-        """The ids of a source and of its output, END included if it is finished."""
+        """The ids of a source, as far as the model reads it, and of its output, END included if it is finished."""
         tokens = list(output.tokens)
-        return self.tokenizers.source_ids(text), self.tokenizers.ended_target(tokens) if output.finished else tokens
+        (source,), _ = source_ids(self.model.max_source, self.tokenizers, [text], truncate=True)
+        return source, self.tokenizers.ended_target(tokens) if output.finished else tokens
 
     def _attended(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
         """The attention of each output to its text."""

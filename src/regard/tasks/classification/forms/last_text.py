@@ -9,12 +9,13 @@ from regard.attention.record import Maps
 from regard.attribution.gradients import Contributed
 from regard.data.bert_inputs import Ids
 from regard.data.token_words import side
+from regard.data.truncation import Limit
 from regard.maps.heads import Side
 from regard.maps.text import TextWeights
 from regard.models.gpt2 import GPT2Config
 from regard.tasks.classification.batch import Target, TextBatch, collate_texts
 from regard.tasks.classification.data import Labelled
-from regard.tasks.classification.forms.protocol import CLASS, Form, Joined
+from regard.tasks.classification.forms.protocol import CLASS, CONTEXT, Form, Joined
 from regard.tasks.classification.forms.shading import shaded_text
 
 
@@ -26,6 +27,14 @@ class LastText(Form[Ids]):
     several = True
 
     config: GPT2Config
+
+    @property
+    def longest(self) -> Limit:
+        return Limit(self.config.context, 0, CONTEXT)
+
+    def whole(self, example: Labelled) -> int:
+        (text,) = example.texts
+        return len(self.tokenizer.encode(text))
 
     def encoded(self, example: Labelled) -> Ids:
         (text,) = example.texts

@@ -9,12 +9,13 @@ from regard.attention.record import Maps
 from regard.attribution.gradients import Contributed
 from regard.data.bert_inputs import Ids, bert_input, marks
 from regard.data.token_words import side
+from regard.data.truncation import Limit
 from regard.maps.heads import Side
 from regard.maps.text import TextWeights
 from regard.models.bert import BertClassifier, BertConfig
 from regard.tasks.classification.batch import MarkedBatch, Target, collate_marked, shortened
 from regard.tasks.classification.data import Labelled
-from regard.tasks.classification.forms.protocol import CLASS, Form, Joined
+from regard.tasks.classification.forms.protocol import CLASS, CONTEXT, Form, Joined
 from regard.tasks.classification.forms.shading import shaded_text
 
 Texts = tuple[Ids, ...]
@@ -30,6 +31,13 @@ class MarkedTexts(Form[Texts]):
 
     texts = frozenset({1, 2})
     config: BertConfig
+
+    @property
+    def longest(self) -> Limit:
+        return Limit(self.config.context, marks(self.tokenizer.special, 1), CONTEXT)
+
+    def whole(self, example: Labelled) -> int:
+        return self.positions(tuple(map(self.tokenizer.encode, example.texts)))
 
     def encoded(self, example: Labelled) -> Texts:
         texts = tuple(self.tokenizer.encode(text) for text in example.texts)

@@ -8,7 +8,7 @@ import numpy as np
 
 from regard.attention.record import Maps
 from regard.attribution.gradients import Contributed
-from regard.errors import InputError
+from regard.data.truncation import Limit
 from regard.maps import Alignment, DocumentWeights, TextWeights
 from regard.maps.heads import Side
 from regard.tasks.classification.batch import LabelledBatch, Target
@@ -18,8 +18,8 @@ from regard.text import Tokenizer
 E = TypeVar("E")
 Joined = Callable[[Maps], np.ndarray]
 """Joins recorded maps into one, `(target, source)`."""
-CLASS = "the class"
-"""The name of what reads a text where one query does."""
+CLASS, CONTEXT = "the class", "model.context"
+"""The name of what reads a text where one query does, and the key of the most tokens that a model reads."""
 
 
 class Form(ABC, Generic[E]):
@@ -44,15 +44,25 @@ class Form(ABC, Generic[E]):
     def encoded(self, example: Labelled) -> E:
         """The ids of an example. Raises InputError for one that the model cannot take."""
 
+    @property
+    def longest(self) -> Limit | None:
+        """The most positions that the model reads; None for a model that reads texts of any length."""
+        return None
+
+    def whole(self, example: Labelled) -> int:
+        """The positions of an example that is not cut."""
+        return self.positions(self.encoded(example))
+
+    def is_cut(self, example: Labelled, encoded: E) -> bool:
+        """Whether an example has more positions than what is encoded of it."""
+        longest = self.longest
+        full = longest is not None and self.positions(encoded) >= longest.tokens
+        return full and self.whole(example) > self.positions(encoded)
+
     def require_room(self, example: Labelled, tokens: int, special: int = 0) -> None:
         """Raises InputError for more tokens, with the special ones, than the model's context, unless they are cut."""
-        if tokens + special <= self.config.context or self.truncate:
-            return
-        around = f" and {special} special tokens" if special else ""
-        raise InputError(
-            f"{example.place}: {tokens} tokens{around}, but the model takes {self.config.context}; shorten it, or "
-            "train with --set truncate=true, which cuts such texts, or with a larger model.context"
-        )
+        if tokens + special > self.config.context and not self.truncate:
+            raise Limit(self.config.context, special, CONTEXT).refusal(example.place, tokens)
 
     @abstractmethod
     def positions(self, encoded: E) -> int:
