@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from regard.kernels.compiled import compiler
+from regard.kernels.compiler import compiler
 from tests.cli.command import environment
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")

@@ -1,6 +1,6 @@
 """The fused additive scores against the plain ones, on every kind of machine, and what PyTorch asks of an operator."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,24 +10,11 @@ from regard.attention import Attend
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
 from regard.kernels import additive as module
-from regard.kernels.additive import additive, can_fuse, exponentials, fused_additive
-from regard.kernels.compiled import compiler
+from regard.kernels.additive import additive, can_fuse, exponentials, fused_additive, library
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
+pytestmark = pytest.mark.skipif(library() is None, reason="no kernel")
 
-KINDS = ["DEFAULT", "AVX2", "AVX512"]
-FOUND = torch.backends.cpu.get_cpu_capability()
-HERE = KINDS[: KINDS.index(FOUND) + 1] if FOUND in KINDS else KINDS[:1]
 Score = Callable[[Tensor, Tensor, Tensor], Tensor]
-
-
-@pytest.fixture(params=HERE)
-def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """This machine as if it knew no more instructions than these."""
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: request.param)
-    module.library.cache_clear()
-    yield request.param
-    module.library.cache_clear()
 
 
 def outcome(score: Score, *given: Tensor, dtype: torch.dtype) -> list[Tensor]:

@@ -12,7 +12,7 @@ from regard.attention.masks import causal, padding
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import Additive
-from regard.kernels.compiled import compiler
+from regard.kernels.compiler import compiler
 from regard.testing import check_attention
 from tests.laws import cases
 

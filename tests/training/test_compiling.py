@@ -14,7 +14,7 @@ import torch
 from torch._inductor import config
 
 from regard.errors import InputError, RunError
-from regard.kernels.compiled import compiler
+from regard.kernels.compiler import compiler
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nonfinite import debugging
 from regard.training.attention_losses import AttentionLoss, AttentionLosses

@@ -2,10 +2,14 @@
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 from regard.cli.output import one_line
 from regard.extras import EXTRAS, how_to_install
 from regard.version import VERSION
+
+if TYPE_CHECKING:
+    from regard.kernels.libraries import Kernel
 
 PACKAGES = ("torch", "accelerate", "tokenizers", "safetensors", "sacrebleu", "numpy")
 
@@ -30,25 +34,22 @@ def active() -> dict[str, str]:
         import torch
     except Exception as error:  # any error of a broken installation is reported
         return {"devices": f"unknown: torch cannot be imported ({type(error).__name__}: {one_line(str(error))})"}
-    from regard.kernels import fused_layer
-    from regard.kernels.additive import library
-    from regard.kernels.compiled import compiler
+    from regard.kernels.libraries import find
     from regard.training.devices import devices, multiplies_bf16
 
-    program = compiler()
     return {
         "devices": ", ".join(_device(kind, torch) for kind in devices()),
         "bf16 products": ", ".join(kind for kind in devices() if multiplies_bf16(kind)) or "none in hardware",
         "threads": f"{torch.get_num_threads()}, in training 1 for a small model; --set training.threads=N changes it",
-        "additive scores": f"fused on a CPU, compiled by {program} for {torch.backends.cpu.get_cpu_capability()}"
-        if library() is not None
-        else "plain; with a C++ compiler that works they are fused on a CPU, and faster",
+        "additive scores": _kernel("fused on a CPU", find("additive")),
         "product scores": "PyTorch's fused attention; on a CPU plain where that was measured to be faster",
-        "layers of Transformers": f"one call when a CPU writes or reads, compiled by {program}"
-        if fused_layer.library() is not None
-        else "module by module; with a C++ compiler that works they are one call on a CPU, and faster",
+        "layers of Transformers": _kernel("one call when a CPU writes or reads", find("layer")),
         "cross-entropy": "chunk by chunk",
     }
+
+
+def _kernel(form: str, found: "Kernel") -> str:
+    return f"{form}, by {found.description}" if found.library else f"plain: {found.description}"
 
 
 def _device(kind: str, torch) -> str:

@@ -8,10 +8,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from regard.kernels.compiled import compiled, threads
+from regard.kernels.libraries import find, threads
 
-INSTRUCTIONS = {"AVX512": ("-mavx512f", "-mfma"), "AVX2": ("-mavx2", "-mfma")}
-"""Compiler flags for each CPU capability that PyTorch reports; for any other, the compiler's default instructions."""
 DTYPES = (torch.float32, torch.bfloat16)
 ROUND = 16
 """Rows of exponentials are padded to a multiple of this."""
@@ -37,9 +35,8 @@ def additive(query: Tensor, key: Tensor, energy: Tensor) -> Tensor:
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The kernel for this machine; None if it cannot be compiled."""
-    instructions = INSTRUCTIONS.get(torch.backends.cpu.get_cpu_capability(), ())
-    built = compiled("additive", "-O3", "-ffp-contract=fast", *instructions)
+    """The kernel for this machine; None if there is none."""
+    built = find("additive").library
     if built is not None:
         problem, size, half, pointer = ctypes.POINTER(_Problem), ctypes.c_int64, ctypes.c_int, ctypes.c_void_p
         built.additive_exponentials.argtypes = [pointer, size, size, half, pointer, pointer]

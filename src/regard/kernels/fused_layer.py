@@ -11,9 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.kernels.additive import INSTRUCTIONS
-from regard.kernels.compiled import compiled, threads
 from regard.kernels.int8 import Codes
+from regard.kernels.libraries import find, threads
 
 ACTIVATIONS = ("relu", "gelu", "gelu-tanh", "swish")
 """In the order of the kernel's constants."""
@@ -83,10 +82,8 @@ class _Call(ctypes.Structure):
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The kernel for this machine; None if it cannot be compiled."""
-    capability = torch.backends.cpu.get_cpu_capability()
-    bytewise = ("-mavx512vnni",) if capability == "AVX512" and torch.cpu.get_capabilities().get("avx512_vnni") else ()
-    built = compiled("layer", "-O3", "-ffp-contract=fast", *INSTRUCTIONS.get(capability, ()), *bytewise)
+    """The kernel for this machine; None if there is none."""
+    built = find("layer").library
     if built is not None:
         built.layer_linear.argtypes = [ctypes.POINTER(_Linear), _pointer, _size, _pointer, _pointer]
         layers = ctypes.POINTER(_Layer), ctypes.POINTER(_Memories)

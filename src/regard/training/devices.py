@@ -46,8 +46,7 @@ def choose_precision(name: Precision, device: str) -> Precision:
 def multiplies_bf16(device: str) -> bool:
     """Whether the kind of device multiplies matrices of bf16 in hardware; others emulate it, slower than fp32."""
     if device == "cpu":
-        able = torch.cpu.get_capabilities()
-        return any(able.get(name, False) for name in ("amx_bf16", "avx512_bf16"))
+        return torch.cpu._is_avx512_bf16_supported()  # processors with AMX have it too
     if device == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return device == "xpu" and torch.xpu.is_bf16_supported()

@@ -1,0 +1,69 @@
+"""Compilation of the C++ sources beside this file: into a wheel by `setup.py`, or on the user's machine at their first
+use. It needs no PyTorch."""
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+SOURCES = Path(__file__).parent
+FLAGS = ("-std=c++20", "-O3", "-ffp-contract=fast", "-fPIC", "-shared", "-s")
+LONGEST = 600
+"""Time limit of the compiler in seconds; on an idle core it needs about six."""
+
+
+class Instructions(NamedTuple):
+    """Instructions of a processor that libraries are compiled for: their name in files and in messages, the machine as
+    `platform.machine` names it, and the compiler's flags."""
+
+    name: str
+    title: str
+    machine: str
+    flags: tuple[str, ...]
+
+
+AVX512VNNI = Instructions("avx512vnni", "AVX-512 with VNNI", "x86_64", ("-mavx512f", "-mavx512vnni", "-mfma"))
+AVX512 = Instructions("avx512", "AVX-512", "x86_64", ("-mavx512f", "-mfma"))
+AVX2 = Instructions("avx2", "AVX2", "x86_64", ("-mavx2", "-mfma"))
+NEON = Instructions("neon", "NEON", "aarch64", ())
+INSTRUCTIONS = (AVX512VNNI, AVX512, AVX2, NEON)
+
+
+def compiler() -> str | None:
+    """The C++ compiler of this machine: the environment variable CXX, else `c++`. None if there is none or the system
+    is not Linux."""
+    if platform.system() != "Linux":
+        return None
+    return shutil.which(os.environ.get("CXX", "c++"))
+
+
+def served(program: str) -> tuple[Instructions, ...]:
+    """The instructions of the machine that a compiler, which may be a cross compiler, compiles for; none if its C
+    library is not glibc. Raises OSError or SubprocessError."""
+    command = [program, "-dumpmachine"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=LONGEST)
+    machine, _, system = done.stdout.strip().partition("-")
+    return tuple(each for each in INSTRUCTIONS if each.machine == machine and system.endswith("linux-gnu"))
+
+
+def names() -> list[str]:
+    """The sources, each of which becomes a library, without their suffix."""
+    return sorted(each.stem for each in SOURCES.glob("*.cpp"))
+
+
+def compile_library(program: str, name: str, instructions: Instructions, path: Path) -> None:
+    """Compile a source into a library that ends in its own SHA-256, which loaders ignore. Raises OSError or
+    SubprocessError."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        built = Path(folder) / path.name
+        command = [program, *FLAGS, *instructions.flags, str(SOURCES / f"{name}.cpp"), "-o", str(built)]
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=LONGEST)
+        with built.open("r+b") as file:
+            file.write(hashlib.sha256(file.read()).digest())
+            file.flush()
+            os.fsync(file.fileno())
+        built.replace(path)

@@ -1,0 +1,164 @@
+"""The compiled form of the C++ sources beside this file: libraries that a wheel carries, or that are compiled on the
+user's machine at their first use, in a source tree or if `REGARD_COMPILE` is 1."""
+
+import ctypes
+import hashlib
+import logging
+import os
+import platform
+import stat
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from regard.kernels import compiler
+from regard.kernels.compiler import AVX2, AVX512, AVX512VNNI, NEON, Instructions
+
+VARIABLE = "REGARD_COMPILE"
+NO_COMPILER = "there is no C++ compiler; install one, or name yours in CXX"
+DIGEST = hashlib.sha256().digest_size
+
+log = logging.getLogger("regard")
+
+
+class Kernel(NamedTuple):
+    """The library of a source, and in words its instructions and origin, or why there is none."""
+
+    library: ctypes.CDLL | None
+    description: str
+
+
+def widest_instructions() -> Instructions | None:
+    """The widest instructions of this processor that libraries are compiled for. PyTorch finds them, and its variable
+    ATEN_CPU_CAPABILITY limits them."""
+    if platform.machine() in ("aarch64", "arm64"):
+        return NEON
+    match torch.backends.cpu.get_cpu_capability():
+        case "AVX512":
+            return AVX512VNNI if torch.cpu._is_vnni_supported() else AVX512
+        case "AVX2":
+            return AVX2
+        case _:
+            return None
+
+
+def compiles() -> bool:
+    """Whether sources are compiled at their first use: as `REGARD_COMPILE` says, 0 or 1, else only in a source tree,
+    where they may have changed."""
+    stated = os.environ.get(VARIABLE, "")
+    if stated not in ("", "0", "1"):
+        log.warning("%s=%s has no effect: expected 0 or 1", VARIABLE, stated)
+    elif stated:
+        return stated == "1"
+    return (compiler.SOURCES.parents[2] / "pyproject.toml").is_file()
+
+
+@cache
+def find(name: str) -> Kernel:
+    """The library of `name`.cpp for this processor. One that should be there and cannot be used is a warning in the
+    log."""
+    if platform.system() != "Linux":
+        return Kernel(None, "compiled kernels are for Linux")
+    instructions = widest_instructions()
+    if instructions is None:
+        return Kernel(None, "this processor has neither AVX2 nor NEON")
+    try:
+        threads()
+        return _compiled(name, instructions) if compiles() else _carried(name, instructions)
+    except (OSError, AttributeError, subprocess.SubprocessError) as error:
+        reason = _reason(error)
+        _warn(reason)
+        return Kernel(None, f"the kernel cannot be used: {reason}")
+
+
+@cache
+def _warn(reason: str) -> None:
+    """Log a reason once, for all kernels."""
+    log.warning("kernels cannot be used, so this is slower: %s", reason)
+
+
+def _carried(name: str, instructions: Instructions) -> Kernel:
+    """The library that this installation carries. It is as trustworthy as the Python files beside it."""
+    path = compiler.SOURCES / f"{name}-{instructions.name}.so"
+    if not path.exists():
+        remedy = f"{VARIABLE}=1 has a C++ compiler make it at its first use"
+        return Kernel(None, f"this installation carries no kernel for {instructions.title}; {remedy}")
+    if not is_whole(path):
+        raise OSError(f"{path} is damaged; install regard again")
+    return Kernel(_open(path), f"a kernel for {instructions.title} that this installation carries")
+
+
+def _compiled(name: str, instructions: Instructions) -> Kernel:
+    """The library from the cache folder, where it is compiled if it is missing or damaged."""
+    path = cache_folder() / f"{name}-{instructions.name}-{_digest(name, instructions)}.so"
+    if path.is_file() and path.lstat().st_uid != os.getuid():
+        raise PermissionError(f"{path} is somebody else's; remove it")
+    if not is_whole(path):
+        program = compiler.compiler()
+        if program is None and not (os.environ.get("CXX") or os.environ.get(VARIABLE)):
+            return Kernel(None, NO_COMPILER)
+        if program is None:
+            raise OSError(NO_COMPILER)
+        compiler.compile_library(program, name, instructions, path)
+    return Kernel(_open(path), f"a kernel for {instructions.title} that was compiled on this machine")
+
+
+def is_whole(path: Path) -> bool:
+    """Whether the library is there as it was made. A process that maps a cut one would be killed by a signal."""
+    if not path.is_file():
+        return False
+    content = path.read_bytes()
+    return hashlib.sha256(content[:-DIGEST]).digest() == content[-DIGEST:]
+
+
+def _open(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise OSError(f"{path} was not made for this machine ({str(error).removeprefix(f'{path}: ')})") from None
+
+
+def cache_folder() -> Path:
+    """The folder of libraries that were compiled here, made if it is missing. A process without a home has one of its
+    user's in the system's temporary folder. Raises OSError if it cannot be made, or if others can write to it, since
+    libraries are executed."""
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard" / "kernels"
+    except RuntimeError:  # neither HOME nor an entry for the user
+        folder = Path(tempfile.gettempdir()) / f"regard-{os.getuid()}"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"{error.strerror}: {folder}; set XDG_CACHE_HOME to a folder that you can write to") from None
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(f"{folder}: others can write to it; set XDG_CACHE_HOME to a folder of your own")
+    return folder
+
+
+def _digest(name: str, instructions: Instructions) -> str:
+    """What a library depends on. A home may be shared by machines with other processors and C libraries."""
+    files = compiler.SOURCES / f"{name}.cpp", *sorted(compiler.SOURCES.glob("*.h"))
+    sources = [file.read_bytes() for file in files]
+    identity = sources, compiler.FLAGS, instructions, platform.machine(), platform.libc_ver()
+    return hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, subprocess.CalledProcessError):
+        lines = error.stderr.strip().splitlines()
+        return lines[0] if lines else f"{error.cmd[0]} ended with exit code {error.returncode}"
+    return str(error)
+
+
+@cache
+def threads() -> ctypes.c_void_p:
+    """PyTorch's parallel_for from its stable interface, so that kernels run on PyTorch's threads without a second
+    pool."""
+    library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    return ctypes.cast(ctypes.CDLL(str(library)).torch_parallel_for, ctypes.c_void_p)

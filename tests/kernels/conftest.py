@@ -1,0 +1,30 @@
+"""The instructions that this machine has, one after the other."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from regard.kernels import additive, fused_layer, libraries
+from regard.kernels.compiler import INSTRUCTIONS, Instructions
+
+FOUND = libraries.widest_instructions()
+NARROW = Instructions("narrow", "four lanes, as NEON has", "x86_64", ())
+HERE = [each for each in INSTRUCTIONS[INSTRUCTIONS.index(FOUND) :] if each.machine == FOUND.machine] if FOUND else []
+if FOUND and FOUND.machine == NARROW.machine:
+    HERE.append(NARROW)
+
+
+@pytest.fixture(params=HERE, ids=[each.name for each in HERE])
+def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """This machine as if it knew no more instructions than these."""
+    monkeypatch.setattr(libraries, "widest_instructions", lambda: request.param)
+    caches = libraries.find, additive.library, fused_layer.library
+    for each in caches:
+        each.cache_clear()
+    try:
+        if libraries.find("additive").library is None:
+            pytest.skip(libraries.find("additive").description)
+        yield request.param.name
+    finally:
+        for each in caches:
+            each.cache_clear()
