@@ -19,8 +19,10 @@ HEAVY = {*OPTIONAL, "accelerate", "numpy", "sacrebleu", "tokenizers", "torch"}
 DEFERRING = (
     "regard",
     "regard.cli",
+    "regard.hub",
+    "regard.hub.opening",
     "regard.models.catalog",
-)  # may import our own modules late, so that --help needs no torch
+)  # may import our own modules late, so that --help needs no torch, and a run no reader of published models
 HOSTS = {
     "aclanthology.org",
     "arxiv.org",

@@ -4,10 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
-from regard.hub import download
 from regard.hub.any_model.folder import CONFIG as PUBLISHED
 from regard.hub.any_model.folder import load_model
-from regard.hub.any_model.run import TransformersRun
 from regard.hub.any_model.sentences import MODULES
 from regard.hub.formats.folder import Folder
 from regard.runs.load import CONFIG, load
@@ -23,7 +21,14 @@ def open_run(path: Path | str, *, allow_missing: bool = False, int8: bool = Fals
         return load(folder, allow_missing=allow_missing, int8=int8)
     if int8:
         raise InputError(f"{path}: is a transformers model, whose weights regard does not quantise; leave --int8 out")
-    found = Folder(folder) if folder.exists() else download.fetch(str(path), None)[0]
+    return _open_published(folder, allow_missing)
+
+
+def _open_published(folder: Path, allow_missing: bool) -> Any:
+    from regard.hub import download
+    from regard.hub.any_model.run import TransformersRun
+
+    found = Folder(folder) if folder.exists() else download.fetch(str(folder), None)[0]
     return TransformersRun(load_model(found.path, found.root, allow_missing=allow_missing))
 
 
