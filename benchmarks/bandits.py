@@ -79,7 +79,7 @@ def main(*recipes: str) -> None:
     for recipe in recipes or ("bandits", "mdps"):
         for row in measure(recipe):
             shares = [f"{row[name]:.1f} %" for name in ("share", "late-share")]
-            report.row(recipe, row["agent"], f"{row['regret']:.2f}", f"{row['deviation']:.2f}", *shares)
+            report.row(recipe, row["agent"], f"{row['regret']:.2f}", f"{row['standard-error']:.2f}", *shares)
             rows.append(row)
     if not recipes:
         command = f"{' '.join(f'--set {each}' for each in SETTINGS)}"

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.attribution.kinds import KIND_NAMES, Kind
 from regard.data.tokenizer_pair import Tokenizers
+from regard.decoding.search import Search
 from regard.maps.alignment import Alignment
 from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.runs import run_file
@@ -171,14 +172,17 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
 def test_evaluate_reads_every_kind_of_file(regard, monkeypatch: pytest.MonkeyPatch, files: list[str]):
     class Fake(Seq2SeqRun):
         def __init__(self):
-            self.config: Any = SimpleNamespace(data=None)
+            self.config: Any = SimpleNamespace(data=None, search=Search(beam=3), metrics=("bleu",))
 
         def _evaluate(self, pairs, options):
             seen = [(pair.source, pair.target) for pair in pairs or []]
             return {"seen": float(seen == PAIRS), "beam": options.beam or 0}
 
     monkeypatch.setattr("regard.runs.load.load", lambda path, **options: Fake())
-    assert regard("evaluate", "run", *files, "--beam", "7") == (0, "seen  1\nbeam  7\n", "")
+    code, output, errors = regard("evaluate", "run", *files, "--beam", "7")
+    assert (code, output) == (0, "seen  1\nbeam  7\n")
+    assert errors.startswith(f"regard: scored: {len(PAIRS)} examples, {files[0]}")
+    assert "\nregard: search: beam 7; validation" in errors
 
 
 @pytest.mark.parametrize("name", ["a b ü 日.png", "x.SVG", "page.html"])

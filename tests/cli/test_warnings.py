@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from regard.cli.main import main
+from regard.tasks.run import output_warnings
 from regard.tasks.seq2seq.run import Prediction, Seq2SeqRun
 from regard.tasks.tagging.run import Span, TaggingRun, TagsPrediction
 
@@ -69,7 +70,7 @@ class Tagged(TaggingRun):
 @pytest.mark.parametrize(
     ("run", "prediction", "warnings"),
     [
-        (Tagged(), TagsPrediction("A b", ()), ["no word has a label"]),
+        (Tagged(), TagsPrediction("A b", ()), ["no entity is found: every word has the tag O"]),
         (Tagged(), TagsPrediction("A b", (Span(0, 1, "X", "A", 0.5),)), []),
     ],
 )
@@ -80,3 +81,11 @@ def test_a_prediction_that_shows_nothing_has_a_warning(run, prediction, warnings
 def test_an_empty_prediction_has_a_warning(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Seq2SeqRun, "_predict", lambda self, texts, options: [Prediction(" ", 0.0, True, (), None)])
     assert printed(capsys, "predict", DATES, "14 July 1989") == ([" "], ["regard: text 1: the prediction is empty"])
+
+
+def test_row_83_an_output_with_the_unknown_token():
+    assert output_warnings("the � sat", "the prediction in de") == [
+        "the prediction in de has �, which stands for what the vocabulary lacks (<unk> among its tokens)"
+    ]
+    assert output_warnings("the cat") == []
+    assert output_warnings(" ") == ["the prediction is empty"]

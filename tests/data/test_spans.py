@@ -44,7 +44,12 @@ def as_parquet(found: list[tuple[str, str]]) -> bytes:
     return stream.getvalue()
 
 
+def as_json(found: list[tuple[str, str]]) -> bytes:
+    return json.dumps([{"t": text, "u": second} for text, second in found], indent=1).encode()
+
+
 KINDS: dict[str, Callable[[list[tuple[str, str]]], bytes]] = {
+    "a.json": as_json,
     "a.csv": as_csv,
     "a.jsonl": as_jsonl,
     "a.parquet": as_parquet,
@@ -120,10 +125,14 @@ def test_a_missing_column_is_named_before_anything_is_read(name: str, tmp_path: 
 
 
 def test_files_that_cannot_be_read_in_parts(tmp_path: Path):
-    path = tmp_path / "a.json"
+    path = tmp_path / "a.arrow"
     path.write_text("[]")
-    with pytest.raises(InputError, match=r"a.json: .*expected .jsonl, .csv, .tsv or .parquet"):
+    with pytest.raises(InputError, match=r"a.arrow: is not read in parts; expected .json, .jsonl, .csv, .tsv or "):
         READER.spans(str(path), 3)
+    object_ = tmp_path / "a.json"
+    object_.write_text('{"t": "x"}')
+    with pytest.raises(InputError, match=r"a.json: is no list; expected a list of objects; one a line is .jsonl"):
+        list(READER.spans(str(object_), 3))
     empty = tmp_path / "a.txt"
     empty.write_text("")
     with pytest.raises(InputError, match=r"a.txt: the file is empty"):

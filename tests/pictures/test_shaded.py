@@ -2,11 +2,13 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
+from regard.data.token_words import Parts
 from regard.errors import InputError
 from regard.maps import TextWeights
 from regard.pictures import shaded as module
 from regard.pictures.shaded import shaded
 from regard.pictures.style import diverging
+from regard.tasks.shading import shaded_parts
 
 FOUND = TextWeights(
     ("a", "dreadful", "film", "."), np.array([0.1, 0.8, 0.0, -0.1]), "negative", (0, 0, 1, 1), (False,) * 4
@@ -64,3 +66,11 @@ def test_counts_that_do_not_fit():
         TextWeights(("a",), np.ones(2), "x", (0,), (False,))
     with pytest.raises(ValueError, match="expected finite numbers"):
         TextWeights(("a",), np.array([np.nan]), "x", (0,), (False,))
+
+
+def test_a_word_of_several_pieces_has_their_sum_and_the_key_says_so():
+    pieces = Parts(("playing", "now"), (0, 0, 1), (False, False))
+    found = shaded_parts([pieces], [np.array([0.1, 0.3, 0.4])], "the class")
+    np.testing.assert_allclose(found.weights, [0.5, 0.5])
+    assert "share of each word, the sum of its pieces" in {each.get_text() for each in shaded(found).texts}
+    assert not shaded_parts([Parts(("a",), (0,), (False,))], [np.array([1.0])], "the class").summed

@@ -310,6 +310,6 @@ def test_files_of_ones_own_replace_data_of_another_kind(tmp_path: Path, caplog: 
         more = ["augmentation.flip=false"] if recipe == "scenes" else []
         keys.check(path_of(recipe), [*overrides, *more])
         assert run_file.read(path_of(recipe), [*overrides, *more]).data.kind == kind
-    assert caplog.text.count("data.kind is image-folders: left out of vit.yaml: classes") == 1
+    assert caplog.text.count("data.kind is image-folders, which has no classes: what vit.yaml sets there") == 1
     assert run_file.read(path_of("translate-rnn"), ["model.name=transformer"]).model.name == "transformer"
-    assert "model.name is transformer: left out of translate-rnn.yaml: encoder_width, encoder_layers" in caplog.text
+    assert "model.name is transformer, which has no encoder_width and no encoder_layers: what " in caplog.text

@@ -3,18 +3,23 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from matplotlib.patches import Rectangle
 
 from regard import load
 from regard.data.squad import Answer, Question
 from regard.errors import InputError
+from regard.maps import Alignment
 from regard.models.bert import BertConfig, BertSpans
+from regard.pictures.shaded import shaded
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.tasks.extractive_qa.data import Cutter, Questions, Row, TwoSides, Window
 from regard.tasks.extractive_qa.features import word_features
+from regard.tasks.extractive_qa.figure import answer_weights, around_answer
 from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.extractive_qa.training import Span, WindowedQuestions, best, best_span, span_loss
 from regard.text import Tokenizer, TokenizerSettings
@@ -311,3 +316,32 @@ def test_a_run_that_goes_on_needs_no_file_of_vectors(folder: Path, tmp_path: Pat
     launch.train(config(folder, *settings, "training.steps=4"), tmp_path / "run", resume=True)
     with pytest.raises(InputError, match=r"company\.txt: no such file"):
         launch.train(config(folder, *settings, "training.steps=4"), tmp_path / "other")
+
+
+def test_a_picture_has_the_answer_framed_in_what_it_reads():
+    """The answer is the last two of four words; of the tokens the first and those between are special."""
+    words = tokenizer()
+    found = windows(asked("a b c d", "c d", "where ?"), words, 16, 64)[0]
+    cut = WindowedQuestions([asked("a b c d", "c d", "where ?")], [[found]], Cutter(words, Row(), 16, 64), 3, None)
+    weights = np.zeros((found.length, found.length))
+    weights[found.first + 2, [0, 1, found.first]] = 0.4, 0.2, 0.4
+    weights[found.first + 3, [1, found.first + 1]] = 0.6, 0.4
+    labels = tuple(map(str, range(found.length)))
+    shown = answer_weights(words, cut, Span(4, 7, 0.0, 0.0), Alignment(weights, labels, labels))
+    assert (shown.labels, shown.texts) == (("where", "?", "a", "b", "c", "d"), (0, 0, 1, 1, 1, 1))
+    assert shown.framed == {4, 5}
+    np.testing.assert_allclose(shown.weights, [0.5, 0, 0.25, 0.25, 0, 0])
+    none = answer_weights(words, cut, None, Alignment(np.eye(found.length), labels, labels))
+    assert (none.framed, float(none.weights.sum())) == (frozenset(), 0.0)
+    figure = shaded(shown)
+    assert sum(isinstance(each, Rectangle) and each.get_linewidth() == 1.2 for each in figure.artists) == 2
+    assert "framed: the answer" in " ".join(each.get_text() for each in figure.texts)
+
+
+def test_a_picture_of_a_long_context_has_the_words_around_the_answer():
+    weights = Alignment(np.arange(400.0).reshape(200, 2) / 400, ("who", "?"), tuple(map(str, range(200))))
+    shown, places = around_answer([100, 101], weights)
+    assert (places, shown.target[12:14], shown.target[0]) == (slice(88, 114), ("[100", "101]"), "88")
+    np.testing.assert_allclose(shown.weights, weights.weights[88:114])
+    assert around_answer([3], weights)[0].target[3] == "[3]"
+    assert around_answer([], weights)[1] == slice(0, 25)

@@ -103,7 +103,7 @@ def example(folder: Path) -> FewShotExample:
 def test_it_learns_to_tell_characters_of_an_alphabet_that_it_has_not_seen(folder: Path):
     result = json.loads((folder / "run" / "result.json").read_text())
     assert result["test/accuracy"] > 80  # chance is 50
-    assert result["test/deviation"] == pytest.approx(
+    assert result["test/standard-error"] == pytest.approx(
         100 * (result["test/accuracy"] / 100 * (1 - result["test/accuracy"] / 100) / 60) ** 0.5
     )
 
@@ -159,7 +159,7 @@ def test_folders_of_classes(folder: Path, tmp_path: Path, caplog: pytest.LogCapt
     found = run_file.read(path_of("few-shot"), [*quick, data, "training.steps=2", "training.warmup=0"])
     assert isinstance(found, FewShot)
     assert "valid/accuracy" in launch.train(found, tmp_path / "run")
-    assert load(tmp_path / "run", "cpu").evaluate().keys() == {"accuracy", "deviation"}
+    assert load(tmp_path / "run", "cpu").evaluate().keys() == {"accuracy", "standard-error"}
     assert "there is no test set: scored on the validation examples" in caplog.text
 
 

@@ -87,7 +87,7 @@ def test_figures_are_those_of_what_was_done(folder: Path):
     best = environments.means[:, 0].amax(-1)
     lost = best[:, None] - environments.means[:, 0].gather(1, done.actions)
     assert found["regret"] == pytest.approx(lost.sum(1).mean().item(), rel=1e-5)
-    assert found["deviation"] == pytest.approx(lost.sum(1).std(correction=0).item() / 50**0.5, rel=1e-4)
+    assert found["standard-error"] == pytest.approx(lost.sum(1).std(correction=0).item() / 50**0.5, rel=1e-4)
     assert found["reward"] == pytest.approx(done.rewards.sum(1).mean().item(), rel=1e-5)
     assert found["share"] == pytest.approx(100 * (1 - lost.sum() / (8 * best.sum())).item(), rel=1e-5)
     assert found["late-share"] == pytest.approx(100 * (1 - lost[:, -1].sum() / best.sum()).item(), rel=1e-5)

@@ -5,18 +5,22 @@ import sys
 from base64 import b64decode
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL.Image import open as open_image
 
+from regard.data.splits import Splits
 from regard.images import decode_image
 from regard.images.preview import preview
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.catalog import TASKS
+from regard.tasks.repeated import repeated_warnings
 from regard.tasks.summary import DataSummary, sent
+from regard.text import Tokenizer, TokenizerSettings
 from tests.witness.cases import CASES
 
 
@@ -93,3 +97,23 @@ def test_the_speed_counts_what_the_model_reads(recipe: str, each: int, tmp_path:
     batch = setup.objective.batch(0, indices)
     found = setup.objective.loss(setup.model, batch, 1, None)
     assert found.read == (each * len(indices) if each else int(batch.lengths.sum()))
+
+
+def test_unknown_words_are_words_and_unknown_characters_characters():
+    text = "zork the cat"
+    for kind, expected in (("word", (1, 3)), ("space", (1, 3)), ("character", (4, 10))):
+        tokenizer = Tokenizer.train(TokenizerSettings(kind, minimum_count=1), ["the cat"])
+        unit = "characters" if kind == "character" else "words"
+        assert (tokenizer.unknown(text), tokenizer.unknown_unit) == (expected, unit)
+    pieces = Tokenizer.train(TokenizerSettings("wordpiece", size=40), ["the cat sat on the mat"])
+    assert (pieces.unknown("the 中文 cat"), pieces.unknown_unit) == ((2, 4), "words")
+
+
+def test_inputs_of_training_in_a_set_that_is_held_out_get_a_warning():
+    data = SimpleNamespace(train="a.csv", valid=None, test="b.csv", split_seed=1)
+    splits = Splits(["a", "b", "c"], ["a", "d", "c"], ["e"] * 99 + ["b"])
+    assert repeated_warnings(data, splits, str) == [
+        "2 of 3 (66.7 %) examples of valid have an input that is also in train, so its figures are too good"
+    ]
+    assert len(repeated_warnings(data, Splits(["a"], ["b"], ["a", "b"]), str)) == 1
+    assert repeated_warnings(SimpleNamespace(train=7), splits, str) == []

@@ -87,12 +87,12 @@ def test_labels_of_split_characters(bpe: Tokenizer) -> None:
     russian = Tokenizer.train(TokenizerSettings("bpe", size=401), ["привет мир"] * 5)
     assert russian.pieces(russian.encode("привет мир")) == ["привет", "мир"]
     assert bpe.pieces(bpe.encode("x漢"))[-3:] == [r"\xe6", r"\xbc", r"\xa2"]
-    assert bpe.pieces(bpe.encode("a\n\u200b"))[1] == r"\n"
+    assert bpe.pieces(bpe.encode("a\n\u200b"))[1] == "⏎"
 
 
 def test_labels_of_hidden_characters() -> None:
     trained = Tokenizer.train(TokenizerSettings("character"), ["a \n\u200b"])
-    assert sorted(trained.pieces(trained.encode("a \n\u200b"))) == sorted(["a", "·", r"\n", r"\u200b"])
+    assert sorted(trained.pieces(trained.encode("a \n\u200b"))) == sorted(["a", "·", "⏎", r"\u200b"])
 
 
 def test_size_and_minimum_count() -> None:

@@ -59,7 +59,9 @@ def evaluate(
     """Score a run on its test set, or on your files."""
     check_search(beam)
     with loading():
+        from regard.metrics.units import units_of
         from regard.runs.load import load
+        from regard.tasks.evaluation import scored, searched
         from regard.tasks.options import EvaluationOptions
         from regard.training.progress import Progress
 
@@ -68,11 +70,14 @@ def evaluate(
     opened.check_supported("evaluate", options)
     first = os.environ.get("RANK", "0") == "0"  # of several processes one speaks
     with everyone(), Progress(steps=0, every=1, shown=first).elapsed("scoring"):
-        figures = opened.evaluate(_read(opened, files, options) if files else None, options)
+        examples = _read(opened, files, options) if files else None
+        figures = opened.evaluate(examples, options)
     if not first:
         return
-    if (convention := opened.convention()) is not None:
-        print(f"regard: {convention}", file=sys.stderr)
+    of_files = None if examples is None else scored(examples, ", ".join(map(str, files)))
+    for line in (of_files, searched(opened, options), opened.convention(), units_of(figures)):
+        if line:
+            print(f"regard: {line}", file=sys.stderr)
     say_json(figures) if json_ else say(table(figures))
 
 

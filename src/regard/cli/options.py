@@ -144,7 +144,7 @@ class BatchFlags:
             consume_multiple=True,
             negative="",
             show_default=False,
-            help="Files of texts, one a line, or of rows (.jsonl, .csv, .tsv, .parquet); folders, patterns, URLs.",
+            help="Files of texts, one a line, or rows (.jsonl, .json, .csv, .tsv, .parquet); folders, patterns, URLs.",
         ),
     ] = ()
     output: Annotated[Path | None, Parameter(help="Folder for the parts and their manifest.")] = None

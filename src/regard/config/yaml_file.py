@@ -236,7 +236,9 @@ def _kept(schema: Any, node: Node, path: str, problems: list[Problem]) -> Node:
             kept[key] = entry
     if left and isinstance(problems, Report):
         chosen = f"{join(path, option)} is {node.value[option].value}"
-        problems.notes.append(f"{chosen}: left out of {Path(node.file).name}: {', '.join(left)}")
+        problems.notes.append(
+            f"{chosen}, which has no {' and no '.join(left)}: what {Path(node.file).name} sets there is ignored"
+        )
     return dataclasses.replace(node, value=kept)
 
 

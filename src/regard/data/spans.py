@@ -1,4 +1,5 @@
-"""Files as spans of rows that are read independently of each other: lines, JSON lines, delimited and Parquet tables."""
+"""Files as spans of rows that are read independently of each other: lines, JSON lines, delimited and Parquet tables. A
+JSON list is parsed as a whole for each span."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
@@ -13,12 +14,12 @@ from regard.data.lines import DEFAULT_LIMITS, Line, Position, placed_lines
 from regard.data.opening import DAMAGED, opened, unreadable
 from regard.data.parquet import ENDING as PARQUET
 from regard.data.parquet import parquet_rows, read_parquet_records
-from regard.data.records import ABSENT, parse_json, value_at
+from regard.data.records import ABSENT, list_of_objects, parse_json, value_at
 from regard.data.tables import KEYED
 from regard.errors import InputError
 
 BLOCK = 1 << 20
-LINES = "jsonl"
+LINES, LIST = "jsonl", "json"
 DELIMITED = ("csv", "tsv")
 
 
@@ -57,8 +58,10 @@ class RowReader:
             return (Span(path, first, 0, min(most, count - first)) for first in range(0, count, most))
         if kind in DELIMITED:
             return _cut(path, self._positions(path), most)
+        if kind == LIST:
+            return _cut(path, (Position(number, 0) for number, _ in enumerate(list_of_objects(path))), most)
         if kind in KEYED and kind != LINES:
-            raise InputError(f"{path}: a table to be read in parts; expected .jsonl, .csv, .tsv or .parquet")
+            raise InputError(f"{path}: is not read in parts; expected .json, .jsonl, .csv, .tsv or .parquet")
         return _line_spans(path, most, DEFAULT_LIMITS)
 
     def rows(self, span: Span, collector: RowCollector) -> Iterator[RawRow]:
@@ -68,14 +71,18 @@ class RowReader:
             return self._parquet(span)
         if kind in DELIMITED:
             return self._delimited(span, collector)
+        if kind == LIST:
+            records = list_of_objects(span.path)[span.lines : span.lines + span.rows]
+            return self._keyed(((n, record, None) for n, record in enumerate(records, span.lines + 1)), collector)
         lines = placed_lines(span.path, start=Position(span.lines, span.offset))
         rows = (RawRow(line.number, line.text) for _, line in zip(range(span.rows), lines, strict=False))
-        return self._keyed(rows, collector) if kind == LINES else rows
+        if kind == LINES:
+            return self._keyed(((number, *parse_json(str(line))) for number, line in rows), collector)
+        return rows
 
-    def _keyed(self, rows: Iterator[RawRow], collector: RowCollector) -> Iterator[RawRow]:
-        """The objects of lines."""
-        for number, line in rows:
-            record, fault = parse_json(str(line))
+    def _keyed(self, parsed: Iterator[tuple[int, Any, str | None]], collector: RowCollector) -> Iterator[RawRow]:
+        """The objects with these numbers, or their faults."""
+        for number, record, fault in parsed:
             if not isinstance(record, Mapping):
                 collector.refuse(number, fault or f"is {type(record).__name__}; expected an object")
                 continue

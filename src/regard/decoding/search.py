@@ -90,6 +90,15 @@ class Search:
         RepetitionPenalty(self.repetition_penalty)
         Banned(self.banned)
 
+    @property
+    def summary(self) -> str:
+        """The search in words: greedy, a beam with its penalties, or samples."""
+        if self.temperature is not None:
+            return f"samples at temperature {self.temperature:g}"
+        penalties = {"length penalty": self.length_penalty, "coverage penalty": self.coverage_penalty}
+        more = [f"{name} {value:g}" for name, value in penalties.items() if value]
+        return ", ".join(["greedy" if self.beam == 1 else f"beam {self.beam}", *(more if self.beam > 1 else [])])
+
     def searching(self, beam: int | None) -> "Search":
         """The same settings with this beam, in one group and without sampling; unchanged for None."""
         if beam is None:

@@ -14,6 +14,8 @@ class TextWeights:
     name: the output, such as a class.
     texts: for each part the number of its text, in ascending order.
     glued: whether a part follows the one before without a blank.
+    summed: whether a part may have several tokens, whose amounts are summed.
+    framed: the numbers of the parts that a picture frames, such as those of an answer.
 
     Raises ValueError for counts that do not fit, or a weight that is not finite.
     """
@@ -23,6 +25,8 @@ class TextWeights:
     name: str
     texts: tuple[int, ...]
     glued: tuple[bool, ...]
+    summed: bool = False
+    framed: frozenset[int] = frozenset()
 
     def __repr__(self) -> str:
         return f"<TextWeights for {self.name!r}: {len(self.labels)} parts>"

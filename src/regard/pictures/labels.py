@@ -3,9 +3,10 @@
 import unicodedata
 from collections.abc import Iterable
 
+from regard.text.kind import NAMED
+
 SIGNS = {"</s>": "∎", "<s>": "▷"}
 """The signs of special tokens: the end of a text, and its start."""
-_NAMED = {"\n": "⏎", "\t": "⇥"}
 _JOINERS = "\u200c\u200d"
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
@@ -68,8 +69,8 @@ def stacked(label: str) -> str | None:
 
 
 def _visible(char: str) -> str:
-    if char in _NAMED:
-        return _NAMED[char]
+    if char in NAMED:
+        return NAMED[char]
     if unicodedata.category(char) in _HIDDEN and char not in _JOINERS:
         code = ord(char)
         return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

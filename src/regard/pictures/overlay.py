@@ -43,7 +43,9 @@ class Panel:
 def overlay(photo: Pixels, weights: Float[np.ndarray, "row column"], *, title: str = "") -> Figure:
     """A figure of the photograph, and of the same under a heat map of the weights, interpolated between the centres of
     patches. Raises InputError without matplotlib, or if no installed font has a character of the title."""
-    return _figure([Panel(photo), Panel(heated(photo, weights))], title, (), SIDE, f"{end_of(weights):.3g}")
+    return _figure(
+        [Panel(photo), Panel(heated(photo, weights))], title, (), SIDE, f"{end_of(weights):.3g}, the share of a patch"
+    )
 
 
 def overlays(

@@ -72,9 +72,11 @@ def _key(figure: Figure, found: TextWeights, most: float, inside: tuple[float, f
     top, height = inside
     box = MARGIN, top - BAR[1], BAR[0], BAR[1]
     colour_bar(figure, share(box, (WIDTH, height)), most=most, least=-most if found.signed else 0.0)
-    means = "share of each word"
+    means = f"share of each word{', the sum of its pieces' if found.summed else ''}"
     if found.signed:
-        means = f"share of each word: blue for {found.name}, orange against it"
+        means += f": blue for {found.name}, orange against it"
+    if found.framed:
+        means += f"; framed: {found.name}"
     (word,) = measured(figure, [means], sizes(1).small)
     place = MARGIN + BAR[0] + 0.2, top - BAR[1] / 2
     text(figure, word.label, place, size=sizes(1).small, color=MUTED, family=word.fonts)
@@ -91,19 +93,18 @@ def _line(
         word, value = words[place], float(np.clip(found.weights[place] / most, -1, 1))
         gap = SPACE if number and not found.glued[place] else 0.0
         across -= gap + word.width if backwards else -gap
-        _box(figure, (across, top - LINE * 0.88, word.width, LINE * 0.8), value)
+        _box(figure, (across, top - LINE * 0.88, word.width, LINE * 0.8), value, framed=place in found.framed)
         colour = PAPER if abs(value) > DARK else INK
         text(figure, word.label, (across, top - LINE * 0.48), size=TYPE, color=colour, family=word.fonts)
         across += 0.0 if backwards else word.width
 
 
-def _box(figure: Figure, place: tuple[float, float, float, float], value: float) -> None:
+def _box(figure: Figure, place: tuple[float, float, float, float], value: float, *, framed: bool) -> None:
     """A rectangle a little wider than its word, in the colour of -1 to 1."""
     from matplotlib.patches import Rectangle
 
     left, bottom, width, height = place
     colour = diverging()[255 + round(255 * value)] / 255
-    box = Rectangle(
-        (left - SPACE / 2, bottom), width + SPACE, height, facecolor=colour, transform=figure.dpi_scale_trans
-    )
+    at, edge = (left - SPACE / 2, bottom), {"edgecolor": INK, "linewidth": 1.2, "zorder": 3} if framed else {}
+    box = Rectangle(at, width + SPACE, height, facecolor=colour, transform=figure.dpi_scale_trans, **edge)
     figure.add_artist(box)

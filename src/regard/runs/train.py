@@ -21,7 +21,9 @@ from regard.runs.load import CONFIG, check_sizes, load
 from regard.storage.run_folder import ABOUT_TRAINING, METRICS, RESULT, WEIGHTS, RunDirectory
 from regard.storage.tensors import load_into
 from regard.tasks.catalog import TASKS
+from regard.tasks.evaluation import searched
 from regard.tasks.fine_tuning import FineTuning
+from regard.tasks.options import EvaluationOptions
 from regard.tasks.pretrained_part import PretrainedSource, load_parts
 from regard.tasks.setup import Setup
 from regard.tasks.summary import FILE as DATA
@@ -138,7 +140,12 @@ def adopt(run: RunDirectory, started: RunDirectory) -> None:
 
 def tested(out: Path, device: str, setup: Setup) -> dict[str, float]:
     """The metrics of the finished run on the test set, as `test/...`; none without one."""
-    found = load(out, device).evaluate(setup.tests) if setup.tests else {}
+    if not setup.tests:
+        return {}
+    run = load(out, device)
+    found = run.evaluate(setup.tests)
+    if (line := searched(run, EvaluationOptions())) is not None:
+        log.info("the test figures: %s", line)
     return {f"test/{name}": figure for name, figure in found.items()}
 
 

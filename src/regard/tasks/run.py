@@ -1,8 +1,7 @@
 """A trained run: a model with its run file and tokenizers, and the verbs that all tasks share."""
 
-import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -23,6 +22,7 @@ from regard.tasks.options import (
     options_of,
 )
 from regard.tasks.prediction import Prediction
+from regard.text.special import REPLACEMENT
 
 if TYPE_CHECKING:
     from regard.attribution.kinds import Kind
@@ -34,11 +34,8 @@ if TYPE_CHECKING:
 E = TypeVar("E")
 P = TypeVar("P", bound=Prediction)
 Chosen = TypeVar("Chosen", bound=Options)
-Set = TypeVar("Set", bound=Sized)
-log = logging.getLogger("regard")
-OPTIMISTIC = "there is no test set: scored on the validation examples, which chose the checkpoint; new ones are fairer"
 MOSTLY = 0.5
-"""The share of unknown characters beyond which a text gets a warning."""
+"""The share of unknown words or characters beyond which a text gets a warning."""
 
 
 class Run(ABC, Generic[E, P]):
@@ -70,8 +67,8 @@ class Run(ABC, Generic[E, P]):
         return ""
 
     def prediction_warnings(self, prediction: P, /) -> list[str]:
-        """What a reader of a prediction may miss, a sentence each: by default that it is empty."""
-        return [] if prediction.text.strip() else ["the prediction is empty"]
+        """What a reader of a prediction may miss, a sentence each: by default that it is empty or has unknown parts."""
+        return output_warnings(prediction.text)
 
     @abstractmethod
     def parse(self, line: str, place: str = "text 1") -> E:
@@ -247,38 +244,26 @@ def fitting(options: Options) -> Iterator[None]:
         raise InputError(str(error)) from error
 
 
-def for_evaluation(examples: Set | None, tests: Callable[[], Set], instead: str, valid: Callable[[], Set]) -> Set:
-    """The examples, by default those of the test set, or without one those of validation, which is logged. Raises
-    InputError where there are none, with what to do `instead`."""
-    if examples is None and not (examples := tests()) and (examples := valid()):
-        log.warning(OPTIMISTIC)
-    if not examples:
-        raise InputError(f"there is no test set in the run file and no examples are given; {instead}")
-    return examples
-
-
-def evaluation_set(examples: Sequence[E] | None, data: Any, instead: str) -> Sequence[E]:
-    """`for_evaluation` by the sets of a `data:` section of files."""
-    return for_evaluation(examples, data.tests, instead, lambda: validation_of(data))
-
-
-def validation_of(data: Any) -> Sequence[Any]:
-    """The validation examples of a `data:` section of files, or none of a run that was imported. Raises InputError as
-    its `load` does."""
-    return () if data.train is None else data.load().valid
-
-
 def text_warnings(tokenizer: "Tokenizer", texts: Mapping[str, str]) -> list[str]:
     """A sentence for each text, by its name, that is empty or mostly unknown to the tokenizer."""
     warnings: list[str] = []
     for name, text in texts.items():
-        unknown, characters = tokenizer.unknown_characters(text)
-        if not characters:
+        unknown, count = tokenizer.unknown(text)
+        if not text.strip() or not count:
             warnings.append(f"the {name} is empty, so the prediction means nothing")
-        elif unknown > MOSTLY * characters:
-            found = f"{unknown} of {characters} characters of the {name} are unknown to the model"
+        elif unknown > MOSTLY * count:
+            found = f"{unknown} of {count} {tokenizer.unknown_unit} of the {name} are unknown to the model"
             warnings.append(f"{found}; do not trust it here")
     return warnings
+
+
+def output_warnings(text: str, name: str = "the prediction") -> list[str]:
+    """A sentence on an output that is empty or has the mark of the unknown token."""
+    if not text.strip():
+        return [f"{name} is empty"]
+    if REPLACEMENT not in text:
+        return []
+    return [f"{name} has {REPLACEMENT}, which stands for what the vocabulary lacks (<unk> among its tokens)"]
 
 
 def refuse_one(examples: object, name: str = "examples") -> None:

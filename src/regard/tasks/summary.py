@@ -19,12 +19,13 @@ from regard.images.preview import preview
 from regard.images.survey import Survey, survey
 from regard.pictures.labels import visible
 from regard.text import Tokenizer
+from regard.text.kind import WHOLE_WORDS
 
 BEGINNING = 6
 """The words of running text that are the example on a page."""
 LONGEST_REQUEST = 2_000
 """The most characters of a text of the example on a page."""
-FILE = "data.json"
+FILE, GENERATED = "data.json", "generated"
 SAMPLE = 1000
 """The most examples of a set of which statistics are computed."""
 SHOWN, LABELS, CHARACTERS, MANY_UNKNOWN = 24, 8, 2000, 10.0
@@ -74,7 +75,8 @@ class DataSummary:
     classes: the number of training examples of each class, called `classified`.
     labels: what the training labels are that are no classes.
     lengths: of the training examples, for each side of them.
-    unknown: the share of the characters of each set, in per cent, that the tokenizer does not know.
+    unknown: the share of the `unknown_unit`, words or characters, of each set, in per cent, that the tokenizer does not
+        know.
     images: the images before the model's preparation, and after it.
     example: the first training example as the model sees it, a line for each part.
     request: the same as a request has it, by the inputs of the run, for a page (images reduced, as base64); empty for
@@ -89,6 +91,7 @@ class DataSummary:
     labels: str = ""
     lengths: Mapping[str, Lengths] = field(default_factory=dict)
     unknown: Mapping[str, float] = field(default_factory=dict)
+    unknown_unit: str = "characters"
     images: tuple[Survey, str] | None = None
     example: Mapping[str, str] = field(default_factory=dict)
     request: Mapping[str, str] = field(default_factory=dict)
@@ -141,7 +144,7 @@ class DataSummary:
         found += [(f"length of {name}", f"{each}{some}") for name, each in self.lengths.items()]
         if self.unknown:
             shares = ", ".join(f"{share:.2g} % in {name}" for name, share in self.unknown.items() if share)
-            found.append(("unknown characters", shares or "none"))
+            found.append((f"unknown {self.unknown_unit}", shares or "none"))
         if self.images is not None:
             found.append(("images", f"{self.images[0]} -> {self.images[1]}"))
         found += [(f"first {name}", text) for name, text in self.example.items()]
@@ -169,19 +172,22 @@ def sampled(examples: Sequence[E]) -> list[E]:
 
 def rows(data: Any, splits: Splits[Any]) -> dict[str, Rows]:
     """The examples of each set that has some, with the files that a `data:` section names for it."""
-    train = _origin(getattr(data, "train", None))
-    origins = {name: _origin(getattr(data, name, None)) for name in splits.named}
-    seed = getattr(data, "split_seed", None)
+    return {name: Rows(len(each), origin_of(data, name)) for name, each in splits.named.items() if each}
+
+
+def origin_of(data: Any, name: str) -> str:
+    """The files that a `data:` section names for a set, or how the set is made."""
+    if found := _origin(getattr(data, name, None)):
+        return found
+    train, seed = _origin(getattr(data, "train", None)), getattr(data, "split_seed", None)
     chosen = "" if seed is None else f" by data.split_seed {seed}"
-    instead = f"held out of {train}{chosen}" if train else "generated"
-    held = {name: origin or instead for name, origin in origins.items()}
-    return {name: Rows(len(each), held[name]) for name, each in splits.named.items() if each}
+    return f"held out of {train}{chosen}" if train else GENERATED
 
 
 def unknown_share(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
-    """The share of the characters of a sample of texts that the tokenizer does not know, in per cent."""
-    counts = [tokenizer.unknown_characters(text[:CHARACTERS]) for text in sampled(texts)]
-    return 100 * sum(unknown for unknown, _ in counts) / max(1, sum(characters for _, characters in counts))
+    """The share of the words or characters of a sample of texts that the tokenizer does not know, in per cent."""
+    counts = [tokenizer.unknown(text[:CHARACTERS]) for text in sampled(texts)]
+    return 100 * sum(unknown for unknown, _ in counts) / max(1, sum(count for _, count in counts))
 
 
 def unknown_shares(tokenizer: Tokenizer, sets: Mapping[str, Sequence[str]]) -> dict[str, float]:
@@ -190,12 +196,12 @@ def unknown_shares(tokenizer: Tokenizer, sets: Mapping[str, Sequence[str]]) -> d
 
 
 def unknown_warnings(tokenizer: Tokenizer, shares: Mapping[str, float]) -> list[str]:
-    """A warning for each set whose characters are often unknown to the tokenizer."""
-    reason = "are unknown to the tokenizer; check language and encoding of its files"
-    if tokenizer.settings.kind == "word":
-        reason = "are in words that the vocabulary lacks; more training text or a lower minimum_count adds words"
+    """A warning for each set whose words or characters are often unknown to the tokenizer."""
+    reason, unit = "are unknown to the tokenizer; check language and encoding of its files", tokenizer.unknown_unit
+    if tokenizer.settings.kind in WHOLE_WORDS:
+        reason = "are not in the vocabulary; more training text, a larger size or a lower minimum_count adds words"
     often = {name: share for name, share in shares.items() if share > MANY_UNKNOWN}
-    return [f"{share:.0f} % of the characters of {name} {reason}" for name, share in often.items()]
+    return [f"{share:.0f} % of the {unit} of {name} {reason}" for name, share in often.items()]
 
 
 def pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
@@ -230,14 +236,18 @@ def text_lengths(tokenizer: Tokenizer, texts: Sequence[str], limit: int | None =
 
 
 def running_text(data: Any, splits: Splits[str], tokenizer: Tokenizer) -> DataSummary:
-    """The summary of running text."""
-    unknown = unknown_shares(tokenizer, splits.named)
+    """The summary of running text; one whole text is counted in lines."""
+    unknown, found, whole = unknown_shares(tokenizer, splits.named), rows(data, splits), len(splits.train) == 1
     first = next(text for text in splits.train if text.strip())
+    if whole:
+        lines = {name: sum(text.count("\n") for text in splits.named[name]) for name in found}
+        found = {name: replace(each, count=lines[name]) for name, each in found.items()}
     return DataSummary(
-        unit="texts",
-        rows=rows(data, splits),
-        lengths={"text": text_lengths(tokenizer, splits.train)},
+        unit="lines" if whole else "texts",
+        rows=found,
+        lengths={} if whole else {"text": text_lengths(tokenizer, splits.train)},
         unknown=unknown,
+        unknown_unit=tokenizer.unknown_unit,
         example={"text": pieces(tokenizer, tokenizer.encode(first[:CHARACTERS]))},
         request={"text": " ".join(first[:CHARACTERS].split()[:BEGINNING])},
         warnings=tuple(unknown_warnings(tokenizer, unknown)),

@@ -53,6 +53,10 @@ SMALLEST |= {"wordpiece": _PIECE + 1, "wordpiece-uncased": _PIECE + 1, "unigram"
 """Smallest size of a vocabulary of each kind."""
 WHOLE_WORDS: tuple[KindName, ...] = ("word", "space")
 """Kinds whose tokens are words."""
+NAMED = {"\n": "⏎", "\t": "⇥"}
+"""The signs for a line break and a tab in labels."""
+UNKNOWN_WORDS: tuple[KindName, ...] = (*WHOLE_WORDS, "wordpiece", "wordpiece-uncased")
+"""Kinds to which a word is unknown as a whole; to the others single characters are."""
 
 
 @dataclass(frozen=True)
@@ -177,4 +181,4 @@ def _breaks_line(character: str) -> bool:
 
 
 def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
+    return NAMED.get(character) or character.encode("unicode_escape").decode("ascii")

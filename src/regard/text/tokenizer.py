@@ -8,14 +8,14 @@ from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from sys import intern
-from typing import Any
+from typing import Any, Literal
 
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import InputError
 from regard.text import storage
 from regard.text.bpe_dropout import MergeDropout
-from regard.text.kind import Cutter, TokenizerSettings
+from regard.text.kind import UNKNOWN_WORDS, Cutter, TokenizerSettings
 from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTokens
 
 LARGEST = 1 << 28
@@ -156,6 +156,19 @@ class Tokenizer:
         }
         characters = [place for place, character in enumerate(text) if not character.isspace()]
         return sum(place in unknown for place in characters), len(characters)
+
+    @property
+    def unknown_unit(self) -> Literal["words", "characters"]:
+        """What may be unknown to the tokenizer."""
+        return "words" if self.settings.kind in UNKNOWN_WORDS else "characters"
+
+    def unknown(self, text: str) -> tuple[int, int]:
+        """How many units of `text` (`unknown_unit`) are unknown, and how many it has."""
+        if self.unknown_unit == "characters":
+            return self.unknown_characters(text)
+        pieces = self._backend.encode(_clean(text))
+        words = zip(pieces.ids, pieces.word_ids, strict=True)
+        return len({word for index, word in words if index == self.special.unknown}), len({*pieces.word_ids})
 
     def encode_with_dropout(self, text: str, seed: int) -> list[int]:
         """Ids of a random segmentation of `text`, the same for the same (text, seed); without dropout as `encode`.

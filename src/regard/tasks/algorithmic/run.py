@@ -18,9 +18,10 @@ from regard.tasks.algorithmic.config import Algorithmic
 from regard.tasks.algorithmic.data import BitSequence
 from regard.tasks.algorithmic.training import collate_bits, figures
 from regard.tasks.attribution import Attribution
+from regard.tasks.evaluation import for_evaluation
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr
-from regard.tasks.run import Run, for_evaluation
+from regard.tasks.run import Run
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,7 +75,9 @@ class AlgorithmicRun(Run[str, BitPrediction]):
         Raises:
             InputError: there are neither examples nor a test set.
         """
-        sequences = for_evaluation(examples, lambda: self.config.data.load().test, "set data.test", tuple)
+        sequences = for_evaluation(
+            examples, self.config.data, "set data.test", tests=lambda: self.config.data.load().test, valid=tuple
+        )
         with guarded(self.model):
             return figures(self.model, sequences)
 

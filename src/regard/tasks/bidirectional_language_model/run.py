@@ -18,9 +18,10 @@ from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.bidirectional_language_model.config import BidirectionalLanguageModelling
 from regard.tasks.bidirectional_language_model.training import figures
+from regard.tasks.evaluation import for_evaluation
 from regard.tasks.options import EvaluationOptions
 from regard.tasks.prediction import Prediction
-from regard.tasks.run import Run, evaluation_set, refuse_one, text_warnings
+from regard.tasks.run import Run, refuse_one, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.text.spelling import spell
@@ -80,7 +81,7 @@ class ElmoRun(Run[str, Prediction]):
         """
         if self.model.output is None:
             raise InputError("this model predicts no words: it was published without that part; use `regard embed`")
-        texts = evaluation_set(examples, self.config.data, "give a file of text")
+        texts = for_evaluation(examples, self.config.data, "give a file of text")
         spelled = SpelledTexts(self.tokenizer, texts, self.config.model.characters, self.config.window)
         with guarded(self.model):
             return figures(self.model, spelled, self.config.training.batch_tokens)

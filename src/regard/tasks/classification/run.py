@@ -30,9 +30,10 @@ from regard.tasks.classification.data import Labelled, LabelledData
 from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.outputs import ClassOutputs, Outputs
 from regard.tasks.classification.training import logits_of
+from regard.tasks.evaluation import for_evaluation
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import Prediction
-from regard.tasks.run import Run, evaluation_set, text_warnings
+from regard.tasks.run import Run, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
@@ -143,7 +144,7 @@ class TextRun(Run[Text, P]):
         Raises:
             InputError: there are neither examples nor a test set, a label is unknown, or a text is too long.
         """
-        texts = evaluation_set(examples, self._data(options), "give a table")
+        texts = for_evaluation(examples, self._data(options), "give a table")
         targets = self.outputs.targets(texts)
         with guarded(self.model):
             return self.outputs.metrics(logits_of(self.model, self.form, self._encoded(texts)), targets)

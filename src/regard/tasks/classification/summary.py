@@ -9,6 +9,7 @@ from regard.tasks.classification.config import TextConfig
 from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.classification.forms.protocol import Form
 from regard.tasks.classification.outputs import Outputs
+from regard.tasks.repeated import repeated_warnings
 from regard.tasks.summary import (
     DataSummary,
     Lengths,
@@ -38,9 +39,15 @@ def text_summary(
         labels=labels.numbers,
         lengths={"text": _lengths(sampled(splits.train), form)},
         unknown=unknown,
+        unknown_unit=form.tokenizer.unknown_unit,
         example={"text": example(first, form), "label": labels.first or str(first.label)},
         request=request_of(**dict(zip(("text", "second"), first.texts, strict=False))),
-        warnings=(*labels.warnings, *_unread(config), *unknown_warnings(form.tokenizer, unknown)),
+        warnings=(
+            *labels.warnings,
+            *_unread(config),
+            *repeated_warnings(config.data, splits, lambda each: each.texts),
+            *unknown_warnings(form.tokenizer, unknown),
+        ),
     )
 
 

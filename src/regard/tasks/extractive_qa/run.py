@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +19,23 @@ from regard.errors import InputError
 from regard.maps.lookups import beside
 from regard.models.bert import BertSpans
 from regard.models.catalog import build_span_model
+from regard.models.span_reader import SpanReader
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
+from regard.tasks.evaluation import for_evaluation
 from regard.tasks.extractive_qa.attribution import attribute_window
 from regard.tasks.extractive_qa.config import ExtractiveQA
+from regard.tasks.extractive_qa.figure import of_one_row, of_two_sides
 from regard.tasks.extractive_qa.training import WindowedQuestions, cutter_of, windowed
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr
-from regard.tasks.run import Run, evaluation_set, text_warnings
+from regard.tasks.run import Run, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
 NO_ANSWER = "no answer in the context"
+READ = "attention weights: what the answer reads"
 FORM = '{"question": "Who won?", "context": "The cat won."}'
 """An example as a line of JSON."""
 
@@ -125,7 +130,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         Raises:
             InputError: there are neither examples nor a test set, or an answer is not in its context.
         """
-        questions = evaluation_set(examples, self.config.data, "give a file of questions")
+        questions = for_evaluation(examples, self.config.data, "give a file of questions")
         with guarded(self.model):
             return windowed(questions, self.tokenizer, self.config).figures(self.model)
 
@@ -157,9 +162,15 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
             found = [
                 attribute_window(self.model, self.tokenizer, best, kind, options.maps) for kind in options.each_kind()
             ]
-        lookups = beside(*(each for each, _ in found))
+            span = best.answers(self.model)[0] if answer.text else None
+        lookups, weights = beside(*(each for each, _ in found)), found[0][1]
         title = f"{example[0]} → {answer.text or NO_ANSWER}"
-        return Attribution(answer, title, (lookups,), found[0][1], options, has_heads=True)
+        detail = READ + (", the mean of all layers and heads" if options.maps is None else "")
+        if isinstance(self.model, SpanReader):
+            draw = partial(of_two_sides, best, span, weights)
+        else:
+            draw = partial(of_one_row, self.tokenizer, best, span, weights)
+        return Attribution(answer, title, (lookups,), weights, options, has_heads=True, draw=draw, detail=detail)
 
     def _windowed(self, questions: Sequence[tuple[str, str]]) -> WindowedQuestions:
         """Questions in windows. Raises InputError for a blank question or context."""

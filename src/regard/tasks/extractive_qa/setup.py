@@ -7,6 +7,7 @@ from regard.models.catalog import build_span_model
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.training import ExtractiveQAObjective, cutter_of, with_windows
+from regard.tasks.repeated import repeated_warnings
 from regard.tasks.setup import Setup, digest
 from regard.tasks.summary import (
     DataSummary,
@@ -69,7 +70,11 @@ def summary(config: ExtractiveQA, splits: Splits[Question], tokenizer: Tokenizer
         rows=rows(config.data, splits),
         lengths={name: text_lengths(tokenizer, found) for name, found in texts.items() if found},
         unknown=unknown,
+        unknown_unit=tokenizer.unknown_unit,
         example={name: pieces(tokenizer, tokenizer.encode(text)) for name, text in example.items()},
         request=request_of(question=first.question, context=first.context),
-        warnings=tuple(unknown_warnings(tokenizer, unknown)),
+        warnings=(
+            *repeated_warnings(config.data, splits, lambda each: (each.question, each.context)),
+            *unknown_warnings(tokenizer, unknown),
+        ),
     )

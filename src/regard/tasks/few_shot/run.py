@@ -23,10 +23,11 @@ from regard.pictures.episode import episode
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.class_prediction import ClassPrediction
+from regard.tasks.evaluation import for_evaluation
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.training import figures, pixels_of, pool
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.run import Run, for_evaluation
+from regard.tasks.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -130,7 +131,7 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
         """
         data = self.config.data
         sets = [lambda: [*chain(*data.load().test.values())], lambda: [*chain(*data.load().valid.values())]]
-        images = for_evaluation(examples, sets[0], "give a set of images", sets[1])
+        images = for_evaluation(examples, data, "give a set of images", tests=sets[0], valid=sets[1])
         classes = pool(data.checked(images, "the images for evaluation"), self.config)
         with guarded(self.model):
             return figures(self.model, classes, self.config, data.test_episodes)

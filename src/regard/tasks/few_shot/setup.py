@@ -30,7 +30,7 @@ def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:
     model = FewShotSnail(config.data.ways, config.data.shots, config.model)
     tests = [each for some in classes.test.values() for each in some]
     kinds = len(variants(rotations=config.data.rotations, mirrored=config.data.mirrored))
-    turns = f", each in {kinds} ways" if kinds > 1 else ""
+    turns = f", each in {kinds} variants, turned or mirrored" if kinds > 1 else ""
     return Setup(
         model,
         FewShotObjective(train, valid, config),

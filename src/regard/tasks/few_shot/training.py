@@ -120,7 +120,7 @@ def episodes(images: Pool, config: FewShot, count: int, seed: str) -> Iterator[E
 
 @torch.no_grad()
 def figures(model: FewShotSnail, images: Pool, config: FewShot, count: int) -> dict[str, float]:
-    """accuracy: the share of `count` episodes with a right prediction; deviation: its standard error. Both in per
+    """accuracy: the share of `count` episodes with a right prediction; standard-error: that of the share. Both in per
     cent."""
     device = next(model.parameters()).device
 
@@ -129,4 +129,4 @@ def figures(model: FewShotSnail, images: Pool, config: FewShot, count: int) -> d
         return int((logits.argmax(-1).cpu() == batch.classes).sum())
 
     share = sum(computed(right, episodes(images, config, count, f"{config.data.seed}/measured"))) / count
-    return {"accuracy": 100 * share, "deviation": 100 * (share * (1 - share) / count) ** 0.5}
+    return {"accuracy": 100 * share, "standard-error": 100 * (share * (1 - share) / count) ** 0.5}

@@ -25,13 +25,14 @@ from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.decoded_text import DecodedText, TextStream, constraints_of
+from regard.tasks.evaluation import for_evaluation
 from regard.tasks.image_captioning.attribution import CaptionMaps, CaptionWeights, attended, decodable, one, pixels_of
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned, CaptionTables
 from regard.tasks.image_captioning.training import decode, encoded, figures, read
 from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, ranked
-from regard.tasks.run import Run, evaluation_set
+from regard.tasks.run import Run
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
@@ -97,7 +98,7 @@ class ImageCaptioningRun(Run[Image, Caption]):
         Raises:
             InputError: there are neither examples nor a test set, or an image cannot be read.
         """
-        images = evaluation_set(examples, self.config.data, "give images with captions")
+        images = for_evaluation(examples, self.config.data, "give images with captions")
         with guarded(self.model):
             return figures(self.model, self.tokenizer, images, self.config, self.config.search.searching(options.beam))
 

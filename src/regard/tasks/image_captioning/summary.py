@@ -40,6 +40,7 @@ def caption_summary(config: ImageCaptioning, splits: Splits[Captioned], tokenize
             "captions an image": Lengths.of([len(each.captions) for each in splits.train]),
         },
         unknown=unknown,
+        unknown_unit=tokenizer.unknown_unit,
         images=images,
         example={
             "image": str(first.image) if isinstance(first.image, Path) else first.place,

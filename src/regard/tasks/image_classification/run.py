@@ -23,11 +23,12 @@ from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.class_prediction import ClassPrediction, class_indices, class_metrics
+from regard.tasks.evaluation import for_evaluation
 from regard.tasks.image_classification.attribution import KINDS, PatchWeights, read_by_class, recorded
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import decodable, pixels_of, probabilities
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.run import Run, evaluation_set
+from regard.tasks.run import Run
 
 ROLLOUT = "attention rollout: what the class reads of each patch through all layers"
 MARKS = "[CLS]", "[DIST]"
@@ -83,7 +84,7 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         Raises:
             InputError: there are neither examples nor a test set, a label is unknown, or an image cannot be read.
         """
-        images = evaluation_set(examples, self.config.data, "give a set of images")
+        images = for_evaluation(examples, self.config.data, "give a set of images")
         classes = class_indices(self.labels, images)
         with guarded(self.model):
             return class_metrics(probabilities(self.model, images, self.config), classes)

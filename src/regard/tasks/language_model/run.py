@@ -32,13 +32,14 @@ from regard.nonfinite import guarded
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
+from regard.tasks.evaluation import for_evaluation
 from regard.tasks.language_model.cache import Cache
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.continuation import Begun, Continuation, begun_ids, behind
 from regard.tasks.language_model.training import convention, figures
 from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction
-from regard.tasks.run import Run, evaluation_set, text_warnings
+from regard.tasks.run import Run, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
@@ -107,7 +108,7 @@ class LanguageModelRun(Run[str, Continuation]):
             InputError: there are neither texts nor a test set.
             ValueError: a cache for a model with a limited context or with a copy mechanism.
         """
-        texts = evaluation_set(examples, self.config.data, "give a file of text")
+        texts = for_evaluation(examples, self.config.data, "give a file of text")
         cache = None if options.cache is None else Cache(*options.cache)
         with guarded(self.model):
             return figures(self.model, self.tokenizer, texts, cache)

@@ -25,12 +25,13 @@ from regard.nonfinite import guarded
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
+from regard.tasks.evaluation import for_evaluation
 from regard.tasks.masked_language_model.config import MaskedLanguageModelling
 from regard.tasks.masked_language_model.data import Document
 from regard.tasks.masked_language_model.training import SEED, figures, masked_texts
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr, TextPrediction, flat
-from regard.tasks.run import Run, evaluation_set, refuse_one, text_warnings
+from regard.tasks.run import Run, refuse_one, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER, check_mask
 from regard.text import Tokenizer
 from regard.work import checkpoint
@@ -124,7 +125,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
             InputError: there are neither documents nor a test set, or the model was published without predictions.
         """
         self._require_predictions()
-        documents = evaluation_set(examples, self.config.data, "give a file of documents")
+        documents = for_evaluation(examples, self.config.data, "give a file of documents")
         model = self.config.model
         paired = model.next_sentence and len(documents) > 1
         texts = masked_texts(documents, self.tokenizer, self.config.masking, model.context, paired=paired, seed=SEED)

@@ -15,12 +15,13 @@ from regard.models.actor import Actor
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
+from regard.tasks.evaluation import for_evaluation
 from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.environments import Environments, Trajectories, act
 from regard.tasks.meta_rl.training import environments_of, figures
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr
-from regard.tasks.run import Run, for_evaluation
+from regard.tasks.run import Run
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +84,7 @@ class MetaRLRun(Run[str, ActionPrediction]):
         """
         data = self.config.data
         environments = for_evaluation(
-            examples, lambda: environments_of(data, data.test, "test"), "set data.test", tuple
+            examples, data, "set data.test", tests=lambda: environments_of(data, data.test, "test"), valid=tuple
         )
         with guarded(self.model):
             return figures(self.model, environments, next(self.model.parameters()).device)

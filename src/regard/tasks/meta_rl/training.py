@@ -72,9 +72,9 @@ def environments_of(data: Decisions, count: int, name: str) -> list[Environments
 
 @torch.no_grad()
 def figures(agent: Agent, environments: Sequence[Environments], device: torch.device) -> dict[str, float]:
-    """regret: the expected loss of all rewards against the optimum, the mean over environments; deviation: its standard
-    error. reward: the sum of rewards. share: the share of the optimum's reward, in expectation, and late-share: that in
-    the last tenth of the episodes, both in per cent. The optimum knows the environment."""
+    """regret: the expected loss of all rewards against the optimum, the mean over environments; standard-error: of
+    that mean. reward: the sum of rewards. share: the share of the optimum's reward, in expectation, and late-share:
+    that in the last tenth of the episodes, both in per cent. The optimum knows the environment."""
     random, lost, late, earned, best, episodes = torch.Generator(device).manual_seed(1), [], [], [], [], 1
     for each in environments:
         done, episodes = act(agent, each.to(device), random), each.episodes
@@ -87,7 +87,7 @@ def figures(agent: Agent, environments: Sequence[Environments], device: torch.de
     last = part(environments[0])
     return {
         "regret": missed.mean().item(),
-        "deviation": (missed.var(correction=0) / len(missed)).sqrt().item(),
+        "standard-error": (missed.var(correction=0) / len(missed)).sqrt().item(),
         "reward": reward.mean().item(),
         "share": 100 * (1 - missed.sum() / (episodes * optimum.sum())).item(),
         "late-share": 100 * (1 - missed_late.sum() / (last * optimum.sum())).item(),

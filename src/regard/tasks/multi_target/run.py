@@ -20,11 +20,12 @@ from regard.nonfinite import guarded
 from regard.pictures.labels import visible
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
+from regard.tasks.evaluation import for_evaluation
 from regard.tasks.multi_target.config import MultiTarget
 from regard.tasks.multi_target.training import of_all
 from regard.tasks.options import SAMPLING, SHAPING, AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr
-from regard.tasks.run import Run, for_evaluation, text_warnings
+from regard.tasks.run import Run, output_warnings, text_warnings
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.prediction import Prediction
 from regard.tasks.seq2seq.run import Seq2SeqRun
@@ -146,7 +147,8 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         return text_warnings(next(iter(self.tokenizers.values())).source, {"text": text})
 
     def prediction_warnings(self, prediction: MultiTargetPrediction) -> list[str]:
-        return [f"the prediction in {name} is empty" for name, text in prediction.texts.items() if not text.strip()]
+        texts = prediction.texts.items()
+        return [each for name, text in texts for each in output_warnings(text, f"the prediction in {name}")]
 
     def cut(self, text: str) -> str:
         return next(iter(self.parts().values())).cut(text)
@@ -204,7 +206,13 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         sets = {} if examples is not None else self.config.data.load()
         tests = {name: each.test for name, each in sets.items() if each.test}
         valid = {name: each.valid for name, each in sets.items()}
-        examples = for_evaluation(examples, lambda: tests, "give a table, or a file of each language", lambda: valid)
+        examples = for_evaluation(
+            examples,
+            self.config.data,
+            "give a table, or a file of each language",
+            tests=lambda: tests,
+            valid=lambda: valid,
+        )
         if missing := [name for name in self.tokenizers if not examples.get(name)]:
             raise InputError(f"there are no pairs to score {missing[0]} on; name a test set in data.test")
         found: dict[str, dict[str, float]] = {}

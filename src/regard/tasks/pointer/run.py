@@ -16,12 +16,13 @@ from regard.models.pointer_network import PointerNetwork
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
+from regard.tasks.evaluation import for_evaluation
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.pointer.config import Pointer
 from regard.tasks.pointer.data import Element, PointedSet
 from regard.tasks.pointer.training import collate_sets, decode, figures, places
 from regard.tasks.prediction import ShortRepr
-from regard.tasks.run import Run, for_evaluation
+from regard.tasks.run import Run
 
 Set = str | Sequence[Element]
 """A set as its elements, or as a line: `0.5 0.1 0.7`, of points `0.5,0.2 0.1,0.9`."""
@@ -80,7 +81,9 @@ class PointerRun(Run[Set, PointerPrediction]):
         Raises:
             InputError: there are neither examples nor a test set.
         """
-        sets = for_evaluation(examples, lambda: self.config.data.load().test, "set data.test", tuple)
+        sets = for_evaluation(
+            examples, self.config.data, "set data.test", tests=lambda: self.config.data.load().test, valid=tuple
+        )
         with guarded(self.model):
             return figures(self.model, sets, self.config.search)
 

@@ -73,7 +73,7 @@ class NumberOutput(Outputs[float, NumberPrediction]):
 
     @property
     def summary(self) -> str:
-        return f"numbers of mean {self.mean:.4g} and deviation {self.deviation:.4g}"
+        return f"numbers of mean {self.mean:.4g} and standard deviation {self.deviation:.4g}"
 
     def targets(self, examples: Sequence[Labelled[float]]) -> list[float]:
         return [each.label for each in examples]

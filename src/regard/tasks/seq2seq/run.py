@@ -32,9 +32,10 @@ from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
+from regard.tasks.evaluation import for_evaluation
 from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, distinct
-from regard.tasks.run import Run, for_evaluation, text_warnings, validation_of
+from regard.tasks.run import Run, text_warnings
 from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.conversation import Conversation
 from regard.tasks.seq2seq.metrics import Scoring, figures
@@ -210,9 +211,8 @@ class Seq2SeqRun(Run[str, Prediction]):
 
     def _sources(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of sources. One beyond the model's maximum is cut, and the log has their number, or it is refused."""
-        maximum = self.model.max_source
-        ids, cut = source_ids(maximum, self.tokenizers, texts, truncate=self.config.truncate)
-        if limit := limit_of(maximum):
+        ids, cut = source_ids(self.model.max_source, self.tokenizers, texts, truncate=self.config.truncate)
+        if limit := limit_of(self.model.max_source):
             report_cut(limit, cut, len(texts))
         return ids
 
@@ -268,7 +268,7 @@ class Seq2SeqRun(Run[str, Prediction]):
 
     def _evaluate(self, pairs: Sequence[Pair] | None, options: EvaluationOptions) -> dict[str, float]:
         data = self.config.data
-        pairs = for_evaluation(pairs, lambda: tests_of(data), "give files of pairs", lambda: validation_of(data))
+        pairs = for_evaluation(pairs, data, "give files of pairs", tests=lambda: tests_of(data))
         scoring = Scoring(self.config.metrics, self.search(options.beam), self.config.truncate)
         if self.config.truncate:
             self._sources([pair.source for pair in pairs])  # those that are cut are counted

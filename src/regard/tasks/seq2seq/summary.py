@@ -8,6 +8,7 @@ from regard.data.splits import Splits
 from regard.data.tokenizer_pair import Tokenizers
 from regard.errors import InputError
 from regard.nn.encoder_decoder import EncoderDecoder
+from regard.tasks.repeated import repeated_warnings
 from regard.tasks.summary import (
     DataSummary,
     Lengths,
@@ -45,9 +46,14 @@ def pairs_summary(
         rows=rows(data, splits),
         lengths=lengths,
         unknown=unknown,
+        unknown_unit=tokenizers.source.unknown_unit,
         example=example,
         request=request_of(text=first.source),
-        warnings=(*_exchanged(splits, copying=tokenizers.copying), *warnings),
+        warnings=(
+            *_exchanged(splits, copying=tokenizers.copying),
+            *repeated_warnings(data, splits, lambda pair: pair.source),
+            *warnings,
+        ),
     )
 
 

@@ -22,9 +22,10 @@ from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.decoded_text import DecodedText, TextStream, constraints_of
+from regard.tasks.evaluation import for_evaluation
 from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, ranked
-from regard.tasks.run import Run, evaluation_set
+from regard.tasks.run import Run
 from regard.tasks.speech.attribution import SpeechMaps, SpeechWeights, attended, picture
 from regard.tasks.speech.config import Speech
 from regard.tasks.speech.data import Audio, SpeechTables, Utterance, normalised
@@ -103,7 +104,7 @@ class SpeechRun(Run[Audio, Transcript]):
         Raises:
             InputError: there are neither examples nor a test set, or a sound cannot be read.
         """
-        found = evaluation_set(examples, self.config.data, "give sounds with transcripts")
+        found = for_evaluation(examples, self.config.data, "give sounds with transcripts")
         sounds = [normalised(each, self.config.lower) for each in found]
         with guarded(self.model):
             return figures(self.model, self.tokenizer, sounds, self.config, self.config.search.searching(options.beam))

@@ -34,15 +34,16 @@ def speech_summary(
     ids = [*tokenizer.encode(first.transcript), tokenizer.special.end]
     others = {name: share for name, share in unknown.items() if name != "train"}
     return DataSummary(
-        unit="sounds",
+        unit="recordings",
         rows=rows(config.data, splits),
         lengths={
-            "sounds, in seconds": Lengths.of([round(each * config.audio.seconds, 2) for each in frames]),
+            "recordings, in seconds": Lengths.of([round(each * config.audio.seconds, 2) for each in frames]),
             "transcripts": text_lengths(tokenizer, transcripts["train"]),
         },
         unknown=unknown,
+        unknown_unit=tokenizer.unknown_unit,
         request=request(first, config),
-        example={"sound": first.place, "transcript": pieces(tokenizer, ids)},
+        example={"recording": first.place, "transcript": pieces(tokenizer, ids)},
         warnings=(*_long(config, splits.train, keys, tokenizer), *unknown_warnings(tokenizer, others)),
     )
 

@@ -25,9 +25,10 @@ from regard.models.catalog import build_tagger
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
+from regard.tasks.evaluation import for_evaluation
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr, flat
-from regard.tasks.run import Run, evaluation_set, text_warnings
+from regard.tasks.run import Run, text_warnings
 from regard.tasks.tagging.config import Tagging
 from regard.tasks.tagging.data import Tagged, word_places
 from regard.tasks.tagging.parts import Part, collate_parts
@@ -114,7 +115,7 @@ class TaggingRun(Run[str, TagsPrediction]):
         return text_warnings(self.tokenizer, {"text": text})
 
     def prediction_warnings(self, prediction: TagsPrediction) -> list[str]:
-        return [] if prediction.spans else ["no word has a label"]
+        return [] if prediction.spans else ["no entity is found: every word has the tag O"]
 
     def parse(self, line: str, place: str = "text 1") -> str:
         """The line."""
@@ -139,7 +140,7 @@ class TaggingRun(Run[str, TagsPrediction]):
     def _evaluate(self, examples: Sequence[Tagged] | None, options: EvaluationOptions) -> dict[str, float]:
         """F1, precision and recall of entities, and accuracy of tags, in per cent. Raises InputError if there are
         neither examples nor a test set."""
-        texts = evaluation_set(examples, self.config.data, "give a file of tagged words")
+        texts = for_evaluation(examples, self.config.data, "give a file of tagged words")
         with guarded(self.model):
             return metrics(self.model, self.encoder, self.labels, texts)
 

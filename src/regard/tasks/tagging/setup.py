@@ -8,11 +8,13 @@ from regard.metrics.entities import OUTSIDE, entities
 from regard.models.catalog import build_tagger
 from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.class_prediction import in_order_of
+from regard.tasks.repeated import repeated_warnings
 from regard.tasks.setup import Setup, digest
 from regard.tasks.summary import (
     DataSummary,
     Lengths,
     class_counts,
+    numbered,
     pieces,
     request_of,
     rows,
@@ -39,6 +41,7 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
     labels = sorted({tag for each in splits.train for tag in each.tags} | {OUTSIDE})
     if len(labels) < 2:
         raise InputError(f"{config.data.train}: every tag is {OUTSIDE}; expected some of other kinds")
+    kinds = {label for _, _, label in entities(labels)}
     labels = in_order_of(config.training.start, labels)
     texts = with_vector_texts(config.vectors, [each.text for each in splits.train], folder)
     tokenizer = kept_or_trained(folder, config.tokenizer_settings, texts)
@@ -51,7 +54,8 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
         TaggingObjective(splits.train, splits.valid, labels, encoder, config.training),
         digest("\0".join((each.text, *each.tags)) + "\n" for each in both),
         f"{len(splits.train):,} texts to train on, {len(splits.valid):,} to validate, {len(splits.test):,} to test; "
-        f"{len(labels)} tags; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
+        f"{len(kinds)} {numbered('kinds of entities', len(kinds))} in {len(labels)} tags; "
+        f"a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
         {TOKENIZER: tokenizer},
         splits.test,
         files={LABELS: labels},
@@ -75,9 +79,14 @@ def summary(config: Tagging, splits: Splits[Tagged], tokenizer: Tokenizer) -> Da
         classified="entities",
         lengths={"text": Lengths.of([len(tokenizer.encode(each.text)) + 2 for each in sampled(splits.train)])},
         unknown=unknown,
+        unknown_unit=tokenizer.unknown_unit,
         request=request_of(text=first.text),
         example={"text": pieces(tokenizer, tokenizer.encode(first.text)), "entities": found or "none"},
-        warnings=(*_unseen(splits), *unknown_warnings(tokenizer, unknown)),
+        warnings=(
+            *_unseen(splits),
+            *repeated_warnings(config.data, splits, lambda each: each.text),
+            *unknown_warnings(tokenizer, unknown),
+        ),
     )
 
 

@@ -15,7 +15,7 @@ from regard.models.han import FlatConfig, HanConfig, PoolingName
 from regard.tasks.classification.batch import DocumentBatch, Target, TextBatch, collate_documents, collate_texts
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import Form, Joined
-from regard.tasks.classification.forms.shading import shaded_text
+from regard.tasks.shading import shaded_text
 from regard.text import Tokenizer
 from regard.text.sentences import sentence_spans
 

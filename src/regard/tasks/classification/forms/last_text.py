@@ -16,7 +16,7 @@ from regard.models.gpt2 import GPT2Config
 from regard.tasks.classification.batch import Target, TextBatch, collate_texts
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import CLASS, CONTEXT, Form, Joined
-from regard.tasks.classification.forms.shading import shaded_text
+from regard.tasks.shading import shaded_text
 
 
 class LastText(Form[Ids]):

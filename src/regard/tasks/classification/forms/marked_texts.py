@@ -16,7 +16,7 @@ from regard.models.bert import BertClassifier, BertConfig
 from regard.tasks.classification.batch import MarkedBatch, Target, collate_marked, shortened
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import CLASS, CONTEXT, Form, Joined
-from regard.tasks.classification.forms.shading import shaded_text
+from regard.tasks.shading import shaded_text
 
 Texts = tuple[Ids, ...]
 """The tokens of one text, or of two."""

@@ -10,7 +10,7 @@ from regard.maps.text import TextWeights
 from regard.tasks.classification.batch import Target, TextBatch, collate_texts
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import Form
-from regard.tasks.classification.forms.shading import shaded_text
+from regard.tasks.shading import shaded_text
 
 
 class OneText(Form[Ids]):

@@ -15,7 +15,7 @@ from regard.tasks.classification.batch import Target, TwoTextBatch, collate_two_
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.marked_texts import Texts
 from regard.tasks.classification.forms.protocol import CLASS, Form, Joined
-from regard.tasks.classification.forms.shading import shaded_text
+from regard.tasks.shading import shaded_text
 from regard.text.special import SPECIAL
 
 READING = "reading"

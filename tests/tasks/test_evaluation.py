@@ -1,0 +1,91 @@
+"""What an evaluation says beside its figures: which examples are scored, by which search, in which units."""
+
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from regard.cli.main import main
+from regard.decoding.search import Search
+from regard.errors import InputError
+from regard.metrics.error_rates import ERROR_RATES
+from regard.metrics.text import METRICS
+from regard.metrics.units import units_of
+from regard.tasks.evaluation import for_evaluation, scored, searched
+from regard.tasks.options import EvaluationOptions
+
+DATES = str(Path(__file__).parents[1] / "data" / "runs" / "dates")
+
+
+def data(test: str | None = None, count: int = 0) -> Any:
+    valid = SimpleNamespace(valid=["v"] * 1200)
+    return SimpleNamespace(
+        train="a.csv", valid=None, test=test, split_seed=7, tests=lambda: ["t"] * count, load=lambda: valid
+    )
+
+
+def test_the_test_set_or_the_validation_examples_are_scored(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO, "regard")
+    assert len(for_evaluation(None, data("test.csv", 13), "give files")) == 13
+    assert len(for_evaluation(None, data(), "give files")) == 1200
+    assert for_evaluation(["x"], data(), "give files") == ["x"]
+    assert caplog.messages == [
+        "scored: 13 examples, test.csv",
+        "there is no test set: scored on the validation examples, which chose the checkpoint; new ones are fairer",
+        "scored: 1,200 examples, held out of a.csv by data.split_seed 7",
+    ]
+    with pytest.raises(InputError, match="no examples are given; give files"):
+        for_evaluation([], data(), "give files")
+
+
+def test_a_running_text_is_not_counted_and_languages_are_counted_once():
+    assert scored(["all of it"], "text.txt") == "scored: text.txt"
+    assert scored({"de": [1, 2], "fr": [3, 4]}, "three.csv") == "scored: 2 examples, three.csv"
+
+
+@pytest.mark.parametrize(
+    ("search", "beam", "line"),
+    [
+        (Search(), None, "search: greedy, as in validation during training"),
+        (Search(beam=4, length_penalty=0.6), 1, "search: greedy, as in validation during training"),
+        (
+            Search(beam=4, length_penalty=0.6),
+            None,
+            "search: beam 4, length penalty 0.6; validation during training is greedy, and --beam 1 compares with it",
+        ),
+        (
+            Search(temperature=0.5),
+            None,
+            "search: samples at temperature 0.5; validation during training is greedy, and --beam 1 compares with it",
+        ),
+    ],
+)
+def test_the_search_is_compared_with_validation(search: Search, beam: int | None, line: str):
+    config = SimpleNamespace(search=search, metrics=("bleu", "perplexity"))
+    run = SimpleNamespace(config=config, supports={"evaluate": {"beam"}})
+    assert searched(run, EvaluationOptions(beam=beam)) == line
+    config.metrics = ("perplexity",)
+    assert searched(run, EvaluationOptions()) is None
+    assert searched(SimpleNamespace(supports={"evaluate": {"files"}}), EvaluationOptions()) is None
+
+
+def test_every_metric_has_a_unit():
+    assert units_of([*METRICS, *ERROR_RATES]).count(":") == 4
+    assert units_of(["accuracy", "accuracy/de", "of-my-own", "f1", "loss"]) == (
+        "accuracy, f1: in per cent, higher is better; loss: the mean negative log-probability of a token, lower is "
+        "better"
+    )
+    assert units_of(["of-my-own"]) == ""
+
+
+def test_the_command_says_what_it_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for name, lines in (("source", "14 July 1989\n5 May 2001\n"), ("target", "1989-07-14\n2001-05-05\n")):
+        (tmp_path / name).write_text(lines, encoding="utf-8")
+    assert main(["evaluate", DATES, str(tmp_path / "source"), str(tmp_path / "target"), "--beam", "3"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("exact-match")
+    assert f"regard: scored: 2 examples, {tmp_path / 'source'}, {tmp_path / 'target'}\n" in err
+    assert "regard: search: beam 3; validation during training is greedy" in err
+    assert "regard: exact-match: in per cent, higher is better\n" in err
