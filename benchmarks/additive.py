@@ -25,6 +25,7 @@ AIMS = {"64x13x13x256": 10, "64x32x32x256": 10, "32x128x128x256": 50, "8x128x102
 LARGE, MOST = "8x128x1024x256", 50
 """Whose forward and backward pass may take so many megabytes beyond inputs and gradients."""
 FORMS = "naive", "fused"
+PAIRS = "a reciprocal for each pair and dimension"
 ROUNDS, SAMPLE, LONG = 9, 0.02, 0.5
 """Samples of each form, taken in turn, the least seconds of one, and a call's seconds from which on 3 are enough."""
 Form = Callable[[], object]
@@ -101,7 +102,17 @@ def aims() -> list[Aim]:
     found = []
     for shape, times in AIMS.items():
         took = timed(shape, compiled=False)
-        found.append(Aim(f"additive scores: {shape}", "ms", 1e3 * took["fused"], "naive", 1e3 * took["naive"], times))
+        found.append(
+            Aim(
+                f"additive scores: {shape}",
+                "ms",
+                1e3 * took["fused"],
+                "naive",
+                1e3 * took["naive"],
+                times,
+                limited_by=PAIRS,
+            )
+        )
     if not Path("/proc/self/clear_refs").exists():
         return found
     theirs, ours = (report.apart("additive", "beyond", LARGE, form)[0] for form in FORMS)

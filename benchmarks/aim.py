@@ -6,13 +6,14 @@ from typing import Any
 
 from benchmarks import report
 
-COLUMNS = "aim", "ours", "peer", "peer's", "peer's / ours", "limit", "met"
+COLUMNS = "aim", "ours", "peer", "peer's", "peer's / ours", "limit", "met", "limited by"
 
 
 @dataclass(frozen=True)
 class Aim:
     """`ours` and the peer's figure are costs in one unit, of time or memory. Met is what is at most `most`, and of
-    which the peer's is at least `times` as much; a bound that is None asks nothing."""
+    which the peer's is at least `times` as much; a bound that is None asks nothing. `limited_by`
+    names where most of the time goes."""
 
     what: str
     unit: str
@@ -21,6 +22,7 @@ class Aim:
     theirs: float | None = None
     times: float | None = None
     most: float | None = None
+    limited_by: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -42,7 +44,7 @@ class Aim:
         theirs = "" if self.theirs is None else f"{self.theirs:.3g} {self.unit}"
         ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
         met = "yes" if self.met else "NO"
-        return self.what, f"{self.ours:.3g} {self.unit}", self.peer, theirs, ratio, self.limit, met
+        return self.what, f"{self.ours:.3g} {self.unit}", self.peer, theirs, ratio, self.limit, met, self.limited_by
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"ratio": self.ratio, "met": self.met}

@@ -5,6 +5,7 @@ when all of them are asked for. Every time is that of the processor, in one thre
 """
 
 import sys
+import time
 from collections.abc import Callable
 
 import torch
@@ -33,7 +34,9 @@ def main(names: list[str]) -> None:
     found: list[Aim] = []
     for name in names or AIMS:
         print(f"running {name} ...", file=sys.stderr, flush=True)
+        began = time.perf_counter()
         found += AIMS[name]()
+        print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
     show(found)
     if not names:
         report.write("aims", [aim.to_json() for aim in found])

@@ -47,7 +47,7 @@ AIMED, QUICK = "3 + 3 layers of 256", 5
 SIZES = GPT2Config(**GPT2Config.named_sizes["124M"])
 GENERATED, COPIED = 16, 1 << 28
 """Tokens of a text that a GPT-2 goes on with, and the bytes whose copying tells how fast memory is."""
-WITHIN = 1.3
+WITHIN, MEMORY = 1.3, "memory bandwidth"
 """How many times its weights' time in memory a token of a GPT-2 may take."""
 Way = Callable[[], object]
 
@@ -183,17 +183,20 @@ def generated(rounds: int) -> dict[str, float]:
 
 
 def aims() -> list[Aim]:
-    """The quick pass: of one model every case beside CTranslate2 in float32, and a GPT-2 beside what there is."""
+    """The quick pass: of one model every case beside CTranslate2, and a GPT-2 beside what there is."""
     keep_freed_memory()
     found = []
     for row in translated(MODELS[AIMED], QUICK):
         what = f"decoding, {AIMED}, {row['sentences']} sentences, beam {row['beam']}"
-        ours, theirs = (1e3 / row["rates"][f"{name} float32"] for name in ("regard", "CTranslate2"))
-        found.append(Aim(what, "ms/sentence", ours, "CTranslate2 float32", theirs, times=1.0))
+        limited_by = "kernels and Python in halves" if row["sentences"] == 1 else "kernels two thirds, Python one"
+        for kind in ("float32", "int8"):
+            ours, theirs = (1e3 / row["rates"][f"{name} {kind}"] for name in ("regard", "CTranslate2"))
+            case = f"{what}, {kind}"
+            found.append(Aim(case, "ms/sentence", ours, "CTranslate2", theirs, times=1.0, limited_by=limited_by))
     times = generated(QUICK)
     own = "GPT-2 of 124M, a token", "ms", times["regard float32"]
-    found.append(Aim(*own, "weights read once", times["memory"], times=1 / WITHIN))
-    return found + [Aim(*own, name, times[name]) for name in ("transformers",) if name in times]
+    found.append(Aim(*own, "weights read once", times["memory"], times=1 / WITHIN, limited_by=MEMORY))
+    return found + [Aim(*own, name, times[name], limited_by=MEMORY) for name in ("transformers",) if name in times]
 
 
 def main(names: list[str]) -> None:

@@ -97,6 +97,7 @@ def aims() -> list[Aim]:
             "the same written out on torch",
             1e3 * theirs,
             times=1 / (1 + MOST_COST),
+            limited_by="matrix products",
         ),
         Aim(
             f"the arg-max recorded of {LENGTH} x {LENGTH} weights",

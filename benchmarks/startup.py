@@ -20,7 +20,7 @@ from benchmarks.aim import Aim
 
 PEERS = ("joeynmt", "onmt_train", "fairseq-train", "transformers", "sockeye-train", "marian")
 """Programs of others that train and use models, each asked for its help."""
-HELP_AIM, PREDICT_AIM = 0.3, 2.0
+HELP_AIM, PREDICT_AIM, SHOW_AIM = 0.3, 1.0, 1.5
 ROUNDS = 5
 RUN = (
     "data={kind: dates, train: 200, valid: 11, test: 13}",
@@ -44,6 +44,7 @@ def commands(run: Path) -> dict[str, list[str]]:
         "regard --help": [*ours, "--help"],
         "regard --version": [*ours, "--version"],
         "regard predict": [*ours, "predict", str(run), "14 July 1989"],
+        "regard show": [*ours, "show", str(run), "14 July 1989", "--out", str(run / "map.png"), "--overwrite"],
     }
     places = {name: shutil.which(name) for name in PEERS}
     return found | {f"{name} --help": [place, "--help"] for name, place in places.items() if place}
@@ -77,9 +78,21 @@ def aims(rounds: int = 3) -> list[Aim]:
     found = measured(commands(report.trained("dates", "startup", RUN)), rounds)
     bare, torch = found["python -c pass"].processor, found["python -c 'import torch'"].processor
     rows = [
-        Aim("regard --help", "s", found["regard --help"].processor, "python -c pass", bare, most=HELP_AIM),
         Aim(
-            "regard predict, small run", "s", found["regard predict"].processor, "import torch", torch, most=PREDICT_AIM
+            "regard --help",
+            "s",
+            found["regard --help"].processor,
+            "python -c pass",
+            bare,
+            most=HELP_AIM,
+            limited_by="imports",
+        ),
+        *(
+            Aim(f"{name}, small run", "s", found[name].processor, "import torch", torch, most=most, limited_by=limit)
+            for name, most, limit in (
+                ("regard predict", PREDICT_AIM, "importing PyTorch"),
+                ("regard show", SHOW_AIM, "importing PyTorch, then matplotlib"),
+            )
         ),
     ]
     peers = [name for name in found if name.split()[0] in PEERS]
