@@ -147,7 +147,7 @@ def generating(model: GPT2) -> Way:
 
     @torch.no_grad()
     def call() -> None:
-        nothing = model.nothing(1, 0, 1)
+        nothing = torch.zeros(1, 0, 1)
         start = Prompted(model, torch.tensor([[END + 1]]))
         greedy(start, Memory(nothing, nothing), max_length=GENERATED, processors=(Endless(),))
 

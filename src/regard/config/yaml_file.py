@@ -4,7 +4,7 @@ import dataclasses
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, reduce
+from functools import reduce
 from operator import or_
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -280,13 +280,10 @@ def _sized(schema: Any, entries: dict[str, Node], path: str, problems: list[Prob
     return named | {key: entry for key, entry in own.items() if key not in named or size.line or not entry.line}
 
 
-_checker = cache(lambda annotation: pydantic.TypeAdapter(annotation, config=STRICT))  # many keys share a type
-
-
 def _leaf(annotation: Any, node: Node, path: str, problems: list[Problem]) -> Any:
     """Check as JSON: pydantic's strict rules there refuse "12" as a number but accept a list as a tuple."""
     try:
-        return _checker(annotation).validate_json(json.dumps(node.plain()))
+        return pydantic.TypeAdapter(annotation, config=STRICT).validate_json(json.dumps(node.plain()))
     except pydantic.ValidationError as error:
         steps = list(error.errors()[0]["loc"])
         problems.append(dataclasses.replace(unfit(annotation, node, path), line=_line(node, steps)))
