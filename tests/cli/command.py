@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from typing import Any
 
+from tests import forked
 from tests.code.tree import SOURCE
 
 TINY = {
@@ -22,11 +24,18 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(SOURCE.parent), "COLUMNS": "120", **more}
 
 
-def start(*arguments: str, **options) -> subprocess.Popen[str]:
-    """`python -m regard`, with pipes for what is not given."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    command = [sys.executable, "-m", "regard", *arguments]
-    return subprocess.Popen(command, text=True, encoding="utf-8", **{"env": environment(), **pipes, **options})
+def start(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
+    """`python -m regard`, with pipes for what is not given; forked, unless options are those of `subprocess.Popen`."""
+    given = {"env": environment(), **options}
+    if given.keys() <= {"env", "cwd", *forked.STREAMS}:
+        return forked.start(("-m", "regard", *arguments), **given)
+    return fresh(*arguments, **given)
+
+
+def fresh(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
+    """`python -m regard` in an interpreter of its own, with what `start` has by default."""
+    given = {"env": environment(), **dict.fromkeys(forked.STREAMS, subprocess.PIPE), **options}
+    return subprocess.Popen([sys.executable, "-m", "regard", *arguments], text=True, encoding="utf-8", **given)
 
 
 def finish(process: subprocess.Popen[str], text: str | None = None) -> tuple[int, str, str]:

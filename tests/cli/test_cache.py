@@ -6,18 +6,17 @@ from random import Random
 
 import pytest
 
+from regard.data import order, stored, table
 from tests.cli.command import environment, finish, start
 from tests.training.toy import digest
 
 pytest.importorskip("pyarrow")
-COUNT = 160_000
-"""Short pairs: more than one chunk of an epoch, and more than 8 MB."""
 SETTINGS = {
     "tokenizers": "{source: {kind: word, size: 60}, shared: true}",
     "model": "{name: transformer, layers: 1, width: 8, hidden: 8, heads: 2}",
     "metrics": "[perplexity]",
     "training.steps": "9",
-    "training.batch_tokens": "400000",
+    "training.batch_tokens": "4000",
     "training.warmup": "0",
     "training.validate_every": "0",
     "training.checkpoint_every": "3",
@@ -28,51 +27,54 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder, dice = tmp_path_factory.mktemp("texts"), Random(1)
-    words = [f"word{number}" for number in range(50)]
+def options(folder: Path, count: int) -> list[str]:
+    """Files of so many short pairs, the same thousand again and again, and the settings that name them."""
+    dice, words = Random(1), [f"word{number}" for number in range(50)]
     for name in ("a", "b"):
-        lines = (" ".join(dice.choices(words, k=dice.randint(1, 9))) for _ in range(COUNT))
-        (folder / name).write_text("\n".join(lines) + "\n")
+        lines = "".join(" ".join(dice.choices(words, k=dice.randint(1, 9))) + "\n" for _ in range(1000))
+        (folder / name).write_text(lines * (count // 1000))
         (folder / f"{name}.valid").write_text("word1 word2\nword3\n")
-    return folder / "a", folder / "b"
+    data = {"data.train": f"[{folder}/a, {folder}/b]", "data.valid": f"[{folder}/a.valid, {folder}/b.valid]"}
+    return [part for key, value in (SETTINGS | data).items() for part in ("--set", f"{key}={value}")]
 
 
-def train(files: tuple[Path, Path], out: Path, cache: Path) -> tuple[int, str, str]:
-    data = {"data.train": f"[{files[0]}, {files[1]}]", "data.valid": f"[{files[0]}.valid, {files[1]}.valid]"}
-    every = SETTINGS | data
-    options = [part for key, value in every.items() for part in ("--set", f"{key}={value}")]
-    return finish(start("train", "translate-transformer", "--out", str(out), *options, "--cache", str(cache)))
+@pytest.fixture
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set of 2,000 pairs is on disk, has four shards and more than one chunk of an epoch."""
+    monkeypatch.setattr(stored, "SMALL", 1 << 13)
+    monkeypatch.setattr(stored, "ROWS", 1 << 9)
+    monkeypatch.setattr(table, "ROWS", 1 << 9)
+    monkeypatch.setattr(order, "CHUNK", 1 << 10)
+    monkeypatch.setattr(order, "BLOCK", 1 << 5)
 
 
-@pytest.mark.slow
-def test_a_run_of_a_set_on_disk_resumes_exactly(files: tuple[Path, Path], tmp_path: Path):
-    cache = tmp_path / "cache"
-    code, _, errors = train(files, tmp_path / "whole", cache)
+@pytest.mark.usefixtures("small_limits")
+def test_a_run_of_a_set_on_disk_resumes_exactly(regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    cache, whole = tmp_path / "cache", tmp_path / "whole"
+    arguments = ["--out", str(whole), *options(tmp_path, 2000), "--cache", str(cache)]
+    code, _, errors = regard("train", "translate-transformer", *arguments)
     assert code == 0, errors
-    assert len(list(cache.glob("sets/*/source/*.arrow"))) == 3
+    assert len(list(cache.glob("sets/*/source/*.arrow"))) == 4
     built = {path: path.stat().st_mtime_ns for path in cache.rglob("*.arrow")}
-    (tmp_path / "whole" / "checkpoints" / "step-00000009" / "manifest.json").unlink()  # as of a killed run
-    before = digest(tmp_path / "whole")
-    (tmp_path / "whole" / "weights.safetensors").unlink()
-    code, _, errors = finish(
-        start("train", "--resume", "--out", str(tmp_path / "whole"), env=environment(REGARD_CACHE=str(cache)))
-    )
+    (whole / "checkpoints" / "step-00000009" / "manifest.json").unlink()  # as of a killed run
+    before = digest(whole)
+    (whole / "weights.safetensors").unlink()
+    monkeypatch.setenv("REGARD_CACHE", str(cache))
+    code, _, errors = regard("train", "--resume", "--out", str(whole))
     assert code == 0, errors
     assert "going on after update 6" in errors
-    assert digest(tmp_path / "whole") == before
+    assert digest(whole) == before
     assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.arrow")} == built
 
 
 @pytest.mark.slow
-def test_row_75_a_full_disk_while_encoding(files: tuple[Path, Path], tmp_path: Path):
+def test_row_75_a_full_disk_while_encoding(tmp_path: Path):
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
-    arguments = ["--set", f"data.train=[{files[0]}, {files[1]}]", "--cache", str(tmp_path / "cache")]
-    out = tmp_path / "run"
-    code, _, errors = finish(start("train", "translate-transformer", "--out", str(out), *arguments, preexec_fn=limited))
+    out, given = tmp_path / "run", options(tmp_path, 160_000)
+    arguments = ["--out", str(out), *given, "--cache", str(tmp_path / "cache")]
+    code, _, errors = finish(start("train", "translate-transformer", *arguments, preexec_fn=limited))
     assert code == 1
     assert "000000.arrow: cannot be written: no space" in errors.splitlines()[-1]
     assert "Traceback" not in errors

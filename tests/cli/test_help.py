@@ -12,7 +12,7 @@ import pytest
 
 import regard
 from regard.cli.main import COMMANDS, main
-from tests.cli.command import environment, finish, start
+from tests.cli.command import environment, finish, fresh, start
 from tests.code.tree import SOURCE
 
 FAKES = {
@@ -31,15 +31,15 @@ def broken_torch(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, st
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"], ["recipes"]], ids=" ".join)
 def test_row_05_works_with_a_broken_torch(arguments: list[str], broken_torch: dict[str, str]):
-    code, output, errors = finish(start(*arguments, env=broken_torch))
+    code, output, errors = finish(fresh(*arguments, env=broken_torch))
     assert (code, errors) == (0, "")
     assert output.strip()
 
 
 def test_row_05_a_broken_torch_is_told_in_one_line(broken_torch: dict[str, str]):
-    code, output, errors = finish(start("predict", "somewhere", "text", env=broken_torch))
+    code, output, errors = finish(fresh("predict", "somewhere", "text", env=broken_torch))
     assert (code, output, len(errors.splitlines())) == (1, "", 1)
-    code, output, errors = finish(start("info", env=broken_torch))
+    code, output, errors = finish(fresh("info", env=broken_torch))
     assert (code, errors) == (0, "")
     assert "torch cannot be imported" in output
 
@@ -49,7 +49,7 @@ def test_row_05_is_quick(argument: str):
     taken = []
     for _ in range(5):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        finish(start(argument))
+        finish(fresh(argument))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(taken) <= 0.5

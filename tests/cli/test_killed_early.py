@@ -23,13 +23,20 @@ def test_row_30_killed_before_it_was_described(regard, tmp_path: Path, written: 
 
 def test_row_30_killed_before_the_first_checkpoint(regard, tmp_path: Path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    options = tiny(training__steps="200", training__log_every="1", training__keep_best="0")
-    process = start("train", "dates", "--out", str(killed), *options, stdout=subprocess.DEVNULL)
+    options = tiny(
+        model__width="8",
+        model__hidden="8",
+        training__steps="120",
+        training__batch_tokens="60",
+        training__log_every="1",
+        training__keep_best="0",
+    )
+    process = start("train", "dates-transformer", "--out", str(killed), *options, stdout=subprocess.DEVNULL)
     wait_for(killed / "metrics.jsonl")
     process.kill()
     assert finish(process)[0] == -signal.SIGKILL
-    assert regard("train", "dates", "--out", str(killed), "--resume", *options)[0] == 0
-    assert regard("train", "dates", "--out", str(whole), *options)[0] == 0
+    assert regard("train", "dates-transformer", "--out", str(killed), "--resume", *options)[0] == 0
+    assert regard("train", "dates-transformer", "--out", str(whole), *options)[0] == 0
     weights = [(folder / "weights.safetensors").read_bytes() for folder in (whole, killed)]
     assert weights[0] == weights[1]
 

@@ -13,7 +13,7 @@ import torch
 
 from regard.serve import hangup
 from regard.storage.run_folder import WEIGHTS, RunDirectory
-from tests.cli.command import start
+from tests.cli.command import fresh
 from tests.runs.test_load import make
 from tests.serve.serving import until
 
@@ -46,7 +46,7 @@ def test_hangups_reload_from_the_start_of_the_command_on(tmp_path: Path):
     folder, model = make(tmp_path)
     dice = torch.Generator().manual_seed(17)
     state = {name: torch.randn(value.shape, generator=dice) for name, value in model.state_dict().items()}
-    with start("serve", str(folder), "--port", "0") as process:
+    with fresh("serve", str(folder), "--port", "0") as process:
         assert process.stdout is not None
         assert process.stderr is not None
         maps = Path(f"/proc/{process.pid}/maps")

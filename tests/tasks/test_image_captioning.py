@@ -97,7 +97,8 @@ def test_captions_and_where_each_word_looks(folder: Path):
     assert caption.text == "bottom left light"
     attribution = run.attribute(pixels)
     looked = attribution.weights
-    assert attribution.prediction == caption
+    assert attribution.prediction.text == caption.text
+    assert attribution.prediction.score == pytest.approx(caption.score, abs=1e-5)  # of a batch of one
     assert looked.weights.shape == (3, 4, 4)
     np.testing.assert_allclose(looked.weights.sum((1, 2)), 1, atol=1e-5)
     assert looked.gates is not None

@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.training.loop import fit
 from regard.training.objective import Loss
 from regard.training.settings import Training
+from tests import forked
 
 WORDS = 13
 ROOT = Path(__file__).parents[2]
@@ -295,9 +295,11 @@ def call(function: Callable[..., Any], path: Path, *arguments: Any) -> Any:
     """Calls a function of this file in a fresh process; what it returns."""
     code = "import json\nfrom pathlib import Path\nfrom tests.training import toy\n"
     code += f"print(json.dumps(toy.{function.__name__}(Path({str(path)!r}), *{arguments!r})))"
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    paths = {"PYTHONPATH": environment()["PYTHONPATH"]}
+    process = forked.start(("-c", code), {**os.environ, **paths})
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    return json.loads(output)
 
 
 def environment() -> dict[str, str]:

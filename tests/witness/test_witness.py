@@ -1,9 +1,9 @@
 """Recipes learn what they learned before, digit by digit, and runs of before are as good as new.
 
 Sums of floating-point numbers depend on the processor, PyTorch and whether there is a C++ compiler. Where these are
-what `tests/witness.json` was written on, everything is compared exactly. Elsewhere losses and scores are within a
-ten-thousandth (instructions for narrower vectors change the seventh digit), and figures are not compared: the last
-digit may turn a choice that they follow from.
+what `tests/witness.json` was written on, everything is compared exactly. Elsewhere losses and scores are within
+five ten-thousandths (instructions for other vectors change the seventh digit, which thirty updates amplify), and
+figures are not compared: the last digit may turn a choice that they follow from.
 """
 
 import math
@@ -16,7 +16,7 @@ from tests.code.tree import SOURCE
 from tests.witness.cases import CASES
 from tests.witness.record import ASKED, machine, old_run, recorded, trained
 
-NEAR = 1e-4
+NEAR = 5e-4
 WITNESS = recorded()
 EXACT = WITNESS["machine"] == machine()
 
