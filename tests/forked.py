@@ -5,6 +5,7 @@ A command starts here as `python -m regard` does, and code as `python -c`, with 
 What a test says of the start itself, such as what it imports, needs an interpreter of its own.
 """
 
+import atexit
 import json
 import os
 import select
@@ -133,6 +134,7 @@ def server() -> socket.socket:
     process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
     process.returncode = 0  # it ends with this process, and nobody waits for it
     theirs.close()
+    atexit.register(ours.close)
     return ours
 
 
