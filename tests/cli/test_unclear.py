@@ -16,8 +16,8 @@ CASES = {
     ),
     "texts longer than the model": (
         "classify --set data.train=long.csv",
-        "long.csv:2: 400 tokens and 2 special tokens, but the model takes 128; shorten it, or train with --set "
-        "truncate=true, which cuts such texts in training and prediction, or with a larger model.context",
+        "long.csv:2: 400 tokens and 2 special tokens, but the model takes 128; shorten it, or train with a "
+        "larger model.context (--set truncate=true cuts such texts in training and prediction)",
     ),
     "nested JSON": (
         "classify --set data.train=nested.jsonl --set data.skip_bad=true",

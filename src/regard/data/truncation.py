@@ -35,8 +35,8 @@ class Limit:
         """The error for a text of more tokens, special ones not included."""
         around = f" and {self.special} special token{'s' * (self.special > 1)}" if self.special else ""
         return InputError(
-            f"{place}: {tokens} tokens{around}, but the model takes {self.tokens}; shorten it, or train with --set "
-            f"truncate=true, which cuts such texts in training and prediction, or with a larger {self.key}"
+            f"{place}: {tokens} tokens{around}, but the model takes {self.tokens}; shorten it, or train with a "
+            f"larger {self.key} (--set truncate=true cuts such texts in training and prediction)"
         )
 
     def report(self, cut: int, texts: int) -> str:
