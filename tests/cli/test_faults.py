@@ -23,8 +23,12 @@ LONG = "x" * 300
     [
         (InputError("a.yaml:3: wrong"), "a.yaml:3: wrong", 2),
         (RunError("no space"), "no space", 1),
-        (Stopped(signal.SIGTERM, 7), "stopped by SIGTERM after update 7", 143),
-        (Stopped(signal.SIGINT, 7), "stopped by SIGINT after update 7", 130),
+        (
+            Stopped(signal.SIGTERM, 7, Path("a b")),
+            "stopped by SIGTERM after update 7, which is saved; continue with `regard train --resume --out 'a b'",
+            143,
+        ),
+        (Stopped(signal.SIGINT, 7, Path("run")), "stopped by SIGINT after update 7", 130),
         (KeyboardInterrupt(), "interrupted", 130),
         (MemoryError(), "out of memory", 1),
         (

@@ -308,7 +308,7 @@ def test_row_32_a_signal_saves_and_says_how_to_go_on(tmp_path: Path, number: sig
     exit_code, _, errors = finish(process)
     assert exit_code == code
     assert errors.splitlines()[-1].startswith(f"regard: stopped by {number.name} after update ")
-    assert "--resume" in errors
+    assert errors.endswith(f"continue with `regard train --resume --out {folder}`\n")
 
 
 def wait_for(path: Path) -> None:

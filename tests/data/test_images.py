@@ -183,7 +183,8 @@ def test_folders_of_groups(data: type[ImageFolders | FolderEpisodes], tmp_path: 
         data().read(path)
     assert str(caught.value) == (
         f"{path}: its folders (animal, thing) have no images of their own but 3 folders with images, such as "
-        "animal/cat: --set data.depth=2 if those are the classes, --set data.depth=1 if not"
+        "animal/cat: train with --set data.depth=2 if those are the classes and --set data.depth=1 if not, or name "
+        "the folder of the classes"
     )
     assert [each.label for each in data(depth=1).read(path)] == ["animal", "animal", "thing"]
     assert [each.label for each in data(depth=2).read(path)] == ["animal/cat", "animal/dog", "thing/car"]

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 from huggingface_hub import HfApi
@@ -96,6 +97,7 @@ def refusal(code: int) -> HfHubHTTPError:
         (refusal(403), InputError, r"does not let you write there \(HTTP 403\); log in"),
         (refusal(500), RunError, r"refuses for now \(HTTP 500\); the export is in .*, push it again"),
         (OSError("no route"), RunError, r"the upload broke off \(no route\); the export is in"),
+        (httpx.ConnectError("no such name"), RunError, r"the upload broke off \(no such name\); the export is in"),
     ],
 )
 def test_a_refused_upload_is_one_line(error: Exception, kind: type, said: str, tmp_path: Path, monkeypatch):

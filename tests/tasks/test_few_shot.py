@@ -323,7 +323,7 @@ def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: P
         (("predict", '{"examples": {"a": "b.png"}, "image": "c.png"}'), "text 1: expected {"),
         (
             ("predict", '{"examples": {"a": []}, "image": "c.png"}'),
-            "1 classes; the model was trained for 2",
+            "classes in support: 1; the model was trained for 2",
         ),
         (
             ("predict", '{"examples": {"a": [], "b": []}, "image": "c.png"}'),

@@ -154,7 +154,10 @@ def class_folders(root: Path, folders: Sequence[Path], depth: int | None) -> Seq
 def _deeper(folders: Sequence[Path]) -> str:
     """The settings that name the folders of classes which are below these."""
     if len(folders) > 1:
-        return "--set data.depth=2 if those are the classes, --set data.depth=1 if not"
+        return (
+            "train with --set data.depth=2 if those are the classes and --set data.depth=1 if not, or name the folder "
+            "of the classes"
+        )
     classes = any(_is_image(file) for folder in folders_in(folders[0]) for file in folder.iterdir())
     return f"--set data.train={folders[0]}" + ("" if classes else " --set data.depth=2")
 

@@ -43,7 +43,7 @@ def push(folder: Path, name: str) -> str:
         raise RunError(
             f"{name}: the hub refuses for now (HTTP {code}); the export is in {folder}, push it again"
         ) from error
-    except OSError as error:  # the transport's own errors
-        why = " ".join(str(error).split())[:200]
+    except Exception as error:  # transfers fail with the transport's own errors, and its library varies
+        why = " ".join(str(error).split())[:200] or type(error).__name__
         raise RunError(f"{name}: the upload broke off ({why}); the export is in {folder}, push it again") from error
     return str(address)

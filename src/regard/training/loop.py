@@ -156,7 +156,7 @@ class Trainer:
         self._check(outcome)
         if outcome.stop:
             self._save(regular=self._checkpoint_due())  # where a validation is due, the resumed run saves once more
-            raise Stopped(outcome.stop, counters.update)
+            raise Stopped(outcome.stop, counters.update, self.run.path)
         self.late = outcome.late and not counters.bad
 
     def _log(self, outcome: Outcome, speed: float, elapsed: float) -> None:

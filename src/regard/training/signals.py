@@ -1,10 +1,12 @@
 """Stopping by signals: SIGTERM, SIGHUP and Ctrl-C finish the update and save; a second Ctrl-C quits at once."""
 
 import os
+import shlex
 import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -17,13 +19,13 @@ Windows has none."""
 
 
 class Stopped(RunError):
-    """A signal stopped training after it saved; `exit_code` is 143 after SIGTERM, 130 after Ctrl-C, 129
-    after SIGHUP."""
+    """A signal stopped training after it saved in the folder `out`; `exit_code` is 143 after SIGTERM, 130
+    after Ctrl-C, 129 after SIGHUP."""
 
-    def __init__(self, number: int, update: int) -> None:
+    def __init__(self, number: int, update: int, out: Path) -> None:
         super().__init__(
             f"stopped by {signal.Signals(number).name} after update {update}, which is saved; "
-            "continue with `regard train --resume --out DIR`"
+            f"continue with `regard train --resume --out {shlex.quote(str(out))}`"
         )
         self.exit_code = 128 + number
 

@@ -172,7 +172,7 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
         """The names of the classes. Raises InputError."""
         ways, shots = self.config.data.ways, self.config.data.shots
         if len(support) != ways:
-            raise InputError(f"{len(support)} classes; the model was trained for {ways}, give as many")
+            raise InputError(f"classes in support: {len(support)}; the model was trained for {ways}, give as many")
         for name, some in support.items():
             if len(some) != shots:
                 raise InputError(f"class {name!r} has {len(some)} examples; the model was trained for {shots} each")
