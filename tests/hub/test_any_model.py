@@ -105,6 +105,15 @@ def test_a_long_text_is_the_mean_over_its_queries(tmp_path: Path, monkeypatch: p
     np.testing.assert_allclose(found.weights, expected.mean(2, keepdims=True), atol=1e-6)
 
 
+def test_of_too_many_weights_the_rows_of_written_tokens_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    run = open_run(tiny_folder("mistral", tmp_path / "mistral"))
+    written, _ = run.attribute(TEXT).lookups
+    monkeypatch.setattr("regard.hub.any_model.run.KEPT", 100)
+    (found,) = run.attribute(TEXT).lookups
+    assert (found.source, found.target) == (written.source, written.target)
+    np.testing.assert_allclose(found.weights, written.weights, atol=1e-6)
+
+
 def test_sinks_are_marked_and_left_out_beside():
     weights = np.full((2, 3, 7, 7), 0.04)
     weights[..., 0] = 0.76

@@ -30,6 +30,8 @@ from regard.tasks.run import Run
 
 WHOLE = 1024
 """The most positions of which every weight is kept; of more, the mean over queries."""
+KEPT = 50_000_000
+"""The most weights of all layers and heads that are kept, which take about 800 MB until they are in a page."""
 WRITTEN = 20
 """The most tokens that a model writes after a text."""
 PAGE = 12_000_000
@@ -159,11 +161,11 @@ class TransformersRun(Run[Example, Generated]):
         """The maps of one pass and the lookups of every role, the default first. Of a long text only the rows of what
         was written after it are kept, or the mean over all queries."""
         joined, source = self._joined(inputs, written), _length(inputs)
-        if max(source, len(written)) <= WHOLE:
+        if max(source, len(written)) <= WHOLE and maps_of(self.model) * (source + len(written)) ** 2 <= KEPT:
             found = attended(inputs.model, joined)
             return found, self._lookups(inputs, written, found)
-        maps = len(written) * (source + len(written)) * self.model.config.get_text_config().num_hidden_layers
-        if written and not self.model.config.is_encoder_decoder and maps * heads_of(self.model) <= PAGE:
+        generated = maps_of(self.model) * len(written) * (source + len(written))
+        if written and not self.model.config.is_encoder_decoder and generated <= PAGE:
             found = attended(inputs.model, joined, rows=range(source - 1, source + len(written) - 1))
             tokenizer, text = self.loaded.tokenizer, (*(inputs.text or ()), *written)
             keys = side_of(tokenizer, text[: found.roles["self"].weights.shape[-1]])
@@ -263,6 +265,12 @@ def show(model: Any, tokenizer: Any, text: str, /, **settings: Any) -> Attributi
         return TransformersRun(replace(loaded, model=model.eval())).attribute(text, **settings)
     finally:
         model.train(training)
+
+
+def maps_of(model: Any) -> int:
+    """The number of heads of all layers of one kind."""
+    layers = getattr(model.config.get_text_config(), "num_hidden_layers", 1)
+    return heads_of(model) * (layers if isinstance(layers, int) else 1)
 
 
 def heads_of(model: Any) -> int:
