@@ -13,7 +13,7 @@ from tests.serve.serving import serving
 LABEL = re.compile(r"^(good|<bad>)\.$")
 """The status of a class; that of a request on its way ends with dots too."""
 EMPTY = "the text is empty, so the prediction means nothing"
-UNKNOWN = "4 of 4 characters of the text are unknown to the model; do not trust it here"
+UNKNOWN = "2 of 2 words of the text are unknown to the model; do not trust it here"
 
 
 def warnings(page: Any) -> list[str]:

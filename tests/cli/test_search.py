@@ -13,11 +13,14 @@ from tests.runs.test_load import SETTINGS, make
 from tests.witness.record import RUNS
 
 TEXT = "14 July 1989"
+WARNINGS = ("text 1: the prediction is empty", "text 1: the prediction has \ufffd", "unfinished")
+"""What models that have learned little may be warned of."""
 
 
 def answers(regard, run: Path, *arguments: str) -> list[dict]:
     code, output, errors = regard("predict", str(run), TEXT, "--json", *arguments)
-    assert (code, errors) in ((0, ""), (0, "regard: text 1: the prediction is empty\n")) or "unfinished" in errors
+    assert code == 0
+    assert all(any(what in line for what in WARNINGS) for line in errors.splitlines()), errors
     return [json.loads(line) for line in output.splitlines()]
 
 
@@ -62,7 +65,7 @@ def test_a_phrase_that_could_not_be_met_is_named(regard, tmp_path: Path):
     arguments = ["predict", str(path), "abcd", "gfed", "--phrase", "aa", "--phrase", "b", "--beam", "2"]
     code, output, errors = regard(*arguments)
     assert (code, len(output.splitlines())) == (0, 2)
-    unfinished, missing = errors.splitlines()
+    unfinished, missing = (line for line in errors.splitlines() if "the prediction has \ufffd" not in line)
     assert unfinished == "regard: 2 of 2 predictions reached the length limit unfinished"
     assert missing.startswith(
         "regard: 2 of 2 predictions reached the length limit without the phrase 'aa'; try a larger"

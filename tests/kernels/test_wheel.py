@@ -115,4 +115,5 @@ def test_what_cannot_be_compiled_is_left_out_in_one_line(
     lines = io.StringIO()
     with redirect_stderr(lines):
         assert wheel(build, package) == ("py3-none-any", [])
-    assert lines.getvalue() == f"{reason}; the wheel is pure\n"
+    ours = [line for line in lines.getvalue().splitlines() if "pure" in line]  # setuptools logs lines of its own
+    assert ours == [f"{reason}; the wheel is pure"]

@@ -56,7 +56,7 @@ def test_where_nothing_is_written(name: str, message: str, tmp_path: Path):
 
 
 def test_the_scale_is_stated():
-    assert [each.get_text() for each in overlay(PIXELS, WEIGHTS).texts][-2:] == ["0", "1"]
+    assert [each.get_text() for each in overlay(PIXELS, WEIGHTS).texts][-2:] == ["0", "1, the share of a patch"]
 
 
 def test_the_legend_stays_inside_a_figure_of_one_word():
