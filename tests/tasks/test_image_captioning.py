@@ -95,7 +95,7 @@ def test_captions_and_where_each_word_looks(folder: Path):
     (caption, again) = run.predict([pixels, pixels])
     assert caption == again
     assert caption.text == "bottom left light"
-    attribution = run.attribute(pixels)
+    attribution: Any = run.attribute(pixels)
     looked = attribution.weights
     assert attribution.prediction.text == caption.text
     assert attribution.prediction.score == pytest.approx(caption.score, abs=1e-5)  # of a batch of one

@@ -21,6 +21,7 @@ from regard.tasks.catalog import TASKS
 from regard.tasks.repeated import repeated_warnings
 from regard.tasks.summary import DataSummary, sent
 from regard.text import Tokenizer, TokenizerSettings
+from regard.text.kind import KindName
 from tests.witness.cases import CASES
 
 
@@ -101,7 +102,8 @@ def test_the_speed_counts_what_the_model_reads(recipe: str, each: int, tmp_path:
 
 def test_unknown_words_are_words_and_unknown_characters_characters():
     text = "zork the cat"
-    for kind, expected in (("word", (1, 3)), ("space", (1, 3)), ("character", (4, 10))):
+    expectations: dict[KindName, tuple[int, int]] = {"word": (1, 3), "space": (1, 3), "character": (4, 10)}
+    for kind, expected in expectations.items():
         tokenizer = Tokenizer.train(TokenizerSettings(kind, minimum_count=1), ["the cat"])
         unit = "characters" if kind == "character" else "words"
         assert (tokenizer.unknown(text), tokenizer.unknown_unit) == (expected, unit)

@@ -142,13 +142,14 @@ def test_row_18_several_languages_cut_their_source_once(caplog: pytest.LogCaptur
 def test_row_18_one_line_for_all_of_standard_input(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
     monkeypatch.setattr(stream, "CHUNK", 1)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(f"{LONG}\na\n{LONG}\n".encode()))))
-    assert len(list(predictions(translator(), (), PredictOptions()))) == 3
+    run: Any = translator()
+    assert len(list(predictions(run, (), PredictOptions()))) == 3
     assert caplog.messages == [f"2 of 3 sources were {SOURCES.format('them')}"]
 
 
 @pytest.mark.parametrize("name", ["predict", "attention"])
 def test_row_18_an_answer_of_the_server_has_the_warning(name: str, caplog: pytest.LogCaptureFixture):
-    operation = operations_of(Replicas(translator()))[name]
+    operation: Any = operations_of(Replicas(translator()))[name]
     answers = [part.data for part in operation.respond([operation.request(text=LONG)], lambda number: True)]
     assert answers[0]["warnings"][-1] == f"the source was {SOURCES.format('it')}"
     assert not caplog.messages
