@@ -33,7 +33,7 @@ class BuildWithKernels(build_py):
         folder = Path(self.build_lib) / "regard" / "kernels"
         for old in folder.glob("*.so"):
             old.unlink()
-        stated = os.environ.get("REGARD_COMPILE", "")
+        stated = os.environ.get(compiler.VARIABLE, "")
         if stated == "0":
             return
         try:
@@ -50,7 +50,7 @@ def compile_all(folder: Path) -> None:
     leaves no library then."""
     program = compiler.compiler()
     if program is None:
-        raise OSError("there is no C++ compiler; install one, or name yours in CXX")
+        raise OSError(compiler.NO_COMPILER)
     tasks = [(name, each) for each in compiler.served(program) for name in compiler.names()]
     paths = [folder / f"{name}-{each.name}.so" for name, each in tasks]
 

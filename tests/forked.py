@@ -15,11 +15,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO, cast
+
+from tests.code.tree import ROOT, SOURCE
 
 STREAMS = ("stdin", "stdout", "stderr")
 FREQUENT = (
@@ -90,7 +93,8 @@ class Forked:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it may have ended since, and its parent is another process
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
@@ -108,14 +112,21 @@ class Forked:
         self.wait()
 
 
-def start(arguments: Sequence[str], env: dict[str, str], cwd: Any = None, **files: Any) -> "subprocess.Popen[str]":
-    """`-m regard ...` or `-c CODE` with pipes for the streams that are not given, forked where this system can watch
-    processes that are not its own and the interpreter would be the same."""
-    given = {**dict.fromkeys(STREAMS, subprocess.PIPE), **files}
-    forks = hasattr(os, "pidfd_open") and subprocess.STDOUT not in given.values()
+def start(arguments: Sequence[str], env: dict[str, str], **options: Any) -> "subprocess.Popen[str]":
+    """`-m regard ...` or `-c CODE` with pipes for the streams that are not given; forked where this system can watch
+    processes that are not its own, the interpreter would be the same, and no option is one of `subprocess.Popen`'s
+    only."""
+    given = {**dict.fromkeys(STREAMS, subprocess.PIPE), **options}
+    forks = hasattr(os, "pidfd_open") and given.keys() <= {"cwd", *STREAMS} and subprocess.STDOUT not in given.values()
     if forks and read_at_start(env) == read_at_start(os.environ):
-        return cast("subprocess.Popen[str]", Forked(arguments, env, cwd, **given))
-    return subprocess.Popen([sys.executable, *arguments], env=env, cwd=cwd, text=True, encoding="utf-8", **given)
+        return cast("subprocess.Popen[str]", Forked(arguments, env, **given))
+    return fresh(arguments, env, **given)
+
+
+def fresh(arguments: Sequence[str], env: dict[str, str], **options: Any) -> "subprocess.Popen[str]":
+    """As `start`, in an interpreter of its own."""
+    given = {**dict.fromkeys(STREAMS, subprocess.PIPE), **options}
+    return subprocess.Popen([sys.executable, *arguments], env=env, text=True, encoding="utf-8", **given)
 
 
 def read_at_start(variables: Mapping[str, str]) -> dict[str, str]:
@@ -129,8 +140,7 @@ def server() -> socket.socket:
     """This process's end of the pair, whose other end has one process that lives as long."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-m", "tests.forked", str(theirs.fileno())]
-    root, source = Path(__file__).parents[1], Path(__file__).parents[1] / "src"
-    environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{root}"}
+    environment = {**os.environ, "PYTHONPATH": f"{SOURCE.parent}{os.pathsep}{ROOT}"}
     process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
     process.returncode = 0  # it ends with this process, and nobody waits for it
     theirs.close()

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from typing import Any
 
 from tests import forked
@@ -25,17 +24,13 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def start(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
-    """`python -m regard`, with pipes for what is not given; forked, unless options are those of `subprocess.Popen`."""
-    given = {"env": environment(), **options}
-    if given.keys() <= {"env", "cwd", *forked.STREAMS}:
-        return forked.start(("-m", "regard", *arguments), **given)
-    return fresh(*arguments, **given)
+    """`python -m regard`, with pipes for what is not given; forked where it can be."""
+    return forked.start(("-m", "regard", *arguments), **{"env": environment(), **options})
 
 
 def fresh(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
-    """`python -m regard` in an interpreter of its own, with what `start` has by default."""
-    given = {"env": environment(), **dict.fromkeys(forked.STREAMS, subprocess.PIPE), **options}
-    return subprocess.Popen([sys.executable, "-m", "regard", *arguments], text=True, encoding="utf-8", **given)
+    """As `start`, in an interpreter of its own."""
+    return forked.fresh(("-m", "regard", *arguments), **{"env": environment(), **options})
 
 
 def finish(process: subprocess.Popen[str], text: str | None = None) -> tuple[int, str, str]:

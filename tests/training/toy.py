@@ -295,8 +295,7 @@ def call(function: Callable[..., Any], path: Path, *arguments: Any) -> Any:
     """Calls a function of this file in a fresh process; what it returns."""
     code = "import json\nfrom pathlib import Path\nfrom tests.training import toy\n"
     code += f"print(json.dumps(toy.{function.__name__}(Path({str(path)!r}), *{arguments!r})))"
-    paths = {"PYTHONPATH": environment()["PYTHONPATH"]}
-    process = forked.start(("-c", code), {**os.environ, **paths})
+    process = forked.start(("-c", code), {**os.environ, "PYTHONPATH": environment()["PYTHONPATH"]})
     output, errors = process.communicate()
     assert process.returncode == 0, errors
     return json.loads(output)

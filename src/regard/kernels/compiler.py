@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 SOURCES = Path(__file__).parent
+VARIABLE = "REGARD_COMPILE"
+"""The environment variable that asks for libraries, 1, or for none, 0."""
+NO_COMPILER = "there is no C++ compiler; install one, or name yours in CXX"
 FLAGS = ("-std=c++20", "-O3", "-ffp-contract=fast", "-fPIC", "-shared", "-s")
 LONGEST = 600
 """Time limit of the compiler in seconds; on an idle core it needs about six."""

@@ -16,10 +16,8 @@ from typing import NamedTuple
 import torch
 
 from regard.kernels import compiler
-from regard.kernels.compiler import AVX2, AVX512, AVX512VNNI, NEON, Instructions
+from regard.kernels.compiler import AVX2, AVX512, AVX512VNNI, NEON, NO_COMPILER, VARIABLE, Instructions
 
-VARIABLE = "REGARD_COMPILE"
-NO_COMPILER = "there is no C++ compiler; install one, or name yours in CXX"
 DIGEST = hashlib.sha256().digest_size
 
 log = logging.getLogger("regard")
