@@ -14,6 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regard.kernels.rotary import turned
 from regard.shapes import Float, Int, Scores
 
 LARGEST_TABLE = 1 << 14
@@ -144,36 +145,27 @@ class Rotary(RelativePositions):
         self.register_buffer("frequencies", plain.float(), persistent=False)
 
     def rotate(self, states: Float[Tensor, "*batch position width"], places: Int[Tensor, "..."]) -> Tensor:
-        cos, sin = turns(places, self.frequencies, self.length)
-        while 2 < cos.ndim < states.ndim:  # positions of each row are those of all its heads
-            cos, sin = cos.unsqueeze(-3), sin.unsqueeze(-3)
-        return turned(states, cos.to(states.dtype), sin.to(states.dtype))
+        found = turns(places, self.frequencies, self.length).to(states.dtype)
+        while 3 < found.ndim <= states.ndim:  # positions of each row are those of all its heads
+            found = found.unsqueeze(-3)
+        return turned(states, found)
 
     def rotate_from(self, states: Float[Tensor, "*batch position width"], first: int) -> Tensor:
         last = first + states.shape[-2]
         if torch.compiler.is_compiling() or last > LARGEST_TABLE:
             return super().rotate_from(states, first)
         # all layers and steps share one table: a step would spend more time on its angles than on its products
-        known = max(512, 1 << (last - 1).bit_length())
-        found = self.frequencies.dtype, states.dtype, states.device
-        cos, sin = table_of_turns(self.width, self.base, self.scaling, known, *found)
-        return turned(states, cos[first:last], sin[first:last])
+        known, plain = max(512, 1 << (last - 1).bit_length()), self.frequencies
+        table = table_of_turns(self.width, self.base, self.scaling, known, plain.dtype, states.dtype, states.device)
+        return turned(states, table, first)
 
 
-def turned(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn the pairs of dimensions of `(*batch, position, width)`. Halves that trade places and two products take half
-    the time of four products."""
-    return (states * cos).addcmul_(states.roll(states.shape[-1] // 2, -1), sin)
-
-
-def turns(
-    places: Int[Tensor, "..."], frequencies: Tensor, length: float
-) -> tuple[Float[Tensor, "*batch position width"], Float[Tensor, "*batch position width"]]:
+def turns(places: Int[Tensor, "*batch"], frequencies: Tensor, length: float) -> Float[Tensor, "2 *batch width"]:
     """Return the cosines of the angles at these positions, twice, and their sines, negative and positive, times a
     length."""
     angle = places[..., None].to(frequencies) * frequencies
     cos, sin = angle.cos() * length, angle.sin() * length
-    return torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
+    return torch.stack([torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)])
 
 
 @lru_cache(maxsize=8)
@@ -185,13 +177,12 @@ def table_of_turns(
     computed: torch.dtype,
     dtype: torch.dtype,
     device: torch.device,
-) -> tuple[Float[Tensor, "position width"], Float[Tensor, "position width"]]:
+) -> Float[Tensor, "2 position width"]:
     """Return the turns at the first `size` positions, from frequencies of the type `computed`."""
     with torch.inference_mode(False), torch.no_grad():  # the table outlives the mode of its first use
         plain = (frequencies(width, base) if scaling is None else scaling.frequencies(width, base)).float()
         length = 1.0 if scaling is None else scaling.length
-        cos, sin = turns(torch.arange(size, device=device), plain.to(device, computed), length)
-        return cos.to(dtype), sin.to(dtype)
+        return turns(torch.arange(size, device=device), plain.to(device, computed), length).to(dtype)
 
 
 class Alibi(RelativePositions):

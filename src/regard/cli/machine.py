@@ -44,6 +44,7 @@ def active() -> dict[str, str]:
         "additive scores": _kernel("fused on a CPU", find("additive")),
         "product scores": "PyTorch's fused attention; on a CPU plain where that was measured to be faster",
         "layers of Transformers": _kernel("one call when a CPU writes or reads", find("layer")),
+        "rotary positions": _kernel("turned in one pass on a CPU", find("rotary")),
         "cross-entropy": "chunk by chunk",
     }
 

@@ -9,10 +9,10 @@ from functools import cache
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.kernels.int8 import Codes
-from regard.kernels.libraries import find, threads
+from regard.kernels.libraries import dispatcher_is_idle, find, threads
 
 ACTIVATIONS = ("relu", "gelu", "gelu-tanh", "swish")
 """In the order of the kernel's constants."""
@@ -92,12 +92,9 @@ def library() -> ctypes.CDLL | None:
 
 
 def serves(tensor: Tensor) -> bool:
-    """Whether the kernel is available and supports this tensor. It supports neither gradients, graphs nor autocast. A
-    dispatch mode, which counts operations or memory, could not see its work."""
-    supported = tensor.is_cpu and tensor.dtype == torch.float32 and type(tensor) in (Tensor, nn.Parameter)
-    mode = torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu")
-    watched = torch._C._len_torch_dispatch_stack() > 0
-    return supported and not (mode or watched) and library() is not None
+    """Whether the kernel is available and supports this tensor. It supports neither gradients nor autocast."""
+    mode = torch.is_grad_enabled() or torch.is_autocast_enabled("cpu")
+    return not mode and tensor.dtype == torch.float32 and dispatcher_is_idle(tensor) and library() is not None
 
 
 def linear(states: Tensor, affine: Affine) -> Tensor:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from regard.kernels import compiler
 from regard.kernels.compiler import AVX2, AVX512, AVX512VNNI, NEON, NO_COMPILER, VARIABLE, Instructions
@@ -160,3 +162,13 @@ def threads() -> ctypes.c_void_p:
     pool."""
     library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
     return ctypes.cast(ctypes.CDLL(str(library)).torch_parallel_for, ctypes.c_void_p)
+
+
+def dispatcher_is_idle(tensor: Tensor) -> bool:
+    """Whether a kernel may read this tensor in a CPU's memory without PyTorch's dispatcher: the tensor is an ordinary
+    one, and neither a graph, a transform such as vmap nor a dispatch mode, which counts operations or memory, records
+    what is computed."""
+    ordinary = tensor.is_cpu and type(tensor) in (Tensor, nn.Parameter)
+    recorded = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
+    transformed = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+    return ordinary and not (recorded or transformed)

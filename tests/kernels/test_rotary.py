@@ -1,0 +1,112 @@
+"""Rotations by the kernel: those of float64 oracles, with their gradients, wherever states and turns lie in memory."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.attention.positions import Rotary, turns
+from regard.kernels import rotary
+from regard.kernels.rotary import plain, serves, turned
+
+LAYOUTS = {
+    "as they are": lambda states: states,
+    "heads of a projection": lambda states: states.transpose(1, 2).contiguous().transpose(1, 2),
+    "a slice of wider ones": lambda states: torch.cat([states, states], -1)[..., : states.shape[-1]],
+    "columns apart": lambda states: states.mT.contiguous().mT,
+    "one row for all": lambda states: states[:1].expand_as(states),
+}
+
+
+def sample(dtype: torch.dtype, width: int, positions: int = 7) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(width)
+    angles = turns(torch.arange(3 * positions), Rotary(width).frequencies, 1.5)
+    return torch.randn(3, 5, positions, width).to(dtype), angles.to(dtype)
+
+
+def oracle(states: Tensor, angles: Tensor, first: int) -> Tensor:
+    """(x + i y)(cos + i sin) of each pair, in float64."""
+    half = states.shape[-1] // 2
+    cos, sin = angles[..., first : first + states.shape[-2], half:].double()
+    product = torch.complex(*states.double().split(half, -1)) * torch.complex(cos, sin)
+    return torch.cat([product.real, product.imag], -1)
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("width", [2, 6, 64, 70])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rotations_of_any_layout(layout: str, width: int):
+    states, angles = sample(torch.float32, width)
+    states = LAYOUTS[layout](states)
+    assert serves(states, angles)
+    found, expected = turned(states, angles, 4), oracle(states, angles, 4)
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-6)
+    assert found.stride() == torch.empty_like(states.contiguous() if layout == "columns apart" else states).stride()
+
+
+@pytest.mark.usefixtures("machine")
+def test_bfloat16_is_rounded_once():
+    states, angles = sample(torch.bfloat16, 34)
+    found, expected = turned(states, angles, 2), oracle(states, angles, 2)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.double(), expected, rtol=2**-8, atol=1e-3)
+    assert (found - expected).abs().mean() <= (plain(states, angles, 2) - expected).abs().mean()
+
+
+@pytest.mark.usefixtures("machine")
+def test_rows_with_positions_of_their_own():
+    states, _ = sample(torch.float32, 6)
+    places = torch.tensor([[0, 1, 2, 3, 4, 5, 6], [2, 3, 4, 5, 6, 7, 8], [9, 9, 1, 0, 0, 3, 7]])
+    angles = turns(places, Rotary(6).frequencies, 1.0).unsqueeze(2)
+    assert serves(states, angles)
+    torch.testing.assert_close(turned(states, angles).double(), oracle(states, angles, 0), rtol=0, atol=2e-6)
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("shape", [(7, 6), (3, 7, 6), (3, 0, 6), (0, 2, 7, 6)])
+def test_fewer_axes_and_none(shape: tuple[int, ...]):
+    _, angles = sample(torch.float32, 6)
+    states = torch.randn(shape)
+    assert serves(states, angles)
+    torch.testing.assert_close(turned(states, angles).double(), oracle(states, angles, 0), rtol=0, atol=2e-6)
+
+
+@pytest.mark.usefixtures("machine")
+def test_first_and_second_gradients():
+    states, angles = sample(torch.float32, 6)
+    states.requires_grad_()
+    both: list[tuple[Tensor, ...]] = []
+    for function in (turned, plain):
+        found = function(states, angles, 3)
+        (first,) = torch.autograd.grad(found.pow(3).sum(), states, create_graph=True)
+        both.append((found, first, *torch.autograd.grad(first.pow(2).sum(), states)))
+    torch.testing.assert_close(both[0], both[1], rtol=1e-4, atol=1e-4)
+
+
+def test_threads_do_not_change_a_number():
+    states, angles = torch.randn(4, 8, 512, 64), turns(torch.arange(512), Rotary(64).frequencies, 1.0)
+    count = torch.get_num_threads()
+    try:
+        found: list[Tensor] = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(turned(states, angles))
+    finally:
+        torch.set_num_threads(count)
+    assert torch.equal(*found)
+
+
+def test_transforms_and_other_types_are_plain(monkeypatch: pytest.MonkeyPatch):
+    states, angles = sample(torch.float32, 6)
+    expected = plain(states, angles)
+    monkeypatch.setattr(rotary, "_turn", pytest.fail)
+    slope = torch.func.grad(lambda each: (turned(each, angles) ** 2).sum() / 2)(states)
+    torch.testing.assert_close(slope, 1.5**2 * states)
+    double = turned(states.double(), angles)
+    torch.testing.assert_close(double, expected.double())
+    assert double.dtype == torch.float64
+
+
+def test_without_a_library_it_is_plain(monkeypatch: pytest.MonkeyPatch):
+    states, angles = sample(torch.float32, 6)
+    monkeypatch.setattr(rotary, "library", lambda: None)
+    assert torch.equal(turned(states, angles, 5), plain(states, angles, 5))
