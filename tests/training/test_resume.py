@@ -101,9 +101,16 @@ def test_row_46_and_81_an_accident_of_one_process(tmp_path: Path):
 
 
 def test_several_processes_learn_what_one_does(tmp_path: Path):
-    result = {name: torch.tensor(weights) for name, weights in toy.call(toy.together, tmp_path).items()}
+    done = toy.call(toy.together, tmp_path)
+    files = done.pop("files")
+    result = {name: torch.tensor(weights) for name, weights in done.items()}
     torch.testing.assert_close(result["two"], result["one"], rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(result["sharded"], result["one"], rtol=1e-5, atol=1e-6)
+    parts = [size for name, size in files.items() if name.startswith("shards/shard-")]
+    assert len(parts) == 2  # each process wrote its half
+    assert max(parts) < 1.5 * min(parts)
+    assert {"manifest.json", "state.json"} < files.keys()
+    assert len(files) == 4
 
 
 @pytest.mark.slow

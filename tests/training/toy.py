@@ -280,14 +280,17 @@ def accidents(path: Path) -> dict[str, Any]:
     return result
 
 
-def together(path: Path) -> dict[str, list[list[float]]]:
-    """The weights of one process that adds up two batches, and of two processes, plain and sharded."""
+def together(path: Path) -> dict[str, Any]:
+    """The weights of one process that adds up two batches, and of two processes, plain and sharded, and the files of
+    the sharded run's last checkpoint."""
     changes = {"dropout": 0.0, "batches": 6, "keep_best": 0, "steps": 9}
     ways = {"one": (1, {"accumulate": 2}), "two": (2, {}), "sharded": (2, {"sharded": True})}
-    result = {}
+    result: dict[str, Any] = {}
     for name, (processes, more) in ways.items():
         assert start(path / name, processes, {**changes, **more}) == [0] * processes
         result[name] = RunDirectory.open(path / name).load_tensors("weights.safetensors")["embed.weight"].tolist()
+    last = path / "sharded" / "checkpoints" / "step-00000009"
+    result["files"] = {each.relative_to(last).as_posix(): each.stat().st_size for each in last.rglob("*.*")}
     return result
 
 

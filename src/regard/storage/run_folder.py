@@ -177,27 +177,29 @@ class RunDirectory:
     def save_checkpoint(self, step: int, groups: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
         """Save named groups of tensors and a JSON state as the checkpoint of `step`; see `checkpoint_files.save`."""
         self._writable()
-        checkpoint_files.save(self._checkpoints, step, groups, state)
+        checkpoint_files.save(self.checkpoints, step, groups, state)
 
     def newest_checkpoint(self) -> Checkpoint | None:
         """The latest undamaged checkpoint; see `checkpoint_files.newest`."""
-        return checkpoint_files.newest(self._checkpoints)
+        return checkpoint_files.newest(self.checkpoints)
 
-    def checkpoint(self, step: int) -> Checkpoint:
-        """The checkpoint of `step`. Raises InputError, naming the file, if it is missing or damaged."""
-        return checkpoint_files.load(self._checkpoints, step)
+    def checkpoint(self, step: int, *, verified: bool = False) -> Checkpoint:
+        """The checkpoint of `step`; see `checkpoint_files.load`. Raises InputError, naming the file, if it is missing
+        or damaged."""
+        return checkpoint_files.load(self.checkpoints, step, verified=verified)
 
     def checkpoint_steps(self) -> list[int]:
         """Ascending."""
-        return checkpoint_files.steps(self._checkpoints)
+        return checkpoint_files.steps(self.checkpoints)
 
     def remove_checkpoint(self, step: int) -> None:
         """Raises InputError if there is none of this step."""
         self._writable()
-        checkpoint_files.remove(self._checkpoints, step)
+        checkpoint_files.remove(self.checkpoints, step)
 
     @property
-    def _checkpoints(self) -> Path:
+    def checkpoints(self) -> Path:
+        """The folder of its checkpoints."""
         return inside(self.path, "checkpoints")
 
     def _listed(self) -> Manifest:

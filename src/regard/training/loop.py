@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 from regard.errors import RunError
-from regard.storage.checkpoints import Checkpoint, load
+from regard.storage.checkpoints import Checkpoint
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.training.batches import BatchStream
+from regard.training.checkpoint_writer import CheckpointWriter
 from regard.training.compiling import compiling
 from regard.training.layers import recomputing
 from regard.training.objective import LossModule, Objective
@@ -31,6 +32,7 @@ from regard.training.snapshot import (
 from regard.training.state import (
     count_parameters,
     keeping_random_state,
+    like_optimizer_tensors,
     restore_optimizer,
     seed_everything,
     weights,
@@ -62,7 +64,7 @@ def fit(
     here = Processes(settings)
     with Stop() as stop, keeping_random_state(here.device):
         trainer = Trainer(model, objective, settings, run, here, stop)
-        found = run.newest_checkpoint() if resume else None
+        found = trainer.writer.newest() if resume else None
         if resume and found is None:  # it was killed before its first checkpoint
             trainer.metrics.rewind(0)
         here.wait()
@@ -91,6 +93,7 @@ class Trainer:
         self.optimizer = make_optimizer(model, settings)
         self.updater = Updater(self.losses, self.optimizer, settings, here, stop)
         self.average: MovingAverage | None = None
+        self.writer = CheckpointWriter(run, here, settings)
         self.state = TrainingState()
         self.saved, self.late = -1, False
         self.window = Window()
@@ -115,9 +118,12 @@ class Trainer:
                 self._update(stream)
 
     def close(self) -> None:
-        """Close the progress bar and the trackers."""
-        self.progress.close()
-        self.metrics.close()
+        """Finish the last checkpoint; close the progress bar and the trackers."""
+        try:
+            self.writer.wait()
+        finally:
+            self.progress.close()
+            self.metrics.close()
 
     def _restore(self, found: Checkpoint | None) -> None:
         if found is not None:
@@ -125,7 +131,8 @@ class Trainer:
             self.saved = found.step
             self.metrics.rewind(found.step)
             self.progress.note(f"going on after update {found.step}")
-            restore_optimizer(self.model, self.optimizer, found.tensors("optimizer"))
+            moments = found.tensors("optimizer", like_optimizer_tensors(self.model))
+            restore_optimizer(self.model, self.optimizer, moments)
             if found.state["processes"] != self.here.count:
                 self.progress.note(regrouped(found.state, self.here.count, self.settings.accumulate))
             elif found.state["carries"][self.here.rank]:
@@ -133,10 +140,10 @@ class Trainer:
                 self.updater.carried = {name: tensor.to(self.here.device) for name, tensor in carried.items()}
         if self.settings.average_decay:
             if found is not None:
-                load_average(self.model, found.tensors("average"))
+                load_average(self.model, found.tensors("average", dict(self.model.named_parameters())))
             self.average = MovingAverage(self.updater.parameters, self.settings.average_decay)
         if found is not None:
-            load_weights(self.model, found.tensors("model"))
+            load_weights(self.model, found.tensors("model", self.model.state_dict()))
 
     def _update(self, stream: BatchStream) -> None:
         counters, settings = self.state.counters, self.settings
@@ -156,6 +163,7 @@ class Trainer:
         self._check(outcome)
         if outcome.stop:
             self._save(regular=self._checkpoint_due())  # where a validation is due, the resumed run saves once more
+            self.writer.wait()
             raise Stopped(outcome.stop, counters.update, self.run.path)
         self.late = outcome.late and not counters.bad
 
@@ -225,8 +233,8 @@ class Trainer:
         return bool(counters.update and every and counters.update % every == 0 and not counters.bad)
 
     def _save(self, *, regular: bool = True) -> None:
-        """Save a checkpoint and remove those that `Selection` drops; every process calls it and the first writes. A
-        checkpoint is not regular if only a stop or the clock is its reason."""
+        """Save a checkpoint and remove those that `Selection` drops; every process calls it. A checkpoint is not
+        regular if only a stop or the clock is its reason."""
         counters, selection = self.state.counters, self.state.selection
         counters.seconds += time.monotonic() - self.clock
         self.clock = time.monotonic()
@@ -235,10 +243,7 @@ class Trainer:
         tensors = snapshot(self.model, self.optimizer, self.average, self.updater.carried, self.here)
         state = self.state.to_json(self.here, self.updater.carried is not None)
         state["accumulate"] = self.settings.accumulate
-        if self.here.main:
-            self.run.save_checkpoint(update, tensors, state)
-            for old in set(outdated) & set(self.run.checkpoint_steps()):
-                self.run.remove_checkpoint(old)
+        self.writer.save(update, tensors, state, outdated)
         self.saved = update
 
     def _finished(self) -> bool:
@@ -269,21 +274,22 @@ class Trainer:
 
     def _choose(self) -> dict[str, float]:
         """Load the selected weights into the model; return their figures."""
-        best, settings = self.state.selection.best, self.settings
+        best, settings, like = self.state.selection.best, self.settings, self.model.state_dict()
+        self.writer.wait()
         self.here.wait()  # the first process may still be writing the last checkpoint
         if settings.average_last > 1:
             recent = self.state.selection.last(settings.average_last)
-            load_weights(self.model, mean([self._checkpoint(update).tensors("model") for update in recent]))
+            load_weights(self.model, mean([self._checkpoint(update).tensors("model", like) for update in recent]))
             figures = self._validate()
             self.metrics.write("mean", self.state.counters.update, figures)
             sign = 1 if self.objective.higher_is_better else -1
             if not best or sign * figures[self.objective.metric] >= sign * best[0].value:
                 return figures
         chosen = self._checkpoint(best[0].update if best else self.saved)
-        load_weights(self.model, chosen.tensors("model"))
+        load_weights(self.model, chosen.tensors("model", like))
         if self.average is not None:
-            load_average(self.model, chosen.tensors("average"))
+            load_average(self.model, chosen.tensors("average", dict(self.model.named_parameters())))
         return best[0].figures if best else self.state.counters.figures
 
     def _checkpoint(self, update: int) -> Checkpoint:
-        return load(self.run.path / "checkpoints", update)
+        return self.run.checkpoint(update, verified=not self.here.main)

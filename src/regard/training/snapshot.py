@@ -1,14 +1,16 @@
 """Checkpoints: the state of training as JSON and tensors, and back."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pydantic
+import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.optim.optimizer import Optimizer
 
 from regard.data.order import Mark
@@ -129,24 +131,26 @@ def restoring(folder: Path) -> Iterator[None]:
 def snapshot(
     model: nn.Module, optimizer: Optimizer, average: MovingAverage | None, carried: Carried | None, here: Processes
 ) -> dict[str, dict[str, Tensor]]:
-    """Groups of whole tensors on the CPU: `model`, `optimizer`, `average` with a moving average, and `carried-N` for
-    each process with tensors for its next batch. Every process calls it; the tensors may share memory with the
-    model."""
-    groups = {"model": weights(model), "optimizer": optimizer_tensors(model, optimizer)}
+    """Groups of tensors: `model`, `optimizer`, `average` with a moving average, and `carried-N` for each process with
+    tensors for its next batch. They are whole and on the CPU, or where weights are sharded this process's part and
+    its own `carried-N`. Every process calls it; the tensors may share memory with the model."""
+    sharded = any(isinstance(each, DTensor) for each in model.parameters())
+    form: Callable[[Tensor], Tensor] = torch.detach if sharded else full
+    groups = {"model": weights(model, form), "optimizer": optimizer_tensors(model, optimizer, form)}
     if average is not None:
-        groups["average"] = average_tensors(model, average)
+        groups["average"] = average_tensors(model, average, form)
     own = None if carried is None else {name: tensor.cpu().contiguous() for name, tensor in carried.items()}
-    for rank, each in enumerate(here.gather(own)):
+    for rank, each in [(here.rank, own)] if sharded else enumerate(here.gather(own)):
         if each is not None:
             groups[f"carried-{rank}"] = each
     return groups
 
 
-def average_tensors(model: nn.Module, average: MovingAverage) -> dict[str, Tensor]:
+def average_tensors(model: nn.Module, average: MovingAverage, form: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
     """The moving average by parameter names."""
     with average.applied():
         averaged = {id(parameter) for parameter in average.parameters}
-        return {name: full(each).clone() for name, each in model.named_parameters() if id(each) in averaged}
+        return {name: form(each).clone() for name, each in model.named_parameters() if id(each) in averaged}
 
 
 def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:

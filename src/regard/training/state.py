@@ -1,7 +1,7 @@
 """Random states, weights and optimizer state, for an exact resume."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -74,38 +74,50 @@ def local(tensor: Tensor) -> Tensor:
 def full(tensor: Tensor) -> Tensor:
     """The whole tensor on the CPU; every process must call it for a sharded one."""
     tensor = tensor.detach()
-    return (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).cpu()
+    if not isinstance(tensor, DTensor):
+        return tensor.cpu()
+    exchanged: Any = tensor.to(tensor.device_mesh.device_type)  # offloaded weights are exchanged where the others are
+    return exchanged.full_tensor().cpu()
 
 
 def assign(target: Tensor, value: Tensor) -> None:
     """Copy a whole tensor into one that may be sharded. Raises ValueError if their shapes differ."""
     if target.shape != value.shape:
         raise ValueError(f"a tensor is {list(value.shape)}; expected {list(target.shape)}")
-    if isinstance(target, DTensor):
-        value = distribute_tensor(value.to(target.device), target.device_mesh, target.placements).to_local()
-    local(target).copy_(value)
+    if isinstance(target, DTensor) and not isinstance(value, DTensor):  # every process has it, so none sends any
+        value = distribute_tensor(value, target.device_mesh, target.placements, src_data_rank=None)
+    local(target).copy_(local(value))
 
 
-def weights(model: nn.Module) -> dict[str, Tensor]:
-    """The model's state on the CPU, contiguous; tied tensors are copied, so that every name has its own."""
+def weights(model: nn.Module, form: Callable[[Tensor], Tensor] = full) -> dict[str, Tensor]:
+    """The model's state in a form, by default whole on the CPU; tied tensors are copied, so that every name has its
+    own."""
     seen: set[int] = set()
     result = {}
     for name, tensor in model.state_dict().items():
-        value = full(tensor).contiguous()
-        if value.untyped_storage().data_ptr() in seen:
+        value = form(tensor).contiguous()
+        if local(value).untyped_storage().data_ptr() in seen:
             value = value.clone()
-        seen.add(value.untyped_storage().data_ptr())
+        seen.add(local(value).untyped_storage().data_ptr())
         result[name] = value
     return result
 
 
-def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
-    """The optimizer's state as `parameter name:key`, whole and on the CPU."""
+def optimizer_tensors(
+    model: nn.Module, optimizer: Optimizer, form: Callable[[Tensor], Tensor] = full
+) -> dict[str, Tensor]:
+    """The optimizer's state as `parameter name:key` in a form, by default whole on the CPU."""
     return {
-        f"{name}:{key}": full(value)
+        f"{name}:{key}": form(value)
         for name, parameter in model.named_parameters()
         for key, value in optimizer.state.get(parameter, {}).items()
     }
+
+
+def like_optimizer_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Tensors of the shapes of `optimizer_tensors`, sharded as the parameters are."""
+    moments = ADAM - {"step"}
+    return {f"{name}:{key}": each for name, each in model.named_parameters() for key in moments}
 
 
 def restore_optimizer(model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
