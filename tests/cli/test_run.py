@@ -53,6 +53,18 @@ def test_row_41_resume_with_other_settings(regard, run: Path):
     assert "--allow-change" in errors
 
 
+def test_a_resume_by_the_recipe_needs_no_setting_again(regard, copy: Path):
+    code, _, errors = regard("train", "dates", "--out", str(copy), "--resume")
+    assert code == 0, errors
+    assert f"the run goes on with its own settings, those of {copy / 'config.yaml'}" in errors
+
+
+def test_a_resume_by_another_recipe_is_refused(regard, copy: Path):
+    code, _, errors = regard("train", "dates-luong", "--out", str(copy), "--resume", *tiny(model__width="14"))
+    assert code == 2
+    assert "cannot resume: architecture is 'bahdanau' in the run, 'luong' now" in errors
+
+
 @pytest.fixture
 def copy(run: Path, tmp_path: Path) -> Path:
     """The run again, to do things to."""
@@ -68,7 +80,8 @@ def rewrite(run: Path, tensors: dict[str, Tensor]) -> None:
 def test_row_41_resume_with_other_data(regard, copy: Path):
     more = tiny(data="{kind: dates, train: 211, valid: 11, test: 13}", training__steps="5")
     code, _, errors = regard("train", "dates", "--out", str(copy), "--resume", *more)
-    told = [line.removeprefix("regard: cannot resume: ") for line in errors.splitlines()]
+    refused = [line for line in errors.splitlines() if "cannot resume" in line]
+    told = [line.removeprefix("regard: cannot resume: ") for line in refused]
     assert code == 2
     assert [line.split(":")[0] for line in told] == ["data", "configuration.data.train", "configuration.training.steps"]
     code, _, errors = regard("train", "dates", "--out", str(copy), "--resume", "--allow-change", *more)

@@ -39,6 +39,17 @@ def test_long_names_that_differ_at_the_end_differ_below_the_images():
     assert boxes[0].x1 < boxes[1].x0
 
 
+def test_a_long_title_is_wrapped_above_the_images():
+    title = "cat, probability 0.40\nprobabilities of the other classes: " + ", ".join(["dog 0.30"] * 9)
+    figure = episode(IMAGES[0], IMAGES, LABELS, np.zeros((1, 4)), title=title)
+    lines = [
+        each.get_window_extent() for each in figure.texts if "0.30" in each.get_text() or "0.40" in each.get_text()
+    ]
+    assert len(lines) > 2
+    assert max(each.x1 for each in lines) <= figure.bbox.x1
+    assert min(each.y0 for each in lines) > max(each.get_window_extent().y1 for each in figure.axes)
+
+
 def test_a_block_a_lookup():
     figure = episode(IMAGES[0], IMAGES, LABELS, np.array([[0.5, 0.25, 0.0, 0.25], [0.0, 0.0, 1.0, 0.0]]))
     assert [each.get_text() for each in figure.texts[1:]] == ["lookup 1", "lookup 2"]

@@ -61,6 +61,7 @@ def test_what_stands_upright_over_a_narrow_column():
 
 def test_the_meaning_of_the_signs_that_are_among_the_labels():
     assert meanings(("a", "</s>"), ("b",)) == "∎ the end of a text"
-    assert meanings(("<s>", "a"), ("a", "</s>")) == "∎ the end of a text, ▷ its start"
+    assert meanings(("<s>", "a"), ("a", "</s>")) == "∎ the end of a text, ▷ the start of a text"
     assert meanings(("<s>", "a")) == "▷ the start of a text"
+    assert meanings(("·", "\n", "de: ∎")) == "∎ the end of a text, · a blank, ⏎ a line break"
     assert meanings(("a",), ()) == ""

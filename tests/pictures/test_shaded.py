@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
@@ -6,9 +8,10 @@ from regard.data.token_words import Parts
 from regard.errors import InputError
 from regard.maps import TextWeights
 from regard.pictures import shaded as module
-from regard.pictures.shaded import shaded
+from regard.pictures.shaded import meaning, shaded
 from regard.pictures.style import diverging
-from regard.tasks.shading import shaded_parts
+from regard.tasks.shading import shaded_parts, shaded_text
+from regard.text import Tokenizer, TokenizerSettings
 
 FOUND = TextWeights(
     ("a", "dreadful", "film", "."), np.array([0.1, 0.8, 0.0, -0.1]), "negative", (0, 0, 1, 1), (False,) * 4
@@ -54,6 +57,24 @@ def test_parts_of_a_word_without_blanks_stand_flush():
     overlap = first.get_x() + first.get_width() - second.get_x()
     assert overlap == pytest.approx(module.SPACE)
     assert third.get_x() - second.get_x() - second.get_width() == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_meaning_of_the_colours_is_not_cut_at_the_edge():
+    found = TextWeights(FOUND.labels, FOUND.weights, "a class of a rather long name", FOUND.texts, FOUND.glued, True)
+    figure = shaded(replace(found, framed=frozenset({0})))
+    boxes = [text.get_window_extent() for text in figure.texts]
+    assert max(box.x1 for box in boxes) <= figure.bbox.x1
+    lines = [text.get_text() for text in figure.texts if text.get_text() not in FOUND.labels]
+    assert " ".join(lines) == meaning(replace(found, framed=frozenset({0})))
+    assert len(lines) == 2
+
+
+def test_text_beyond_what_was_read_is_an_ellipsis():
+    letters = Tokenizer.train(TokenizerSettings("word", 50), ["a b c d"])
+    found = shaded_text(letters, ["a b c d", "c d", "d"], [np.ones(3), np.ones(2), np.zeros(0)], "x")
+    assert found.labels == ("a", "b", "c", "…", "c", "d", "…")
+    assert found.texts == (0, 0, 0, 0, 1, 1, 2)
+    assert found.weights[3] == 0
 
 
 def test_a_text_of_too_many_words():

@@ -42,6 +42,7 @@ def test_the_test_set_or_the_validation_examples_are_scored(caplog: pytest.LogCa
 
 def test_a_running_text_is_not_counted_and_languages_are_counted_once():
     assert scored(["all of it"], "text.txt") == "scored: text.txt"
+    assert scored([1, 2], "letters", "images") == "scored: 2 images, letters"
     assert scored({"de": [1, 2], "fr": [3, 4]}, "three.csv") == "scored: 2 examples, three.csv"
 
 

@@ -1,6 +1,7 @@
 """Answering with spans: windows, the model's outputs, that it learns, and what it refuses."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from matplotlib.patches import Rectangle
 from regard import load
 from regard.data.squad import Answer, Question
 from regard.errors import InputError
-from regard.maps import Alignment
+from regard.maps import Alignment, TextWeights
 from regard.models.bert import BertConfig, BertSpans
 from regard.pictures.shaded import shaded
 from regard.runs import run_file
@@ -333,6 +334,17 @@ def test_a_picture_has_the_answer_framed_in_what_it_reads():
     np.testing.assert_allclose(shown.weights, [0.5, 0, 0.25, 0.25, 0, 0])
     none = answer_weights(words, cut, None, Alignment(np.eye(found.length), labels, labels))
     assert (none.framed, float(none.weights.sum())) == (frozenset(), 0.0)
+    part = replace(found, part=found.part[1:3], offsets=found.offsets[1:3])
+    cut = WindowedQuestions(cut.questions, [[part]], cut.cutter, 3, None)
+    shown = answer_weights(words, cut, Span(4, 5, 0.0, 0.0), Alignment(weights, labels, labels))
+    assert shown.labels == ("where", "?", "…", "b", "c", "…")
+    assert shown.framed == {4}
+
+
+def test_the_words_of_an_answer_have_frames():
+    shown = TextWeights(
+        ("a", "b", "c"), np.ones(3) / 3, "the answer", (0, 0, 0), (False,) * 3, False, frozenset({1, 2})
+    )
     figure = shaded(shown)
     assert sum(isinstance(each, Rectangle) and each.get_linewidth() == 1.2 for each in figure.artists) == 2
     assert "framed: the answer" in " ".join(each.get_text() for each in figure.texts)

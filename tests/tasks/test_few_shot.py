@@ -111,6 +111,8 @@ def test_it_learns_to_tell_characters_of_an_alphabet_that_it_has_not_seen(folder
 def test_what_the_query_attends_to(folder: Path):
     episode = example(folder)
     attribution = opened(folder).attribute(episode)
+    other = [label for label in episode.support if label != attribution.prediction.text]
+    assert f"probabilities of the other classes: {other[0]} 0." in attribution.heading
     found = attribution.weights
     assert found.weights.shape == (3,)
     assert found.weights.sum() == pytest.approx(1)
@@ -149,11 +151,14 @@ def test_commands(regard, folder: Path, tmp_path: Path):
     assert (code, output.startswith(f"{found['label']}\t")) == (0, True)
     assert '"images":{"height":16' in (tmp_path / "a.html").read_text(encoding="utf-8")
     for given in ((), (str(folder / "characters.npz"),)):
-        code, output, _ = regard("evaluate", str(folder / "run"), *given, "--json")
+        code, output, errors = regard("evaluate", str(folder / "run"), *given, "--json")
         assert (code, json.loads(output)["accuracy"] > 75) == (0, True)
+        assert " images, " in errors
+        assert "over 60 episodes of 2 classes (ways) with 1 image of each (shots); 50 % are right by chance" in errors
 
 
 def test_folders_of_classes(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO", "regard")
     data = f"data={{kind: class-folders, train: {folder / 'classes'}, ways: 2, shots: 2, episodes: 50}}"
     quick = [each for each in QUICK if not each.startswith("data.")]
     found = run_file.read(path_of("few-shot"), [*quick, data, "training.steps=2", "training.warmup=0"])
@@ -161,6 +166,9 @@ def test_folders_of_classes(folder: Path, tmp_path: Path, caplog: pytest.LogCapt
     assert "valid/accuracy" in launch.train(found, tmp_path / "run")
     assert load(tmp_path / "run", "cpu").evaluate().keys() == {"accuracy", "standard-error"}
     assert "there is no test set: scored on the validation examples" in caplog.text
+    assert "500 validation episodes of 2 classes (ways) with 2 images of each (shots)" in caplog.text
+    assert "is ignored" not in caplog.text  # the recipe's test alphabets, which nobody set
+    assert "images_per_second" in json.loads((tmp_path / "run" / "result.json").read_text())
 
 
 def test_no_class_is_in_two_sets(folder: Path):

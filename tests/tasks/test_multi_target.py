@@ -129,6 +129,8 @@ def test_the_attribution_has_the_rows_of_each_language(config: MultiTarget):
         language for language, each in alone.items() for _ in each.weights.target
     ]
     assert [each.name for each in found.lookups] == list(alone)
+    divided = found.figure().axes[0].lines
+    assert [float(np.asarray(line.get_ydata())[0]) for line in divided] == [len(alone["de"].weights.target)]
 
 
 def test_the_run_of_a_language_is_measured_on_its_own_files(config: MultiTarget):

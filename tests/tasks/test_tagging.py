@@ -24,7 +24,7 @@ from regard.tasks.tagging.data import Tagged, TaggedFiles, of_spans, of_words, w
 from regard.tasks.tagging.generated import Names, Pronouns
 from regard.tasks.tagging.parts import Part, collate_parts, first_tokens, parts
 from regard.tasks.tagging.run import TaggingRun, tagged
-from regard.tasks.tagging.training import chosen_tags
+from regard.tasks.tagging.training import Encoder, chosen_tags
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, IGNORED, PAD, START
 
@@ -191,6 +191,16 @@ def test_a_long_text_has_several_parts():
     letters = Tokenizer.train(TokenizerSettings("character", 50), [text])
     (long, short) = parts("abcdefgh a", word_places("abcdefgh a"), letters, 6)
     assert (long.words, short.words, len(long.ids)) == ((0,), (1,), 6)
+
+
+def test_words_longer_than_a_part_are_counted_in_a_line(caplog: pytest.LogCaptureFixture):
+    encoder = Encoder(Tokenizer.train(TokenizerSettings("character", 50), ["abcdefgh a"]), 6)
+    texts = ["abcdefgh a", "abc abcd", "abcde abcdef"]
+    encoder.report_long((text, word_places(text)) for text in texts[:2])
+    encoder.report_long((text, word_places(text)) for text in texts)
+    encoder.report_long((text, word_places(text)) for text in texts[1:2])
+    much = "longer than the model's maximum of 6 tokens: only the beginning is read; a larger model.context reads more"
+    assert caplog.messages == [f"1 word is {much}", f"3 words are {much}"]
 
 
 def test_a_batch_has_the_tags_of_first_tokens():

@@ -3,9 +3,11 @@
 import errno
 import io
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from regard.training.objective import unit_of
 from regard.training.progress import Progress, Window, duration
 from regard.training.update import Outcome
 
@@ -25,6 +27,14 @@ def test_plain_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch)
     assert [line.split("  ")[0] for line in lines] == ["4/10", "8/10", "10/10"]
     assert "loss 2.5000  1,234 tokens/s  0:00 left" in lines[0]
     assert "\r" not in stream.getvalue()
+
+
+def test_the_speed_counts_what_the_objective_reads(monkeypatch: pytest.MonkeyPatch):
+    assert unit_of(SimpleNamespace(unit="images")) == "images"
+    assert unit_of(SimpleNamespace()) == "tokens"
+    monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
+    Progress(1, every=1, unit="images").update(1, 2.5, 1234.0)
+    assert "1,234 images/s" in stream.getvalue()
 
 
 def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch):

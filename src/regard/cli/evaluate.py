@@ -74,7 +74,7 @@ def evaluate(
         figures = opened.evaluate(examples, options)
     if not first:
         return
-    of_files = None if examples is None else scored(examples, ", ".join(map(str, files)))
+    of_files = None if examples is None else scored(examples, ", ".join(map(str, files)), opened.unit)
     for line in (of_files, searched(opened, options), opened.convention(), units_of(figures)):
         if line:
             print(f"regard: {line}", file=sys.stderr)

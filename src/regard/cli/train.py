@@ -1,5 +1,6 @@
 """`regard train`."""
 
+import logging
 import os
 import shlex
 from contextlib import nullcontext
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from regard.tasks.task import RunConfig
 
 CONFIG = "config.yaml"
+log = logging.getLogger("regard")
 
 Recipe = Annotated[
     str | None,
@@ -94,6 +96,8 @@ def train(
     if path.is_dir():
         name, overrides, path = f"{path.name}-trained", [f"training.start={path}", *overrides], path / CONFIG
     folder = Path("runs") / name if out is None else out
+    if resume and recipe is not None and path != Path(recipe):
+        path = _recorded(path, folder)
     keys.check(path, overrides)  # a second before PyTorch is imported
     from regard.runs import run_file
     from regard.runs import train as launch
@@ -144,3 +148,21 @@ def _run_file(recipe: str | None, out: Path | None, resume: bool) -> Path:
     if not (out / CONFIG).is_file():
         raise InputError(f"{out}: has no config.yaml to go on with; name the recipe that the run was started with")
     return out / CONFIG
+
+
+def _recorded(path: Path, folder: Path) -> Path:
+    """The run's own file in place of the recipe that it was started with: settings of the command line, such as the
+    data, are recorded there alone."""
+    own = folder / CONFIG
+    if not own.is_file() or not own.stat().st_size or _kind(own) != _kind(path):
+        return path
+    log.info("the run goes on with its own settings, those of %s", own)
+    return own
+
+
+def _kind(path: Path) -> tuple[object, object]:
+    """The task and the model's name of a run file."""
+    from regard.config import yaml_nodes
+
+    found = yaml_nodes.read(path)[0].plain()
+    return found.get("task"), found.get("model", {}).get("name")

@@ -10,15 +10,16 @@ from jaxtyping import Float, UInt8
 
 from regard.pictures import inches
 from regard.pictures.fonts import families
-from regard.pictures.labels import distinct, drawable
-from regard.pictures.style import MUTED, hex_colour, plotting, sizes
+from regard.pictures.labels import distinct
+from regard.pictures.style import MUTED, hex_colour, plotting
+from regard.pictures.title import titled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SIDE, LABEL, GAP, HEAD, HEADING, FOOT = 0.8, 0.2, 0.15, 0.35, 0.27, 0.2
-"""Inches of an image's side, the line below it, the gap between images, the title, a block's heading and the legend."""
+SIDE, LABEL, GAP, HEADING, FOOT = 0.8, 0.2, 0.15, 0.27, 0.2
+"""Inches of an image's side, the line below it, the gap between images, a block's heading and the legend."""
 
 
 def episode(
@@ -37,9 +38,10 @@ def episode(
     columns = 1 + max(map(len, rows))
     with plotting():
         block = columns * (SIDE + GAP) + 5 * GAP
-        head = HEADING + (HEAD if title else 0.0)
-        width, height = len(weights) * block, head + len(rows) * (SIDE + LABEL + GAP) + FOOT
-        figure = inches.sheet()
+        figure, width = inches.sheet(), len(weights) * block
+        heading = titled(figure, title, width - 2 * GAP)
+        head = HEADING + (GAP + heading.height if title else 0.0)
+        height = head + len(rows) * (SIDE + LABEL + GAP) + FOOT
         figure.set_size_inches(width, height)
         inches.text(figure, "frames: white 0, dark 1", (GAP, FOOT), size=7, color=MUTED)
 
@@ -57,16 +59,8 @@ def episode(
                 for column, place in enumerate(places, 1):
                     text = f"{distinct(name, longest=10)} {own[place]:.2f}"
                     _draw(axes_at(lookup, row, column), support[place], text, float(own[place]))
-        if title:
-            _head(figure, title, (width, height))
+        heading.draw(figure, GAP, height - GAP)
     return figure
-
-
-def _head(figure: Figure, title: str, inside: tuple[float, float]) -> None:
-    """Put a title above a figure of this size in inches."""
-    text, (width, height) = drawable(title, longest=60), inside
-    family, size, top = families([text])[0], sizes(1).title, 1 - GAP / height
-    figure.text(GAP / width, top, text, ha="left", va="top", size=size, family=family, parse_math=False)
 
 
 def _draw(axes: Axes, pixels: UInt8[np.ndarray, "height width channel"], text: str, weight: float) -> None:

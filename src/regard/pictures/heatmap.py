@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from regard.maps.alignment import Alignment
@@ -18,16 +19,26 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 VECTOR_CELLS = 4096
+DIVIDING = 1.6
+"""The width of a line between rows, in points."""
 NAME = 0.16
 """The room for the name of an axis, in inches."""
 
 
-def heatmap(alignment: Alignment, *, title: str = "", most: float = 1.0) -> Figure:
+def heatmap(
+    alignment: Alignment,
+    *,
+    title: str = "",
+    most: float = 1.0,
+    divided: Sequence[int] = (),
+    gaps: Sequence[int] = (),
+) -> Figure:
     """A figure of the weights, from white at 0 to dark at `most`. The default scale makes all pictures comparable.
 
     All cells are squares of one size, and the figure grows with the number of labels. Weights above `most` have its
-    colour, and the colour bar then ends in a point. Raises InputError without matplotlib, or if no installed font has a
-    label's characters."""
+    colour, and the colour bar then ends in a point. A line is above each of the rows `divided`; the columns `gaps`,
+    which stand for others, are grey. Raises InputError without matplotlib, or if no installed font has a label's
+    characters."""
     with plotting():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -37,6 +48,10 @@ def heatmap(alignment: Alignment, *, title: str = "", most: float = 1.0) -> Figu
         FigureCanvasAgg(figure)
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
         _cells(axes, alignment, size, most)
+        for row in divided:
+            axes.axhline(row, color=INK, linewidth=DIVIDING)
+        for column in gaps:
+            axes.axvspan(column, column + 1, color=GRID)
         top = _labels(axes, alignment.source, "x", size)
         side = _labels(axes, alignment.target, "y", size)
         _turn_unless_short(figure, top, size)

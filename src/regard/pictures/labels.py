@@ -7,6 +7,15 @@ from regard.text.kind import NAMED
 
 SIGNS = {"</s>": "∎", "<s>": "▷"}
 """The signs of special tokens: the end of a text, and its start."""
+MEANINGS = {
+    SIGNS["</s>"]: "the end of a text",
+    SIGNS["<s>"]: "the start of a text",
+    "·": "a blank",
+    "␣": "a blank",
+    NAMED["\n"]: "a line break",
+    NAMED["\t"]: "a tab",
+}
+"""The meaning of each sign in a label."""
 _JOINERS = "\u200c\u200d"
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
@@ -46,11 +55,10 @@ def distinct(label: str, longest: int) -> str:
 
 
 def meanings(*sides: Iterable[str]) -> str:
-    """The meaning of the signs among labels, in a line; empty without one."""
-    shown = {label for side in sides for label in side}
-    if "<s>" not in shown:
-        return "∎ the end of a text" if "</s>" in shown else ""
-    return "∎ the end of a text, ▷ its start" if "</s>" in shown else "▷ the start of a text"
+    """The meaning of the signs at the end of labels, in a line; empty without one."""
+    last = {visible(label)[-1:] for side in sides for label in side}
+    shown = [(sign, meaning) for sign, meaning in MEANINGS.items() if sign in last]
+    return ", ".join(f"{sign} {meaning}" for sign, meaning in shown)
 
 
 def columns(label: str) -> int:

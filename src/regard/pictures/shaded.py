@@ -12,7 +12,7 @@ from regard.maps.text import TextWeights
 from regard.pictures.inches import Word, from_the_right, measured, order, sheet, text
 from regard.pictures.scale import colour_bar, rounded_end, share
 from regard.pictures.style import DARK, INK, MUTED, PAPER, diverging, plotting, sizes
-from regard.pictures.title import titled
+from regard.pictures.title import DETAIL, titled, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,6 +22,8 @@ WIDTH, MARGIN, LINE, SPACE, GAP, TYPE = 6.4, 0.15, 0.3, 0.075, 0.16, 11.0
 type size in points."""
 BAR = 1.6, 0.1, 0.34
 """The sides of the colour bar, and the room for it with its numbers, in inches."""
+KEY = MARGIN + BAR[0] + 0.2
+"""The left edge of the meaning of the colours, in inches."""
 MOST = 6_000
 """The maximum of parts."""
 
@@ -39,11 +41,21 @@ def shaded(found: TextWeights, *, title: str = "") -> Figure:
         words = measured(figure, found.labels, TYPE)
         heading = titled(figure, title, WIDTH - 2 * MARGIN)
         rows = _rows(found, words)
-        height = 2 * MARGIN + heading.height + BAR[2] + LINE * len(rows) + GAP * max(0, len(set(found.texts)) - 1)
+        means = wrapped(figure, meaning(found), sizes(1).small, WIDTH - KEY - MARGIN)
+        key = max(BAR[2], DETAIL * len(means) + 0.08)
+        height = 2 * MARGIN + heading.height + key + LINE * len(rows) + GAP * max(0, len(set(found.texts)) - 1)
         figure.set_size_inches(WIDTH, height)
         top = heading.draw(figure, MARGIN, height - MARGIN)
-        _key(figure, found, most, (top, height))
-        top -= BAR[2]
+        colour_bar(
+            figure,
+            share((MARGIN, top - BAR[1], *BAR[:2]), (WIDTH, height)),
+            most=most,
+            least=-most if found.signed else 0.0,
+        )
+        for row, word in enumerate(means):
+            place = KEY, top - BAR[1] / 2 - DETAIL * row
+            text(figure, word.label, place, size=sizes(1).small, color=MUTED, family=word.fonts)
+        top -= key
         before = found.texts[0] if found.texts else 0
         for row in rows:
             top -= GAP if found.texts[row[0]] != before else 0.0
@@ -67,19 +79,14 @@ def _rows(found: TextWeights, words: Sequence[Word]) -> list[list[int]]:
     return rows
 
 
-def _key(figure: Figure, found: TextWeights, most: float, inside: tuple[float, float]) -> None:
-    """The colour bar below `inside[0]`, with its meaning, in a figure of the height `inside[1]`."""
-    top, height = inside
-    box = MARGIN, top - BAR[1], BAR[0], BAR[1]
-    colour_bar(figure, share(box, (WIDTH, height)), most=most, least=-most if found.signed else 0.0)
+def meaning(found: TextWeights) -> str:
+    """What the colours and the frames of a text mean."""
     means = f"share of each word{', the sum of its pieces' if found.summed else ''}"
     if found.signed:
         means += f": blue for {found.name}, orange against it"
     if found.framed:
         means += f"; framed: {found.name}"
-    (word,) = measured(figure, [means], sizes(1).small)
-    place = MARGIN + BAR[0] + 0.2, top - BAR[1] / 2
-    text(figure, word.label, place, size=sizes(1).small, color=MUTED, family=word.fonts)
+    return means
 
 
 def _line(

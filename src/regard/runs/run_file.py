@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from regard.config import yaml_file, yaml_text
 from regard.config.registry import Discriminated
 from regard.errors import InputError
+from regard.runs.recipes.shipped import FOLDER
 from regard.storage.manifest import content, inside
 from regard.tasks.catalog import TASKS
 from regard.training.settings import Training, tenth
@@ -41,8 +42,10 @@ log = logging.getLogger("regard")
 def read(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read the run file at `path` with `key.sub=value` overrides. Raises InputError with the line of each mistake, or
     with the missing package of a run that was trained with one."""
+    # What a recipe names beside its kind of data is an example, and nobody set it.
+    note = log.debug if path.parent == FOLDER else log.info
     try:
-        return yaml_file.load(path, RunConfig, [*overrides, *_following(path, overrides, log.info)], RENAMED)
+        return yaml_file.load(path, RunConfig, [*overrides, *_following(path, overrides, log.info)], RENAMED, note)
     except InputError as error:
         if absent := absent_plugins(path.parent):
             raise InputError(

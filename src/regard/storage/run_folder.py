@@ -22,7 +22,7 @@ WEIGHTS = "weights.safetensors"
 """The file of a trained run's weights."""
 METRICS, RESULT = "metrics.jsonl", "result.json"
 """The log of training and validation, and the file of a finished run's figures."""
-ABOUT_TRAINING = ("seconds", "steps", "parameters", "tokens_per_second")
+ABOUT_TRAINING = ("seconds", "steps", "parameters", "tokens_per_second", "images_per_second")
 """The figures of it that describe the training; the others are metrics."""
 LABELS, SCALE = "labels.json", "scale.json"
 """The files of the labels of a run's outputs, and of the mean and the deviation of the numbers that it learned."""

@@ -10,10 +10,12 @@ from regard.maps.alignment import Alignment
 from regard.maps.document import DocumentWeights
 from regard.maps.heads import HeadMaps
 from regard.maps.lookups import Lookups, of_text
+from regard.maps.strongest import is_long, strongest
 from regard.maps.text import TextWeights
 from regard.pictures.document import picture as document_figure
 from regard.pictures.heatmap import heatmap
 from regard.pictures.labels import visible
+from regard.pictures.scale import round_up
 from regard.pictures.shaded import shaded
 from regard.pictures.view import View
 from regard.pictures.views import PARTS, VIEWS, WHOLE, Part, check_size, entropy_of
@@ -135,7 +137,15 @@ class Attribution:
             return [(self.heading, document_figure(self.weights, title=self.heading))]
         if isinstance(self.weights, TextWeights):
             return [(self.heading, shaded(self.weights, title=self.heading))]
+        if is_long(self.weights):
+            return [self._strongest()]
         return [(self.heading, heatmap(self._matrix(), title=self.heading))]
+
+    def _strongest(self) -> "tuple[str, Figure]":
+        """The map of a long source with its strongest positions; its greatest weight is darkest."""
+        found, most = strongest(self.weights), round_up(self.weights.weights)
+        title = f"{self.heading}\n{found.note}"
+        return title, heatmap(found.alignment, title=title, most=most, gaps=found.gaps)
 
     def _matrix(self) -> Alignment:
         """The map as a matrix. Raises InputError for one that is too large, with an alternative."""

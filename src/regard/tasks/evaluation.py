@@ -20,27 +20,28 @@ def for_evaluation(
     *,
     tests: Callable[[], Set] | None = None,
     valid: Callable[[], Set] | None = None,
+    unit: str = "examples",
 ) -> Set:
     """The examples, by default those of the test set of a `data:` section, or without one those of validation, by
-    default those of the section. The log has which ones and how many. Raises InputError where there are none, with what
-    to do `instead`."""
+    default those of the section. The log has which ones and how many, by their `unit`. Raises InputError where there
+    are none, with what to do `instead`."""
     if examples is None:
         name, found = "test", data.tests() if tests is None else tests()
         if not found and (found := validation_of(data) if valid is None else valid()):
             name = "valid"
             log.warning(OPTIMISTIC)
         if found:
-            log.info(scored(found, origin_of(data, name)))
+            log.info(scored(found, origin_of(data, name), unit))
         examples = cast(Set, found)
     if not examples:
         raise InputError(f"there is no test set in the run file and no examples are given; {instead}")
     return examples
 
 
-def scored(examples: Sized, origin: str) -> str:
-    """A line on what is scored; a running text is one example."""
+def scored(examples: Sized, origin: str, unit: str = "examples") -> str:
+    """A line on what is scored; a running text is one example. `unit` names several examples."""
     count = len(next(iter(examples.values()), ())) if isinstance(examples, Mapping) else len(examples)
-    return f"scored: {f'{count:,} examples, ' if count > 1 else ''}{origin}"
+    return f"scored: {f'{count:,} {unit}, ' if count > 1 else ''}{origin}"
 
 
 def searched(run: Any, options: EvaluationOptions) -> str | None:

@@ -52,6 +52,8 @@ class Run(ABC, Generic[E, P]):
     supports: Mapping[Verb, frozenset[str]]
     inputs: Mapping[str, Any] = {"text": str}
     """The keys of an example in JSON with their types: `bytes` are in base64, a key that may be None is optional."""
+    unit: str = "examples"
+    """What an evaluation counts, in the plural."""
 
     def __repr__(self) -> str:
         parameters = sum(each.numel() for each in self.model.parameters())

@@ -9,14 +9,29 @@ from regard.data.token_words import Parts, parts_of
 from regard.maps.text import TextWeights
 from regard.text import Tokenizer
 
+ELLIPSIS = "…"
 Amounts = Float[np.ndarray, " _token"]
 
 
 def shaded_text(tokenizer: Tokenizer, texts: Sequence[str], amounts: Sequence[Amounts], name: str) -> TextWeights:
     """The amounts of the tokens of each text, of any sign, summed over words and divided by the sum of all magnitudes.
-    A text of which fewer tokens have an amount was cut there. `name` is the output."""
-    pairs = zip(texts, amounts, strict=True)
-    return shaded_parts([parts_of(text, tokenizer.offsets(text)[: len(own)]) for text, own in pairs], amounts, name)
+    A text of which fewer tokens have an amount was cut there, which an ellipsis shows. `name` is the output."""
+    parts = []
+    for text, own in zip(texts, amounts, strict=True):
+        offsets = tokenizer.offsets(text)
+        found = parts_of(text, offsets[: len(own)])
+        parts.append(followed(found) if len(own) < len(offsets) else found)
+    return shaded_parts(parts, amounts, name)
+
+
+def followed(parts: Parts) -> Parts:
+    """The parts of a text with an ellipsis behind them, for more text."""
+    return Parts((*parts.labels, ELLIPSIS), parts.indices, (*parts.glued, False))
+
+
+def preceded(parts: Parts) -> Parts:
+    """The parts of a text with an ellipsis before them, for more text."""
+    return Parts((ELLIPSIS, *parts.labels), tuple(index + 1 for index in parts.indices), (False, *parts.glued))
 
 
 def shaded_parts(texts: Sequence[Parts], amounts: Sequence[Amounts], name: str) -> TextWeights:
@@ -29,8 +44,8 @@ def shaded_parts(texts: Sequence[Parts], amounts: Sequence[Amounts], name: str) 
         labels += parts.labels
         glued += parts.glued
         numbers += [number] * len(parts.labels)
-        found.append(np.bincount(parts.indices, own, len(parts.labels)) if parts.labels else np.zeros(0))
+        found.append(np.bincount(np.array(parts.indices, np.int64), own, len(parts.labels)))
     whole = np.concatenate([*found, np.zeros(0)])
     total = np.abs(whole).sum()
-    shares, summed = whole / total if total else whole, any(len(each.indices) > len(each.labels) for each in texts)
-    return TextWeights(tuple(labels), shares, name, tuple(numbers), tuple(glued), summed)
+    summed = any(len(each.indices) > len(set(each.indices)) for each in texts)
+    return TextWeights(tuple(labels), whole / total if total else whole, name, tuple(numbers), tuple(glued), summed)

@@ -13,7 +13,7 @@ from regard.training.batches import BatchStream
 from regard.training.checkpoint_writer import CheckpointWriter
 from regard.training.compiling import compiling
 from regard.training.layers import recomputing
-from regard.training.objective import LossModule, Objective
+from regard.training.objective import LossModule, Objective, unit_of
 from regard.training.processes import Processes, answering, whole
 from regard.training.progress import Metrics, Progress, Window
 from regard.training.schedules import rate
@@ -54,7 +54,8 @@ def fit(
     keeps the order of examples, and a line says what changes.
 
     Returns: the validation figures of the chosen weights, `seconds`, `steps` (updates made), `parameters` and
-        `tokens_per_second` (of all processes together, validation left out).
+        `tokens_per_second` (of all processes together, validation left out), of an objective of images
+        `images_per_second`.
 
     Raises:
         InputError: the device is not there; too few batches; the checkpoint is of another model.
@@ -98,7 +99,7 @@ class Trainer:
         self.saved, self.late = -1, False
         self.window = Window()
         self.clock = time.monotonic()
-        self.progress = Progress(settings.steps, settings.log_every, shown=here.main)
+        self.progress = Progress(settings.steps, settings.log_every, here.main, unit_of(objective))
         self.metrics = Metrics(run if here.main else None, settings)
 
     def train(self, found: Checkpoint | None) -> dict[str, float | int]:
@@ -269,7 +270,7 @@ class Trainer:
             "seconds": counters.seconds + time.monotonic() - self.clock,
             "steps": counters.update,
             "parameters": self.parameters,
-            "tokens_per_second": counters.tokens / max(counters.updating, 1e-9),
+            f"{unit_of(self.objective)}_per_second": counters.tokens / max(counters.updating, 1e-9),
         }
 
     def _choose(self) -> dict[str, float]:

@@ -24,7 +24,7 @@ class Loss:
 
     total:   scalar tensor with a gradient
     tokens:  how many terms were summed (target tokens, as a rule)
-    read:    how many tokens, patches or steps the model read, for the speed; 0: as many as `tokens`
+    read:    how many tokens, images or steps the model read, for the speed; 0: as many as `tokens`
     carried: tensors by name, without a gradient, for the loss of the next batch; None where batches are independent
     """
 
@@ -98,6 +98,18 @@ class Placed(Protocol):
     """An objective that also knows the origin of an example, as `file:line`, for error messages."""
 
     def place(self, index: int) -> str: ...
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """An objective that reads something else than tokens; `unit` names it in the plural."""
+
+    unit: str
+
+
+def unit_of(objective: object) -> str:
+    """What the speed of a training counts."""
+    return objective.unit if isinstance(objective, Counted) else "tokens"
 
 
 def origin(objective: object, indices: Sequence[int]) -> str:

@@ -62,19 +62,20 @@ class Window:
 
 
 class Progress:
-    """Shows loss, tokens per second and time left on standard error; silent unless `shown` (one process shows it).
+    """Shows loss, speed (`unit` names what it counts) and time left on standard error; silent unless `shown` (one
+    process shows it).
 
     A terminal and a notebook get tqdm's bar; anything else gets a line every `every` updates. Training goes on when
     standard error is closed or its reader is gone.
     """
 
-    def __init__(self, steps: int, every: int, shown: bool = True) -> None:
-        self.steps, self.every, self.shown = steps, every, shown
+    def __init__(self, steps: int, every: int, shown: bool = True, unit: str = "tokens") -> None:
+        self.steps, self.every, self.shown, self.unit = steps, every, shown, unit
         self.began = time.monotonic()
         self.first: int | None = None
         self.bar: tqdm | None = None
 
-    def update(self, update: int, loss: float, tokens_per_second: float) -> None:
+    def update(self, update: int, loss: float, per_second: float) -> None:
         """Show an update (counted from 1)."""
         if not self.shown:
             return
@@ -82,13 +83,13 @@ class Progress:
             self.first = update - 1
             with self._read():
                 self.bar = _bar(self.steps, self.first)
+        speed = f"{per_second:,.0f} {self.unit}/s"
         if self.bar is not None:
-            self.bar.set_postfix_str(f"loss {loss:.4f}, {tokens_per_second:,.0f} tokens/s", refresh=False)
+            self.bar.set_postfix_str(f"loss {loss:.4f}, {speed}", refresh=False)
             with self._read():
                 self.bar.update(update - self.bar.n)
         elif update % self.every == 0 or update == self.steps:
             left = (time.monotonic() - self.began) / (update - self.first) * (self.steps - update)
-            speed = f"{tokens_per_second:,.0f} tokens/s"
             self.note(f"{update}/{self.steps}  loss {loss:.4f}  {speed}  {duration(left)} left")
 
     @contextmanager

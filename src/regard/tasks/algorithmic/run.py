@@ -94,7 +94,9 @@ class AlgorithmicRun(Run[str, BitPrediction]):
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
         """What every head read from the tape at each step, and where it wrote."""
         (found,) = self._predict([example], PredictOptions())
-        return Attribution(found, example, found.tape.lookups(), found.tape, options, draw=lambda _: tape(found.tape))
+        return Attribution(
+            found, example, found.tape.lookups(), found.tape, options, draw=lambda title: tape(found.tape, title=title)
+        )
 
     @torch.no_grad()
     def _prediction(self, sequence: BitSequence) -> BitPrediction:

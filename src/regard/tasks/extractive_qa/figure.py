@@ -13,7 +13,7 @@ from regard.pictures.heatmap import heatmap
 from regard.pictures.scale import round_up
 from regard.pictures.shaded import shaded
 from regard.tasks.extractive_qa.training import Span, WindowedQuestions
-from regard.tasks.shading import shaded_parts
+from regard.tasks.shading import followed, preceded, shaded_parts
 from regard.text import Tokenizer
 
 if TYPE_CHECKING:
@@ -41,13 +41,18 @@ def of_two_sides(cut: WindowedQuestions, span: Span | None, weights: Alignment, 
 
 def answer_weights(tokenizer: Tokenizer, cut: WindowedQuestions, span: Span | None, weights: Alignment) -> TextWeights:
     """What the answer reads, the mean over its tokens or over the targets of a gradient, as shares of the words of the
-    question and of the window; of no answer, what the first position reads. Special tokens are left out."""
+    question and of the window, beyond which an ellipsis is; of no answer, what the first position reads. Special tokens
+    are left out."""
     (question,), window, places = cut.questions, cut.windows[0][0], inside(cut, span)
+    whole = tokenizer.offsets(question.context)
     rows = weights.weights
     if len(rows) == len(weights.source):
         rows = rows[[window.first + place for place in places] or [0]]
     row, own = rows.mean(0), tokenizer.offsets(question.question)[: len(window.question)]
-    parts = [parts_of(question.question, own), parts_of(question.context, window.offsets)]
+    context = parts_of(question.context, window.offsets)
+    context = followed(context) if whole and window.offsets[-1][1] < whole[-1][1] else context
+    context = preceded(context) if whole and window.offsets[0][0] > whole[0][0] else context
+    parts = [parts_of(question.question, own), context]
     amounts = [row[1 : 1 + len(own)], row[window.first : window.first + len(window.part)]]
     before = len(parts[0].labels)
     framed = frozenset(before + parts[1].indices[place] for place in places)

@@ -79,6 +79,12 @@ class EpisodeSets(ABC):
         return self
 
     @property
+    def form(self) -> str:
+        """What episodes are, and how many are right by chance."""
+        shots = f"{self.shots} image{'s' * (self.shots > 1)} of each (shots)"
+        return f"episodes of {self.ways} classes (ways) with {shots}; {100 / self.ways:.3g} % are right by chance"
+
+    @property
     def queries(self) -> int:
         """The most query images of one class in an episode of training."""
         return -(-self.questions // self.ways)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 QUERY = "query"
 """The label of the query image."""
+SHOWN = 8
+"""The most other classes whose probabilities a picture has."""
 FORM = '{"examples": {"cat": ["1.png"], "dog": ["2.png"]}, "image": "3.png"}'
 """An example as a line of JSON: paths of images of each class, and of the image whose class is predicted."""
 
@@ -89,6 +91,7 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
     model: FewShotSnail
     supports = {"predict": frozenset(), "evaluate": frozenset({"files", "skip_bad"}), "attribute": frozenset()}
     inputs = {"examples": dict[str, list[bytes]], "image": bytes}
+    unit = "images"
 
     def __init__(self, config: FewShot, model: FewShotSnail):
         self.config, self.model = config, model
@@ -123,6 +126,9 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
         data = self.config.data.skipping(options.skip_bad)
         return [each for file in files for each in data.read(str(file))]
 
+    def convention(self) -> str:
+        return f"accuracy is over {self.config.data.test_episodes:,} {self.config.data.form}"
+
     def _evaluate(self, examples: Sequence[LabelledImage] | None, options: EvaluationOptions) -> dict[str, float]:
         """Accuracy in `test_episodes` of the classes of the images, with its standard error, in per cent.
 
@@ -131,7 +137,7 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
         """
         data = self.config.data
         sets = [lambda: [*chain(*data.load().test.values())], lambda: [*chain(*data.load().valid.values())]]
-        images = for_evaluation(examples, data, "give a set of images", tests=sets[0], valid=sets[1])
+        images = for_evaluation(examples, data, "give a set of images", tests=sets[0], valid=sets[1], unit=self.unit)
         classes = pool(data.checked(images, "the images for evaluation"), self.config)
         with guarded(self.model):
             return figures(self.model, classes, self.config, data.test_episodes)
@@ -148,7 +154,10 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
     def _attribute(self, example: FewShotExample, options: AttributionOptions) -> Attribution:
         """The attention of the query image to each support image and to itself. Raises InputError as `predict`."""
         found, weights = self._attend(example)
-        return Attribution(found, str(found), weights.lookups(), weights, options, draw=weights.figure)
+        others = [f"{label} {share:.2f}" for label, share in found.probabilities.items() if label != found.label]
+        detail = f"probabilities of the other classes: {', '.join(others[:SHOWN])}{', …' * (len(others) > SHOWN)}"
+        lookups = weights.lookups()
+        return Attribution(found, str(found), lookups, weights, options, draw=weights.figure, detail=detail)
 
     @torch.no_grad()
     def _attend(self, example: FewShotExample) -> tuple[ClassPrediction, EpisodeWeights]:

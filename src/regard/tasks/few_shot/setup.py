@@ -36,7 +36,7 @@ def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:
         FewShotObjective(train, valid, config),
         digest(contents((train, valid))),
         f"{len(train):,} classes to train on{turns}, {len(valid):,} to validate, {len(classes.test):,} to test; "
-        f"{config.count} images an episode; {count_parameters(model):,} parameters",
+        f"{config.data.valid_episodes:,} validation {config.data.form}; {count_parameters(model):,} parameters",
         tests=tests,
         data=summary(config, classes),
     )

@@ -62,7 +62,7 @@ def collate_episodes(episodes: Sequence[tuple[Episode, Sequence[Pixels]]], confi
 class FewShotObjective:
     """The cross-entropy of the query images' classes, and the weighted cross-entropy of prototypes."""
 
-    metric, higher_is_better = "accuracy", True
+    metric, higher_is_better, unit = "accuracy", True, "images"
 
     def __init__(self, train: Pool, valid: Pool, config: FewShot):
         """Raises InputError for fewer episodes than one batch."""

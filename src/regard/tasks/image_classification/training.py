@@ -36,7 +36,7 @@ class ImageBatch(Batch):
 class ImageClassificationObjective:
     """The cross-entropy of the classes."""
 
-    metric, higher_is_better = "accuracy", True
+    metric, higher_is_better, unit = "accuracy", True, "images"
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ImageClassificationObjective:
         weights = None if self.weights is None else self.weights.to(batch.pixels.device)
         smoothing = self.settings.label_smoothing
         total = distillation(model.both(batch.pixels), batch.classes, batch.classes, smoothing, weights)
-        return Loss(total, len(batch.classes), read=len(batch.classes) * self.config.positions)
+        return Loss(total, len(batch.classes))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Vit)

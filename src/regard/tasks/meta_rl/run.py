@@ -23,6 +23,8 @@ from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictO
 from regard.tasks.prediction import ShortRepr
 from regard.tasks.run import Run
 
+AXES = "down: each action; across: the actions before it, each with its reward"
+
 
 @dataclass(frozen=True, repr=False)
 class ActionPrediction(ShortRepr):
@@ -107,7 +109,8 @@ class MetaRLRun(Run[str, ActionPrediction]):
         weights = list(maps.values())[-1][0].double().cpu().numpy()
         what = [f"{action}: {reward:.3g}" for action, reward in zip(found.actions, found.rewards, strict=True)]
         attention = Alignment(weights, ("begin", *what[:-1]), tuple(map(str, found.actions)))
-        return Attribution(found, example, (single_map(attention, "weights"),), attention, options)
+        lookups = (single_map(attention, "weights"),)
+        return Attribution(found, example, lookups, attention, options, detail=AXES)
 
     def _act(self, environment: Environments) -> Trajectories:
         device = next(self.model.parameters()).device

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +18,9 @@ from regard.maps.alignment import Alignment
 from regard.models.catalog import build
 from regard.models.one_to_many import OneToMany
 from regard.nonfinite import guarded
+from regard.pictures.heatmap import heatmap
 from regard.pictures.labels import visible
+from regard.pictures.views import WHOLE, check_size
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.evaluation import for_evaluation
@@ -32,10 +35,19 @@ from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.tasks.tokenizer_file import SOURCE
 from regard.text import Tokenizer
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 def _of_search(prediction: object) -> Prediction:
     assert isinstance(prediction, Prediction)  # no output is forced
     return prediction
+
+
+def _apart(below: Alignment, ends: Sequence[int], title: str) -> "Figure":
+    """The map with a line between languages. Raises InputError for one that is too large."""
+    check_size(len(below.source), len(below.target), WHOLE)
+    return heatmap(below, title=title, divided=ends)
 
 
 def target_file(language: str) -> str:
@@ -195,7 +207,9 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
             f"{language}: {visible(piece)}" for language, each in found.items() for piece in each.weights.target
         )
         below = Alignment(np.concatenate([each.weights for each in maps]), maps[0].source, pieces)
-        return Attribution(prediction, example, tuple(lookups), below, options)
+        ends = np.cumsum([len(each.target) for each in maps])[:-1].tolist()
+        draw = partial(_apart, below, ends)
+        return Attribution(prediction, example, tuple(lookups), below, options, draw=draw)
 
     def _evaluate(self, examples: Mapping[str, Sequence[Pair]] | None, options: EvaluationOptions) -> dict[str, float]:
         """The metrics on pairs by language: their means, and each language's as `metric/language`.

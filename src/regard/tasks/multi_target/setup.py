@@ -45,12 +45,7 @@ def setup(config: MultiTarget, folder: RunDirectory, processes: int) -> Setup:
         {SOURCE: next(iter(tokenizers.values())).source}
         | {target_file(name): each.target for name, each in tokenizers.items()},
         {name: each.test for name, each in splits.items()} if first.test else {},
-        data=joined(
-            [
-                pairs_summary(config.data, each, tokenizers[name], model.of(name), target=name)
-                for name, each in splits.items()
-            ]
-        ),
+        data=joined([pairs_summary(config.data, each, tokenizers[name], target=name) for name, each in splits.items()]),
     )
 
 

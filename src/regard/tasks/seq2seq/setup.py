@@ -53,7 +53,7 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
         summary(model, splits, tokenizers),
         {SOURCE: tokenizers.source, TARGET: tokenizers.target},
         splits.test,
-        data=pairs_summary(config.data, splits, tokenizers, model),
+        data=pairs_summary(config.data, splits, tokenizers),
     )
 
 

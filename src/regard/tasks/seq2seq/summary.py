@@ -7,7 +7,6 @@ from regard.data.pair import Pair
 from regard.data.splits import Splits
 from regard.data.tokenizer_pair import Tokenizers
 from regard.errors import InputError
-from regard.nn.encoder_decoder import EncoderDecoder
 from regard.tasks.repeated import repeated_warnings
 from regard.tasks.summary import (
     DataSummary,
@@ -21,10 +20,8 @@ from regard.tasks.summary import (
 )
 
 
-def pairs_summary(
-    data: Any, splits: Splits[Pair], tokenizers: Tokenizers, model: EncoderDecoder, *, target: str = "target"
-) -> DataSummary:
-    """The summary of pairs; `target` names the side of the target.
+def pairs_summary(data: Any, splits: Splits[Pair], tokenizers: Tokenizers, *, target: str = "target") -> DataSummary:
+    """The summary of pairs; `target` names the side of the target. How many are cut is in the log already, exactly.
 
     Raises:
         InputError: source and target of a set are exchanged.
@@ -33,8 +30,8 @@ def pairs_summary(
     sources = [tokenizers.ended_source(tokenizers.source_ids(pair.source)) for pair in some]
     targets = [tokenizers.ended_target(tokenizers.target_ids(pair.target, pair.source)) for pair in some]
     lengths = {
-        "source": Lengths.of(list(map(len, sources)), model.max_source),
-        target: Lengths.of(list(map(len, targets)), model.max_target),
+        "source": Lengths.of(list(map(len, sources))),
+        target: Lengths.of(list(map(len, targets))),
     }
     example = {
         "source": abridged(tokenizers.source_pieces(sources[0], first.source), len(sources[0])),

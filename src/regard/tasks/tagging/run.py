@@ -141,12 +141,14 @@ class TaggingRun(Run[str, TagsPrediction]):
         """F1, precision and recall of entities, and accuracy of tags, in per cent. Raises InputError if there are
         neither examples nor a test set."""
         texts = for_evaluation(examples, self.config.data, "give a file of tagged words")
+        self.encoder.report_long((each.text, each.words) for each in texts)
         with guarded(self.model):
             return metrics(self.model, self.encoder, self.labels, texts)
 
     def _predict(self, examples: Sequence[str], options: PredictOptions) -> list[TagsPrediction]:
         """The spans of each text."""
         words = [word_places(text) for text in examples]
+        self.encoder.report_long(zip(examples, words, strict=True))
         cut = [self.encoder.parts(text, places) for text, places in zip(examples, words, strict=True)]
         with guarded(self.model):
             found = probabilities(self.model, cut, [len(each) for each in words])

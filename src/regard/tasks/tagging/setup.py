@@ -49,6 +49,7 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
     fill_vectors(model, config.vectors, tokenizer, texts, folder)
     encoder = Encoder(tokenizer, config.tagger.context)
     both = (*splits.train, *splits.valid)
+    encoder.report_long((each.text, each.words) for each in both)
     return Setup(
         model,
         TaggingObjective(splits.train, splits.valid, labels, encoder, config.training),

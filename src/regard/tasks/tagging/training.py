@@ -1,22 +1,26 @@
 """Training of taggers: parts of texts in batches, the loss, predicted tags and the metrics."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.data.token_batches import require_one_batch, require_room, token_batches
+from regard.data.token_words import BYTES
 from regard.metrics.entities import OUTSIDE, entity_metrics
 from regard.shapes import Float
-from regard.tasks.tagging.data import Tagged
-from regard.tasks.tagging.parts import Part, TagBatch, collate_parts, grouped, parts
+from regard.tasks.tagging.data import Place, Tagged
+from regard.tasks.tagging.parts import Part, TagBatch, collate_parts, first_tokens, grouped, parts
 from regard.text import Tokenizer
 from regard.text.special import IGNORED
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
 from regard.work import computed
 
+log = logging.getLogger("regard")
 ROWS = 64
 """Parts in one batch of inference."""
 Probabilities = list[Float[Tensor, "word tag"]]
@@ -79,6 +83,26 @@ class Encoder:
     def parts(self, text: str, words: Sequence[tuple[int, int]]) -> list[Part]:
         """The parts of a text."""
         return parts(text, words, self.tokenizer, self.context)
+
+    def report_long(self, texts: Iterable[tuple[str, Sequence[Place]]]) -> None:
+        """Log how many words of texts are longer than a part, if any are: only their first tokens are read."""
+        count = sum(self._long(text, words) for text, words in texts)
+        if count:
+            which = "1 word is" if count == 1 else f"{count:,} words are"
+            log.warning(
+                "%s longer than the model's maximum of %d tokens: only the beginning is read; a larger model.context "
+                "reads more",
+                which,
+                self.context,
+            )
+
+    def _long(self, text: str, words: Sequence[Place]) -> int:
+        most = self.context - 2
+        if all(BYTES * (end - start) <= most for start, end in words):
+            return 0
+        offsets = self.tokenizer.offsets(text)
+        firsts = [first for _, first in first_tokens(words, offsets)]
+        return sum(after - first > most for first, after in pairwise([*firsts, len(offsets)]))
 
 
 @torch.no_grad()
