@@ -124,3 +124,11 @@ def test_every_parameter_learns():
     model = drawn()
     model(*inputs([0, 1]))[..., :3, :].logsumexp(1).sum().backward()
     assert [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()] == []
+
+
+def test_half_precision_is_near_full_precision():
+    model = drawn().float()
+    batch = [each.float() if each.is_floating_point() else each for each in inputs([0, 1])]
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model(*batch)
+    torch.testing.assert_close(found.float(), model(*batch), rtol=0.05, atol=0.3)

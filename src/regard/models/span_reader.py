@@ -82,10 +82,11 @@ class SpanReader(nn.Module):
         states, _ = self.question(words, question_lengths)
         states = self.dropout(states)
         inside = padding(question_lengths, question.shape[1])
-        aligned = self.align(self.alike(read), Memory(self.alike(words), words, inside))
+        keys = self.alike(words)
+        aligned = self.align(self.alike(read), Memory(keys, words.to(keys), inside))
         found, _ = self.context(torch.cat([read, aligned, features.to(read)], -1), lengths)
         memory = Memory.of(states, question_lengths)
-        query = self.summary.expand(len(question), 1, -1)
+        query = self.summary.to(states).expand(len(question), 1, -1)
         summary = self.dropout(self.summarise(query, memory)[:, 0])
         return self._logits(self._composed(self.dropout(found), memory, lengths), summary, lengths)
 
