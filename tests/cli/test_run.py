@@ -118,7 +118,7 @@ def test_of_several_processes_each_says_which_it_is(regard, monkeypatch: pytest.
 
 def test_two_processes_with_sharded_weights_score_the_test_set(tmp_path: Path):
     folder = tmp_path / "run"
-    options = ["train", "dates", "--out", str(folder), *tiny(training__sharded="true")]
+    options = ["train", "dates", "--out", str(folder), *tiny(training__sharded="true", training__offload="true")]
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
         [*launcher, "-m", "regard", *options], env=environment(OMP_NUM_THREADS="1"), capture_output=True, text=True

@@ -1,8 +1,10 @@
 """As a script under torchrun, `sharded.py FILE [CHOICE]...`: three updates of small models of each kind, and into FILE
-their losses and the bytes that this first process holds. Choices are settings of training that are true."""
+their losses and the bytes that this first process holds. Choices are settings of training, NAME=VALUE, or NAME where
+they are true."""
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,8 @@ from regard.training.update import Updater, make_optimizer
 from tests.training.toy import ToyBatch
 
 ROWS, LENGTH, WORDS = 8, 7, 24
+WAYS: dict[str, Any] = {"offloaded": {"offload": True}, "bf16": {"gathered_precision": "bf16", "precision": "bf16"}}
+"""Other ways to shard a GPT-2."""
 
 
 class Next:
@@ -82,15 +86,17 @@ def size(tensors: Any) -> int:
 
 def train(model: nn.Module, settings: Training) -> dict[str, Any]:
     here = Processes(settings)
-    losses = here.wrap(LossModule(model, Next()), settings.sharded)
-    optimizer, bytes_of, gathered = make_optimizer(model, settings), {}, []
+    losses = here.wrap(LossModule(model, Next()), settings)
+    optimizer, bytes_of, gathered, kinds = make_optimizer(model, settings), {}, [], set()
     parts = sharded_parts(losses)
 
     def held(*_: Any) -> None:
         bytes_of["gradients"] = size(each.grad for each in losses.parameters() if each.grad is not None)
 
     def watch(*_: Any) -> None:
-        gathered.append(sum(not isinstance(next(each.parameters()), DTensor) for each in parts))
+        whole = [each for each in (next(part.parameters()) for part in parts) if not isinstance(each, DTensor)]
+        gathered.append(len(whole))
+        kinds.update(str(each.dtype) for each in whole)
 
     optimizer.register_step_pre_hook(held)
     for part in parts:
@@ -105,11 +111,13 @@ def train(model: nn.Module, settings: Training) -> dict[str, Any]:
             found.append(updater([Prepared(position, ToyBatch(words, words))], update, 1e-2).loss)
     bytes_of["parameters"] = size(losses.parameters())
     bytes_of["optimizer"] = size(each for state in optimizer.state.values() for each in state.values())
-    return {"losses": found, "bytes": bytes_of, "parts": len(parts), "gathered": max(gathered, default=0)}
+    counts = {"parts": len(parts), "gathered": max(gathered, default=0)}
+    return {"losses": found, "bytes": bytes_of, **counts, "kinds": sorted(kinds)}
 
 
 def main(path: Path, *choices: str) -> None:
-    settings = Training(device="cpu", **dict.fromkeys(choices, True))  # pyright: ignore[reportArgumentType]
+    chosen: dict[str, Any] = {name: value or True for name, _, value in (each.partition("=") for each in choices)}
+    settings = Training(device="cpu", **chosen)
     result = {}
     for name, model in models().items():
         if settings.recompute:
@@ -117,6 +125,9 @@ def main(path: Path, *choices: str) -> None:
                 result[name] = train(model, settings)
         else:
             result[name] = train(model, settings)
+    if settings.sharded:
+        for name, more in WAYS.items():
+            result[name] = train(models()["gpt2"], replace(settings, **more))
     if Processes(settings).main:
         path.write_text(json.dumps(result), encoding="utf-8")
 

@@ -47,7 +47,13 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 )
 def test_each_process_has_its_part(processes: int, choices: tuple[str, ...], alone: dict[str, Any], tmp_path: Path):
     found = launched(tmp_path, processes, *choices)
+    offloaded, bf16 = found.pop("offloaded"), found.pop("bf16")
     assert found.keys() == alone.keys()
+    assert offloaded == found["gpt2"]
+    assert bf16["losses"] != found["gpt2"]["losses"]
+    torch.testing.assert_close(bf16["losses"], found["gpt2"]["losses"], rtol=1e-2, atol=1e-2)
+    assert bf16["bytes"] == found["gpt2"]["bytes"]  # of what stays: fp32
+    assert (bf16["kinds"], found["gpt2"]["kinds"]) == (["torch.bfloat16"], ["torch.float32"])
     for name, one in alone.items():
         losses = (torch.tensor(each[name]["losses"]) for each in (found, alone))
         torch.testing.assert_close(*losses, rtol=1e-5, atol=1e-5)
@@ -82,6 +88,15 @@ def test_layers_that_share_a_parameter_are_in_one_group():
     assert sharded_parts(build_classifier(config, 13, 2)) == []
 
 
-def test_compiled_and_recomputed():
-    with pytest.raises(InputError, match=r"compile and recompute are both set; choose one of them"):
-        run_file.read(path_of("dates"), ["training.compile=true", "training.recompute=true"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("compile=true", "recompute=true"), "compile and recompute are both set; choose one of them"),
+        (("offload=true",), "offload and gathered_precision are of sharded weights; set sharded: true with them"),
+        (("gathered_precision=bf16",), "of sharded weights; set sharded: true"),
+        (("gathered_precision=bf16", "sharded=true"), "gathered_precision is bf16 and precision fp32; set precision"),
+    ],
+)
+def test_settings_that_exclude_each_other(options: tuple[str, ...], message: str):
+    with pytest.raises(InputError, match=message):
+        run_file.read(path_of("dates"), [f"training.{option}" for option in options])

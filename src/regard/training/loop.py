@@ -14,7 +14,7 @@ from regard.training.checkpoint_writer import CheckpointWriter
 from regard.training.compiling import compiling
 from regard.training.layers import recomputing
 from regard.training.objective import LossModule, Objective, unit_of
-from regard.training.processes import Processes, answering, whole
+from regard.training.processes import Processes, WholeModel, answering
 from regard.training.progress import Metrics, Progress, Window
 from regard.training.schedules import rate
 from regard.training.selection import MovingAverage, Validated, mean
@@ -90,7 +90,8 @@ class Trainer:
         self.model, self.objective, self.settings, self.run, self.here = model, objective, settings, run, here
         self.parameters = count_parameters(model)
         seed_everything(settings.seed + here.rank)
-        self.losses = here.wrap(LossModule(model, objective), settings.sharded)
+        self.whole = WholeModel(model, settings.sharded)
+        self.losses = here.wrap(LossModule(model, objective), settings)
         self.optimizer = make_optimizer(model, settings)
         self.updater = Updater(self.losses, self.optimizer, settings, here, stop)
         self.average: MovingAverage | None = None
@@ -215,8 +216,9 @@ class Trainer:
 
     def _validate(self) -> dict[str, float]:
         self.model.eval()
-        with torch.no_grad(), whole(self.losses), self.progress.elapsed("validating"), divided_by(self.here):
-            figures = self.here.from_main(self.objective.validate(self.model))
+        shown = self.progress.elapsed("validating")
+        with torch.no_grad(), self.whole.gathered(self.here.device) as model, shown, divided_by(self.here):
+            figures = self.here.from_main(self.objective.validate(model))
         self.model.train()
         return figures
 

@@ -1,5 +1,6 @@
 """The processes of a run, started by torchrun or accelerate: their device and their communication."""
 
+import copy
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,14 @@ import torch.distributed
 from accelerate import Accelerator, PartialState
 from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list, gather_object
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+from torch.distributed.fsdp import (
+    CPUOffloadPolicy,
+    FSDPModule,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    fully_shard,
+    register_fsdp_forward_method,
+)
 from torch.nn.parallel import DistributedDataParallel
 
 from regard.errors import InputError, RunError
@@ -19,6 +27,7 @@ from regard.nn.kv_cache import CausalBlock
 from regard.training.devices import choose_device
 from regard.training.layers import sharded_parts
 from regard.training.settings import Training
+from regard.training.state import weights
 
 LOST = re.compile(r"timed? ?out|connection|peer|gloo|nccl|store", re.I)
 """Words of PyTorch's untyped errors of an exchange in which another process no longer takes part."""
@@ -42,7 +51,7 @@ class Processes:
         if settings.sharded and self.count == 1:
             raise InputError("sharded: true needs several processes and there is one; start it under torchrun")
 
-    def wrap(self, losses: nn.Module, sharded: bool) -> nn.Module:
+    def wrap(self, losses: nn.Module, settings: Training) -> nn.Module:
         """A `LossModule` on its device; with several processes its model is sharded in place, or it is wrapped in DDP.
 
         Sharding has a group for each of the `sharded_parts`, and one for the rest, so that tied parts and calls of
@@ -51,17 +60,23 @@ class Processes:
         losses.to(self.device)
         if self.count == 1:
             return losses
-        if not sharded:
+        if not settings.sharded:
             return self.accelerator.prepare_model(losses)
         for tensor in losses.state_dict().values():
             torch.distributed.broadcast(tensor, 0)
+        self._shard(losses, settings)
+        return losses
+
+    def _shard(self, losses: nn.Module, settings: Training) -> None:
         mesh = torch.distributed.init_device_mesh(self.device.type, (self.count,))
-        for part in sharded_parts(losses):
-            fully_shard(part, mesh=mesh)
+        gathered = torch.bfloat16 if settings.gathered_precision == "bf16" else None
+        precision = MixedPrecisionPolicy(param_dtype=gathered, reduce_dtype=gathered and torch.float32)
+        pinned = self.device.type == "cuda"
+        offload = CPUOffloadPolicy(pin_memory=pinned) if settings.offload else OffloadPolicy()
+        for part in (*sharded_parts(losses), losses):
+            fully_shard(part, mesh=mesh, mp_policy=precision, offload_policy=offload)
             if isinstance(part, CausalBlock):
                 register_fsdp_forward_method(part, "empty_past")
-        fully_shard(losses, mesh=mesh)
-        return losses
 
     def sum(self, vector: Tensor) -> Tensor:
         """The sum of the processes' vectors, in place."""
@@ -125,19 +140,27 @@ def exchanging(losses: nn.Module, now: bool) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def whole(losses: nn.Module) -> Iterator[None]:
-    """Gather the whole weights of a sharded model inside, so that any part of it can be called."""
-    if not isinstance(losses, FSDPModule):
-        yield
-        return
-    groups = [each for each in losses.modules() if isinstance(each, FSDPModule)]
-    losses.set_reshard_after_forward(False)
-    for group in groups:
-        group.unshard()
-    try:
-        yield
-    finally:
-        for group in groups:
-            group.set_reshard_after_forward(group is not losses, recurse=False)
-            group.reshard()
+class WholeModel:
+    """A model that validation may call in any way, in full precision: of a sharded model, which is to come, a copy that
+    has weights while it is in use. Made before the model is sharded."""
+
+    def __init__(self, model: nn.Module, sharded: bool) -> None:
+        self.model, self.sharded = model, sharded
+        self.copy = model
+        if sharded:
+            empty = {id(each): nn.Parameter(each.to("meta"), each.requires_grad) for each in model.parameters()}
+            self.copy = copy.deepcopy(model, dict(empty))
+
+    @contextmanager
+    def gathered(self, device: torch.device) -> Iterator[nn.Module]:
+        """The model with whole weights, which every process gathers."""
+        if not self.sharded:
+            yield self.model
+            return
+        whole = weights(self.model)
+        self.copy.load_state_dict({name: each.to(device) for name, each in whole.items()}, assign=True)
+        self.copy.train(self.model.training)
+        try:
+            yield self.copy
+        finally:
+            self.copy.load_state_dict({name: each.to("meta") for name, each in whole.items()}, assign=True)

@@ -110,6 +110,12 @@ class Training:
     sharded: bool = False
     """Shard weights, gradients and optimizer over the processes (FSDP2) instead of copying them (DDP); the layers of a
     Transformer are gathered one at a time."""
+    gathered_precision: Literal["fp32", "bf16"] = "fp32"
+    """The precision in which sharded weights are gathered and their gradients computed; `bf16` halves what processes
+    exchange and needs `precision: bf16` too. Weights, sums of gradients and the optimizer stay in fp32."""
+    offload: bool = False
+    """Keep sharded weights, gradients and optimizer state in the processor's memory, from which each layer is copied to
+    the device when it is computed."""
     recompute: bool = False
     """Compute the activations of a Transformer's layers again in the backward pass instead of keeping them (activation
     checkpointing): less memory, about a third more computation, the same weights."""
@@ -129,6 +135,10 @@ class Training:
             raise ValueError("teacher_forcing_end changes by updates, so it needs steps; remove epochs or it")
         if self.compile and self.recompute:
             raise ValueError("compile and recompute are both set; choose one of them")
+        if not self.sharded and (self.offload or self.gathered_precision != "fp32"):
+            raise ValueError("offload and gathered_precision are of sharded weights; set sharded: true with them")
+        if self.gathered_precision == "bf16" and self.precision == "fp32":
+            raise ValueError("gathered_precision is bf16 and precision fp32; set precision: bf16 too")
         if self.average_last and self.average_decay:
             raise ValueError("average_last and average_decay are both set; choose one of them")
 

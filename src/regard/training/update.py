@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.optim import AdamW
 from torch.optim.optimizer import Optimizer
 
@@ -18,7 +19,7 @@ from regard.training.objective import Carried
 from regard.training.processes import Processes, exchanging
 from regard.training.settings import Training
 from regard.training.signals import SIGNALS, Stop
-from regard.training.state import full, local
+from regard.training.state import local
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class Updater:
         self.losses, self.optimizer, self.settings, self.here, self.stop = losses, optimizer, settings, here, stop
         self.parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.carried: Carried | None = None
+        self._sharded = any(isinstance(each, DTensor) for each in self.parameters)
         self._exact = torch.float32 if here.device.type == "mps" else torch.float64
 
     def __call__(self, prepared: Sequence[Prepared], update: int, rate: float, late: bool = False) -> Outcome:
@@ -87,15 +89,17 @@ class Updater:
         total, tokens, read = self._gradients(prepared, update)
         signal = self.stop.requested  # read as late as the other processes can still learn of it
         flags = [late and self.here.main, *(signal == each for each in SIGNALS)]
-        summary = torch.tensor([0.0, tokens, read, *flags], dtype=self._exact, device=self.here.device)
+        summary = torch.tensor([0.0, 0.0, tokens, read, *flags], dtype=self._exact, device=self.here.device)
+        gradients = [local(parameter.grad) for parameter in self.parameters if parameter.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
         summary[0] = total
+        summary[1] = norm.square() if self._sharded else 0  # each process has its part of the gradient
         self.here.sum(summary)
-        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
-        norm = full(nn.utils.get_total_norm(gradients))
-        loss, count, seen, overdue, *received = summary.tolist()
+        loss, squared, count, seen, overdue, *received = summary.tolist()
+        length = math.sqrt(squared) if self._sharded else norm.item()
         scale = self.here.count / max(1.0, count)  # the exchange has divided by the number of processes
         stop = next((int(each) for each, processes in zip(SIGNALS, received, strict=True) if processes), 0)
-        outcome = Outcome(loss / max(1.0, count), int(count), int(seen), norm.item() * scale, stop, bool(overdue))
+        outcome = Outcome(loss / max(1.0, count), int(count), int(seen), length * scale, stop, bool(overdue))
         if outcome.good:
             self._apply(gradients, scale, outcome.norm, rate)
         else:
@@ -119,7 +123,7 @@ class Updater:
     def _apply(self, gradients: list[Tensor], scale: float, norm: float, rate: float) -> None:
         if self.settings.clip and norm > self.settings.clip:
             scale *= self.settings.clip / norm
-        torch._foreach_mul_([local(gradient) for gradient in gradients], scale)
+        torch._foreach_mul_(gradients, scale)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
