@@ -1,5 +1,6 @@
 """Before anything of regard is imported: shapes in signatures become checked, the hub unreachable, sums repeatable."""
 
+import gc
 import os
 import random
 import signal
@@ -7,12 +8,15 @@ import signal
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
 
-jaxtyping.install_import_hook("regard", "beartype.beartype")
+from tests import checked
+
+checked.install("regard")
+gc.freeze()  # what is imported stays, and need not be gone through time and again
+gc.set_threshold(100_000, 50, 100)
 torch.set_num_threads(1)
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in the background, and in commands started from there
     signal.signal(signal.SIGINT, signal.default_int_handler)
