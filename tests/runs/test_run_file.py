@@ -1,5 +1,6 @@
 """Run files: what they refuse before any data is read, and that a resolved one says the same as its source."""
 
+import shutil
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,12 @@ def needed(name: str) -> list[str]:
     many = [f"data.{part}=[a, b, c]" for part in ("train", "valid")]
     needed["translate-many"] = ["data.languages=[de, fr]", *many]
     return needed.get(name) or needed.get(name.split("-")[0], [])
+
+
+def test_summaries_never_have_the_unknown_word():
+    found = recipe("summarise")
+    assert isinstance(found, Seq2Seq)
+    assert found.search.logits_processors == ("no-unknown",)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +297,7 @@ def test_a_list_becomes_a_pair_of_files(tmp_path: Path):
 
 
 def test_files_of_ones_own_replace_data_of_another_kind(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    """The kind of data follows `data.train`, and what is left out of the recipe is said once."""
+    """The kind of data follows `data.train`; what is left out of a recipe's data is an example, of a file a line."""
     caplog.set_level("INFO", "regard")
     (tmp_path / "folder").mkdir()
     folder = tmp_path / "folder"
@@ -310,6 +317,9 @@ def test_files_of_ones_own_replace_data_of_another_kind(tmp_path: Path, caplog: 
         more = ["augmentation.flip=false"] if recipe == "scenes" else []
         keys.check(path_of(recipe), [*overrides, *more])
         assert run_file.read(path_of(recipe), [*overrides, *more]).data.kind == kind
-    assert caplog.text.count("data.kind is image-folders, which has no classes: what vit.yaml sets there") == 1
+    assert "data.kind is" not in caplog.text
+    own = Path(shutil.copy(path_of("vit"), tmp_path / "own.yaml"))
+    run_file.read(own, [f"data.train={folder}"])
+    assert caplog.text.count("data.kind is image-folders, which has no classes: what own.yaml sets there") == 1
     assert run_file.read(path_of("translate-rnn"), ["model.name=transformer"]).model.name == "transformer"
     assert "model.name is transformer, which has no encoder_width and no encoder_layers: what " in caplog.text

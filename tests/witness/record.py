@@ -37,7 +37,7 @@ ASKED = {
 """What each run is asked."""
 MORE = 20
 """Updates that a run which goes on makes."""
-NOT_TOLD = {"seconds", "tokens_per_second"}
+NOT_TOLD = {"seconds", "tokens_per_second", "images_per_second"}
 """Figures that are of the machine."""
 
 

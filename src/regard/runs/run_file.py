@@ -42,8 +42,12 @@ log = logging.getLogger("regard")
 def read(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read the run file at `path` with `key.sub=value` overrides. Raises InputError with the line of each mistake, or
     with the missing package of a run that was trained with one."""
-    # What a recipe names beside its kind of data is an example, and nobody set it.
-    note = log.debug if path.parent == FOLDER else log.info
+
+    def note(line: str) -> None:
+        # What a recipe names beside its kind of data is an example, which nobody set.
+        example = path.parent == FOLDER and line.startswith("data.")
+        log.log(logging.DEBUG if example else logging.INFO, line)
+
     try:
         return yaml_file.load(path, RunConfig, [*overrides, *_following(path, overrides, log.info)], RENAMED, note)
     except InputError as error:
