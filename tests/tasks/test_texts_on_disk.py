@@ -4,10 +4,12 @@ import json
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from regard.data import stored
 from regard.data.columns import Ragged
@@ -21,8 +23,10 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.catalog import TASKS
 from regard.tasks.classification.data import LabelledTables, StoredLabelled
 from regard.tasks.classification.encoded import EncodedTexts
+from regard.tasks.multi_target.data import Multiparallel, StoredTargets
 from regard.tasks.regression.config import NumberTables
 from regard.tasks.seq2seq.setup import pairs_digest
+from regard.tasks.tagging.data import StoredTagged
 
 pytest.importorskip("pyarrow")
 WORDS = ["a", "bird", "saw", "the", "old", "tree", "while", "no", "one", "was", "near", "it", "and", "so", "on"]
@@ -90,6 +94,32 @@ def test_texts_on_disk_are_those_in_memory(ending: str, given: bool, tmp_path: P
     assert len(disk.train) == (60 if given else 48)
 
 
+@pytest.mark.parametrize(
+    "folds",
+    [
+        {"valid_folds": ("good",), "test_folds": ("bad",)},
+        {"test_folds": ("bad",), "held_out": 0.2},
+        {"test_folds": ("bad",), "valid": "a.csv"},
+    ],
+)
+def test_folds_on_disk_are_those_in_memory(folds: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    csv(tmp_path / "a.csv")
+    monkeypatch.chdir(tmp_path)
+    data = LabelledTables(train="a.csv", fold="label", **folds)
+    disk, tests = data.load(), data.tests()
+    with pytest.raises(InputError, match=r"a.csv: no row has better for 'label'; there are bad, good, none"):
+        replace(data, test_folds=("better",)).load()
+    with pytest.raises(InputError, match="no row is left to train on; give fewer folds"):
+        replace(data, valid=None, valid_folds=("good", "none"), test_folds=("bad",)).load()
+    monkeypatch.setattr(stored, "SMALL", 1 << 30)
+    memory = data.load()
+    assert isinstance(disk.train, StoredLabelled)
+    for name, some in memory.named.items():
+        assert list(disk.named[name]) == list(some)
+        assert len(some) > 5
+    assert list(tests) == list(memory.test)
+
+
 @pytest.mark.parametrize("ending", WRITERS)
 def test_pairs_of_a_table_on_disk_are_those_in_memory(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / f"a.{ending}"
@@ -104,6 +134,89 @@ def test_pairs_of_a_table_on_disk_are_those_in_memory(ending: str, tmp_path: Pat
     assert list(disk.valid) == memory.valid
     assert pairs_digest(disk) == pairs_digest(memory)
     assert any(pair.others for pair in disk.train) is (ending != "csv")
+
+
+def started(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *settings: str) -> tuple[Any, Any]:
+    """The setups of a recipe with its training set on disk and in memory, which are the same."""
+    config, found = run_file.read(path_of(name), [*settings, "training.batch_tokens=64"]), []
+    for folder, small in (("disk", 1), ("memory", 1 << 30)):
+        monkeypatch.setattr(stored, "SMALL", small)
+        with RunDirectory.create(tmp_path / folder) as run:
+            found.append(TASKS[config.task].setup(config, run, 1))
+    disk, memory = found
+    assert (disk.digest, disk.summary, disk.files) == (memory.digest, memory.summary, memory.files)
+    assert disk.data.lines() == memory.data.lines()
+    batches = list(disk.objective.batches(1))
+    assert batches == list(memory.objective.batches(1))
+    for batch in batches[:3]:
+        one, other = (each.objective.batch(1, batch) for each in found)
+        assert vars(one).keys() == vars(other).keys()
+        for part, tensor in vars(one).items():
+            assert tensor.equal(vars(other)[part]) if isinstance(tensor, torch.Tensor) else tensor == vars(other)[part]
+        assert [disk.objective.place(index) for index in batch] == [memory.objective.place(index) for index in batch]
+    return disk, memory
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "conll"])
+@pytest.mark.parametrize("given", [True, False], ids=["valid", "held out"])
+def test_tagged_texts_on_disk_are_those_in_memory(
+    ending: str, given: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path, texts = tmp_path / f"a.{ending}", [each["text"].split() for each in rows()]
+    tagged = [[(word, "B-X" if len(word) > 3 else "O") for word in words] for words in texts]
+    if ending == "conll":
+        path.write_text("\n\n".join("\n".join(map(" ".join, each)) for each in tagged))
+    else:
+        lists = [dict(zip(("text", "spans"), map(list, zip(*each, strict=True)), strict=True)) for each in tagged]
+        path.write_text("".join(json.dumps(each) + "\n" for each in lists))
+    settings = [f"data.train={path}", *MODEL, "model.context=8"] + [f"data.valid={path}"] * given
+    disk, _ = started("tagging", tmp_path, monkeypatch, *settings)
+    assert isinstance(disk.objective.train, StoredTagged)
+    assert len(disk.objective.train) == (60 if given else 54)
+    assert len(disk.objective.examples.items) > len(disk.objective.train)  # long texts have several parts
+    monkeypatch.setattr(stored, "SMALL", 1)
+    path.write_text("a B-X\nb\n" if ending == "conll" else '{"text": "a"}\n{"text": "b"}\n')
+    faults = {"conll": "a.conll:2: 1 columns, expected 2", "jsonl": "a.jsonl: .*name yours with --set data.spans=KEY"}
+    with pytest.raises(InputError, match=faults[ending]):
+        run_file.read(path_of("tagging"), settings).data.load()
+
+
+@pytest.mark.parametrize(("table", "given"), [(True, True), (False, False)])
+def test_several_targets_on_disk_are_those_in_memory(
+    table: bool, given: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    csv(tmp_path / "a.csv")
+    for name in ("text", "label", "number"):
+        (tmp_path / name).write_text("".join(f"{each[name]}\n" for each in rows()))
+    files = str(tmp_path / "a.csv") if table else tuple(str(tmp_path / name) for name in ("text", "label", "number"))
+    config = run_file.read(
+        path_of("translate-many"), ["data.train=a.csv", "data.languages=[label,number]", "training.batch_tokens=64"]
+    )
+    data = Multiparallel(
+        languages=("label", "number"), train=files, valid=files if given else (), source="text", held_out=0.2
+    )
+    config = replace(config, data=data)
+
+    def begun(folder: str) -> Any:
+        with RunDirectory.create(tmp_path / folder) as run:
+            return TASKS[config.task].setup(config, run, 1)
+
+    disk = begun("disk")
+    parts = disk.objective.parts
+    assert isinstance(data.load()["label"].train, StoredTargets)
+    monkeypatch.setattr(stored, "SMALL", 1 << 30)
+    memory = begun("memory")
+    assert memory.digest == disk.digest
+    assert memory.summary == disk.summary
+    for name, splits in data.load().items():
+        assert isinstance(splits.train, list)
+        assert len(splits.train) == (60 if given else 48)
+        assert list(parts[name].valid) == list(splits.valid)
+    assert list(memory.objective.batches(1)) == list(disk.objective.batches(1))
+    for name, part in memory.objective.batch(1, [3, 5]).parts.items():
+        assert part.target_out.equal(disk.objective.batch(1, [3, 5]).parts[name].target_out)
+        assert part.source.equal(disk.objective.batch(1, [3, 5]).parts[name].source)
+    assert memory.objective.place(7) == disk.objective.place(7)
 
 
 def recipe(name: str, path: Path, *more: str) -> Any:

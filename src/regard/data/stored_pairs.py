@@ -1,16 +1,18 @@
 """Pairs of large files, read into a table once, and those of them that are held out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
+from jaxtyping import Int
 
 from regard.data.lines import count_lines
 from regard.data.opening import files_of
 from regard.data.pair import Pair
 from regard.data.readers import all_pairs, pair_of, stream_parallel
 from regard.data.splits import HeldOut, Splits
-from regard.data.stored import StoredPairs, StoredTablePairs, remembered, stored
+from regard.data.stored import Stored, StoredPairs, StoredTablePairs, remembered, stored
 from regard.data.tables import Tabular
 
 
@@ -36,14 +38,26 @@ def with_held_out(how: HeldOut, every: StoredPairs, valid: Sequence[Pair], test:
     they are too few."""
     if valid:
         return Splits(every, valid, test)
-    name = f"held out {how.held_out} {how.split_seed}"
-    what = f"{every.paths[0]}: {len(every):,} pairs"
-    held = remembered(every, name, lambda: np.flatnonzero(how.held(_groups(every), what)).tolist())
-    rest = np.delete(np.arange(len(every)), held)
+    rest, held, name = held_out_rows(how, every, "pairs", lambda: numbers(pair.source for pair in every))
     return Splits(every.part(rest, name), [every[row] for row in held], test)
 
 
-def _groups(every: Sequence[Pair]) -> list[int]:
-    """A number for the source of each pair, the same for equal ones: eight bytes of its BLAKE2."""
-    sources = (pair.source.encode(errors="surrogatepass") for pair in every)
-    return [int.from_bytes(blake2b(source, digest_size=8).digest()) for source in sources]
+def held_out_rows(
+    how: HeldOut, every: Stored[Any], unit: str, groups: Callable[[], Sequence[int]] | None = None
+) -> tuple[Int[np.ndarray, " row"], list[int], str]:
+    """The rows of a set on disk that are not held out, those that are, and a name of the former; examples of one group
+    are all in one set. They are computed once. Raises InputError if they are too few."""
+    name = f"held out {how.held_out} {how.split_seed}"
+    what = f"{every.paths[0]}: {len(every):,} {unit}"
+
+    def held() -> list[int]:
+        return np.flatnonzero(how.held(range(len(every)) if groups is None else groups(), what)).tolist()
+
+    found = remembered(every, name, held)
+    return np.delete(np.arange(len(every)), found), found, name
+
+
+def numbers(texts: Iterable[str]) -> list[int]:
+    """A number for each text, the same for equal ones: eight bytes of its BLAKE2."""
+    written = (text.encode(errors="surrogatepass") for text in texts)
+    return [int.from_bytes(blake2b(each, digest_size=8).digest()) for each in written]

@@ -1,9 +1,14 @@
 """The `data:` section of a run file for classification: texts, or pairs of texts, with their classes."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool
 
 from regard.config.recognition import Kind
 from regard.data.bad_records import Row
@@ -36,10 +41,37 @@ class StoredLabelled(Stored[Labelled[Any]]):
         return Labelled(tuple(texts), tuple(label) if isinstance(label, list) else label, origin, tuple(sentences))
 
     @staticmethod
-    def shard(examples: Sequence[Labelled[Any]]) -> Shard:
+    def shard(examples: Sequence[Any]) -> Shard:
         """Examples as a shard."""
         parts = ([each.texts, each.label, each.place, each.sentences] for each in examples)
         return Shard({"example": Ragged.of_texts(json.dumps(each, ensure_ascii=False) for each in parts)}, {})
+
+
+class StoredFolds(StoredLabelled):
+    """Labelled texts with the number of each one's fold; the counts of a shard have the values of the folds."""
+
+    @staticmethod
+    def shard(examples: Sequence[Any]) -> Shard:
+        """Examples with the values of their folds as a shard."""
+        found = StoredLabelled.shard([each for _, each in examples])
+        folds = Ragged.of_ids([[_number(value)] for value, _ in examples], np.int64)
+        return Shard({**found.columns, "fold": folds}, Counter(value for value, _ in examples))
+
+    @property
+    def folds(self) -> set[str]:
+        """The values of all folds."""
+        return {value for shard in self.table.shards for value in shard.counts}
+
+    def rows_of(self, values: Iterable[str]) -> Bool[np.ndarray, " row"]:
+        """Whether each row is in one of some folds."""
+        numbers = np.concatenate([shard.columns["fold"].values for shard in self.table.shards])
+        return np.isin(numbers, [_number(value) for value in values])
+
+
+def _number(fold: str) -> int:
+    """A number for the value of a fold, the same for equal ones: eight bytes of its BLAKE2."""
+    digest = blake2b(fold.encode(errors="surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, signed=True)
 
 
 Value = str | int
@@ -116,13 +148,13 @@ class LabelledTables(Tabular, Mixed):
 
     def load(self) -> Splits[Labelled[Any]]:
         """Read all files. Raises InputError with file and line for an invalid record."""
-        if self.train is not None and self.fold is None and is_large([self.train]):
+        if self.train is not None and is_large([self.train]):
             return self._on_disk(self.train)
         held = {*map(str, (*self.valid_folds, *self.test_folds))}
         rows = self._training()
         train = [each for value, each in rows if value not in held]
         if not train:
-            raise InputError(f"{self.train}: no row is left to train on; give fewer folds")
+            raise self._none_left()
         if self.valid is not None:
             valid = self.read(self.valid)
         elif self.valid_folds:
@@ -134,6 +166,8 @@ class LabelledTables(Tabular, Mixed):
 
     def tests(self) -> list[Labelled[Any]]:
         """The examples of the test set; none without one. Raises InputError as `load` does."""
+        if self.test_folds and self.train is not None and is_large([self.train]):
+            return self._part(self._stored_folds(self.train), self.test_folds)
         if self.test_folds:
             return self._of_folds(self._training(), self.test_folds)
         return self.read(self.test) if self.test else []
@@ -150,23 +184,63 @@ class LabelledTables(Tabular, Mixed):
 
     def _of_folds(self, rows: Sequence[tuple[str, Labelled[Any]]], values: tuple[Value, ...]) -> list[Labelled[Any]]:
         """The examples of some folds of the training file. Raises InputError for a value that no row has."""
-        known = {value for value, _ in rows}
+        self._check_known(values, {value for value, _ in rows})
+        return [each for value, each in rows if value in set(map(str, values))]
+
+    def _check_known(self, values: tuple[Value, ...], known: Collection[str]) -> None:
+        """Raises InputError for the value of a fold that no row has."""
         for value in map(str, values):
             if value not in known:
                 there = ", ".join(sorted(known)[:10])
                 raise InputError(f"{self.train}: no row has {value} for {self.fold!r}; there are {there}")
-        return [each for value, each in rows if value in set(map(str, values))]
+
+    def _none_left(self) -> InputError:
+        return InputError(f"{self.train}: no row is left to train on; give fewer folds")
 
     def _on_disk(self, path: str) -> Splits[Labelled[Any]]:
         """The sets, with the training texts on disk."""
-        read = replace(self, train=None, valid=None, test=None, held_out=0.1, mixture={})
-        every = stored(StoredLabelled, [path], repr(read), lambda: self._stream(path), lambda: 0)
-        if self.valid is not None:
-            train, valid = every, self.read(self.valid)
+        test = self.tests()
+        if self.fold is None:
+            every = stored(StoredLabelled, [path], self._settings, lambda: self._stream(path), lambda: 0)
+            rows, name = np.arange(len(every)), ""
         else:
-            rest, held = spread_rows(len(every), self.held_out, f"{path}: {len(every)} rows")
-            train, valid = every.part(rest, f"not held out {self.held_out}"), every.part(held, "")[:]
-        return Splits(self.mixed(train, lambda each: file_of(each.place)), valid, self.tests())
+            every = self._stored_folds(path)
+            rows = np.flatnonzero(~every.rows_of(map(str, (*self.valid_folds, *self.test_folds))))
+            name = f"not folds {self.valid_folds} {self.test_folds}"
+            if not len(rows):
+                raise self._none_left()
+        if self.valid is not None:
+            valid = self.read(self.valid)
+        elif isinstance(every, StoredFolds) and self.valid_folds:
+            valid = self._part(every, self.valid_folds)
+        else:
+            rest, held = spread_rows(len(rows), self.held_out, f"{path}: {len(rows)} rows")
+            valid, rows, name = every.part(rows[held], "")[:], rows[rest], f"{name}not held out {self.held_out}"
+        train = every.part(rows, name) if name else every
+        return Splits(self.mixed(train, lambda each: file_of(each.place)), valid, test)
+
+    @property
+    def _settings(self) -> str:
+        """What decides about the content of the examples."""
+        none: dict[str, Any] = {"train": None, "valid": None, "test": None, "fold": None}
+        return repr(replace(self, **none, valid_folds=(), test_folds=(), held_out=0.1, mixture={}))
+
+    def _stored_folds(self, path: str) -> StoredFolds:
+        """The texts of a large file on disk, with their folds."""
+        columns, fold = self._last_text({"fold": self.fold or ""}), self.fold
+        settings = f"{self._settings} {fold}"
+        return stored(
+            StoredFolds,
+            [path],
+            settings,
+            lambda: self._labelled(lambda: self.streamed(path, *columns), fold),
+            lambda: 0,
+        )
+
+    def _part(self, every: StoredFolds, values: tuple[Value, ...]) -> list[Labelled[Any]]:
+        """The examples of some folds of a set on disk. Raises InputError for a value that no row has."""
+        self._check_known(values, every.folds)
+        return every.part(np.flatnonzero(every.rows_of(map(str, values))), "")[:]
 
     def _stream(self, path: str) -> Iterator[Labelled[Any]]:
         """The examples of a large file, one in memory at a time."""

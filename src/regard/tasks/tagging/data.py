@@ -1,16 +1,20 @@
 """Texts with a tag for each word: in the columns of CoNLL, and as spans of characters in JSON lines."""
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from regard.config.recognition import Kind, suffix
 from regard.data.bad_records import MissingColumns, RowCollector
-from regard.data.lines import read_lines
+from regard.data.columns import Ragged, Shard
+from regard.data.lines import numbered_lines
 from regard.data.memory import kept_records
 from regard.data.records import ABSENT, list_of_objects, parse_json, value_at
 from regard.data.splits import HeldOut, Splits
+from regard.data.stored import Stored, is_large, stored
+from regard.data.stored_pairs import held_out_rows
 from regard.data.tables import KEYED
 from regard.errors import InputError
 from regard.metrics.entities import OUTSIDE, bio
@@ -81,6 +85,8 @@ class TaggedFiles(HeldOut):
         """Read all files. Raises InputError with file and line for an invalid record."""
         if self.train is None:
             raise InputError("data.train is not given; expected a file of tagged words, as --set data.train=FILE")
+        if is_large([self.train]):
+            return self._on_disk(self.train)
         train = self.read(self.train)
         if self.valid is not None:
             return Splits(train, self.read(self.valid), self.tests())
@@ -92,19 +98,34 @@ class TaggedFiles(HeldOut):
 
     def read(self, path: str) -> list[Tagged]:
         """The texts of another file. Raises InputError as `load` does."""
-        collector = RowCollector(path, self.skip_bad)
-        rows = self._sentences(path) if suffix(path) not in KEYED else self._records(path)
-        found = []
-        for number, tagged in rows:
-            if isinstance(tagged, Tagged):
-                collector.add(number, (tagged.text,))
-                found.append(replace(tagged, origin=f"{path}:{number}"))
-            else:
+        return list(self._streamed(path, large=False))
+
+    def _on_disk(self, path: str) -> Splits[Tagged]:
+        """The sets, with the training texts on disk."""
+        settings = f"{self.text} {self.spans} {self.word} {self.tag} {self.skip_bad}"
+        every = stored(StoredTagged, [path], settings, lambda: self._streamed(path, large=True), lambda: 0)
+        if self.valid is not None:
+            return Splits(every, self.read(self.valid), self.tests())
+        rest, held, name = held_out_rows(self, every, "texts")
+        return Splits(every.part(rest, name), [every[row] for row in held], self.tests())
+
+    def _streamed(self, path: str, *, large: bool) -> Iterator[Tagged]:
+        """The texts of a file; of a large one with one in memory at a time."""
+        collector, keyed = RowCollector(path, self.skip_bad), suffix(path) in KEYED
+        words, tags, longest = set[str](), set[str](), 0
+        for number, tagged in self._records(path, large=large) if keyed else self._sentences(path):
+            if not isinstance(tagged, Tagged):
                 collector.refuse(number, tagged)
-        collector.finish()
-        if suffix(path) not in KEYED:
-            self._check_columns(found, path)
-        return found
+                continue
+            collector.row(number, (tagged.text,))
+            if not keyed:
+                words.update(tagged.text[start:end] for start, end in tagged.words)
+                tags.update(tagged.tags)
+                longest = max(longest, len(tagged.words))
+            yield replace(tagged, origin=f"{path}:{number}")
+        collector.check(collector.kept)
+        if not keyed:
+            self._check_columns(path, len(words), len(tags), longest if collector.kept == 1 else 0)
 
     def with_columns(self, names: str | None, path: str, *, skip_bad: bool = False) -> "TaggedFiles":
         """The section with other columns for the file at `path`, a comma between: the keys of text and spans in JSON,
@@ -119,35 +140,38 @@ class TaggedFiles(HeldOut):
         first, last = parts
         return replace(own, text=first, spans=last) if keyed else replace(own, word=int(first), tag=int(last))
 
-    def _check_columns(self, found: Sequence[Tagged], path: str) -> None:
-        """Raises InputError for sentences in columns whose words and tags are exchanged, or that no blank line
-        separates."""
-        words = {each.text[start:end] for each in found for start, end in each.words}
-        tags = {tag for each in found for tag in each.tags}
-        if len(tags) > max(MANY, len(words) / 2):
+    def _check_columns(self, path: str, words: int, tags: int, alone: int) -> None:
+        """Raises InputError for sentences in columns whose words and tags are exchanged, by the numbers of different
+        ones, or that no blank line separates: `alone` is the length of the only one."""
+        if tags > max(MANY, words / 2):
             raise InputError(
-                f"{path}: {len(tags)} different tags in column {self.tag}, {len(words)} different words in column "
+                f"{path}: {tags} different tags in column {self.tag}, {words} different words in column "
                 f"{self.word}; name the columns, counted from 1, with --set data.word=COLUMN --set data.tag=COLUMN (in "
                 "evaluate with --columns WORD,TAG)"
             )
-        if len(found) == 1 and len(found[0].words) > LONGEST:
+        if alone > LONGEST:
             raise InputError(
-                f"{path}: all {len(found[0].words):,} words are one sentence, since no blank line separates sentences; "
+                f"{path}: all {alone:,} words are one sentence, since no blank line separates sentences; "
                 "put an empty line behind each sentence"
             )
 
-    def _records(self, path: str) -> Iterator[tuple[int, Tagged | str]]:
+    def _records(self, path: str, *, large: bool) -> Iterator[tuple[int, Tagged | str]]:
         """The text of each object with its number, or what is wrong with it. An object without spans has none where
         another one has some. Raises MissingColumns for a key that no object has."""
-        found = list(_objects(path))
+        kept = [] if large else list(_objects(path))
+
+        def objects() -> Iterator[tuple[int, Any, str | None]]:
+            return _objects(path) if large else iter(kept)
+
         for key, name in (("text", self.text), ("spans", self.spans)):
-            objects = [each for _, each, fault in found if not fault and isinstance(each, Mapping)]
-            if objects and all(value_at(each, name) is ABSENT for each in objects):
-                error = MissingColumns([name], list(objects[0]), "object", f"{path}: ")
-                lists = [each for each, value in objects[0].items() if isinstance(value, list)]
+            first = next((each for _, each, fault in objects() if not fault and isinstance(each, Mapping)), None)
+            sound = (each for _, each, fault in objects() if not fault and isinstance(each, Mapping))
+            if first is not None and all(value_at(each, name) is ABSENT for each in sound):
+                error = MissingColumns([name], list(first), "object", f"{path}: ")
+                lists = [each for each, value in first.items() if isinstance(value, list)]
                 own = lists[0] if key == "spans" and lists else error.closest(name) or "KEY"
                 raise error.advised(f"name yours with --set data.{key}={own}", {"text": self.text, "spans": self.spans})
-        for number, record, fault in found:
+        for number, record, fault in objects():
             yield number, fault or self._of_record(record)
 
     def _of_record(self, record: Any) -> Tagged | str:
@@ -167,7 +191,7 @@ class TaggedFiles(HeldOut):
 
     def _sentences(self, path: str) -> Iterator[tuple[int, Tagged | str]]:
         """Each sentence with the number of its first line, or what is wrong with it."""
-        for number, rows in _blocks(read_lines(path)):
+        for number, rows in _blocks(numbered_lines(path)):
             if rows[0][0] == NO_SENTENCE:
                 continue
             width, needed = len(rows[0]), max(abs(self.word), abs(self.tag), 2)
@@ -187,7 +211,7 @@ def _objects(path: str) -> Iterator[tuple[int, Any, str | None]]:
         case "memory":
             return ((number, each, None) for number, each in enumerate(kept_records(path), 1))
         case "jsonl":
-            return ((number, *parse_json(line)) for number, line in enumerate(read_lines(path), 1))
+            return ((number, *parse_json(line)) for number, line in numbered_lines(path))
         case "json":
             return ((number, each, None) for number, each in enumerate(list_of_objects(path), 1))
     raise InputError(f"{path}: tags are read from .jsonl, .json, or a word and its tag a line; save it as one of these")
@@ -235,12 +259,29 @@ def _span(value: Any) -> tuple[int, int, str] | None:
     return None
 
 
-def _blocks(lines: Sequence[str]) -> Iterator[tuple[int, list[list[str]]]]:
+def _blocks(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[list[str]]]]:
     """The columns of each sentence's lines, with the number of the first. Comments of CoNLL-U are left out."""
     rows: list[list[str]] = []
-    for number, line in enumerate([*lines, ""], 1):
+    number = 0
+    for number, line in lines:
         if line.strip() and not (line.startswith("# ") and " = " in line):
             rows.append(line.rstrip("\t ").split("\t") if "\t" in line else line.split())
         elif rows and not line.strip():
             yield number - len(rows), rows
             rows = []
+    if rows:
+        yield number + 1 - len(rows), rows
+
+
+class StoredTagged(Stored[Tagged]):
+    """Tagged texts, each in JSON."""
+
+    def example(self, shard: Shard, place: int) -> Tagged:
+        text, words, tags, origin = json.loads(shard.columns["example"].text(place))
+        return Tagged(text, tuple((start, end) for start, end in words), tuple(tags), origin)
+
+    @staticmethod
+    def shard(examples: Sequence[Tagged]) -> Shard:
+        """Texts as a shard."""
+        parts = ([each.text, each.words, each.tags, each.origin] for each in examples)
+        return Shard({"example": Ragged.of_texts(json.dumps(each, ensure_ascii=False) for each in parts)}, {})

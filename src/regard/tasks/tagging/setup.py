@@ -1,8 +1,10 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 from regard.data.splits import Splits
+from regard.data.stored import Mapped, remembered
 from regard.errors import InputError
 from regard.metrics.entities import OUTSIDE, entities
 from regard.models.catalog import build_tagger
@@ -14,6 +16,7 @@ from regard.tasks.summary import (
     DataSummary,
     Lengths,
     class_counts,
+    most_common,
     numbered,
     pieces,
     request_of,
@@ -38,22 +41,22 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
         InputError: the texts or the model are invalid, or no word has a tag.
     """
     splits = config.data.load()
-    labels = sorted({tag for each in splits.train for tag in each.tags} | {OUTSIDE})
+    labels = sorted({*_tags(splits.train), OUTSIDE})
     if len(labels) < 2:
         raise InputError(f"{config.data.train}: every tag is {OUTSIDE}; expected some of other kinds")
     kinds = {label for _, _, label in entities(labels)}
     labels = in_order_of(config.training.start, labels)
-    texts = with_vector_texts(config.vectors, [each.text for each in splits.train], folder)
-    tokenizer = kept_or_trained(folder, config.tokenizer_settings, texts)
+    texts = Mapped(splits.train, text_of)
+    more = () if config.vectors is None else with_vector_texts(config.vectors, list(texts), folder)
+    tokenizer = kept_or_trained(folder, config.tokenizer_settings, more or texts)
     model = build_tagger(config.tagger, tokenizer.size, len(labels))
-    fill_vectors(model, config.vectors, tokenizer, texts, folder)
+    fill_vectors(model, config.vectors, tokenizer, more, folder)
     encoder = Encoder(tokenizer, config.tagger.context)
-    both = (*splits.train, *splits.valid)
-    encoder.report_long((each.text, each.words) for each in both)
+    encoder.report(sum(_long_words(some, encoder) for some in (splits.train, splits.valid)))
     return Setup(
         model,
         TaggingObjective(splits.train, splits.valid, labels, encoder, config.training),
-        digest("\0".join((each.text, *each.tags)) + "\n" for each in both),
+        _digest(splits),
         f"{len(splits.train):,} texts to train on, {len(splits.valid):,} to validate, {len(splits.test):,} to test; "
         f"{len(kinds)} {numbered('kinds of entities', len(kinds))} in {len(labels)} tags; "
         f"a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
@@ -67,7 +70,7 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
 
 def summary(config: Tagging, splits: Splits[Tagged], tokenizer: Tokenizer) -> DataSummary:
     """The texts before training and their entities."""
-    unknown = unknown_shares(tokenizer, {name: [each.text for each in some] for name, some in splits.named.items()})
+    unknown = unknown_shares(tokenizer, {name: Mapped(some, text_of) for name, some in splits.named.items()})
     first = next((each for each in splits.train if set(each.tags) != {OUTSIDE}), splits.train[0])
     found = ", ".join(
         f"{first.text[first.words[start][0] : first.words[end - 1][1]]} ({label})"
@@ -76,7 +79,7 @@ def summary(config: Tagging, splits: Splits[Tagged], tokenizer: Tokenizer) -> Da
     return DataSummary(
         unit="texts",
         rows=rows(config.data, splits),
-        classes=class_counts(label for each in splits.train for _, _, label in entities(each.tags)),
+        classes=most_common(_entity_counts(splits.train)),
         classified="entities",
         lengths={"text": Lengths.of([len(tokenizer.encode(each.text)) + 2 for each in sampled(splits.train)])},
         unknown=unknown,
@@ -93,6 +96,41 @@ def summary(config: Tagging, splits: Splits[Tagged], tokenizer: Tokenizer) -> Da
 
 def _unseen(splits: Splits[Tagged]) -> Sequence[str]:
     """Tags that only texts for validation or test have, which the model never predicts."""
-    known = {tag for each in splits.train for tag in each.tags}
+    known = set(_tags(splits.train))
     other = {tag for each in (*splits.valid, *splits.test) for tag in each.tags} - known
     return [f"no training text has the tags {', '.join(sorted(other))}, so they are never predicted"] if other else []
+
+
+def text_of(each: Tagged) -> str:
+    """The text of an example."""
+    return each.text
+
+
+def _tags(texts: Sequence[Tagged]) -> list[str]:
+    """The tags that occur; those of a set on disk are collected once."""
+    return remembered(texts, "tags", lambda: sorted({tag for each in texts for tag in each.tags}))
+
+
+def _long_words(texts: Sequence[Tagged], encoder: Encoder) -> int:
+    """How many words are longer than a part."""
+    name = f"long words {encoder.tokenizer.digest} {encoder.context}"
+    return remembered(texts, name, lambda: encoder.long_words((each.text, each.words) for each in texts))
+
+
+def _entity_counts(texts: Sequence[Tagged]) -> dict[str, int]:
+    """How often each kind of entity occurs."""
+
+    def counts() -> dict[str, int]:
+        return class_counts(label for each in texts for _, _, label in entities(each.tags))
+
+    return remembered(texts, "entities", counts)
+
+
+def _digest(splits: Splits[Tagged]) -> str:
+    """The digest of the training and the validation texts."""
+    valid = digest(map(_written, splits.valid))
+    return remembered(splits.train, f"digest {valid}", lambda: digest(map(_written, chain(splits.train, splits.valid))))
+
+
+def _written(each: Tagged) -> str:
+    return "\0".join((each.text, *each.tags)) + "\n"

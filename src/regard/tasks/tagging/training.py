@@ -3,11 +3,13 @@
 import logging
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.data.pieces import Pieces, Written, cut_up
 from regard.data.token_batches import require_one_batch, require_room, token_batches
 from regard.data.token_words import BYTES
 from regard.metrics.entities import OUTSIDE, entity_metrics
@@ -23,6 +25,8 @@ from regard.work import computed
 log = logging.getLogger("regard")
 ROWS = 64
 """Parts in one batch of inference."""
+TaggedPart = tuple[Part, list[int]]
+"""A part of a text, and the numbers of the tags of all words of the text."""
 Probabilities = list[Float[Tensor, "word tag"]]
 """The probability of each tag for each word of a text; zeros for a word without a token."""
 
@@ -38,26 +42,20 @@ class TaggingObjective:
     ):  # fmt: skip
         """Raises InputError for fewer texts than one batch, and for one longer than a batch."""
         self.valid, self.labels, self.encoder, self.settings = valid, labels, encoder, settings
-        known = {label: place for place, label in enumerate(labels)}
-        self.examples, self.places = [], []
-        for each in train:
-            tags = [known[tag] for tag in each.tags]
-            for part in encoder.parts(each.text, each.words):
-                self.examples.append((part, tags))
-                self.places.append(each.origin)
-        self.lengths = [(len(part.ids), len(part.ids)) for part, _ in self.examples]
+        self.train, self.examples = train, encoded_parts(train, labels, encoder)
+        self.lengths = self.examples.sides
         require_one_batch(self.lengths, settings.batch_tokens, "training texts")
         require_room(self.lengths, settings.batch_tokens, self.place, "text")
 
     def place(self, index: int) -> str:
         """Where a part came from."""
-        return self.places[index]
+        return self.train[int(self.examples.owners[index])].origin
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> TagBatch:
-        return collate_parts([self.examples[index] for index in indices])
+        return collate_parts([self.examples.items[index] for index in indices])
 
     def loss(self, model: nn.Module, batch: TagBatch, update: int, carried: Carried | None = None) -> Loss:
         logits = model(batch.tokens, batch.lengths)
@@ -86,7 +84,14 @@ class Encoder:
 
     def report_long(self, texts: Iterable[tuple[str, Sequence[Place]]]) -> None:
         """Log how many words of texts are longer than a part, if any are: only their first tokens are read."""
-        count = sum(self._long(text, words) for text, words in texts)
+        self.report(self.long_words(texts))
+
+    def long_words(self, texts: Iterable[tuple[str, Sequence[Place]]]) -> int:
+        """How many words of texts are longer than a part."""
+        return sum(self._long(text, words) for text, words in texts)
+
+    def report(self, count: int) -> None:
+        """Log that so many words are longer than a part, if any are."""
         if count:
             which = "1 word is" if count == 1 else f"{count:,} words are"
             log.warning(
@@ -103,6 +108,28 @@ class Encoder:
         offsets = self.tokenizer.offsets(text)
         firsts = [first for _, first in first_tokens(words, offsets)]
         return sum(after - first > most for first, after in pairwise([*firsts, len(offsets)]))
+
+
+def encoded_parts(train: Sequence[Tagged], labels: Sequence[str], encoder: Encoder) -> Pieces[TaggedPart]:
+    """The parts of texts, each with the numbers of all tags of its text; of texts on disk they are made once."""
+    known = {label: place for place, label in enumerate(labels)}
+
+    def cut(text: Tagged) -> list[TaggedPart]:
+        tags = [known[tag] for tag in text.tags]
+        return [(part, tags) for part in encoder.parts(text.text, text.words)]
+
+    name = f"parts {encoder.tokenizer.digest} {encoder.context} {labels}"
+    return cut_up(train, name, cut, lambda each: len(each[0].ids), Written(_to_json, _of_json))
+
+
+def _to_json(each: TaggedPart) -> Any:
+    part, tags = each
+    return [part.ids, part.words, part.positions, tags]
+
+
+def _of_json(value: Any) -> TaggedPart:
+    ids, words, positions, tags = value
+    return Part(ids, tuple(words), tuple(positions)), tags
 
 
 @torch.no_grad()

@@ -1,0 +1,92 @@
+"""Examples that are cut into several pieces each, such as the windows of a long text or the captions of an image."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+from jaxtyping import Int
+
+from regard.data.columns import Ragged, Shard
+from regard.data.stored import Stored, derived
+from regard.data.table import Table
+
+E = TypeVar("E")
+P = TypeVar("P")
+
+
+@dataclass(frozen=True)
+class Written(Generic[P]):
+    """Pieces as values of JSON, to them and from them."""
+
+    to_json: Callable[[P], Any]
+    of_json: Callable[[Any], P]
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces(Generic[P]):
+    """The pieces of all examples, one after the other; the index of each one's example; and each one's length."""
+
+    items: Sequence[P]
+    owners: Int[np.ndarray, " piece"]
+    lengths: Int[np.ndarray, " piece"]
+
+    @property
+    def sides(self) -> Int[np.ndarray, "piece 2"]:
+        """The length of each piece, twice: as a source and as a target."""
+        return np.stack([self.lengths, self.lengths], 1)
+
+
+def cut_up(
+    examples: Sequence[E],
+    name: str,
+    cut: Callable[[E], Sequence[P]],
+    length: Callable[[P], int],
+    written: Written[P],
+) -> Pieces[P]:
+    """The pieces that `cut` makes of examples; of those on disk they are computed once for each `name`, which says all
+    that they depend on, and read when they are needed. Raises whatever `cut` raises."""
+    if not isinstance(examples, Stored):
+        several = [cut(each) for each in examples]
+        items = [each for some in several for each in some]
+        counts, lengths = [len(some) for some in several], np.array([length(each) for each in items], dtype=np.int32)
+        return Pieces(items, np.repeat(np.arange(len(several)), counts), lengths)
+
+    def encode(some: Sequence[E]) -> Shard:
+        several = [cut(each) for each in some]
+        texts = (json.dumps([written.to_json(each) for each in pieces]) for pieces in several)
+        lengths = Ragged.of_ids([[length(each) for each in pieces] for pieces in several])
+        return Shard({"pieces": Ragged.of_texts(texts), "lengths": lengths}, {})
+
+    table = derived(examples, name, encode)
+    columns = [shard.columns["lengths"] for shard in table.shards]
+    counts = np.concatenate([column.lengths for column in columns])
+    owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    firsts = np.cumsum(counts) - counts
+    return Pieces(OnDisk(table, owners, firsts, written.of_json), owners, np.concatenate([c.values for c in columns]))
+
+
+@dataclass(frozen=True, eq=False)
+class OnDisk(Sequence[P]):
+    """Pieces of a table, by the row of each one and the first piece of each row."""
+
+    table: Table
+    owners: Int[np.ndarray, " piece"]
+    firsts: Int[np.ndarray, " example"]
+    of_json: Callable[[Any], P]
+
+    def __len__(self) -> int:
+        return len(self.owners)
+
+    @overload
+    def __getitem__(self, index: int) -> P: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[P]: ...
+    def __getitem__(self, index: int | slice) -> P | list[P]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        index = range(len(self))[index]
+        row = int(self.owners[index])
+        shard, place = self.table.at(row)
+        return self.of_json(json.loads(shard.columns["pieces"].text(place))[index - int(self.firsts[row])])
