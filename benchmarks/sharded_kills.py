@@ -57,7 +57,8 @@ def settings(processes: int) -> Training:
     epsilon Adam would turn the rounding of a gradient near zero into a step of the learning rate."""
     return Training(
         steps=STEPS, checkpoint_every=2, validate_every=0, keep_best=0, log_every=1, learning_rate=1e-2, device="cpu",
-        threads=1, patience=0, epsilon=1e-3, tensorboard=False, process_timeout=60, sharded=True, accumulate=PROCESSES // processes,
+        threads=1, patience=0, epsilon=1e-3, tensorboard=False, process_timeout=60, sharded=True,
+        accumulate=PROCESSES // processes,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import torch
 
 from regard.data import stored
 from regard.data.columns import Ragged
+from regard.data.pieces import OnDisk
 from regard.data.sources import Table
 from regard.data.stored import StoredPairs
 from regard.errors import InputError
@@ -153,7 +154,9 @@ def started(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *setting
         assert vars(one).keys() == vars(other).keys()
         for part, tensor in vars(one).items():
             assert tensor.equal(vars(other)[part]) if isinstance(tensor, torch.Tensor) else tensor == vars(other)[part]
-        assert [disk.objective.place(index) for index in batch] == [memory.objective.place(index) for index in batch]
+        if not name.startswith("span"):
+            places = ([each.objective.place(index) for index in batch] for each in found)
+            assert next(places) == next(places)
     return disk, memory
 
 
@@ -179,6 +182,28 @@ def test_tagged_texts_on_disk_are_those_in_memory(
     faults = {"conll": "a.conll:2: 1 columns, expected 2", "jsonl": "a.jsonl: .*name yours with --set data.spans=KEY"}
     with pytest.raises(InputError, match=faults[ending]):
         run_file.read(path_of("tagging"), settings).data.load()
+
+
+@pytest.mark.parametrize(("name", "given"), [("spans", True), ("span-reader", False)])
+def test_questions_on_disk_are_those_in_memory(name: str, given: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    texts = [each["text"] for each in rows()]
+    records = [
+        {"question": f"what is {number % 7}", "context": f"{text} {text}", "answer_text": text.split()[-1]}
+        for number, text in enumerate(texts)
+    ]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in [*records, records[0] | {"answer_text": "x y z"}]))
+    sizes = [*MODEL, "model.context=16"] if name == "spans" else ["model.width=8", "model.embedding=8"]
+    settings = [f"data.train={path}", "data.skip_bad=true", *sizes] + [f"data.valid={path}"] * given
+    if name == "spans":
+        settings.append("longest_question=8")
+    disk, memory = started(name, tmp_path, monkeypatch, *settings)
+    assert isinstance(disk.objective.train, OnDisk)
+    assert isinstance(memory.objective.train, list)
+    monkeypatch.setattr(stored, "SMALL", 1)
+    config: Any = run_file.read(path_of(name), [f"data.train={path}", *sizes])
+    with pytest.raises(InputError, match=r"a.jsonl:61: the answer 'x y z' is not in the context"):
+        config.data.load()
 
 
 @pytest.mark.parametrize(("table", "given"), [(True, True), (False, False)])

@@ -17,7 +17,7 @@ P = TypeVar("P")
 
 
 @dataclass(frozen=True)
-class Written(Generic[P]):
+class JsonCodec(Generic[P]):
     """Pieces as values of JSON, to them and from them."""
 
     to_json: Callable[[P], Any]
@@ -43,7 +43,7 @@ def cut_up(
     name: str,
     cut: Callable[[E], Sequence[P]],
     length: Callable[[P], int],
-    written: Written[P],
+    codec: JsonCodec[P],
 ) -> Pieces[P]:
     """The pieces that `cut` makes of examples; of those on disk they are computed once for each `name`, which says all
     that they depend on, and read when they are needed. Raises whatever `cut` raises."""
@@ -55,7 +55,7 @@ def cut_up(
 
     def encode(some: Sequence[E]) -> Shard:
         several = [cut(each) for each in some]
-        texts = (json.dumps([written.to_json(each) for each in pieces]) for pieces in several)
+        texts = (json.dumps([codec.to_json(each) for each in pieces]) for pieces in several)
         lengths = Ragged.of_ids([[length(each) for each in pieces] for pieces in several])
         return Shard({"pieces": Ragged.of_texts(texts), "lengths": lengths}, {})
 
@@ -64,7 +64,7 @@ def cut_up(
     counts = np.concatenate([column.lengths for column in columns])
     owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     firsts = np.cumsum(counts) - counts
-    return Pieces(OnDisk(table, owners, firsts, written.of_json), owners, np.concatenate([c.values for c in columns]))
+    return Pieces(OnDisk(table, owners, firsts, codec.of_json), owners, np.concatenate([c.values for c in columns]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,15 +1,18 @@
 """The files of SQuAD (Rajpurkar 2016, 1606.05250): questions about paragraphs, with their answers."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from regard.config.recognition import Kind, suffix
+from regard.data.columns import Ragged, Shard
 from regard.data.lines import read_lines
 from regard.data.pair import Pair
 from regard.data.records import ONE_LINE, parse_json
 from regard.data.splits import HeldOut, Splits
+from regard.data.stored import Stored
 from regard.data.tables import Tabular
 from regard.errors import InputError
 
@@ -33,6 +36,23 @@ class Question:
     context: str
     answers: tuple[Answer, ...]
     place: str
+
+
+class StoredQuestions(Stored[Question]):
+    """Questions, each in JSON."""
+
+    def example(self, shard: Shard, place: int) -> Question:
+        question, context, answers, origin = json.loads(shard.columns["example"].text(place))
+        return Question(question, context, tuple(Answer(text, start) for text, start in answers), origin)
+
+    @staticmethod
+    def shard(questions: Sequence[Question]) -> Shard:
+        """Questions as a shard."""
+        parts = (
+            [each.question, each.context, [(one.text, one.start) for one in each.answers], each.place]
+            for each in questions
+        )
+        return Shard({"example": Ragged.of_texts(json.dumps(each, ensure_ascii=False) for each in parts)}, {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,17 +109,22 @@ class QuestionFiles(HeldOut, Tabular):
     def every_question(self, path: str | Path) -> list[Question]:
         """Read all questions of another file. An answer without an offset starts where its text first occurs in the
         context. Raises InputError as `questions` does."""
+        return list(self.streamed_questions(path, large=False))
+
+    def streamed_questions(self, path: str | Path, *, large: bool = True) -> Iterator[Question]:
+        """The questions of `every_question`; of a large table with one in memory at a time."""
         if suffix(path) == "json":
             document, fault = parse_json("\n".join(read_lines(path, ONE_LINE)))
             if fault:
                 raise InputError(f"{path}: {fault}")
             if not isinstance(document, list):
-                return list(_questions(document, str(path)))
-        fields = ((row, *row.fields) for row in self.rows(path, self.columns))
-        return [
-            Question(question, context, tuple(locate(text, context) for text in (answer, *row.others)), row.place)
-            for row, question, context, answer in fields
-        ]
+                yield from _questions(document, str(path))
+                return
+        rows = self.streamed(str(path), self.columns) if large else self.rows(path, self.columns)
+        for row in rows:
+            question, context, answer = row.fields
+            answers = tuple(locate(text, context) for text in (answer, *row.others))
+            yield Question(question, context, answers, row.place)
 
     def _read_all(self, paths: Files) -> list[Question]:
         return [each for path in listed(paths) for each in self.read(path)]

@@ -23,6 +23,7 @@ from regard.config.recognition import compression
 from regard.data.columns import Ragged, Shard
 from regard.data.opening import files_of, size_of_file, stamp
 from regard.data.pair import Pair
+from regard.data.parallel import in_parallel
 from regard.data.remote import is_remote
 from regard.data.table import ROWS, Table, in_memory, on_disk
 from regard.extras import how_to_install
@@ -196,8 +197,9 @@ def derived(examples: Sequence[E], name: str, encode: Callable[[Sequence[E]], Sh
     once for each `name`, which says all that it depends on."""
 
     def make(done: int) -> Iterator[Shard]:
-        for first in range(done * ROWS, len(examples), ROWS):
-            yield encode(examples[first : first + ROWS])
+        firsts = range(done * ROWS, len(examples), ROWS)
+        parts = in_parallel if isinstance(examples, Stored) else map
+        yield from parts(lambda first: encode(examples[first : first + ROWS]), firsts)
 
     if not isinstance(examples, Stored):
         return in_memory(make)

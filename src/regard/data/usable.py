@@ -1,7 +1,7 @@
 """Records that a table has and that turn out to be bad when they are used: a sound that is cut short, an image that is
 broken. The policy is that for bad records of a table."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from regard.data.bad_records import RowCollector
@@ -32,10 +32,16 @@ V = TypeVar("V")
 def usable(records: Iterable[P], use: Callable[[P], V], path: Any, *, skip_bad: bool) -> list[V]:
     """What `use` makes of the records of a file. One for which it raises InputError is bad: raises BadRecord, or with
     `skip_bad` counts and skips it. Raises InputError where none is left."""
-    collector = RowCollector(path, skip_bad)
-    found = list(_used(records, use, collector))
-    collector.check(len(found))
-    return found
+    return list(usable_stream(records, use, path, skip_bad=skip_bad))
+
+
+def usable_stream(records: Iterable[P], use: Callable[[P], V], path: Any, *, skip_bad: bool) -> Iterator[V]:
+    """What `usable` returns, one after the other."""
+    collector, kept = RowCollector(path, skip_bad), 0
+    for each in _used(records, use, collector):
+        kept += 1
+        yield each
+    collector.check(kept)
 
 
 def usable_files(

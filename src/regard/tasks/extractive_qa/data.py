@@ -6,7 +6,7 @@ span reader reads question and part apart.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -17,8 +17,10 @@ from torch import Tensor
 from regard.data.batching import InputBatch, padded
 from regard.data.bert_inputs import Ids, bert_inputs, marks
 from regard.data.splits import Splits
-from regard.data.squad import Question, QuestionFiles
-from regard.data.usable import usable
+from regard.data.squad import Question, QuestionFiles, StoredQuestions, listed
+from regard.data.stored import is_large, stored
+from regard.data.stored_pairs import held_out_rows, numbers
+from regard.data.usable import usable, usable_stream
 from regard.errors import InputError
 from regard.models.span_reader import FEATURES
 from regard.shapes import Float, Int
@@ -36,7 +38,15 @@ class Questions(QuestionFiles):
 
     def load(self) -> Splits[Question]:
         """Read all files. Raises InputError with file and place for an invalid record."""
-        return self.questions()
+        paths = listed(self.train)
+        if not paths or not is_large(paths):
+            return self.questions()
+        how = f"{dict(self.columns)} {self.layout()} {self.skip_bad} {self.unanswerable}"
+        every = stored(StoredQuestions, paths, how, lambda: self._streamed(paths), lambda: 0)
+        if self.valid:
+            return Splits(every, [each for path in listed(self.valid) for each in self.read(path)], self.tests())
+        rest, held, name = held_out_rows(self, every, "questions", lambda: numbers(each.context for each in every))
+        return Splits(every.part(rest, name), [every[row] for row in held], self.tests())
 
     def tests(self) -> list[Question]:
         """The questions of the test set; none without one. Raises InputError as `load` does."""
@@ -50,6 +60,12 @@ class Questions(QuestionFiles):
         if not found:
             raise InputError(f"{path}: has no question")
         return usable(found, _located, path, skip_bad=self.skip_bad)
+
+    def _streamed(self, paths: Sequence[str]) -> Iterator[Question]:
+        """The questions that `read` returns, one in memory at a time."""
+        for path in paths:
+            found = (each for each in self.streamed_questions(path) if each.answers or self.unanswerable)
+            yield from usable_stream(found, _located, path, skip_bad=self.skip_bad)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,19 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+
+from regard.data.pieces import Pieces
 from regard.data.splits import Splits
 from regard.data.squad import Question
+from regard.data.stored import Mapped, Stored, remembered
 from regard.data.usable import usable_sets
 from regard.models.catalog import build_span_model
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.extractive_qa.config import ExtractiveQA
+from regard.tasks.extractive_qa.data import Cutter, Window
+from regard.tasks.extractive_qa.encoded import QuestionTexts, kept_windows, window_pieces
 from regard.tasks.extractive_qa.training import ExtractiveQAObjective, cutter_of, with_windows
 from regard.tasks.repeated import repeated_warnings
 from regard.tasks.setup import Setup, digest
@@ -32,21 +40,20 @@ def setup(config: ExtractiveQA, folder: RunDirectory, processes: int) -> Setup:
         InputError: the questions or the model are invalid.
     """
     splits = config.data.load()
-    texts = dict.fromkeys(text for each in splits.train for text in (each.context, each.question))
-    texts = with_vector_texts(config.vectors, list(texts), folder)
-    tokenizer = kept_or_trained(folder, config.tokenizer_settings, texts)
+    texts = QuestionTexts(splits.train)
+    more = () if config.vectors is None else with_vector_texts(config.vectors, list(texts), folder)
+    tokenizer = kept_or_trained(folder, config.tokenizer_settings, more or texts)
     model = build_span_model(config.reader, tokenizer.size)
-    fill_vectors(model, config.vectors, tokenizer, texts, folder)
+    fill_vectors(model, config.vectors, tokenizer, more, folder)
     cutter = cutter_of(tokenizer, config)
-    read = usable_sets(splits, lambda each: (each, cutter.windows(each)), config.data)
-    splits = Splits(*([each for each, _ in some] for some in read.named.values()))
-    cut, valid = [window for _, some in read.train for window in some], with_windows(read.valid, cutter, config)
+    splits, windows, valid = _cut(config, splits, cutter)
     return Setup(
         model,
-        ExtractiveQAObjective(cut, valid, config.training),
-        digest(f"{each.question}\0{each.context}\0{each.answers}\n" for each in (*splits.train, *splits.valid)),
-        f"{len(splits.train):,} questions to train on, in {len(cut):,} windows, {len(splits.valid):,} to validate, "
-        f"{len(splits.test):,} to test; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
+        ExtractiveQAObjective(windows, with_windows(valid, cutter, config), config.training),
+        _digest(splits),
+        f"{len(splits.train):,} questions to train on, in {len(windows.items):,} windows, {len(splits.valid):,} to "
+        f"validate, {len(splits.test):,} to test; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} "
+        "parameters",
         {TOKENIZER: tokenizer},
         splits.test,
         fresh=("output.",),
@@ -54,9 +61,40 @@ def setup(config: ExtractiveQA, folder: RunDirectory, processes: int) -> Setup:
     )
 
 
+def _cut(
+    config: ExtractiveQA, splits: Splits[Question], cutter: Cutter
+) -> tuple[Splits[Question], Pieces[Window], Sequence[tuple[Question, list[Window]]]]:
+    """The usable questions of all sets, the training windows, and the validation questions with theirs."""
+
+    def cut(each: Question) -> tuple[Question, list[Window]]:
+        return each, cutter.windows(each)
+
+    if isinstance(splits.train, Stored):
+        read = usable_sets(replace(splits, train=()), cut, config.data)
+        train, windows = window_pieces(splits.train, cutter, config.data)
+    else:
+        read = usable_sets(splits, cut, config.data)
+        train, windows = [each for each, _ in read.train], kept_windows([some for _, some in read.train])
+    return Splits(train, *([each for each, _ in some] for some in (read.valid, read.test))), windows, read.valid
+
+
+def _digest(splits: Splits[Question]) -> str:
+    """The digest of the training and the validation questions."""
+    valid = digest(map(_written, splits.valid))
+    return remembered(splits.train, f"digest {valid}", lambda: digest(map(_written, chain(splits.train, splits.valid))))
+
+
+def _written(each: Question) -> str:
+    return f"{each.question}\0{each.context}\0{each.answers}\n"
+
+
+def _context_of(each: Question) -> str:
+    return each.context
+
+
 def summary(config: ExtractiveQA, splits: Splits[Question], tokenizer: Tokenizer) -> DataSummary:
     """The questions before training, their contexts and answers."""
-    unknown = unknown_shares(tokenizer, {name: [each.context for each in some] for name, some in splits.named.items()})
+    unknown = unknown_shares(tokenizer, {name: Mapped(some, _context_of) for name, some in splits.named.items()})
     first, some = splits.train[0], sampled(splits.train)
     answer = first.answers[0].text if first.answers else "none"
     example = {"question": first.question, "context": first.context, "answer": answer}

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.data.pieces import Pieces
 from regard.data.squad import Question
 from regard.data.token_batches import require_one_batch, token_batches
 from regard.metrics.text import METRICS, TextMetricName
@@ -40,10 +41,10 @@ class ExtractiveQAObjective:
 
     metric, higher_is_better = "f1", True
 
-    def __init__(self, train: Sequence[Window], valid: "WindowedQuestions", settings: Training):
+    def __init__(self, train: Pieces[Window], valid: "WindowedQuestions", settings: Training):
         """Raises InputError for fewer windows than one batch."""
-        self.train, self.valid, self.settings = train, valid, settings
-        self.lengths = [(each.length, each.length) for each in train]
+        self.train, self.valid, self.settings = train.items, valid, settings
+        self.lengths = train.sides
         require_one_batch(self.lengths, settings.batch_tokens, "training questions")
 
     def batches(self, epoch: int) -> Sequence[list[int]]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.data.pieces import Pieces, Written, cut_up
+from regard.data.pieces import JsonCodec, Pieces, cut_up
 from regard.data.token_batches import require_one_batch, require_room, token_batches
 from regard.data.token_words import BYTES
 from regard.metrics.entities import OUTSIDE, entity_metrics
@@ -119,7 +119,7 @@ def encoded_parts(train: Sequence[Tagged], labels: Sequence[str], encoder: Encod
         return [(part, tags) for part in encoder.parts(text.text, text.words)]
 
     name = f"parts {encoder.tokenizer.digest} {encoder.context} {labels}"
-    return cut_up(train, name, cut, lambda each: len(each[0].ids), Written(_to_json, _of_json))
+    return cut_up(train, name, cut, lambda each: len(each[0].ids), JsonCodec(_to_json, _of_json))
 
 
 def _to_json(each: TaggedPart) -> Any:
