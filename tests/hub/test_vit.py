@@ -14,11 +14,11 @@ from regard import load
 from regard.attention.record import record
 from regard.errors import InputError
 from regard.hub import export_run, import_run
-from regard.hub.formats import families
+from regard.hub.formats import families, vit
 from regard.hub.formats.folder import Folder
 from regard.hub.formats.pretrained_model import PretrainedImageModel
 from regard.images import Preparation
-from regard.models.vit import Vit
+from regard.models.vit import Vit, VitConfig
 from regard.nn.grid_positions import LearnedGrid
 from regard.storage.tensors import load_into
 from regard.tasks.image_classification.run import ImageClassificationRun
@@ -103,6 +103,13 @@ def test_there_and_back(kind: str, sizes: dict[str, Any], tmp_path: Path):
             given = getattr(transformers, name)(**described)(Image.fromarray(image), return_tensors="pt")
             wanted = theirs(**given).logits[0].softmax(-1)
             assert [found.probabilities[label] for label in run.labels] == pytest.approx(wanted.tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize("change", [{"stem": "convolutional"}, {"pooling": "mean"}, {"positions": "sinusoidal"}])
+def test_a_form_that_no_release_has(change: dict[str, Any]):
+    config = VitConfig(image=4, patch=2, channels=1, layers=1, width=2, heads=1, **change)
+    with pytest.raises(InputError, match=r"has no published form; .* and a linear stem"):
+        vit.write(PretrainedImageModel(config, {}, ("cat", "dog"), Preparation()))
 
 
 def test_a_run_file_that_says_how_images_are_prepared(tmp_path: Path):

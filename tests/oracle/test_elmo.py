@@ -12,6 +12,7 @@ from regard.data.char_words import SpelledBatch, stacked
 from regard.hub.formats.elmo_tensors import convert_tensors
 from regard.models.elmo import ORIGINAL, Elmo, ElmoConfig
 from regard.models.elmo_embedding import continued_states
+from regard.nn.characters import numbered
 from regard.storage.tensors import load_into
 from regard.tasks.bidirectional_language_model.training import losses
 from regard.text.special import IGNORED
@@ -160,3 +161,10 @@ def test_the_size_that_was_released():
     with torch.device("meta"):
         model = Elmo(0, replace(ORIGINAL, predictions=False))
     assert round(sum(parameter.numel() for parameter in model.parameters()) / 1e6, 1) == 93.6
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_equal_words_have_one_number(rows: int):
+    words = torch.randint(250, 262, (rows, 17), generator=torch.Generator().manual_seed(4))
+    words[:, 2:] = 261
+    assert torch.equal(numbered(words, 262), words.unique(dim=0, return_inverse=True)[1])

@@ -1,27 +1,35 @@
 """The span reader in NumPy float64 with loops, one word of the context at a time, and its laws."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
 from regard.attention.record import record
-from regard.models.span_reader import SpanReader, SpanReaderConfig
+from regard.models.span_reader import FILTERS, SpanReader, SpanReaderConfig
 from tests.oracle import reference
 from tests.oracle.reference import Array, Parameters
 
-CONFIG = SpanReaderConfig(embedding=7, width=5, layers=2, dropout=0.0)
+CONFIG = SpanReaderConfig(embedding=7, width=5, layers=2, characters=6, dropout=0.0)
 QUESTIONS, CONTEXTS = [[5, 7, 6], [8]], [[9, 5, 10, 11, 7], [4, 8]]
 
 
-def drawn() -> SpanReader:
+def drawn(characters: int = CONFIG.characters) -> SpanReader:
     torch.manual_seed(2)
-    model = SpanReader(13, CONFIG).double().eval()
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.5)
+    model = SpanReader(13, replace(CONFIG, characters=characters)).double().eval()
+    for name, parameter in model.named_parameters():
+        nn.init.normal_(parameter, std=0.1 if name.startswith("characters") else 0.5)
     return model
 
 
-def inputs(rows: list[int]) -> tuple[torch.Tensor, ...]:
+def spelled(tokens: torch.Tensor, characters: int = CONFIG.characters) -> torch.Tensor:
+    """Characters of each token, the same for equal tokens."""
+    return (tokens[..., None] * torch.arange(3, 3 + characters)) % 11 + 1
+
+
+def inputs(rows: list[int], characters: int = CONFIG.characters) -> tuple[torch.Tensor, ...]:
     """A batch of some rows."""
     generator = torch.Generator().manual_seed(5)
     features = [torch.rand(len(each), 6, generator=generator, dtype=torch.float64) for each in CONTEXTS]
@@ -34,7 +42,8 @@ def inputs(rows: list[int]) -> tuple[torch.Tensor, ...]:
     question, question_lengths = padded([QUESTIONS[row] for row in rows])
     context, lengths = padded([CONTEXTS[row] for row in rows])
     together = nn.utils.rnn.pad_sequence([features[row] for row in rows], batch_first=True)
-    return question, question_lengths, context, lengths, together
+    spellings = [spelled(tokens, characters) for tokens in (question, context)]
+    return question, question_lengths, context, lengths, together, *spellings
 
 
 def lstm(p: Parameters, name: str, sequence: list[Array]) -> list[Array]:
@@ -62,9 +71,25 @@ def relu(p: Parameters, name: str, x: Array) -> Array:
     return np.maximum(0, p[f"{name}.0.weight"] @ x + p[f"{name}.0.bias"])
 
 
+def spelling_of(p: Parameters, token: int) -> Array:
+    """Convolutions over the characters of a token, the largest of each filter, and a projection."""
+    letters = p["characters.0.table.weight"][spelled(torch.tensor(token)).numpy()]
+    found = []
+    for number, (size, filters) in enumerate(FILTERS):
+        weight, bias = (p[f"characters.0.convolutions.{number}.{name}"] for name in ("weight", "bias"))
+        places = [letters[first : first + size].T for first in range(len(letters) - size + 1)]
+        for filter in range(filters):
+            found.append(max(0.0, max(float((weight[filter] * each).sum() + bias[filter]) for each in places)))
+    return p["characters.0.projection.weight"] @ np.array(found) + p["characters.0.projection.bias"]
+
+
+def vector_of(p: Parameters, token: int) -> Array:
+    word = p["embedding.table.weight"][token] * CONFIG.embedding**0.5
+    return np.concatenate([word, spelling_of(p, token)]) if "characters.0.table.weight" in p else word
+
+
 def logits_of(p: Parameters, question: list[int], context: list[int], features: Array) -> Array:
-    table = p["embedding.table.weight"] * CONFIG.embedding**0.5
-    words, read = [table[each] for each in question], [table[each] for each in context]
+    words, read = [vector_of(p, each) for each in question], [vector_of(p, each) for each in context]
     keys = [relu(p, "alike", each) for each in words]
     aligned = [mixed(relu(p, "alike", each), keys, words) for each in read]
     rows = [np.concatenate(each) for each in zip(read, aligned, features, strict=True)]
@@ -79,12 +104,13 @@ def logits_of(p: Parameters, question: list[int], context: list[int], features: 
     return np.array([p["none.weight"] @ summary + p["none.bias"], *found])
 
 
-def test_logits_are_those_of_loops():
-    model = drawn()
-    batch = inputs([0, 1])
+@pytest.mark.parametrize("characters", [0, CONFIG.characters])
+def test_logits_are_those_of_loops(characters: int):
+    model = drawn(characters)
+    batch = inputs([0, 1], characters)
     found = model(*batch).detach().numpy()
     for row, (question, context) in enumerate(zip(QUESTIONS, CONTEXTS, strict=True)):
-        expected = logits_of(reference.parameters(model), question, context, batch[-1][row, : len(context)].numpy())
+        expected = logits_of(reference.parameters(model), question, context, batch[4][row, : len(context)].numpy())
         np.testing.assert_allclose(found[row, : 1 + len(context)], expected, rtol=1e-12, atol=1e-12)
         assert np.isneginf(found[row, 1 + len(context) :]).all()
 
@@ -93,9 +119,10 @@ def test_padding_and_the_rest_of_the_batch_change_nothing():
     model = drawn()
     together, alone = model(*inputs([0, 1])), model(*inputs([1]))
     torch.testing.assert_close(together[1, : alone.shape[1]], alone[0], rtol=1e-12, atol=1e-12)
-    question, lengths, *context = inputs([0, 1])
-    question[1, 1:] = 12
-    torch.testing.assert_close(model(question, lengths, *context), together, rtol=0, atol=0)
+    question, lengths, context, *rest, spellings, context_spellings = inputs([0, 1])
+    question[1, 1:], spellings[1, 1:], context_spellings[1, 2:] = 12, 3, 4
+    changed = model(question, lengths, context, *rest, spellings, context_spellings)
+    torch.testing.assert_close(changed, together, rtol=1e-12, atol=1e-12)
 
 
 def test_recorded_equals_unrecorded_and_rows_sum_to_one():
@@ -111,11 +138,11 @@ def test_recorded_equals_unrecorded_and_rows_sum_to_one():
 
 
 def test_derivatives():
-    model = drawn()
-    question, question_lengths, context, lengths, features = inputs([0])
+    model = drawn(0)
+    question, question_lengths, context, lengths, features, *spellings = inputs([0], 0)
 
     def scores(described: torch.Tensor) -> torch.Tensor:
-        return model(question, question_lengths, context, lengths, described).softmax(1)
+        return model(question, question_lengths, context, lengths, described, *spellings).softmax(1)
 
     assert torch.autograd.gradcheck(scores, (features.requires_grad_(),))
 

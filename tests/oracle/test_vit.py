@@ -21,6 +21,7 @@ VARIANTS = {
     "mean": VitConfig(**SMALL, pooling="mean"),
     "sinusoidal": VitConfig(**SMALL, positions="sinusoidal"),
     "distilled": VitConfig(**SMALL, distilled=True, epsilon=0.1),
+    "convolutional": VitConfig(**{**SMALL, "image": 12, "patch": 4}, stem="convolutional"),
 }
 
 
@@ -66,28 +67,39 @@ def grid_position(p: Parameters, config: VitConfig, row: int, column: int) -> Ar
 
 def embedded(p: Parameters, config: VitConfig, pixels: Array) -> Array:
     """z_0 = [x_class; x_1 E; x_2 E; ...] + E_pos (equation 1), patches row by row."""
+    cells = convolved(p, pixels) if config.stem == "convolutional" else None
     z = list(p["encoder.marks"]) if config.marks else []
     if config.marks and config.positions == "learned":
         z = [mark + place for mark, place in zip(z, p["encoder.positions.table"], strict=False)]
     for row in range(config.side):
         for column in range(config.side):
-            top, left = row * config.patch, column * config.patch
-            square = [
-                pixels[channel, top + y, left + x]
-                for channel in range(config.channels)
-                for y in range(config.patch)
-                for x in range(config.patch)
-            ]
-            seen = reference.linear(p, "encoder.patches", np.array(square))
+            seen = patch_of(p, config, pixels, row, column) if cells is None else cells[:, row, column]
             z.append(seen + grid_position(p, config, row, column))
     return np.array(z)
+
+
+def patch_of(p: Parameters, config: VitConfig, pixels: Array, row: int, column: int) -> Array:
+    top, left = row * config.patch, column * config.patch
+    square = [
+        pixels[channel, top + y, left + x]
+        for channel in range(config.channels)
+        for y in range(config.patch)
+        for x in range(config.patch)
+    ]
+    return reference.linear(p, "encoder.patches", np.array(square))
+
+
+def convolved(p: Parameters, pixels: Array) -> Array:
+    """Two stages of convolutions, and a linear map of each cell."""
+    cells = stage(p, "encoder.patches.stages.1", stage(p, "encoder.patches.stages.0", pixels))
+    return np.apply_along_axis(lambda cell: reference.linear(p, "encoder.patches.output", cell), 0, cells)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_vit(name: str):
     """The whole model, to the class: of [CLS], of the mean over patches, and DeiT's mean of two."""
     config = VARIANTS[name]
-    model, images = Vit(5, config).double().eval(), torch.randn(2, 3, 6, 6).double()
+    model, images = Vit(5, config).double().eval(), torch.randn(2, 3, config.image, config.image).double()
     p = drawn(model)
     for image, found in zip(images.numpy(), model(images).detach().numpy(), strict=True):
         z = embedded(p, config, image)

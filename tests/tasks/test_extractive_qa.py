@@ -18,13 +18,16 @@ from regard.pictures.shaded import shaded
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
+from regard.storage.run_folder import RunDirectory
 from regard.tasks.extractive_qa.data import Cutter, Questions, Row, TwoSides, Window
 from regard.tasks.extractive_qa.features import word_features
 from regard.tasks.extractive_qa.figure import answer_weights, around_answer
 from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.extractive_qa.training import Span, WindowedQuestions, best, best_span, span_loss
+from regard.tasks.word_vectors import WordVectors, fill_vectors
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, PAD, START
+from regard.text.spelling import spell
 
 TINY = BertConfig(layers=1, width=8, heads=2, hidden=8, context=12, dropout=0.0)
 NAMES = ["anna", "bob", "carl", "dora", "emil", "fay"]
@@ -40,7 +43,8 @@ def windows(example: Question, tokenizer: Tokenizer, context: int, longest_quest
 
 
 def window(part: list[int], offsets: tuple[tuple[int, int], ...], answer: tuple[int, int] = (0, 0)) -> Window:
-    return Window([7], part, offsets, torch.zeros(len(part), 6), 3, answer)
+    spellings = torch.zeros(1, 0, dtype=torch.int16), torch.zeros(len(part), 0, dtype=torch.int16)
+    return Window([7], part, offsets, torch.zeros(len(part), 6), *spellings, 3, answer)
 
 
 def asked(context: str, answer: str | None, question: str = "where is q ?") -> Question:
@@ -253,16 +257,26 @@ def test_a_window_of_two_sides():
     (found,) = Cutter(tokenizer(), TwoSides(), 16, 64).windows(asked("a b c", "b c"))
     batch = TwoSides().collate([found, window([8], ((0, 1),))])
     assert (found.answer, batch.size) == ((2, 3), 9)
-    question, lengths, context, context_lengths, features = batch.inputs
+    question, lengths, context, context_lengths, features, *characters = batch.inputs
     assert (question[0].tolist(), lengths.tolist()) == (found.question, [4, 1])
     assert (context[0, :3].tolist(), context_lengths.tolist(), features.shape) == (found.part, [3, 1], (2, 16, 6))
+    assert [each.shape for each in characters] == [(2, 4, 0), (2, 16, 0)]
+
+
+def test_a_window_with_the_characters_of_its_words():
+    form = TwoSides(characters=6)
+    (found,) = Cutter(tokenizer(), form, 16, 64).windows(asked("a b c", "b c"))
+    *_, question, context = form.collate([found]).inputs
+    assert question[0].tolist() == [spell(word, 6) for word in ("where", "is", "q", "?")]
+    assert context[0, :3].tolist() == [spell(word, 6) for word in "abc"]
+    assert not context[0, 3:].any()
 
 
 @pytest.fixture(scope="module")
 def reader(folder: Path) -> Path:
     (folder / "company.txt").write_text("anna and bob met carl\nrome is far from paris and oslo\n" * 3)
-    model = "model={name: span-reader, embedding: 16, width: 16, dropout: 0.0}"
-    vectors = f"vectors={{cooccurrence: {folder}/company.txt}}"
+    model = "model={name: span-reader, embedding: 16, width: 16, characters: 8, dropout: 0.0}"
+    vectors = f"vectors={{cooccurrence: {folder}/company.txt, fixed: true}}"
     settings = "tokenizer.kind=word", model, vectors, "training.steps=150"
     launch.train(config(folder, *settings), folder / "reader")
     return folder / "reader"
@@ -285,9 +299,33 @@ def test_a_span_reader_learns_and_its_words_read_the_question(regard, folder: Pa
     assert (code, "this run's model has no gradient; it has weights" in errors) == (2, True)
 
 
+def test_fixed_vectors_are_not_trained(folder: Path, tmp_path: Path):
+    (folder / "company.txt").write_text("anna and bob met carl\n")
+    vectors = f"vectors={{cooccurrence: {folder}/company.txt, fixed: true}}"
+    settings = [
+        "tokenizer.kind=word",
+        "model={name: span-reader, embedding: 8, width: 4}",
+        vectors,
+        "training.warmup=0",
+    ]
+    runs = []
+    for steps in (1, 3):
+        launch.train(config(folder, *settings, f"training.steps={steps}"), tmp_path / str(steps))
+        runs.append(load(tmp_path / str(steps), "cpu", task=ExtractiveQARun))
+    tables, outputs = (
+        [each.model.get_parameter(name) for each in runs] for name in ("embedding.table.weight", "output.weight")
+    )
+    assert torch.equal(*tables)
+    assert not torch.equal(*outputs)
+    going_on, vectors = RunDirectory.open(tmp_path / "3"), WordVectors("nowhere.txt", fixed=True)
+    fill_vectors(runs[1].model, vectors, runs[1].tokenizer, [], going_on)
+    assert not tables[1].requires_grad
+
+
 @pytest.mark.parametrize(
     ("file", "model", "expected"),
     [
+        ("company.txt", "{name: span-reader, characters: 2}", "characters is 2, and a filter reads 5"),
         ("nowhere.txt", "{name: span-reader, embedding: 16, width: 16}", "nowhere.txt: no such file"),
         ("company.txt", "{name: span-reader, embedding: 300, width: 16}", "lower model.embedding, or raise tokenizer"),
         ("company.txt", "{name: bert, layers: 1, width: 16, heads: 2}", "vectors: the model has no table of word"),

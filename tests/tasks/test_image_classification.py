@@ -258,6 +258,7 @@ def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said:
         ("model.patch=5", "image 12 is not divisible by patch 5"),
         ("model.channels=2", "expected 1 or 3"),
         ("model={name: vit, pooling: mean, distilled: true}", "distilled reads two tokens"),
+        ("model.stem=convolutional", "halves the image until a cell is a patch, and patch is 3"),
         ("images.size=14", "images.size is 14, not a whole number of patches of 3 pixels"),
         ("images.mean=[0.1, 0.2]", "images.mean has 2 numbers; expected 1, or 1"),
         ("images.deviation=[0.0]", "expected numbers above 0"),

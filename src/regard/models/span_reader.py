@@ -1,13 +1,15 @@
 """A reader of questions: Chen et al. 2017, "Reading Wikipedia to answer open-domain questions" (1704.00051), 3.2.
 
 The comparison of the context with the question after the first encoder is that of Chen et al. 2017, "Enhanced LSTM for
-natural language inference" (1609.06038), equations 11 to 15.
+natural language inference" (1609.06038), equations 11 to 15. Words can be read by their characters too, as in Seo et
+al. 2017, "Bidirectional attention flow for machine comprehension" (1611.01603), section 2.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention import Attend
@@ -15,31 +17,45 @@ from regard.attention.masks import padding
 from regard.attention.memory import Memory
 from regard.attention.scores import Dot
 from regard.models.sizes import Share, Size
+from regard.nn.characters import CharacterEncoder, NoCharacters
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.recurrent import SequenceReader
 from regard.nn.sublayers import Dropout
 from regard.shapes import Float, Int, Lengths, States, Tokens
+from regard.text.spelling import ALPHABET
 
 FEATURES = 6
 """Numbers that describe a word of the context beside its vector."""
+LETTER, FILTERS, SPELLING = 16, ((3, 50), (5, 50)), 50
+"""The width of a character's vector, the convolutions over characters, and the width of the vector of a spelling."""
 
 
 @dataclass(frozen=True)
 class SpanReaderConfig:
     """Sizes. `width` is that of one direction of an LSTM, `layers` the number of LSTMs of each side. A question with a
-    window of its context has at most `context` tokens."""
+    window of its context has at most `context` tokens. A word is read by at most `characters` bytes of its spelling,
+    its markers included, and with 0 by none."""
 
     name: Literal["span-reader"] = "span-reader"
     embedding: Size = 100
     width: Size = 100
     layers: Size = 2
     context: Size = 512
+    characters: Annotated[int, Field(ge=0)] = 0
     dropout: Share = 0.35
+
+    def __post_init__(self) -> None:
+        widest = max(size for size, _ in FILTERS)
+        if 0 < self.characters < widest:
+            raise ValueError(
+                f"characters is {self.characters}, and a filter reads {widest}; raise it, or set 0 for none"
+            )
 
 
 class SpanReader(nn.Module):
     """Scores each token of a context as the first and as the last of the answer to a question.
 
+        x_i = [the word's vector; CNN(its characters)]
         a_i = attend(relu(W x_i), relu(W x^q), values x^q)            the question's words aligned to word i
         p = BiLSTM([x_i; a_i; f_i]),  h = BiLSTM(x^q)
         c_i = attend(p_i, h),  m_i = relu(W_m [p_i; c_i; p_i - c_i; p_i * c_i])
@@ -54,8 +70,11 @@ class SpanReader(nn.Module):
     def __init__(self, vocabulary: int, config: SpanReaderConfig):
         super().__init__()
         width, both = config.width, 2 * config.width
-        embedded = config.embedding
-        self.embedding = TokenEmbedding(vocabulary, embedded, dropout=config.dropout)
+        self.embedding = TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout)
+        self.characters, embedded = NoCharacters(), config.embedding
+        if config.characters:
+            encoder = CharacterEncoder(ALPHABET, LETTER, FILTERS, nn.ReLU(), 0, SPELLING)
+            self.characters, embedded = nn.Sequential(encoder, Dropout(config.dropout)), embedded + SPELLING
         self.dropout = Dropout(config.dropout)
         self.alike = nn.Sequential(nn.Linear(embedded, embedded), nn.ReLU())
         self.align, self.compare, self.summarise = Attend(Dot()), Attend(Dot()), Attend(Dot())
@@ -75,10 +94,12 @@ class SpanReader(nn.Module):
         context: Tokens,
         lengths: Lengths,
         features: Float[Tensor, "batch position feature"],
+        question_characters: Int[Tensor, "batch question_position character"],
+        characters: Int[Tensor, "batch position character"],
     ) -> Float[Tensor, "batch one_more_position 2"]:
-        """Tokens padded on the right -> logits `(batch, 1 + position, 2)` of the answer's first and last token, minus
-        infinity past each context's length."""
-        words, read = self.embedding(question), self.embedding(context)
+        """Tokens and the characters of each, padded on the right -> logits `(batch, 1 + position, 2)` of the answer's
+        first and last token, minus infinity past each context's length."""
+        words, read = self._read(question, question_characters), self._read(context, characters)
         states, _ = self.question(words, question_lengths)
         states = self.dropout(states)
         inside = padding(question_lengths, question.shape[1])
@@ -89,6 +110,12 @@ class SpanReader(nn.Module):
         query = self.summary.to(states).expand(len(question), 1, -1)
         summary = self.dropout(self.summarise(query, memory)[:, 0])
         return self._logits(self._composed(self.dropout(found), memory, lengths), summary, lengths)
+
+    def _read(
+        self, tokens: Int[Tensor, "batch position"], characters: Int[Tensor, "batch position character"]
+    ) -> Float[Tensor, "batch position width"]:
+        """The words' vectors, and those of their spellings."""
+        return torch.cat([self.embedding(tokens), self.characters(characters)], -1)
 
     def _composed(self, context: States, question: Memory, lengths: Lengths) -> States:
         """The context's states, each compared with the question's words that it reads."""

@@ -2,6 +2,7 @@
 token it is DeiT: Touvron et al. 2021, "Training data-efficient image transformers" (2012.12877)."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Literal
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from regard.models.heads import SelfAlignChoice, named_heads
 from regard.models.scores import ContentScoreName
 from regard.models.sizes import Share, Size, check_heads
+from regard.nn.encoders.grid import stage
 from regard.nn.encoders.transformer import EncoderLayer
 from regard.nn.grid_positions import LearnedGrid, SinusoidalGrid
 from regard.nn.sublayers import Dropout, FeedForward, PreNorm
@@ -25,7 +27,8 @@ DEVIATION = 0.02
 class VitConfig:
     """Sizes; `SIZES` has those of released models.
 
-    Images of `image` x `image` pixels are cut into patches of `patch` x `patch` pixels. The class is predicted from the
+    Images of `image` x `image` pixels are cut into patches of `patch` x `patch` pixels, which a linear map or
+    convolutions (`stem`) turn into vectors. The class is predicted from the
     state of [CLS], or with `pooling: mean` from the mean over the patches, without [CLS]. `distilled` adds DeiT's
     second token, which learns a teacher's predictions. `epsilon` is added to the variance in norms.
     `score` and `align` are those of all heads, `window` that of a local alignment.
@@ -45,6 +48,7 @@ class VitConfig:
     pooling: Literal["first", "mean"] = "first"
     positions: Literal["learned", "sinusoidal"] = "learned"
     distilled: bool = False
+    stem: Literal["linear", "convolutional"] = "linear"
     epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-6
     score: ContentScoreName = "scaled-dot"
     align: SelfAlignChoice = "softmax"
@@ -55,6 +59,11 @@ class VitConfig:
         if self.image % self.patch:
             raise ValueError(
                 f"image {self.image} is not divisible by patch {self.patch}; choose {self.patch} x a whole number"
+            )
+        if self.stem == "convolutional" and (self.patch < 2 or self.patch & (self.patch - 1)):
+            raise ValueError(
+                f"a convolutional stem halves the image until a cell is a patch, and patch is {self.patch}; choose 2, "
+                "4, 8 or 16, or the linear stem"
             )
         if self.distilled and self.pooling == "mean":
             raise ValueError("distilled reads two tokens, and pooling mean reads none; choose one")
@@ -93,14 +102,43 @@ class Patches(nn.Linear):
     def forward(self, pixels: Pixels) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Pixels `(batch, channel, height, width)` -> `(batch, patch, width)`, row by row. Raises ValueError for a side
         that `patch` does not divide, or another number of channels."""
-        _, channels, height, width = pixels.shape
-        if channels != self.channels or height % self.patch or width % self.patch:
-            raise ValueError(
-                f"images are (channel, height, width) {(channels, height, width)}; expected {self.channels} channels "
-                f"and sides of whole numbers of {self.patch} pixels"
-            )
+        check_pixels(pixels, self.patch, self.channels)
         cut = rearrange(pixels, "b c (h p) (w q) -> b (h w) (c p q)", p=self.patch, q=self.patch)
         return super().forward(cut)
+
+
+class ConvolutionalPatches(nn.Module):
+    """Halve an image by convolutions until a cell is a patch, and map each cell linearly: the stem of Xiao et al. 2021,
+    "Early convolutions help transformers see better" (2106.14881), section 3. A norm is over the channels of a cell
+    where theirs is over the batch, and a 1 x 1 convolution follows each that halves.
+    """
+
+    def __init__(self, patch: int, channels: int, width: int):
+        super().__init__()
+        count = patch.bit_length() - 1
+        widths = [channels, *(max(1, width >> (count - 1 - number)) for number in range(count))]
+        self.stages = nn.Sequential(*(stage(*pair) for pair in pairwise(widths)))
+        self.output = nn.Linear(width, width)
+        self.patch, self.channels = patch, channels
+
+    def forward(self, pixels: Pixels) -> States:
+        """As `Patches`."""
+        check_pixels(pixels, self.patch, self.channels)
+        found = self.stages(pixels.contiguous(memory_format=torch.channels_last))  # norms over channels need it
+        return self.output(rearrange(found, "b c h w -> b (h w) c"))
+
+
+STEMS = {"linear": Patches, "convolutional": ConvolutionalPatches}
+
+
+def check_pixels(pixels: Pixels, patch: int, channels: int) -> None:
+    """Raises ValueError for a side that `patch` does not divide, or another number of channels."""
+    _, found, height, width = pixels.shape
+    if found != channels or height % patch or width % patch:
+        raise ValueError(
+            f"images are (channel, height, width) {(found, height, width)}; expected {channels} channels and sides of "
+            f"whole numbers of {patch} pixels"
+        )
 
 
 class VitEncoder(nn.Module):
@@ -111,7 +149,7 @@ class VitEncoder(nn.Module):
 
     def __init__(self, config: VitConfig):
         super().__init__()
-        self.patches = Patches(config.patch, config.channels, config.width)
+        self.patches = STEMS[config.stem](config.patch, config.channels, config.width)
         self.marks = nn.Parameter(torch.zeros(config.marks, config.width))
         learned = config.positions == "learned"
         self.positions = LearnedGrid(config.marks, config.side, config.width) if learned else SinusoidalGrid()

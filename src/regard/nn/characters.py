@@ -26,6 +26,18 @@ class Highway(nn.Module):
         return gate * self.transform(states).relu() + (1 - gate) * states
 
 
+def numbered(rows: Int[Tensor, "row column"], size: int) -> Int[Tensor, " row"]:
+    """The place of each row among the distinct rows in their order, for ids below `size`. This is what
+    `rows.unique(dim=0, return_inverse=True)` gives, whose comparisons are slow on a CPU."""
+    bits = (size - 1).bit_length()
+    found = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
+    for part in rows.long().split(62 // bits, 1):
+        shifts = bits * torch.arange(part.shape[1], device=rows.device).flip(0)
+        packed = (part << shifts).sum(1).unique(return_inverse=True)[1]
+        found = (found * len(rows) + packed).unique(return_inverse=True)[1]
+    return found
+
+
 class CharacterEncoder(nn.Module):
     """Convolutions over a word's characters, max-pooling over the word, an activation, highway layers and a projection
     (Kim 2016, 1508.06615; Jozefowicz 2016, 1602.02410).
@@ -63,8 +75,18 @@ class CharacterEncoder(nn.Module):
     def forward(self, characters: Int[Tensor, "*batch character"]) -> Float[Tensor, "*batch width"]:
         """Words with the same number of characters, padded to at least the widest kernel. Equal words are encoded
         once."""
-        words, places = characters.flatten(0, -2).unique(dim=0, return_inverse=True)
+        rows = characters.flatten(0, -2)
+        places = numbered(rows, self.table.num_embeddings)
+        first = places.new_empty(int(places.max()) + 1).scatter_(0, places, torch.arange(len(rows)).to(places))
+        words = rows[first]
         embedded = rearrange(self.table(words), "n c w -> n w c")
         found = [self.activation(convolution(embedded).amax(-1)) for convolution in self.convolutions]
         vectors = self.projection(self.highways(torch.cat(found, -1)))
         return vectors[places].unflatten(0, characters.shape[:-1])
+
+
+class NoCharacters(nn.Module):
+    """In place of a character encoder: vectors of width 0."""
+
+    def forward(self, characters: Int[Tensor, "*batch character"]) -> Float[Tensor, "*batch width"]:
+        return torch.zeros(*characters.shape[:-1], 0, device=characters.device)

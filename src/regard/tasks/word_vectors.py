@@ -18,10 +18,13 @@ from regard.text.cooccurrence import cooccurrence_vectors
 @dataclass(frozen=True)
 class WordVectors:
     """Word vectors that training starts from, computed from the words at most `window` places apart in the text files
-    `cooccurrence`, one paragraph a line, and in the training texts. The vocabulary is counted over both."""
+    `cooccurrence`, one paragraph a line, and in the training texts. The vocabulary is counted over both. `fixed`
+    vectors are not trained, so that words which only the files have stay comparable with those of the training
+    texts."""
 
     cooccurrence: str | tuple[str, ...]
     window: Size = 5
+    fixed: bool = False
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -48,16 +51,20 @@ def fill_vectors(
     folder: RunDirectory,
 ) -> None:
     """Set the table of the model's `embedding` to the vectors of the tokenizer's words in `texts`. A word without
-    neighbours keeps its vector; without `vectors`, and in a run with a checkpoint, the whole table stays.
+    neighbours keeps its vector; without `vectors`, and in a run with a checkpoint, the whole table stays. A `fixed`
+    table is not trained.
 
     Raises:
         InputError: the model has no such table, or more numbers a word than the vocabulary has words.
     """
-    if vectors is None or folder.checkpoint_steps():
+    if vectors is None:
         return
     embedding = dict(model.named_children()).get("embedding")
     if not isinstance(embedding, TokenEmbedding):
         raise InputError("vectors: the model has no table of word vectors; remove vectors, or use a recurrent model")
+    embedding.table.requires_grad_(not vectors.fixed)
+    if folder.checkpoint_steps():
+        return
     if embedding.width >= tokenizer.size:
         raise InputError(
             f"model.embedding: vectors of {embedding.width} numbers need more words than that; the vocabulary has "

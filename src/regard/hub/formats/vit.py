@@ -107,10 +107,10 @@ def write(pretrained: PretrainedImageModel) -> Files:
     """Return the published files of a model. Raises InputError for positions or pooling that no release has."""
     config = pretrained.config
     check_attention(config, "this run")
-    if config.positions != "learned" or config.pooling != "first":
+    if (config.positions, config.pooling, config.stem) != ("learned", "first", "linear"):
         raise InputError(
-            f"a vit with {config.positions} positions and pooling {config.pooling} has no published form; regard "
-            "exports those with learned positions and pooling first"
+            f"a vit with {config.positions} positions, pooling {config.pooling} and a {config.stem} stem has no "
+            "published form; regard exports those with learned positions, pooling first and a linear stem"
         )
     variant = DEIT if config.distilled else VIT
     document = {

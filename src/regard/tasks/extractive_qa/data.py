@@ -22,9 +22,8 @@ from regard.data.stored import is_large, stored
 from regard.data.stored_pairs import held_out_rows, numbers
 from regard.data.usable import usable, usable_stream
 from regard.errors import InputError
-from regard.models.span_reader import FEATURES
 from regard.shapes import Float, Int
-from regard.tasks.extractive_qa.features import word_features
+from regard.tasks.extractive_qa.features import spellings, word_features
 from regard.text import SPECIAL, SpecialTokens, Tokenizer
 
 
@@ -71,7 +70,8 @@ class Questions(QuestionFiles):
 @dataclass(frozen=True)
 class Window:
     """A question's tokens with those of a part of its context, which stands for the `offsets` in the context, half-open
-    spans of characters, and has the `features` of a span reader. `first` is the position of the part's first token
+    spans of characters. A span reader reads the `features` of the part's words, and the characters of the words of
+    both, `question_spellings` and `spellings`. `first` is the position of the part's first token
     among a model's logits. `answer` are the positions of the answer's first and last token, both 0 where the part does
     not have it whole. `marks` is the number of special tokens in the row."""
 
@@ -79,6 +79,8 @@ class Window:
     part: Ids
     offsets: tuple[tuple[int, int], ...]
     features: Float[Tensor, "position 6"]
+    question_spellings: Int[Tensor, "question_position character"]
+    spellings: Int[Tensor, "position character"]
     first: int
     answer: tuple[int, int] = (0, 0)
     marks: int = 3
@@ -119,18 +121,22 @@ class RowBatch(SpanBatch):
 
 @dataclass(frozen=True, repr=False)
 class TwoSidesBatch(SpanBatch):
-    """Questions and parts of contexts, each padded on the right, and the features of the parts' words."""
+    """Questions and parts of contexts, each padded on the right, the features of the parts' words, and the characters
+    of both."""
 
     question: Int[Tensor, "batch question_position"]
     question_lengths: Int[Tensor, " batch"]
     context: Int[Tensor, "batch position"]
     lengths: Int[Tensor, " batch"]
     features: Float[Tensor, "batch position 6"]
+    question_characters: Int[Tensor, "batch question_position character"]
+    characters: Int[Tensor, "batch position character"]
     answers: Int[Tensor, "batch 2"]
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        return self.question, self.question_lengths, self.context, self.lengths, self.features
+        sides = self.question, self.question_lengths, self.context, self.lengths
+        return *sides, self.features, self.question_characters, self.characters
 
     @property
     def size(self) -> int:
@@ -139,9 +145,10 @@ class TwoSidesBatch(SpanBatch):
 
 @dataclass(frozen=True)
 class Form(ABC):
-    """How a model reads a window, with the special ids of its vocabulary."""
+    """How a model reads a window, with the special ids of its vocabulary and the number of a word's characters."""
 
     special: SpecialTokens = SPECIAL
+    characters: int = 0
 
     @property
     def marks(self) -> int:
@@ -169,6 +176,7 @@ class Row(Form):
         return RowBatch(*rows, _answers(some))
 
 
+@dataclass(frozen=True)
 class TwoSides(Form):
     """Question and part apart; position 0 stands for no answer."""
 
@@ -177,15 +185,30 @@ class TwoSides(Form):
 
     def collate(self, some: Sequence[Window]) -> TwoSidesBatch:
         answers = _answers(some)
+        question, question_lengths = padded([each.question for each in some])
         context, lengths = padded([each.part for each in some], MULTIPLE)
-        features = torch.zeros(*context.shape, FEATURES)
-        for row, each in zip(features, some, strict=True):
-            row[: len(each.part)] = each.features
-        return TwoSidesBatch(*padded([each.question for each in some]), context, lengths, features, answers)
+        return TwoSidesBatch(
+            question,
+            question_lengths,
+            context,
+            lengths,
+            _stacked([each.features for each in some], context.shape[1]),
+            _stacked([each.question_spellings for each in some], question.shape[1]).long(),
+            _stacked([each.spellings for each in some], context.shape[1]).long(),
+            answers,
+        )
 
 
 FORMS: dict[str, type[Form]] = {"one-row": Row, "two-sides": TwoSides}
 """The forms by the name that a model's class has as `form`."""
+
+
+def _stacked(rows: Sequence[Tensor], positions: int) -> Tensor:
+    """Numbers of the words of each row, `(position, number)`, padded with zeros: `(batch, position, number)`."""
+    whole = rows[0].new_zeros(len(rows), positions, rows[0].shape[-1])
+    for target, row in zip(whole, rows, strict=True):
+        target[: len(row)] = row
+    return whole
 
 
 def _answers(some: Sequence[Window]) -> Int[Tensor, "batch 2"]:
@@ -220,7 +243,9 @@ class Cutter:
         for name, text, found in (("context", example.context, ids), ("question", example.question, question)):
             if not found:
                 raise InputError(f"{example.place}: the {name} {text[:40]!r} has no token; give one with words")
-        features = word_features(self.question_words(example), [example.context[begin:end] for begin, end in offsets])
+        question_words, words = self.question_words(example), [example.context[begin:end] for begin, end in offsets]
+        features = word_features(question_words, words)
+        spelled = [spellings(some, self.form.characters) for some in (question_words, words)]
         first, span = self.form.first(question), _span(example, offsets)
         found, stride = [], room // 2
         for begin in range(0, max(1, len(ids) - room + stride), stride):
@@ -228,9 +253,8 @@ class Cutter:
             inside = span is not None and begin <= span[0] and span[1] < end
             answer = (span[0] - begin + first, span[1] - begin + first) if span is not None and inside else (0, 0)
             part = slice(begin, end)
-            found.append(
-                Window(question, ids[part], tuple(offsets[part]), features[part], first, answer, self.form.marks)
-            )
+            read = features[part], spelled[0], spelled[1][part]
+            found.append(Window(question, ids[part], tuple(offsets[part]), *read, first, answer, self.form.marks))
         return found
 
     def question_words(self, example: Question) -> tuple[str, ...]:

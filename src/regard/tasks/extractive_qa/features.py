@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.shapes import Float
+from regard.shapes import Float, Int
+from regard.text.spelling import spell
 
 STEM = 4
 
@@ -49,3 +50,14 @@ def word_features(question: Sequence[str], context: Sequence[str]) -> Float[Tens
         [counts[word] / len(small) for word in small],
     ]
     return torch.from_numpy(np.array(columns, dtype=np.float32).T.copy())
+
+
+def spellings(words: Sequence[str], size: int) -> Int[Tensor, "position character"]:
+    """The characters of each word, `size` ids a word (`regard.text.spelling`); none with a size of 0."""
+    rows = [_spelled(word.strip(), size) for word in words] if size else []
+    return torch.from_numpy(np.array(rows, dtype=np.int16).reshape(len(words), size))
+
+
+@lru_cache(maxsize=2**17)
+def _spelled(word: str, size: int) -> tuple[int, ...]:
+    return tuple(spell(word, size))

@@ -13,6 +13,7 @@ from regard.data.squad import Question
 from regard.data.token_batches import require_one_batch, token_batches
 from regard.metrics.text import METRICS, TextMetricName
 from regard.models.catalog import SPAN_MODELS
+from regard.models.span_reader import SpanReaderConfig
 from regard.shapes import Float, Int
 from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import FORMS, Cutter, SpanBatch, Window
@@ -146,5 +147,7 @@ def with_windows(
 
 def cutter_of(tokenizer: Tokenizer, config: ExtractiveQA) -> Cutter:
     """What cuts questions for the run's model."""
-    form = FORMS[SPAN_MODELS[config.reader.name].form](tokenizer.special)
-    return Cutter(tokenizer, form, config.reader.context, config.longest_question)
+    reader = config.reader
+    characters = reader.characters if isinstance(reader, SpanReaderConfig) else 0
+    form = FORMS[SPAN_MODELS[reader.name].form](tokenizer.special, characters)
+    return Cutter(tokenizer, form, reader.context, config.longest_question)
