@@ -83,7 +83,7 @@ def ray(run: Path, file: Path, out: Path, rows: int) -> None:
     """A Ray cluster of two nodes with a processor each, one of which is lost half-way."""
     from ray.cluster_utils import Cluster  # pyright: ignore[reportMissingImports]
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     node = cluster.add_node(num_cpus=1)
     process = regard("predict", run, "--input", file, "--output", out, "--on", "ray", RAY_ADDRESS=cluster.address)
     half(out, rows)

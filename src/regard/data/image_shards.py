@@ -2,7 +2,7 @@
 the content of an image whenever it is needed."""
 
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -117,10 +117,7 @@ class ImageShards(ImageSets):
 
     def read(self, path: str) -> Sequence[LabelledImage]:
         """Read the index of another set. Raises InputError as `load` does."""
-        files = files_of(path)
-        kinds = {suffix(file) for file in files}
-        if not kinds <= {"tar", "parquet"} or any(map(compression, files)):
-            raise InputError(f"{path}: has files other than .tar and .parquet; expected shards of images, uncompressed")
+        files = shard_files(path)
         if not is_large([path]):
             return [sample.image() for sample in self._samples(files)]
         settings = f"{self.image} {self.label} {self.classes}"
@@ -131,19 +128,9 @@ class ImageShards(ImageSets):
             yield from self._of_parquet(file) if suffix(file) == "parquet" else self._of_tar(file)
 
     def _of_tar(self, file: str) -> Iterator[Sample]:
-        found = 0
-        for key, members in groupby(_members(file), lambda member: member[0]):
-            parts = {ending: (offset, size) for _, ending, offset, size in members}
-            images = [ending for ending in parts if PurePath(f"x{ending}").suffix in SUFFIXES]
-            if not images:
-                raise InputError(
-                    f"{file}: sample {key!r} has no image ({', '.join(parts)}); expected one, such as .jpg"
-                )
-            found += 1
-            part = Part(file, *parts[images[0]])
-            yield Sample(part, self._label(file, key, parts), f"{file}:{key}{images[0]}")
-        if not found:
-            raise InputError(f"{file}: has no images")
+        for key, parts, image in tar_samples(file):
+            part = Part(file, *parts[image])
+            yield Sample(part, self._label(file, key, parts), f"{file}:{key}{image}")
 
     def _label(self, file: str, key: str, parts: dict[str, tuple[int, int]]) -> str:
         """The class of a sample of a tar file. Raises InputError if it has none."""
@@ -160,20 +147,13 @@ class ImageShards(ImageSets):
 
     def _of_parquet(self, file: str) -> Iterator[Sample]:
         columns: dict[str, str | int] = {"image": self.image, "label": self.label}
-        try:
-            parquet_rows(file, [self.image, self.label])
-        except MissingColumns as error:
-            raise error.advised("name yours with data.image=COLUMN and data.label=COLUMN", columns) from error
-        with opened_parquet(file) as table:
-            names = self.classes or tuple(class_names(table.schema_arrow).get(self.label, ()))
-            row = 0
-            for group in range(table.num_row_groups):
-                for number, label in enumerate(table.read_row_group(group, [self.label]).column(0).to_pylist()):
-                    row += 1
-                    place = f"{file}:{row}"
-                    if label is None or label == "":
-                        raise InputError(f"{place}: {self.label!r} is empty; expected a class")
-                    yield Sample(Part(file, group, number, self.image), self._named(label, names, place), place)
+        names: tuple[str, ...] | None = None
+        for place, part, label in parquet_parts(file, columns):
+            if names is None:
+                names = self.classes or _class_names(file, self.label)
+            if label is None or label == "":
+                raise InputError(f"{place}: {self.label!r} is empty; expected a class")
+            yield Sample(part, self._named(label, names, place), place)
 
     def _named(self, value: str | int, names: Sequence[str], place: str) -> str:
         """The name of a class. Raises InputError for a number without one among `names`."""
@@ -182,6 +162,52 @@ class ImageShards(ImageSets):
         if int(value) >= len(names):
             raise InputError(f"{place}: class {value}, but {len(names)} names in data.classes; add it")
         return names[int(value)]
+
+
+def shard_files(path: str) -> Sequence[str]:
+    """The files of shards. Raises InputError for files of other kinds."""
+    files = files_of(path)
+    if not {suffix(file) for file in files} <= {"tar", "parquet"} or any(map(compression, files)):
+        raise InputError(f"{path}: has files other than .tar and .parquet; expected shards of images, uncompressed")
+    return files
+
+
+def tar_samples(file: str) -> Iterator[tuple[str, dict[str, tuple[int, int]], str]]:
+    """The name of each sample of a tar file, the offset and the size of its parts by their endings, and the ending of
+    the image. Raises InputError for a sample without an image."""
+    found = False
+    for key, members in groupby(_members(file), lambda member: member[0]):
+        parts = {ending: (offset, size) for _, ending, offset, size in members}
+        images = [ending for ending in parts if PurePath(f"x{ending}").suffix in SUFFIXES]
+        if not images:
+            raise InputError(f"{file}: sample {key!r} has no image ({', '.join(parts)}); expected one, such as .jpg")
+        found = True
+        yield key, parts, images[0]
+    if not found:
+        raise InputError(f"{file}: has no images")
+
+
+def parquet_parts(file: str, columns: Mapping[str, str | int]) -> Iterator[tuple[str, Part, Any]]:
+    """The place of each row of a Parquet table, its image, and its value in the other one of two columns, by their keys
+    in a run file. Raises InputError for columns that the table lacks."""
+    image, other = map(str, columns.values())
+    try:
+        parquet_rows(file, [image, other])
+    except MissingColumns as error:
+        keys = " and ".join(f"data.{key}=COLUMN" for key in columns)
+        raise error.advised(f"name yours with {keys}", columns) from error
+    with opened_parquet(file) as table:
+        row = 0
+        for group in range(table.num_row_groups):
+            for number, value in enumerate(table.read_row_group(group, [other]).column(0).to_pylist()):
+                row += 1
+                yield f"{file}:{row}", Part(file, group, number, image), value
+
+
+def _class_names(file: str, label: str) -> tuple[str, ...]:
+    """The names of classes that `datasets` writes into a Parquet table."""
+    with opened_parquet(file) as table:
+        return tuple(class_names(table.schema_arrow).get(label, ()))
 
 
 def _members(file: str) -> Iterator[tuple[str, str, int, int]]:

@@ -10,6 +10,7 @@ from regard.metrics.text import TextMetricName
 from regard.models.catalog import CaptionerConfig
 from regard.tasks.image_captioning.data import CaptionTables
 from regard.tasks.image_captioning.scenes import Scenes
+from regard.tasks.image_captioning.shards import CaptionShards
 from regard.tasks.pretrained_part import PretrainedPart, PretrainedSource
 from regard.text import TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
@@ -23,7 +24,7 @@ class ImageCaptioning(PretrainedSource):
     the `images` of the trunk's run replace those of this file."""
 
     task: Literal["image-captioning"] = "image-captioning"
-    data: Scenes | CaptionTables
+    data: Scenes | CaptionTables | CaptionShards
     tokenizer: TokenizerSettings
     images: Preparation = field(default_factory=Preparation)
     augmentation: Augmentation = field(default_factory=Augmentation)

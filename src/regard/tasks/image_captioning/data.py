@@ -1,6 +1,6 @@
 """The `data:` section of a run file for captioning: images with captions, from files, and their batches."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -28,13 +28,18 @@ SPLITS = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test"
 
 @dataclass(frozen=True, eq=False)
 class Captioned:
-    """An image, by its path or as an array; its reference captions; its `file:line`, for messages. `boxes` locate the
-    objects that words of the captions name."""
+    """An image (a path or an array, or what reads the bytes of its file); its reference captions; its `file:line`, for
+    messages. `boxes` locate the objects that words of the captions name."""
 
-    image: Image
+    source: Image | Callable[[], bytes]
     captions: tuple[str, ...]
     place: str
     boxes: Mapping[str, Box] = field(default_factory=dict)
+
+    @property
+    def image(self) -> Image:
+        """The image; the bytes of its file are read whenever they are needed."""
+        return self.source() if callable(self.source) else self.source
 
 
 @dataclass(frozen=True, kw_only=True)

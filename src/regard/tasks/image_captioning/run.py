@@ -29,6 +29,7 @@ from regard.tasks.evaluation import for_evaluation
 from regard.tasks.image_captioning.attribution import CaptionMaps, CaptionWeights, attended, decodable, one, pixels_of
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned, CaptionTables
+from regard.tasks.image_captioning.shards import CaptionShards
 from regard.tasks.image_captioning.training import decode, encoded, figures, read
 from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, ranked
@@ -85,11 +86,12 @@ class ImageCaptioningRun(Run[Image, Caption]):
         return {"image": str(example)}
 
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Captioned]:
-        """The images of tables or folders with captions. Raises InputError as `CaptionTables.read`."""
-        own = self.config.data
+        """The images of tables, folders or shards with captions. Raises InputError as `CaptionTables.read`."""
+        own, check = self.config.data, partial(decodable, config=self.config)
+        if isinstance(own, CaptionShards):
+            return usable_files(files, own.read, check, skip_bad=options.skip_bad)
         data = replace(own, split=None) if isinstance(own, CaptionTables) else CaptionTables()
         data = data.with_columns(options.columns, skip_bad=options.skip_bad)
-        check = partial(decodable, config=self.config)
         return usable_files(files, data.read, check, skip_bad=data.skip_bad)
 
     def _evaluate(self, examples: Sequence[Captioned] | None, options: EvaluationOptions) -> dict[str, float]:

@@ -1,6 +1,12 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
 from regard.data.images import contents
+from regard.data.splits import Splits
+from regard.data.stored import Stored, remembered
 from regard.data.usable import usable_sets
 from regard.models.catalog import build_captioner
 from regard.models.vit_trunk import VitTrunk
@@ -24,20 +30,21 @@ def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setu
     Raises:
         InputError: the images, the captions or the model are invalid.
     """
-    splits = usable_sets(config.data.load(), lambda each: decodable(each, config), config.data)
-    tokenizer = kept_or_trained(
-        folder, config.tokenizer, [read(text, config) for each in splits.train for text in each.captions]
-    )
+    splits = config.data.load()
+    on_disk = isinstance(splits.train, Stored)
+    if not on_disk:
+        splits = usable_sets(splits, lambda each: decodable(each, config), config.data)
+    tokenizer = kept_or_trained(folder, config.tokenizer, CaptionTexts(splits.train, config))
     model = build_captioner(config.model, tokenizer.size)
     check_beam(config.search.beam, tokenizer.size, "vocabulary")
-    captions = sum(len(each.captions) for each in splits.train)
+    task = CaptionObjective(splits.train, splits.valid, tokenizer, config, model)
     return Setup(
         model,
-        CaptionObjective(splits.train, splits.valid, tokenizer, config, model),
-        digest(line(each) for each in (*splits.train, *splits.valid)),
-        f"{len(splits.train):,} images with {captions:,} captions to train on, {len(splits.valid):,} to validate, "
-        f"{len(splits.test):,} to test; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters"
-        f"{about(config.model.trunk)}",
+        task,
+        _digest(splits, config) if on_disk else digest(map(line, chain(splits.train, splits.valid))),
+        f"{len(splits.train):,} images with {len(task.train.items):,} captions to train on, {len(splits.valid):,} to "
+        f"validate, {len(splits.test):,} to test; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} "
+        f"parameters{about(config.model.trunk)}",
         {TOKENIZER: tokenizer},
         splits.test,
         pretrained={} if config.model.trunk is None else PRETRAINED,
@@ -55,3 +62,27 @@ def about(trunk: VitTrunk | None) -> str:
 def line(each: Captioned) -> str:
     """An image with its captions as a line, for the digest of the data."""
     return "\0".join((contents(each.image), *each.captions)) + "\n"
+
+
+def _digest(splits: Splits[Captioned], config: ImageCaptioning) -> str:
+    """The digest of sets on disk. All images are read once as the model reads them, and at later starts no more. Raises
+    InputError for an image that cannot be read."""
+
+    def parts(images: Sequence[Captioned]) -> Iterator[str]:
+        return (line(decodable(each, config)) for each in images)
+
+    name = f"read as {config.images} {config.model.image} {config.model.channels}"
+    valid, _ = (remembered(each, name, lambda each=each: digest(parts(each))) for each in (splits.valid, splits.test))
+    both = chain(parts(splits.train), map(line, splits.valid))
+    return remembered(splits.train, f"{name} {valid}", lambda: digest(both))
+
+
+@dataclass(frozen=True, eq=False)
+class CaptionTexts:
+    """The captions of images as the tokenizer reads them, as often as they are iterated over."""
+
+    examples: Sequence[Captioned]
+    config: ImageCaptioning
+
+    def __iter__(self) -> Iterator[str]:
+        return (read(text, self.config) for each in self.examples for text in each.captions)

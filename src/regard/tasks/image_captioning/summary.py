@@ -28,7 +28,9 @@ def caption_summary(config: ImageCaptioning, splits: Splits[Captioned], tokenize
         for name, some in splits.named.items()
     }
     unknown = unknown_shares(tokenizer, captions)
-    images, warnings = images_seen([each.image for each in splits.train], config.model.image, config.model.channels)
+    images, warnings = images_seen(
+        [each.image for each in sampled(splits.train)], config.model.image, config.model.channels
+    )
     others = {name: share for name, share in unknown.items() if name != "train"}
     first = splits.train[0]
     ids = [*tokenizer.encode(captions["train"][0]), tokenizer.special.end]
@@ -37,7 +39,7 @@ def caption_summary(config: ImageCaptioning, splits: Splits[Captioned], tokenize
         rows=rows(config.data, splits),
         lengths={
             "captions": text_lengths(tokenizer, captions["train"]),
-            "captions an image": Lengths.of([len(each.captions) for each in splits.train]),
+            "captions an image": Lengths.of([len(each.captions) for each in sampled(splits.train)]),
         },
         unknown=unknown,
         unknown_unit=tokenizer.unknown_unit,

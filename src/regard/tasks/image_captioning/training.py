@@ -1,12 +1,13 @@
 """Training of captioners: images and captions in batches, the loss and the metrics."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
+from regard.data.pieces import JsonCodec, Pieces, cut_up
 from regard.data.token_batches import require_one_batch, token_batches
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.hypothesis import Hypothesis
@@ -27,14 +28,6 @@ ROWS = 64
 """Images in one batch of decoding."""
 
 
-@dataclass(frozen=True)
-class Example:
-    """One caption of an image, by the index of the image."""
-
-    image: int
-    ids: list[int]
-
-
 class CaptionObjective:
     """Maximum likelihood of each caption given its image, one token at a time."""
 
@@ -53,23 +46,20 @@ class CaptionObjective:
         self.images, self.valid, self.tokenizer, self.config = train, valid, tokenizer, config
         self.settings, self.metric = config.training, config.metrics[0]
         self.attention_loss = AttentionLoss(config.attention_losses, model.decoder)
-        self.train = [
-            Example(number, tokenizer.encode(read(text, config)))
-            for number, each in enumerate(train)
-            for text in each.captions
-        ]
-        self.lengths = [(config.cells, max(config.cells, len(each.ids) + 1)) for each in self.train]
+        self.train = encoded_captions(train, tokenizer, config)
+        cells = np.full(len(self.train.items), config.cells, dtype=np.int32)
+        self.lengths = np.stack([cells, np.maximum(cells, self.train.lengths + 1)], 1)
         require_one_batch(self.lengths, self.settings.batch_tokens, "training captions")
 
     def place(self, index: int) -> str:
         """Where a training caption came from."""
-        return self.images[self.train[index].image].place
+        return self._image(index).place
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> CaptionBatch:
-        examples = [(self._seen(epoch, index), self.train[index].ids) for index in indices]
+        examples = [(self._seen(epoch, index), self.train.items[index]) for index in indices]
         return collate_captions(examples, self.config.cells, self.tokenizer.special)
 
     def loss(self, model: nn.Module, batch: CaptionBatch, update: int, carried: Carried | None = None) -> Loss:
@@ -83,8 +73,21 @@ class CaptionObjective:
 
     def _seen(self, epoch: int, index: int) -> Float[Tensor, "channel height width"]:
         """The augmented image of an epoch, with this caption."""
-        pixels = pixels_of(self.images[self.train[index].image], self.config)
+        pixels = pixels_of(self._image(index), self.config)
         return self.config.images.tensor(self.config.augmentation(pixels, self.settings.seed, epoch, index))
+
+    def _image(self, index: int) -> Captioned:
+        """The image of a training caption."""
+        return self.images[int(self.train.owners[index])]
+
+
+def encoded_captions(images: Sequence[Captioned], tokenizer: Tokenizer, config: ImageCaptioning) -> Pieces[list[int]]:
+    """The ids of all captions of images, one after the other; of images on disk they are made once."""
+
+    def cut(each: Captioned) -> list[list[int]]:
+        return [tokenizer.encode(read(text, config)) for text in each.captions]
+
+    return cut_up(images, f"captions {tokenizer.digest} {config.lower}", cut, len, JsonCodec(list, list))
 
 
 def read(caption: str, config: ImageCaptioning) -> str:
