@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from benchmarks import report
 from benchmarks.aim import Aim
@@ -22,7 +21,7 @@ from regard.attention.memory import Memory
 from regard.data.batching import collate
 from regard.decoding import Beam, greedy
 from regard.decoding.continuation import Prompted
-from regard.decoding.logits_processors import LogitsProcessor
+from regard.decoding.logits_processors import MinimumLength
 from regard.experiments.measuring import seconds
 from regard.hub.exports.ctranslate2 import entries, save
 from regard.models.fused import fuse
@@ -49,14 +48,9 @@ GENERATED, COPIED = 16, 1 << 28
 """Tokens of a text that a GPT-2 goes on with, and the bytes whose copying tells how fast memory is."""
 WITHIN, MEMORY = 1.3, "memory bandwidth"
 """How many times its weights' time in memory a token of a GPT-2 may take."""
+ENDLESS = MinimumLength(TOKENS + 1)
+"""END never follows."""
 Way = Callable[[], object]
-
-
-class Endless(LogitsProcessor):
-    """END never follows."""
-
-    def __call__(self, scores: Tensor, written: Tensor, sources: Tensor) -> Tensor:
-        return scores.index_fill(1, torch.tensor([END]), -torch.inf)
 
 
 def in_turn(ways: dict[str, Way], rounds: int) -> dict[str, float]:
@@ -103,8 +97,8 @@ class Setting(NamedTuple):
         return ours | peers
 
     def own(self, model: Transformer, starts: Sequence[int], batch: int, width: int) -> Way:
-        search = greedy if width == 1 else Beam(width, processors=(Endless(),))
-        more = {"processors": (Endless(),)} if width == 1 else {}
+        search = greedy if width == 1 else Beam(width, processors=(ENDLESS,))
+        more: dict[str, Any] = {"processors": (ENDLESS,)} if width == 1 else {}
 
         @torch.no_grad()
         def call() -> None:
@@ -149,7 +143,7 @@ def generating(model: GPT2) -> Way:
     def call() -> None:
         nothing = torch.zeros(1, 0, 1)
         start = Prompted(model, torch.tensor([[END + 1]]))
-        greedy(start, Memory(nothing, nothing), max_length=GENERATED, processors=(Endless(),))
+        greedy(start, Memory(nothing, nothing), max_length=GENERATED, processors=(ENDLESS,))
 
     return call
 

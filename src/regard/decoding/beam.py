@@ -10,6 +10,7 @@ from regard.decoding.beam_state import BeamState, Extensions, concatenate
 from regard.decoding.hypothesis import CoveragePenalty, Hypothesis, LengthPenalty, limits
 from regard.decoding.hypothesis import ended as is_end
 from regard.decoding.logits_processors import LogitsProcessor
+from regard.decoding.whole_search import Searcher, whole_search
 from regard.nn.decoders.protocol import Decoder
 
 
@@ -60,6 +61,10 @@ class Beam:
         """
         self.check(decoder, n_best)
         limit = limits(memory, max_length)
+        if isinstance(decoder, Searcher) and type(self) is Beam and self.coverage is None and not self.begins:
+            whole = whole_search(decoder, memory, limit, self.width, self.length, self.processors, early=self.early)
+            if whole is not None:
+                return [self.best(source, each)[:n_best] for source, each in enumerate(whole)]
         ended: list[list[Hypothesis]] = [[] for _ in limit]
         beam = BeamState.first(decoder, memory, self.width, self.start, self.coverage is not None)
         while len(beam.sources):

@@ -75,14 +75,17 @@ def ended(tokens: Tensor, special: SpecialTokens) -> Tensor:
 class NoTokenError(RunError, ValueError):
     """The logits of a step allow no token."""
 
+    def __init__(self) -> None:
+        super().__init__(
+            "no token is possible: all logits of a row but those of padding and start are minus infinity, "
+            "or one is infinite or NaN"
+        )
+
 
 def require_token(best: Tensor) -> None:
     """Raise NoTokenError if the best score of a row is not finite."""
     if not best.isfinite().all():
-        raise NoTokenError(
-            "no token is possible: all logits of a row but those of padding and start are minus infinity, "
-            "or one is infinite or NaN"
-        )
+        raise NoTokenError
 
 
 @dataclass(frozen=True)

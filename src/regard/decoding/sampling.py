@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.attention.memory import Memory
 from regard.decoding.hypothesis import Hypothesis, LengthPenalty, SequenceState, limits, require_token
 from regard.decoding.logits_processors import LogitsProcessor
+from regard.decoding.whole_search import Searcher, whole_search
 from regard.nn.decoders.protocol import Decoder
 
 
@@ -83,6 +84,7 @@ def sample(
     return found
 
 
+@torch.no_grad()
 def greedy(
     decoder: Decoder,
     memory: Memory,
@@ -93,12 +95,17 @@ def greedy(
     begins: tuple[int, ...] = (),
 ) -> list[list[Hypothesis]]:
     """Choose the best token at every step: one hypothesis for each row of the memory."""
+    limit, length = limits(memory, max_length), LengthPenalty() if penalty is None else penalty
+    if isinstance(decoder, Searcher) and not begins:
+        whole = whole_search(decoder, memory, limit, 0, length, processors)
+        if whole is not None:
+            return whole
     return sample(
         decoder,
         memory,
         Sampler(temperature=0.0),
-        max_length=max_length,
-        penalty=penalty,
+        max_length=limit,
+        penalty=length,
         processors=processors,
         begins=begins,
     )

@@ -36,7 +36,9 @@ class Normed(NamedTuple):
     epsilon: float
 
 
-class _Linear(ctypes.Structure):
+class LinearStruct(ctypes.Structure):
+    """`Linear` of the kernel."""
+
     _fields_ = [
         *((name, _pointer) for name in ("weight", "bias", "scale", "shift")),
         ("inputs", _size),
@@ -44,20 +46,26 @@ class _Linear(ctypes.Structure):
     ]
 
 
-class _Norm(ctypes.Structure):
+class NormStruct(ctypes.Structure):
+    """`Norm` of the kernel; without a weight there is none."""
+
     _fields_ = [("weight", _pointer), ("bias", _pointer), ("epsilon", ctypes.c_float)]
 
 
-class _Layer(ctypes.Structure):
+class LayerStruct(ctypes.Structure):
+    """`Layer` of the kernel."""
+
     _fields_ = [
-        *((name, _Linear) for name in LINEARS),
-        *((name, _Norm) for name in NORMS),
+        *((name, LinearStruct) for name in LINEARS),
+        *((name, NormStruct) for name in NORMS),
         *((name, _size) for name in ("width", "heads")),
         *((name, _half) for name in ("crossed", "before", "activation")),
     ]
 
 
-class _Readable(ctypes.Structure):
+class ReadableStruct(ctypes.Structure):
+    """`Readable` of the kernel."""
+
     _fields_ = [
         *((name, _pointer) for name in ("key", "value")),
         *((name, _size) for name in ("row_step", "head_step", "key_step")),
@@ -66,11 +74,15 @@ class _Readable(ctypes.Structure):
     ]
 
 
-class _Memories(ctypes.Structure):
-    _fields_ = [("own", _Readable), ("source", _Readable)]
+class MemoriesStruct(ctypes.Structure):
+    """`Memories` of the kernel."""
+
+    _fields_ = [("own", ReadableStruct), ("source", ReadableStruct)]
 
 
-class _Call(ctypes.Structure):
+class CallStruct(ctypes.Structure):
+    """`Call` of the kernel."""
+
     _fields_ = [
         ("states", _pointer),
         *((name, _size) for name in ("texts", "positions", "length", "source_keys")),
@@ -85,9 +97,9 @@ def library() -> ctypes.CDLL | None:
     """The kernel for this machine; None if there is none."""
     built = find("layer").library
     if built is not None:
-        built.layer_linear.argtypes = [ctypes.POINTER(_Linear), _pointer, _size, _pointer, _pointer]
-        layers = ctypes.POINTER(_Layer), ctypes.POINTER(_Memories)
-        built.layer_pass.argtypes = [*layers, _size, ctypes.POINTER(_Call), _pointer]
+        built.layer_linear.argtypes = [ctypes.POINTER(LinearStruct), _pointer, _size, _pointer, _pointer]
+        layers = ctypes.POINTER(LayerStruct), ctypes.POINTER(MemoriesStruct)
+        built.layer_pass.argtypes = [*layers, _size, ctypes.POINTER(CallStruct), _pointer]
     return built
 
 
@@ -99,7 +111,7 @@ def serves(tensor: Tensor) -> bool:
 
 def linear(states: Tensor, affine: Affine) -> Tensor:
     """W x + b of states `(*batch, inputs)` that it `serves` -> `(*batch, outputs)`."""
-    kernel, described = library(), _linear(affine)
+    kernel, described = library(), linear_struct(affine)
     assert kernel is not None
     states = states.contiguous()
     new = states.new_empty(*states.shape[:-1], described.outputs)
@@ -142,7 +154,7 @@ class FusedLayers:
         self.layers, first = tuple(layers), layers[0].linears
         self.heads = layers[0].heads
         self.width, self.hidden = first["own_query"].weight.shape[1], first["wide"].weight.shape[0]
-        self._described = (_Layer * len(layers))(*(_layer(each) for each in layers))
+        self.structs = (LayerStruct * len(layers))(*(layer_struct(each) for each in layers))
 
     def select(self, rows: Tensor) -> "FusedLayers":
         """The same layers: weights do not depend on rows."""
@@ -161,9 +173,9 @@ class FusedLayers:
         states = states.clone(memory_format=torch.contiguous_format)
         keys = sources[0].key.shape[-2] if sources else 0
         call = self._call(states, length, keys)
-        call.causal, call.source_lengths = True, _place(lengths)
-        read = map(_readable, sources) if sources else (_Readable() for _ in own)
-        self._run(call, [_Memories(_readable(each), source) for each, source in zip(own, read, strict=True)])
+        call.causal, call.source_lengths = True, place(lengths)
+        read = map(readable_struct, sources) if sources else (ReadableStruct() for _ in own)
+        self._run(call, [MemoriesStruct(readable_struct(each), source) for each, source in zip(own, read, strict=True)])
         return states
 
     def whole(self, states: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -172,51 +184,55 @@ class FusedLayers:
         texts, positions, width = states.shape
         states = states.clone(memory_format=torch.contiguous_format)
         call = self._call(states, 0, 0)
-        call.lengths = _place(lengths)
+        call.lengths = place(lengths)
         pair = states.new_empty(2, texts, self.heads, positions, width // self.heads)
-        memories = _Memories(_readable(KernelAttention(pair[0], pair[1])), _Readable())
+        memories = MemoriesStruct(readable_struct(KernelAttention(pair[0], pair[1])), ReadableStruct())
         self._run(call, [memories for _ in self.layers])
         return states
 
-    def _call(self, states: Tensor, length: int, source_keys: int) -> _Call:
-        return _Call(states.data_ptr(), *states.shape[:2], length, source_keys)
+    def _call(self, states: Tensor, length: int, source_keys: int) -> CallStruct:
+        return CallStruct(states.data_ptr(), *states.shape[:2], length, source_keys)
 
-    def _run(self, call: _Call, memories: Sequence[_Memories]) -> None:
+    def _run(self, call: CallStruct, memories: Sequence[MemoriesStruct]) -> None:
         kernel = library()
         assert kernel is not None
         scratch = torch.empty(call.texts * call.positions * (2 * self.width + self.hidden))
         call.scratch = scratch.data_ptr()
         count = len(self.layers)
-        _check(kernel.layer_pass(self._described, (_Memories * count)(*memories), count, call, threads()))
+        _check(kernel.layer_pass(self.structs, (MemoriesStruct * count)(*memories), count, call, threads()))
 
 
-def _layer(weights: Weights) -> _Layer:
+def layer_struct(weights: Weights) -> LayerStruct:
+    """A layer in the kernel's form."""
     linears, norms, heads, before, activation = weights
-    return _Layer(
-        *(_linear(linears[name]) if name in linears else _Linear() for name in LINEARS),
-        *(_norm(norms[name]) if name in norms else _Norm() for name in NORMS),
+    return LayerStruct(
+        *(linear_struct(linears[name]) if name in linears else LinearStruct() for name in LINEARS),
+        *(norm_struct(norms[name]) if name in norms else NormStruct() for name in NORMS),
         *(linears["own_query"].weight.shape[1], heads),
         *("query" in linears, before, ACTIVATIONS.index(activation)),
     )
 
 
-def _linear(affine: Affine) -> _Linear:
+def linear_struct(affine: Affine) -> LinearStruct:
+    """A linear map in the kernel's form."""
     weight, bias = affine
     outputs, inputs = weight.shape
     if isinstance(weight, Codes):
-        places = weight.codes.data_ptr(), _place(bias), weight.scale.data_ptr(), weight.shift.data_ptr()
-        return _Linear(*places, inputs, outputs)
-    return _Linear(weight.data_ptr(), _place(bias), None, None, inputs, outputs)
+        places = weight.codes.data_ptr(), place(bias), weight.scale.data_ptr(), weight.shift.data_ptr()
+        return LinearStruct(*places, inputs, outputs)
+    return LinearStruct(weight.data_ptr(), place(bias), None, None, inputs, outputs)
 
 
-def _norm(norm: Normed) -> _Norm:
-    return _Norm(norm.weight.data_ptr(), norm.bias.data_ptr(), norm.epsilon)
+def norm_struct(norm: Normed) -> NormStruct:
+    """A normalisation in the kernel's form."""
+    return NormStruct(norm.weight.data_ptr(), norm.bias.data_ptr(), norm.epsilon)
 
 
-def _readable(reading: KernelAttention) -> _Readable:
+def readable_struct(reading: KernelAttention) -> ReadableStruct:
+    """Keys and values in the kernel's form."""
     key, value, rows = reading
     known = () if rows is None else (rows.data_ptr(), rows.stride(0), *_along(rows, key.shape[-2]))
-    return _Readable(key.data_ptr(), value.data_ptr(), *key.stride()[:3], *known)
+    return ReadableStruct(key.data_ptr(), value.data_ptr(), *key.stride()[:3], *known)
 
 
 def _along(rows: Tensor, keys: int) -> tuple[int, int]:
@@ -224,7 +240,8 @@ def _along(rows: Tensor, keys: int) -> tuple[int, int]:
     return (0, keys) if rows.ndim == 1 else (1, rows.shape[1])
 
 
-def _place(tensor: Tensor | None) -> int | None:
+def place(tensor: Tensor | None) -> int | None:
+    """The address of a tensor's numbers."""
     return None if tensor is None else tensor.data_ptr()
 
 

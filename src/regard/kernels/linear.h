@@ -22,9 +22,6 @@ struct Linear {
 };
 constexpr Size FILL = 64;
 
-// Keep the first `count` lanes and set the others to zero.
-Vec kept(Vec numbers, Size count) { return load(reinterpret_cast<const float*>(&numbers), count); }
-
 // Quantise a row to bytes around 128, and return the scale: NaN if the row contains NaN.
 float quantise(const float* row, Size count, Size filled, std::uint8_t* to) {
   typedef std::uint8_t Few __attribute__((vector_size(LANES)));

@@ -88,6 +88,9 @@ void store(Half* to, Vec numbers, Size count) {
   std::memcpy(to, &halves, count * sizeof(Half));
 }
 
+// Keep the first `count` lanes and set the others to zero.
+Vec kept(Vec numbers, Size count) { return load(reinterpret_cast<const float*>(&numbers), count); }
+
 // Comparisons are written so that NaN passes.
 Vec cut(Vec x, float most) {
   x = x > all(most) ? all(most) : x;
@@ -114,6 +117,8 @@ inline Exponentials exponentials(Vec x) {
   const Vec scale = reinterpret_cast<Vec>((__builtin_convertvector(count, Whole) + 127) << 23);
   return {series * scale + scale, series * scale + (scale - 1.0f)};
 }
+
+Vec exponential(Vec x) { return exponentials(cut(x * 0.5f, 43.0f)).whole; }
 
 // 1 / x at full precision, or for bfloat16 to 14 bits.
 template <bool EXACT>

@@ -17,9 +17,10 @@ FORMS = Registry(
         "EncoderLayers": "nn.fused_transformer:FusedEncoderLayers",
         "Output": "nn.fast_linear:FusedOutput",
         "SampledOutput": "nn.fast_linear:FusedSampledOutput",
+        "TransformerDecoder": "nn.fused_transformer:FusedTransformerDecoder",
     },
 )
-"""The fused class for each class of layers."""
+"""The fused class for each class of layers and decoders."""
 
 
 def fuse(model: nn.Module) -> None:

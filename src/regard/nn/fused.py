@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -25,8 +26,9 @@ from regard.kernels.fused_layer import (
     library,
     serves,
 )
-from regard.nn.fast_linear import Int8Linear
+from regard.nn.fast_linear import FusedOutput, Int8Linear
 from regard.nn.kv_cache import Past
+from regard.nn.output import Output
 from regard.nn.sublayers import FeedForward, PostNorm, PreNorm
 
 LONGEST = 256
@@ -65,10 +67,10 @@ def _weights(parts: Parts) -> Weights | None:
     modules = (each for part in (*parts.heads, network, *residuals) for each in part.modules())
     norms, activation = [_normed(each) for each in residuals], _activation(network)
     alike = len({type(each) for each in residuals}) == 1 and len({each.heads for each in parts.heads}) == 1
-    if activation is None or not alike or not all(map(_fits, parts.heads)) or not all(map(_plain, modules)):
+    if activation is None or not alike or not all(map(_fits, parts.heads)) or not all(map(only_its_forward, modules)):
         return None
     maps = [*_maps(parts.own), *([] if parts.cross is None else [parts.cross.query, parts.cross.output])]
-    linears = [_affine(each) for each in (*maps, network[0], network[2])]  # pyright: ignore[reportIndexIssue]
+    linears = [affine(each) for each in (*maps, network[0], network[2])]  # pyright: ignore[reportIndexIssue]
     if None in norms or None in linears:
         return None
     crossed = parts.cross is not None
@@ -113,7 +115,7 @@ def continue_layers(
     return after, tuple(past.filled_up(more) for past in pasts)
 
 
-def _plain(module: nn.Module) -> bool:
+def only_its_forward(module: nn.Module) -> bool:
     """Whether a call of the module runs only its class's `forward`, in inference."""
     return not (module.training or module._forward_hooks or module._forward_pre_hooks)
 
@@ -130,21 +132,24 @@ def _maps(heads: MultiHead) -> tuple[nn.Module, ...]:
     return heads.query, heads.key, heads.value, heads.output
 
 
-def _affine(module: nn.Module) -> Affine | None:
+def affine(module: nn.Module) -> Affine | None:
+    """A linear map or an output layer in the kernel's form; None if it has none."""
     if isinstance(module, Int8Linear):
         return module.affine
-    if type(module) is not nn.Linear:
+    if type(module) not in (nn.Linear, Output, FusedOutput):
         return None
-    weight = module.weight
+    weight, bias = cast("tuple[Tensor, Tensor | None]", (module.weight, module.bias))
     served = weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.is_contiguous()
-    return Affine(weight, module.bias) if served else None
+    return Affine(weight, bias) if served else None
+
+
+def layer_norm(module: nn.Module) -> Normed | None:
+    """A layer normalisation in the kernel's form; None if it is another module."""
+    return Normed(module.weight, module.bias, module.eps) if type(module) is nn.LayerNorm else None
 
 
 def _normed(residual: nn.Module) -> Normed | None:
-    if type(residual) not in (PreNorm, PostNorm):
-        return None
-    norm = residual.norm
-    return Normed(norm.weight, norm.bias, norm.eps) if type(norm) is nn.LayerNorm else None
+    return layer_norm(cast(nn.Module, residual.norm)) if type(residual) in (PreNorm, PostNorm) else None
 
 
 def _activation(network: nn.Module) -> str | None:

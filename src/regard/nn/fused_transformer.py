@@ -4,14 +4,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from regard.attention.memory import Memory
-from regard.kernels.fused_layer import FusedLayers
-from regard.nn.decoders.transformer import DecoderLayer, DecoderLayers, TransformerState
+from regard.kernels.fused_layer import FusedLayers, KernelAttention
+from regard.kernels.fused_search import DecoderWeights, FusedSearch, SearchPlan
+from regard.nn.decoders.transformer import DecoderLayer, DecoderLayers, TransformerDecoder, TransformerState
+from regard.nn.embeddings import Integers, Learned, NoPositions, SinesThenCosines, Sinusoidal, TokenEmbedding
 from regard.nn.encoders.transformer import EncoderLayer, EncoderLayers
-from regard.nn.fused import Parts, continue_layers, fused_layers, readable, unobserved
+from regard.nn.fused import (
+    Parts,
+    affine,
+    continue_layers,
+    fused_layers,
+    layer_norm,
+    only_its_forward,
+    readable,
+    unobserved,
+)
 from regard.shapes import Lengths, Rows, States
+
+LARGEST_STORE = 1 << 28
+"""The most bytes of keys and values that a whole search may reserve: it reserves room for its longest texts at once."""
+ADDED = Integers, Learned, NoPositions, SinesThenCosines, Sinusoidal
+"""Positions that add to a state what does not depend on it."""
 
 
 class FusedEncoderLayers(EncoderLayers):
@@ -79,3 +96,36 @@ class FusedDecoderLayers(DecoderLayers):
                 if known
             ]
         )
+
+
+class FusedTransformerDecoder(TransformerDecoder):
+    """A decoder whose searches the kernel can do as a whole."""
+
+    replaces = TransformerDecoder
+
+    def search(self, memory: Memory, plan: SearchPlan) -> FusedSearch | None:
+        """A search by the kernel; None where only steps serve: something observes the inside, a part has no kernel, or
+        texts may become too long to reserve their room."""
+        state = self.start(memory)
+        weights = self._weights(state) if isinstance(state, FusedState) and unobserved(memory.value) else None
+        if weights is None or not len(plan.limits):
+            return None
+        longest, rows = int(plan.limits.max()), len(plan.limits) * max(1, plan.beam)
+        if 8 * len(state.sources) * rows * longest * weights.layers.width > LARGEST_STORE:
+            return None
+        encodings = self.positions(memory.value.new_zeros(1, longest, weights.layers.width))[0]
+        sources = [KernelAttention(each.key, each.value) for each in state.sources]
+        lengths = state.sources[0].lengths
+        lengths = None if lengths is None else lengths.flatten().contiguous()
+        return FusedSearch(weights, encodings.contiguous(), sources, lengths, plan)
+
+    def _weights(self, state: FusedState) -> DecoderWeights | None:
+        embedding, norm, output = self.embedding, self.norm, affine(self.output)
+        parts = self, self.layers, embedding, embedding.table, embedding.dropout, self.positions, norm, self.output
+        known = type(embedding) is TokenEmbedding and isinstance(self.positions, ADDED)
+        known &= type(norm) in (nn.LayerNorm, nn.Identity) and all(map(only_its_forward, (*parts, self.dropout)))
+        table = embedding.table.weight
+        served = table.is_contiguous() and table.dtype == torch.float32
+        if state.kernel is None or output is None or not known or not served:
+            return None
+        return DecoderWeights(state.kernel, table, embedding.scale, layer_norm(norm), output)
