@@ -3,18 +3,22 @@ speed, beside a set in memory.
 
 `python -m benchmarks.large_sets FOLDER [KIND=ROWS]...`: KIND is `pairs` (of 27 words a side), `text` (lines of a
 language model) or `images` (in tar files of 1,000), generated in FOLDER, which also holds the encoded sets and the
-runs. Several ROWS are parted by commas. By default all of `CASES`.
+runs, or `batches`, the processor's time for batches of pairs on disk and in memory. Several ROWS are parted by commas.
+By default all of `CASES`.
 """
 
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +26,18 @@ import numpy as np
 import psutil
 
 from benchmarks import report
+from regard.data import stored
+from regard.runs import run_file
+from regard.runs.recipes import path_of
+from regard.storage.cache_folder import VARIABLE
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.catalog import TASKS
 
 CASES = {"pairs": (2_000, 100_000, 1_000_000, 10_000_000), "text": (6_000_000,), "images": (100_000,)}
+CASES |= {"batches": (100_000,)}
 PROCESSES = {"pairs": (1, 2, 4), "text": (1, 2), "images": (1, 2)}
-UPDATES = 12
-"""Updates of a measured run, of which the second half counts for the speed."""
+UPDATES, BATCHES = 12, 400
+"""Updates of a measured run, of which the second half counts for the speed, and batches that are timed."""
 HALVES, WORDS, SIDE = 1 << 16, 30_000, 27
 """Different halves of sentences, words, and words of a sentence."""
 TRAINING = {"validate_every": 0, "steps": 100_000, "log_every": 1, "tensorboard": "false", "device": "cpu"}
@@ -35,12 +46,14 @@ RECIPES = {"pairs": "translate-transformer", "text": "language-gpt2", "images": 
 
 @dataclass
 class Measured:
-    """A run up to its last update: wall and processor seconds to its first update, the proportional set size of each
-    process in bytes, target tokens a second, and the lines of its progress."""
+    """A run up to its last update: wall and processor seconds to its first update; of each process the proportional set
+    size in bytes, which counts mapped files, and its `own` memory without them; tokens a second; and the lines of its
+    progress."""
 
     first: float = 0.0
     processor: float = 0.0
     memory: list[int] = field(default_factory=list)
+    own: list[int] = field(default_factory=list)
     speed: float = 0.0
     lines: list[str] = field(default_factory=list)
 
@@ -158,8 +171,14 @@ def follow(process: psutil.Popen, out: Path, updates: int, began: float, found: 
             found.first = time.monotonic() - began
             found.processor = sum(sum(each.cpu_times()[:2]) for each in ranks(process)) / len(ranks(process))
         seen = len(records)
-    found.memory = [each.memory_full_info().pss for each in ranks(process)]
+    found.memory, found.own = ([of(each, name) for each in ranks(process)] for name in ("Pss", "Anonymous"))
     found.speed = float(np.mean([each["tokens_per_second"] for each in records[updates // 2 :]]))
+
+
+def of(process: psutil.Process, name: str) -> int:
+    """A number of bytes that Linux knows of a process."""
+    lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 def ranks(process: psutil.Popen) -> list[psutil.Process]:
@@ -169,6 +188,11 @@ def ranks(process: psutil.Popen) -> list[psutil.Process]:
 
 def case(folder: Path, kind: str, rows: int) -> Iterator[dict[str, Any]]:
     """The rows of the table for one set."""
+    if kind == "batches":
+        for each in batches(folder, rows):
+            report.row(*each.values())
+            yield each
+        return
     settings = KINDS[kind](folder, rows)
     first = run(folder, kind, settings)
     yield row(kind, rows, "first", 1, first)
@@ -177,6 +201,28 @@ def case(folder: Path, kind: str, rows: int) -> Iterator[dict[str, Any]]:
             print(line, flush=True)
     for processes in PROCESSES[kind]:
         yield row(kind, rows, "second", processes, run(folder, kind, settings, processes))
+
+
+def batches(folder: Path, rows: int) -> Iterator[dict[str, Any]]:
+    """The milliseconds of processor for a batch of pairs on disk and in memory, in turn, and whether all are equal."""
+    settings = [f"{key}={value}" for key, value in pairs(folder, rows).items()]
+    config, found = run_file.read(path_of(RECIPES["pairs"]), settings), []
+    os.environ[VARIABLE] = str(folder / "cache")
+    for small in (stored.SMALL, 1 << 60):
+        stored.SMALL = small
+        with tempfile.TemporaryDirectory() as name, RunDirectory.create(Path(name) / "run") as out:
+            found.append(TASKS[config.task].setup(config, out, 1).objective)
+    orders = [list(islice(each.batches(0), BATCHES)) for each in found]
+    seconds, last = [0.0, 0.0], []
+    for number in range(BATCHES):
+        last = []
+        for place, objective in enumerate(found):
+            began = time.process_time()
+            last.append(objective.batch(0, orders[place][number]))
+            seconds[place] += time.process_time() - began
+    equal = orders[0] == orders[1] and last[0].source.equal(last[1].source)
+    for where, each in zip(("disk", "memory"), seconds, strict=True):
+        yield {"set": "batches", "rows": rows, "where": where, "ms a batch": 1000 * each / BATCHES, "equal": equal}
 
 
 def row(kind: str, rows: int, start: str, processes: int, measured: Measured) -> dict[str, Any]:
@@ -189,6 +235,7 @@ def row(kind: str, rows: int, start: str, processes: int, measured: Measured) ->
         "to first update s": round(measured.first, 1),
         "of processor s": round(measured.processor, 1),
         "memory MB": ", ".join(f"{each / 1e6:.0f}" for each in measured.memory),
+        "own MB": ", ".join(f"{each / 1e6:.0f}" for each in measured.own),
         "tokens/s": round(measured.speed),
     }
     report.row(*found.values())
@@ -199,7 +246,9 @@ def main(folder: Path, *choices: str) -> None:
     """Measure the cases and print them; without choices write them too."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = [choice.partition("=") for choice in choices]
-    report.head("set", "rows", "start", "processes", "to first update s", "of processor s", "memory MB", "tokens/s")
+    report.head(
+        "set", "rows", "start", "processes", "to first update s", "of processor s", "memory MB", "own MB", "tokens/s"
+    )
     cases = {kind: tuple(map(int, rows.split(","))) for kind, _, rows in parts} or CASES
     found = [each for kind, several in cases.items() for rows in several for each in case(folder, kind, rows)]
     if not choices:

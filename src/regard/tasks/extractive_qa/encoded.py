@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from regard.data.bad_records import RowCollector
 from regard.data.pieces import JsonCodec, Pieces, cut_up
 from regard.data.squad import Question
 from regard.data.stored import Stored
 from regard.errors import InputError
-from regard.models.span_reader import FEATURES
 from regard.tasks.extractive_qa.data import Cutter, Questions, Window
 
 
@@ -42,25 +42,31 @@ def window_pieces(
 ) -> tuple[Stored[Question], Pieces[Window]]:
     """The questions on disk that have windows, and these, which are made once. Raises BadRecord for a question without;
     with `skip_bad` it is left out."""
-    collector = RowCollector(", ".join(questions.paths), data.skip_bad)
+    path = ", ".join(questions.paths)
 
     def cut(example: Question) -> list[Window]:
         try:
             return cutter.windows(example)
         except InputError as error:
-            text = str(error)
-            collector.refuse_record(text if text.startswith(example.place) else f"{example.place}: {text}")
+            RowCollector(path, data.skip_bad).refuse_record(_fault(example, error))
             return []
 
-    form = f"{type(cutter.form).__name__} {cutter.form.special}"
-    name = f"windows {cutter.tokenizer.digest} {form} {cutter.context} {cutter.longest_question} {data.skip_bad}"
+    name = f"windows {cutter.tokenizer.digest} {cutter.form} {cutter.context} {cutter.longest_question} {data.skip_bad}"
     pieces = cut_up(questions, name, cut, _length, CODEC)
     kept = np.unique(pieces.owners)
-    collector.check(len(kept))
     if len(kept) == len(questions):
         return questions, pieces
+    collector = RowCollector(path, data.skip_bad)  # another process, or an earlier start, skipped them
+    for row in np.setdiff1d(np.arange(len(questions)), kept).tolist():
+        collector.refuse_record(f"{questions[row].place}: it has no window, for want of words or of room")
+    collector.check(len(kept))
     rows = kept if questions.rows is None else questions.rows[kept]
     return questions.part(rows, f"{questions.name} {name}"), pieces
+
+
+def _fault(example: Question, error: InputError) -> str:
+    text = str(error)
+    return text if text.startswith(example.place) else f"{example.place}: {text}"
 
 
 def _length(window: Window) -> int:
@@ -69,14 +75,26 @@ def _length(window: Window) -> int:
 
 def _to_json(each: Window) -> list[Any]:
     """A window without its places in the context, which training does not need."""
-    features = b64encode(each.features.numpy().astype("<f4").tobytes()).decode()
-    return [each.question, each.part, features, each.first, each.answer, each.marks]
+    tensors = [_packed(tensor) for tensor in (each.features, each.question_spellings, each.spellings)]
+    return [each.question, each.part, tensors, each.first, each.answer, each.marks]
 
 
 def _of_json(value: Any) -> Window:
-    question, part, features, first, answer, marks = value
-    numbers = np.frombuffer(b64decode(features), dtype="<f4").reshape(-1, FEATURES).copy()
-    return Window(question, part, (), torch.from_numpy(numbers), first, (answer[0], answer[1]), marks)
+    question, part, tensors, first, answer, marks = value
+    features, question_spellings, spellings = map(_unpacked, tensors)
+    ends = answer[0], answer[1]
+    return Window(question, part, (), features, question_spellings, spellings, first, ends, marks)
+
+
+def _packed(tensor: Tensor) -> list[Any]:
+    """A tensor as the name of its type, its shape and its bytes."""
+    array = tensor.contiguous().numpy()
+    return [array.dtype.str, list(array.shape), b64encode(array.tobytes()).decode()]
+
+
+def _unpacked(value: Any) -> Tensor:
+    kind, shape, content = value
+    return torch.from_numpy(np.frombuffer(b64decode(content), dtype=kind).reshape(shape).copy())
 
 
 CODEC = JsonCodec(_to_json, _of_json)
