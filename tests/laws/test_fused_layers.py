@@ -18,7 +18,7 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.nn.encoders.transformer import EncoderLayer
 from regard.nn.fast_linear import FusedOutput, Int8Output, with_int8
-from regard.nn.fused_transformer import FusedState
+from regard.nn.fused_transformer import TOGETHER, FusedState
 from regard.nn.output import Output
 
 pytestmark = pytest.mark.skipif(library() is None, reason="no C++ compiler")
@@ -107,6 +107,14 @@ def test_an_encoder(sizes: dict):
     fused, plain = both(lambda: [memory_of(model).value])
     for row, length in enumerate(LENGTHS.tolist()):
         torch.testing.assert_close(fused[0][row, :length], plain[0][row, :length], rtol=1e-5, atol=1e-5)
+
+
+def test_an_encoder_of_more_texts_than_are_encoded_together():
+    model, lengths = transformer(), torch.arange(2 * TOGETHER + 5) % (SOURCE + 1)
+    fused, plain = both(lambda: [model.encoder(tokens(len(lengths), SOURCE), lengths).value])
+    real = torch.arange(SOURCE) < lengths[:, None]
+    torch.testing.assert_close(fused[0][real], plain[0][real], rtol=1e-5, atol=1e-5)
+    assert fused[0].isfinite().all()
 
 
 def test_a_language_model():

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "vectors.h"
@@ -18,50 +19,71 @@ struct Extension {
 
 constexpr Size CHUNK = 64;
 
-// The highest of all numbers and of each CHUNK of them, so that few are read again while the best are chosen.
-struct Peaks {
-  std::vector<float> of_chunk;
-  float most = -INFINITY;
-
-  Peaks(const float* numbers, Size count) : of_chunk((count + CHUNK - 1) / CHUNK) {
-    for (Size chunk = 0; chunk * CHUNK < count; ++chunk) {
-      of_chunk[chunk] = *std::max_element(numbers + chunk * CHUNK, numbers + std::min(count, (chunk + 1) * CHUNK));
-      most = std::max(most, of_chunk[chunk]);
+// A row of logits, with the highest of all and of each CHUNK of them, so that few are read again while the best are
+// chosen.
+class Logits {
+ public:
+  Logits(float* numbers, Size count) : numbers(numbers), count(count), highest((count + CHUNK - 1) / CHUNK) {
+    for (Size chunk = 0; chunk < static_cast<Size>(highest.size()); ++chunk) {
+      look_at(chunk);
     }
   }
-};
 
-// log sum_k e^x_k; NaN or infinite if a number is.
-float log_of_sum(const float* numbers, Size count) {
-  Vec most = all(-INFINITY), sum{};
-  for (Size k = 0; k + LANES <= count; k += LANES) {
-    const Vec x = load(numbers + k, LANES);
-    most = x > most ? x : most;
+  float most() const { return *std::max_element(highest.begin(), highest.end()); }
+  float most(Size chunk) const { return highest[chunk]; }
+  float operator[](Size token) const { return numbers[token]; }
+  Size size() const { return count; }
+
+  // log sum_k e^x_k; NaN or infinite if a logit is.
+  float normaliser() const {
+    const float peak = most();
+    Vec sum{};
+    for (Size k = 0; k < count; k += LANES) {
+      sum += kept(exponential(load(numbers + k, count - k) - peak), count - k);
+    }
+    return peak + std::log(total(sum));
   }
-  const Stored lanes = most;
-  float highest = *std::max_element(lanes.numbers, lanes.numbers + LANES);
-  for (Size k = count / LANES * LANES; k < count; ++k) {
-    highest = std::max(highest, numbers[k]);
+
+  float replace(Size token, float logit) {
+    const float before = std::exchange(numbers[token], logit);
+    look_at(token / CHUNK);
+    return before;
   }
-  for (Size k = 0; k < count; k += LANES) {
-    sum += kept(exponential(load(numbers + k, count - k) - highest), count - k);
+
+ private:
+  void look_at(Size chunk) {
+    const Size end = std::min(count, (chunk + 1) * CHUNK);
+    Vec peaks = all(-INFINITY);
+    Size k = chunk * CHUNK;
+    for (; k + LANES <= end; k += LANES) {
+      const Vec x = load(numbers + k, LANES);
+      peaks = x > peaks ? x : peaks;
+    }
+    const Stored lanes = peaks;
+    float peak = *std::max_element(lanes.numbers, lanes.numbers + LANES);
+    for (; k < end; ++k) {
+      peak = std::max(peak, numbers[k]);
+    }
+    highest[chunk] = peak;
   }
-  return highest + std::log(total(sum));
-}
+
+  float* numbers;
+  Size count;
+  std::vector<float> highest;
+};
 
 // Merge the extensions of a hypothesis by each token into the `most` best ones, which are in descending order. Those
 // with a logit of minus infinity are not possible.
-void merge(const float* logits, Size count, const Peaks& peaks, float normaliser, float score, Size parent, Size most,
-           std::vector<Extension>& best) {
+void merge(const Logits& logits, float normaliser, float score, Size parent, Size most, std::vector<Extension>& best) {
   const auto extended = [&](float logit) { return score + (logit - normaliser); };
   const auto beaten = [&](float one) {
     return one == -INFINITY || (static_cast<Size>(best.size()) == most && one <= best.back().score);
   };
-  for (Size chunk = 0; chunk * CHUNK < count; ++chunk) {
-    if (beaten(extended(peaks.of_chunk[chunk]))) {
+  for (Size chunk = 0; chunk * CHUNK < logits.size(); ++chunk) {
+    if (beaten(extended(logits.most(chunk)))) {
       continue;
     }
-    for (Size token = chunk * CHUNK; token < std::min(count, (chunk + 1) * CHUNK); ++token) {
+    for (Size token = chunk * CHUNK; token < std::min(logits.size(), (chunk + 1) * CHUNK); ++token) {
       const float one = extended(logits[token]);
       if (beaten(one)) {
         continue;

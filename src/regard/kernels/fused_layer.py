@@ -43,6 +43,7 @@ class LinearStruct(ctypes.Structure):
         *((name, _pointer) for name in ("weight", "bias", "scale", "shift")),
         ("inputs", _size),
         ("outputs", _size),
+        ("panels", _pointer),
     ]
 
 

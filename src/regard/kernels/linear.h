@@ -13,14 +13,38 @@
 namespace {
 
 // y = W x + b with W (outputs, inputs) in float32. With scales (outputs,) W is in int8, each row padded to a multiple
-// of FILL, and `shift (outputs,)` is 128 times the sum of each row.
+// of FILL, and `shift (outputs,)` is 128 times the sum of each row. `panels` are the weights of `packed`, if any.
 struct Linear {
   const void* weight;
   const float *bias, *scale;
   const std::int32_t* shift;
   Size inputs, outputs;
+  const void* panels;
 };
 constexpr Size FILL = 64;
+
+Product<Floats> floats(const Linear& linear, const float* x, Size rows) {
+  return {x, static_cast<const float*>(linear.weight), rows, linear.inputs, linear.outputs,
+          static_cast<const Vec*>(linear.panels)};
+}
+
+// Of bytes, four to a number; `x` has rows of the same length.
+Product<Bytes> bytes(const Linear& linear, const std::int32_t* x, Size rows) {
+  return {x, static_cast<const std::int32_t*>(linear.weight), rows, parts(linear.inputs, FILL) * FILL / 4,
+          linear.outputs, static_cast<const Whole*>(linear.panels)};
+}
+
+// The weights in panels, for maps that many rows read again and again.
+std::vector<Vec> packed(const Linear& linear, ParallelFor parallel_for) {
+  const Size depth = linear.scale ? bytes(linear, nullptr, 0).depth : linear.inputs;
+  std::vector<Vec> panels(parts(linear.outputs, 2 * LANES) * 2 * depth);
+  if (linear.scale) {
+    pack(bytes(linear, nullptr, 0), reinterpret_cast<Whole*>(panels.data()), parallel_for);
+  } else {
+    pack(floats(linear, nullptr, 0), panels.data(), parallel_for);
+  }
+  return panels;
+}
 
 // Quantise a row to bytes around 128, and return the scale: NaN if the row contains NaN.
 float quantise(const float* row, Size count, Size filled, std::uint8_t* to) {
@@ -51,19 +75,18 @@ std::int32_t apply(const Linear& linear, const float* x, Size rows, ParallelFor 
     write(row, first, linear.bias ? numbers + load(linear.bias + first, count) : numbers, count);
   };
   if (!linear.scale) {
-    const Product<Floats> product{x, static_cast<const float*>(linear.weight), rows, linear.inputs, linear.outputs};
+    const Product<Floats> product = floats(linear, x, rows);
     return in_parallel(parallel_for, panels, work,
                        [&](Size begin, Size end) { multiply(product, begin, end, biased); });
   }
   const Size filled = parts(linear.inputs, FILL) * FILL;
-  std::vector<std::int32_t> bytes(rows * filled / 4);
+  std::vector<std::int32_t> codes(rows * filled / 4);
   std::vector<float> worths(rows);
   for (Size row = 0; row < rows; ++row) {
-    auto* to = reinterpret_cast<std::uint8_t*>(bytes.data()) + row * filled;
+    auto* to = reinterpret_cast<std::uint8_t*>(codes.data()) + row * filled;
     worths[row] = quantise(x + row * linear.inputs, linear.inputs, filled, to);
   }
-  const Product<Bytes> product{bytes.data(), static_cast<const std::int32_t*>(linear.weight), rows, filled / 4,
-                               linear.outputs};
+  const Product<Bytes> product = bytes(linear, codes.data(), rows);
   const auto scaled = [&](Size row, Size first, Whole sums, Size count) {
     const Whole around = sums - take<Whole>(linear.shift + first, count);
     biased(row, first, __builtin_convertvector(around, Vec) * load(linear.scale + first, count) * worths[row], count);

@@ -1,4 +1,4 @@
-// Products of rows with a PyTorch weight (outputs, depth), read in place without packing: y_mn = sum_k x_mk w_nk, in
+// Products of rows with a PyTorch weight (outputs, depth), read in place or from panels packed before: y_mn = sum_k x_mk w_nk, in
 // float32, or of bytes in 32-bit integers.
 
 #pragma once
@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "parallel.h"
 #include "vectors.h"
 
 namespace {
@@ -80,11 +81,13 @@ inline void transpose(Lanes* rows) {
 }
 
 // One product of rows x `(rows, depth)` and weights `(outputs, depth)`. `write(row, first, sums, count)` receives
-// `count` sums, at most LANES, of a row's outputs from `first` on.
+// `count` sums, at most LANES, of a row's outputs from `first` on. With `panels`, the weights as `pack` lays them out,
+// many rows are multiplied sooner.
 template <class Kind>
 struct Product {
   const typename Kind::Number *x, *weight;
   Size rows, depth, outputs;
+  const typename Kind::Lanes* panels = nullptr;
 };
 
 constexpr Size MANY = 12;      // number of rows from which transposing a panel of weights pays
@@ -189,6 +192,16 @@ inline void turn(const Product<Kind>& p, Size first, typename Kind::Lanes* panel
   }
 }
 
+// All panels of the weights, one after the other.
+template <class Kind>
+void pack(const Product<Kind>& p, typename Kind::Lanes* panels, ParallelFor parallel_for) {
+  in_parallel(parallel_for, parts(p.outputs, 2 * LANES), 2 * LANES * p.depth, [&](Size begin, Size end) {
+    for (Size each = begin; each < end; ++each) {
+      turn(p, each * 2 * LANES, panels + each * 2 * p.depth);
+    }
+  });
+}
+
 // Compute outputs 2 LANES * `begin` to 2 LANES * `end` of all rows.
 template <class Kind, class Write>
 void multiply(const Product<Kind>& p, Size begin, Size end, const Write& write) {
@@ -208,19 +221,23 @@ void multiply(const Product<Kind>& p, Size begin, Size end, const Write& write) 
     }
     return;
   }
-  std::vector<typename Kind::Lanes> panel(2 * p.depth);
+  std::vector<typename Kind::Lanes> turned(p.panels ? 0 : 2 * p.depth);
   constexpr int ROWS = LANES == 16 ? MANY : 4;
   for (Size first = from; first < to; first += 2 * LANES) {
-    turn(p, first, panel.data());
+    const typename Kind::Lanes* panel = p.panels + first * p.depth / LANES;
+    if (!p.panels) {
+      turn(p, first, turned.data());
+      panel = turned.data();
+    }
     Size row = 0;
     for (; row + ROWS <= p.rows; row += ROWS) {
-      tile<Kind, ROWS>(p, panel.data(), row, first, write);
+      tile<Kind, ROWS>(p, panel, row, first, write);
     }
     for (; row + 4 <= p.rows; row += 4) {
-      tile<Kind, 4>(p, panel.data(), row, first, write);
+      tile<Kind, 4>(p, panel, row, first, write);
     }
     for (; row < p.rows; ++row) {
-      tile<Kind, 1>(p, panel.data(), row, first, write);
+      tile<Kind, 1>(p, panel, row, first, write);
     }
   }
 }

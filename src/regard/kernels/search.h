@@ -51,7 +51,11 @@ class Search {
   Search(const Decoder& decoder, const Memories* memories, Size source_keys, const std::int64_t* source_lengths,
          const Plan& plan, ParallelFor parallel_for)
       : d(decoder), p(plan), memories(memories, memories + decoder.count), source_keys(source_keys),
-        source_lengths(source_lengths), parallel_for(parallel_for), ended(plan.sources) {
+        source_lengths(source_lengths), parallel_for(parallel_for), layers(decoder.layers, decoder.layers + decoder.count),
+        output(decoder.output), ended(plan.sources) {
+    if (p.sources * p.beam >= MANY) {
+      pack_weights();
+    }
     for (Size source = 0; source < p.sources; ++source) {
       rows.push_back({source, 0.0f});
     }
@@ -76,6 +80,20 @@ class Search {
     float score;
   };
 
+  void pack_weights() {
+    const auto pack = [&](Linear& linear) {
+      panels.push_back(packed(linear, parallel_for));
+      linear.panels = panels.back().data();
+    };
+    for (Layer& layer : layers) {
+      for (Linear* each : {&layer.own_query, &layer.own_key, &layer.own_value, &layer.own_output, &layer.query,
+                           &layer.output, &layer.wide, &layer.narrow}) {
+        pack(*each);
+      }
+    }
+    pack(output);
+  }
+
   Progress one_step() {
     if (run_layers()) {
       return FAILED;
@@ -88,7 +106,7 @@ class Search {
         groups.emplace_back(row, 1);
       }
     }
-    const Size vocabulary = d.output.outputs, most = p.greedy ? 1 : (1 + p.end_count) * p.beam;
+    const Size vocabulary = output.outputs, most = p.greedy ? 1 : (1 + p.end_count) * p.beam;
     std::vector<std::vector<Extension>> best(groups.size());
     bool possible = true;
     const auto choose = [&](Size begin, Size end) {
@@ -113,7 +131,7 @@ class Search {
   Size count() const { return static_cast<Size>(rows.size()); }
 
   std::int32_t run_layers() {
-    const Size width = d.layers[0].width, texts = count(), hidden = d.layers[0].wide.outputs;
+    const Size width = layers[0].width, texts = count(), hidden = layers[0].wide.outputs;
     states.resize(texts * width);
     scratch.resize(texts * (2 * width + hidden));
     for (Size text = 0; text < texts; ++text) {
@@ -139,51 +157,48 @@ class Search {
       memory.source.text_step = 1;
       memory.source.place_step = 0;
       memory.source.known = source_keys;
-      Pass pass(d.layers[each], memory, call, parallel_for);
-      if (pass.own() || (d.layers[each].crossed && pass.crossed()) || pass.network()) {
+      Pass pass(layers[each], memory, call, parallel_for);
+      if (pass.own() || (layers[each].crossed && pass.crossed()) || pass.network()) {
         return 1;
       }
     }
     if (d.norm.weight) {
       normalise(d.norm, states.data(), texts, width, states.data());
     }
-    logits.resize(texts * d.output.outputs);
-    return apply(d.output, states.data(), texts, logits.data(), parallel_for);
+    logits.resize(texts * output.outputs);
+    return apply(output, states.data(), texts, logits.data(), parallel_for);
   }
 
   // Merge the extensions of a row into the `most` best of its source. False if no token can follow.
   bool extend(Size row, Size most, std::vector<Extension>& best) {
-    const Size vocabulary = d.output.outputs;
-    float* scores = &logits[row * vocabulary];
-    const float normaliser = log_of_sum(scores, vocabulary);
+    const Size vocabulary = output.outputs;
+    Logits found(&logits[row * vocabulary], vocabulary);
+    const float normaliser = found.normaliser();
     for (Size each = 0; each < p.closed_count; ++each) {
-      scores[p.closed[each]] = -INFINITY;
+      found.replace(p.closed[each], -INFINITY);
     }
-    std::fill(scores + vocabulary - p.unused, scores + vocabulary, -INFINITY);
-    Peaks peaks(scores, vocabulary);
-    if (!std::isfinite(peaks.most - normaliser)) {
+    for (Size token = vocabulary - p.unused; token < vocabulary; ++token) {
+      found.replace(token, -INFINITY);
+    }
+    if (!std::isfinite(found.most() - normaliser)) {
       return false;
     }
     if (length + 1 < p.least) {
-      forbid_ends(scores, peaks);
+      forbid_ends(found);
     }
-    merge(scores, vocabulary, peaks, normaliser, rows[row].score, row, most, best);
+    merge(found, normaliser, rows[row].score, row, most, best);
     return true;
   }
 
   // The ends are forbidden where another token is possible.
-  void forbid_ends(float* scores, Peaks& peaks) const {
+  void forbid_ends(Logits& found) const {
     std::vector<float> before;
     for (Size each = 0; each < p.end_count; ++each) {
-      before.push_back(std::exchange(scores[p.ends[each]], -INFINITY));
+      before.push_back(found.replace(p.ends[each], -INFINITY));
     }
-    const Peaks others(scores, d.output.outputs);
-    if (others.most > -INFINITY) {
-      peaks = others;
-      return;
-    }
-    for (Size each = 0; each < p.end_count; ++each) {
-      scores[p.ends[each]] = before[each];
+    const bool nothing = found.most() == -INFINITY;
+    for (Size each = 0; nothing && each < p.end_count; ++each) {
+      found.replace(p.ends[each], before[each]);
     }
   }
 
@@ -272,6 +287,9 @@ class Search {
   Size source_keys;
   const std::int64_t* source_lengths;
   ParallelFor parallel_for;
+  std::vector<Layer> layers;
+  Linear output;
+  std::vector<std::vector<Vec>> panels;
   Size length = 0;
   std::vector<Row> rows;
   std::vector<std::int64_t> last, written, stored, sources;  // the last two tables are (row, longest)
