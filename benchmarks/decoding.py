@@ -1,14 +1,15 @@
 """How many sentences a second a Transformer writes beside CTranslate2 on the same weights, and how long a GPT-2 takes a
 token beside transformers and beside its memory.
 
-`python -m benchmarks.decoding [NAME...]`, a name being one of `MODELS` or `gpt2`. Weights are random: speed does not
-depend on what they are, and every text is made to have `TOKENS` tokens. One thread; times are those of the processor,
-medians of runs in turn. Needs `pip install ctranslate2`, and transformers for GPT-2 beside it.
+`python -m benchmarks.decoding [NAME...]`, a name being one of `MODELS`, `shared heads` or `gpt2`. Weights are random:
+speed does not depend on what they are, and every text is made to have `TOKENS` tokens. One thread; times are those of
+the processor, medians of runs in turn. Needs `pip install ctranslate2`, and transformers for GPT-2 beside it.
 """
 
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -130,6 +131,24 @@ def translated(config: TransformerConfig, rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
+def of_shared_heads(rounds: int) -> dict[int, float]:
+    """Seconds of 16 sentences by a beam of 5, by the number of heads of keys and values that 4 heads share."""
+    ways: dict[int, Way] = {}
+    sources = torch.randint(END + 1, VOCABULARY, (16, LONGEST))
+    for heads in (4, 2, 1):
+        torch.manual_seed(1)
+        model = Transformer(VOCABULARY, VOCABULARY, replace(MODELS[AIMED], key_value_heads=heads)).eval()
+        fuse(model)
+
+        @torch.no_grad()
+        def call(model: Transformer = model) -> None:
+            memory = model.encoder(sources, torch.full((len(sources),), LONGEST))
+            Beam(5, processors=(ENDLESS,))(model.decoder, memory, max_length=TOKENS)
+
+        ways[heads] = call
+    return dict(zip(ways, seconds([*ways.values()], rounds, least=0.0), strict=True))
+
+
 def gpt2() -> GPT2:
     """As large as the smallest that was released, and of its weights so many bytes are read for a token."""
     torch.manual_seed(1)
@@ -187,6 +206,9 @@ def aims() -> list[Aim]:
             ours, theirs = (1e3 / row["rates"][f"{name} {kind}"] for name in ("regard", "CTranslate2"))
             case = f"{what}, {kind}"
             found.append(Aim(case, "ms/sentence", ours, "CTranslate2", theirs, times=1.0, limited_by=limited_by))
+    shared = {heads: 1e3 * each / 16 for heads, each in of_shared_heads(QUICK).items()}
+    case = "decoding, 1 head of keys and values, 16 sentences, beam 5", "ms/sentence", shared[1], "4 heads", shared[4]
+    found.append(Aim(*case, times=1.0, limited_by="products"))
     times = generated(QUICK)
     own = "GPT-2 of 124M, a token", "ms", times["regard float32"]
     found.append(Aim(*own, "weights read once", times["memory"], times=1 / WITHIN, limited_by=MEMORY))
@@ -195,9 +217,10 @@ def aims() -> list[Aim]:
 
 def main(names: list[str]) -> None:
     """Times the named models; only a run of all of them is written down."""
-    unknown = sorted(set(names) - {*MODELS, "gpt2"})
+    others = "shared heads", "gpt2"
+    unknown = sorted(set(names) - {*MODELS, *others})
     if unknown:
-        sys.exit(f"no model {', '.join(unknown)}; expected some of {', '.join(MODELS)}, gpt2")
+        sys.exit(f"no model {', '.join(unknown)}; expected some of {', '.join((*MODELS, *others))}")
     torch.set_num_threads(1)
     keep_freed_memory()
     kinds = [f"{name} {kind}" for name in ("regard", "CTranslate2") for kind in ("float32", "int8")]
@@ -207,6 +230,11 @@ def main(names: list[str]) -> None:
         for row in translated(MODELS[name], ROUNDS):
             rows.append({"model": name, **row})
             report.row(name, row["sentences"], row["beam"], *(f"{row['rates'][kind]:.1f}" for kind in kinds))
+    if not names or "shared heads" in names:
+        shared = of_shared_heads(ROUNDS)
+        rows.append({"model": "shared heads", "milliseconds": {heads: 1e3 * each for heads, each in shared.items()}})
+        times = ", ".join(f"{heads}: {1e3 * each:.1f}" for heads, each in shared.items())
+        print(f"\n16 sentences, beam 5, ms by heads of keys and values: {times}")
     if not names or "gpt2" in names:
         times = generated(ROUNDS)
         rows.append({"model": "gpt2", "milliseconds": times})

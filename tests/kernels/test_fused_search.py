@@ -25,9 +25,11 @@ PENALTY = LengthPenalty(0.7)
 Search = Callable[..., list[list[Hypothesis]]]
 
 
-def model(vocabulary: int = 70, *, width: int = 12, heads: int = 2, layers: int = 2, int8: bool = False) -> Transformer:
+def model(
+    vocabulary: int = 70, *, width: int = 12, heads: int = 2, layers: int = 2, int8: bool = False, **more
+) -> Transformer:
     """A fused model with weights so large that its texts differ."""
-    config = TransformerConfig(layers=layers, width=width, hidden=3 * width, heads=heads)
+    config = TransformerConfig(layers=layers, width=width, hidden=3 * width, heads=heads, **more)
     made = Transformer(vocabulary, vocabulary, config).eval()
     with torch.no_grad():
         made.decoder.output.weight.mul_(3)
@@ -82,6 +84,7 @@ SIZES = {
     "odd widths": {"width": 15, "heads": 3, "vocabulary": 131},
     "one layer, few tokens": {"layers": 1, "vocabulary": 9},
     "wide": {"width": 48, "heads": 4, "vocabulary": 300},
+    "shared heads": {"width": 24, "heads": 6, "key_value_heads": 2},
 }
 
 

@@ -59,7 +59,7 @@ class LayerStruct(ctypes.Structure):
     _fields_ = [
         *((name, LinearStruct) for name in LINEARS),
         *((name, NormStruct) for name in NORMS),
-        *((name, _size) for name in ("width", "heads")),
+        *((name, _size) for name in ("width", "heads", "key_value_heads")),
         *((name, _half) for name in ("crossed", "before", "activation")),
     ]
 
@@ -135,7 +135,7 @@ class Weights(NamedTuple):
 
     linears: by the names in `LINEARS`; `query` and `output` belong to the cross-attention, if there is one.
     norms: by the names in `NORMS`, likewise.
-    heads: number of heads.
+    heads, key_value_heads: number of heads, and of those of keys and values that they share in turn.
     before: whether norms stand before sublayers.
     activation: one of `ACTIVATIONS`.
     """
@@ -143,6 +143,7 @@ class Weights(NamedTuple):
     linears: Mapping[str, Affine]
     norms: Mapping[str, Normed]
     heads: int
+    key_value_heads: int
     before: bool
     activation: str
 
@@ -153,7 +154,7 @@ class FusedLayers:
 
     def __init__(self, layers: Sequence[Weights]):
         self.layers, first = tuple(layers), layers[0].linears
-        self.heads = layers[0].heads
+        self.heads, self.key_value_heads = layers[0].heads, layers[0].key_value_heads
         self.width, self.hidden = first["own_query"].weight.shape[1], first["wide"].weight.shape[0]
         self.structs = (LayerStruct * len(layers))(*(layer_struct(each) for each in layers))
 
@@ -186,7 +187,7 @@ class FusedLayers:
         states = states.clone(memory_format=torch.contiguous_format)
         call = self._call(states, 0, 0)
         call.lengths = place(lengths)
-        pair = states.new_empty(2, texts, self.heads, positions, width // self.heads)
+        pair = states.new_empty(2, texts, self.key_value_heads, positions, width // self.heads)
         memories = MemoriesStruct(readable_struct(KernelAttention(pair[0], pair[1])), ReadableStruct())
         self._run(call, [memories for _ in self.layers])
         return states
@@ -205,11 +206,11 @@ class FusedLayers:
 
 def layer_struct(weights: Weights) -> LayerStruct:
     """A layer in the kernel's form."""
-    linears, norms, heads, before, activation = weights
+    linears, norms, heads, shared, before, activation = weights
     return LayerStruct(
         *(linear_struct(linears[name]) if name in linears else LinearStruct() for name in LINEARS),
         *(norm_struct(norms[name]) if name in norms else NormStruct() for name in NORMS),
-        *(linears["own_query"].weight.shape[1], heads),
+        *(linears["own_query"].weight.shape[1], heads, shared),
         *("query" in linears, before, ACTIVATIONS.index(activation)),
     )
 

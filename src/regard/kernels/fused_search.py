@@ -135,7 +135,8 @@ class FusedSearch:
     ):
         layers = decoder.layers
         texts, longest = len(plan.limits) * max(1, plan.beam), int(plan.limits.max())
-        store = torch.empty(len(sources), 2, texts, layers.heads, longest, layers.width // layers.heads)
+        heads, width = layers.key_value_heads, layers.width // layers.heads
+        store = torch.empty(len(sources), 2, texts, heads, longest, width)
         limits, closed = plan.limits.contiguous(), torch.tensor(plan.closed, dtype=torch.long)
         ends = torch.tensor(plan.ends, dtype=torch.long)
         own = [readable_struct(KernelAttention(key, value)) for key, value in store]

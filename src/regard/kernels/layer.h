@@ -28,7 +28,7 @@ struct Layer {
   Linear query, output;  // of the cross-attention, whose keys and values are prepared
   Linear wide, narrow;
   Norm own_norm, norm, network_norm;
-  Size width, heads;
+  Size width, heads, key_value_heads;  // heads of keys and values that the heads share, as many as are side by side
   std::int32_t crossed, before, activation;  // `before`: norms stand before the sublayers
 };
 
@@ -141,13 +141,14 @@ std::int32_t read_all(const Layer& layer, const Call& call, const Readable& memo
   const Size work = call.positions * keys * width;
   return in_parallel(parallel_for, call.texts * layer.heads, work, [&](Size begin, Size end) {
     std::vector<float> scores(keys), context(width);
+    const Size sharing = layer.heads / layer.key_value_heads;
     for (Size unit = begin; unit < end; ++unit) {
       const Size text = unit / layer.heads, head = unit % layer.heads;
       for (Size position = 0; position < call.positions; ++position) {
         float* one = query + (text * call.positions + position) * layer.width + head * width;
         const bool grows = own && call.causal;
         const Size most = grows ? call.length + position + 1 : lengths ? lengths[memory.row(text, 0)] : keys;
-        read(memory, text, head, one, most, width, scores.data(), context.data());
+        read(memory, text, head / sharing, one, most, width, scores.data(), context.data());
         std::memcpy(one, context.data(), width * sizeof(float));
       }
     }

@@ -57,7 +57,10 @@ def fused_layers(layers: Sequence[Parts]) -> FusedLayers | None:
         return None
     found = [_weights(each) for each in layers]
     known = [each for each in found if each is not None]
-    same = {(each.heads, each.linears["own_query"].weight.shape, each.linears["wide"].weight.shape) for each in known}
+    same = {
+        (each.heads, each.key_value_heads, each.linears["own_query"].weight.shape, each.linears["wide"].weight.shape)
+        for each in known
+    }
     return FusedLayers(known) if len(known) == len(found) and len(same) == 1 else None
 
 
@@ -66,7 +69,10 @@ def _weights(parts: Parts) -> Weights | None:
     network, residuals = parts.feedforward, parts.residuals
     modules = (each for part in (*parts.heads, network, *residuals) for each in part.modules())
     norms, activation = [_normed(each) for each in residuals], _activation(network)
-    alike = len({type(each) for each in residuals}) == 1 and len({each.heads for each in parts.heads}) == 1
+    alike = (
+        len({type(each) for each in residuals}) == 1
+        and len({(each.heads, each.key_value_heads) for each in parts.heads}) == 1
+    )
     if activation is None or not alike or not all(map(_fits, parts.heads)) or not all(map(only_its_forward, modules)):
         return None
     maps = [*_maps(parts.own), *([] if parts.cross is None else [parts.cross.query, parts.cross.output])]
@@ -80,6 +86,7 @@ def _weights(parts: Parts) -> Weights | None:
         {name: each for name, each in zip(names, linears, strict=True) if each is not None},
         {name: each for name, each in zip(places, norms, strict=True) if each is not None},
         parts.own.heads,
+        parts.own.key_value_heads,
         isinstance(residuals[0], PreNorm),
         activation,
     )
@@ -123,9 +130,11 @@ def only_its_forward(module: nn.Module) -> bool:
 def _fits(heads: MultiHead) -> bool:
     attend, width = heads.attend, heads.query.in_features
     known = type(heads) is MultiHead and type(attend) is Attend and type(attend.score) is ScaledDot
-    one_width = heads.query.out_features == heads.key.out_features == heads.output.in_features == width
+    groups = heads.heads // heads.key_value_heads
+    one_width = heads.query.out_features == groups * heads.key.out_features == heads.output.in_features == width
+    one_width &= heads.key.out_features == heads.value.out_features
     plain = type(attend.align) is Softmax and attend.history is attend.positions is None and attend.paths is PATHS
-    return known and one_width and plain and heads.value is not heads.key and heads.key_value_heads == heads.heads
+    return known and one_width and plain and heads.value is not heads.key
 
 
 def _maps(heads: MultiHead) -> tuple[nn.Module, ...]:
