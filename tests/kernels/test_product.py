@@ -95,7 +95,8 @@ def test_no_key_at_all_is_zeros_with_gradients():
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("masked", ["none", "keys", "causal"])
 def test_the_choice_is_made_by_the_table(half: bool, training: bool, masked: Masked, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(product, "LEAST", dict.fromkeys(product.LEAST, 10**9) | {(half, training, masked): 15})
+    table = dict.fromkeys(product.LEAST, 10**9) | {(half, training, masked): 15}
+    monkeypatch.setattr(product, "least", lambda: table)
     query, key, _ = (each.detach().to(torch.bfloat16 if half else torch.float32) for each in inputs(3, 5))
     key.requires_grad_(training)
     assert fused_is_faster(query, key, masked)
@@ -105,8 +106,12 @@ def test_the_choice_is_made_by_the_table(half: bool, training: bool, masked: Mas
     assert not fused_is_faster(query.float() if half else query.bfloat16(), key, masked)
 
 
-def test_every_case_has_a_rule():
-    assert set(product.LEAST) == {*itertools.product((False, True), (False, True), get_args(Masked))}
+@pytest.mark.parametrize("tiles", [False, True])
+def test_every_case_has_a_rule(tiles: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: tiles)
+    found = product.least.__wrapped__()
+    assert set(found) == {*itertools.product((False, True), (False, True), get_args(Masked))}
+    assert (found[True, False, "none"] == 0) is tiles
 
 
 @pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
