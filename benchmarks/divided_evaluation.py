@@ -16,7 +16,7 @@ import psutil
 
 from benchmarks import report
 
-PAIRS, FEW, STEPS = 20_000, 20, 200
+PAIRS, FEW, STEPS, BEAM = 6_000, 20, 200, 10
 PROCESSES = (1, 2, 4)
 
 
@@ -34,7 +34,8 @@ def train(folder: Path, pairs: int) -> Path:
 def evaluate(run: Path, processes: int) -> tuple[dict[str, Any], list[float]]:
     """The figures of the command, and the seconds of processor of each process."""
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    command = [sys.executable, *(launcher if processes > 1 else ()), "-m", "regard", "evaluate", str(run), "--json"]
+    regard = ["-m", "regard", "evaluate", str(run), "--json", "--beam", str(BEAM)]
+    command = [sys.executable, *(launcher if processes > 1 else ()), *regard]
     environment = report.environment(OMP_NUM_THREADS="1")
     process = psutil.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     seconds: dict[int, float] = {}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -149,8 +150,9 @@ def started(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *setting
     assert disk.data.lines() == memory.data.lines()
     batches = list(disk.objective.batches(1))
     assert batches == list(memory.objective.batches(1))
+    workers = pickle.loads(pickle.dumps(disk.objective)), memory.objective
     for batch in batches[:3]:
-        one, other = (each.objective.batch(1, batch) for each in found)
+        one, other = (each.batch(1, batch) for each in workers)
         assert vars(one).keys() == vars(other).keys()
         for part, tensor in vars(one).items():
             assert tensor.equal(vars(other)[part]) if isinstance(tensor, torch.Tensor) else tensor == vars(other)[part]

@@ -15,6 +15,7 @@ from regard.cli.main import main
 from regard.errors import InputError, RunError
 from regard.runs.load import load
 from regard.tasks.options import EvaluationOptions
+from regard.training.processes import Everyone
 from regard.work import computed, divided_by
 from tests.cli.command import environment, tiny
 from tests.witness.cases import CASES
@@ -135,3 +136,20 @@ def test_two_processes_validate_and_test(tmp_path: Path):
     assert {name: value for name, value in result.items() if name.startswith("test/")} == {
         f"test/{name}": value for name, value in one.items()
     }
+
+
+@pytest.mark.parametrize(("found", "cpu"), [(["cpu"], True), (["cuda", "cpu"], False)])
+def test_processes_of_a_machine_without_accelerators_find_each_other(
+    found: list[str], cpu: bool, monkeypatch: pytest.MonkeyPatch
+):
+    class State:
+        num_processes, process_index = 2, 1
+
+        def __init__(self, cpu: bool) -> None:
+            chosen.append(cpu)
+
+    chosen: list[bool] = []
+    monkeypatch.setattr("regard.training.devices.devices", lambda: found)
+    monkeypatch.setattr("regard.training.processes.PartialState", State)
+    everyone = Everyone()
+    assert (everyone.count, everyone.rank, chosen) == (2, 1, [cpu])

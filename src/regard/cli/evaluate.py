@@ -63,8 +63,10 @@ def evaluate(
         from regard.runs.load import load
         from regard.tasks.evaluation import scored, searched
         from regard.tasks.options import EvaluationOptions
+        from regard.training.devices import choose_own_accelerator
         from regard.training.progress import Progress
 
+        choose_own_accelerator()
         opened = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
     options = EvaluationOptions(beam=beam, columns=columns, skip_bad=skip_bad, cache=cache)
     opened.check_supported("evaluate", options)

@@ -101,7 +101,7 @@ class Everyone:
     """All processes that torchrun or accelerate started, as those that divide work."""
 
     def __init__(self) -> None:
-        state = PartialState()
+        state = PartialState(cpu=choose_device("auto") == "cpu")  # else accelerate finds no others without accelerators
         self.count: int = state.num_processes
         self.rank: int = state.process_index
 
