@@ -30,23 +30,20 @@ LEAST: dict[tuple[bool, bool, Masked], int] = {
 """Number of scores per row of heads from which the fused kernel is faster on a CPU, measured by
 `benchmarks.product_scores`. Keys: whether in half precision, whether in training, and the kind of mask. Where the
 kernel was slower at all sizes up to 1024 by 1024, it is used from 2048 by 2048 on because it needs less memory."""
-LEAST_WITH_AMX = LEAST | {
-    (False, True, "none"): 0,
-    (False, True, "keys"): 0,
-    (False, True, "causal"): 0,
+WITH_AMX: dict[tuple[bool, bool, Masked], int] = {
     (True, False, "none"): 0,
     (True, False, "keys"): 0,
     (True, False, "causal"): 0,
     (True, True, "keys"): 512**2,
     (True, True, "causal"): 512**2,
 }
-"""The same, measured on a processor that multiplies tiles of bfloat16 (AMX)."""
+"""The sizes that differ on a processor that multiplies tiles of bfloat16 (AMX)."""
 
 
 @cache
 def least() -> dict[tuple[bool, bool, Masked], int]:
     """The sizes of this processor."""
-    return LEAST_WITH_AMX if torch.cpu._is_amx_tile_supported() else LEAST
+    return LEAST | WITH_AMX if torch.cpu._is_amx_tile_supported() else LEAST
 
 
 def fused_is_faster(query: Tensor, key: Tensor, masked: Masked = "none") -> bool:
