@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from regard.config.recognition import recognises
+from regard.data.image_tables import ImageTables
 from regard.data.images import IdxImages, ImageFolders
 from regard.errors import InputError
 from regard.images.augmentation import Augmentation, warped
@@ -105,6 +107,24 @@ def test_folders_of_classes(tmp_path: Path):
 def test_folders_that_do_not_fit(names: list[str], given: str, message: str, tmp_path: Path):
     with pytest.raises(InputError, match=message):
         ImageFolders().read(str(folders(tmp_path, *names) / given))
+
+
+def test_a_table_of_images_and_classes(tmp_path: Path):
+    root, table = folders(tmp_path, "train/7.png", "train/8.png"), tmp_path / "labels.csv"
+    table.write_text("file_name,category\n7.png,3\n8.png,cat\n", encoding="utf-8")
+    data = ImageTables(image="file_name", label="category")
+    for path in (table, root):
+        found = [(each.image, each.label, each.place) for each in data.read(str(path))]
+        assert found == [(root / "train/7.png", "3", f"{table}:2"), (root / "train/8.png", "cat", f"{table}:3")]
+    with pytest.raises(InputError, match=r"has 'file_name', 'category'; name yours with --set data.image=COLUMN"):
+        ImageTables().read(str(table))
+    with pytest.raises(InputError, match=r"labels.csv:2: no image 7.png in a; set data.images to the folder"):
+        ImageTables(image="file_name", label="category", images="a").read(str(table))
+    (root / "train/7.png").unlink()
+    folders(tmp_path, "train/9.png")
+    with pytest.raises(InputError, match=r"no image 7.png here, beside the table or in a folder there"):
+        data.read(str(table))
+    assert [recognises(ImageTables, name) for name in ("labels.csv", "labels.idx")] == [True, False]
 
 
 def test_images_are_held_out(tmp_path: Path):

@@ -7,6 +7,7 @@ import pytest
 from regard.data import delimited, records, tables
 from regard.data.pair import Pair
 from regard.data.readers import pairs, read_pairs, read_parallel
+from regard.data.tables import Tabular
 from regard.errors import InputError
 
 
@@ -205,6 +206,28 @@ def test_row_14_json_of_the_wrong_kind(file, line, expected):
     assert message.startswith(f"{path}:2: ")
     assert expected in message
     assert len(read_jsonl(path, skip_bad=True)) == 2
+
+
+def test_an_object_in_place_of_a_text_names_its_keys(file):
+    path = file('{"source": "a", "target": {"start": 4, "text": "b"}}\n', "data.jsonl")
+    message = refused(read_jsonl, path)
+    assert message.startswith(f"{path}:1: 'target' is an object with 'text', 'start'")
+    data = Tabular()
+    with pytest.raises(InputError, match=r"'start'; name yours with --set data.answer=target.text$"):
+        data.rows(str(path), {"question": "source", "answer": "target"})
+    assert [row.fields for row in data.rows(str(path), {"q": "source", "a": "target.text"})] == [("a", "b")]
+
+
+def test_files_of_excel_and_coco_say_what_to_do(tmp_path):
+    for name in ("a.xlsx", "a.xls"):
+        with pytest.raises(InputError, match=r"a.xlsx?: a workbook of a spreadsheet; save its sheet as 'CSV UTF-8' in"):
+            tables.read_table(tmp_path / name, ("a",))
+    (tmp_path / "a.csv").write_bytes("a,b\ncaf\u00e9,1\n".encode("cp1252"))
+    with pytest.raises(InputError, match=r"a.csv:2: byte 0xe9 .*`iconv -f cp1252 -t utf-8 IN > OUT`, or save it as"):
+        tables.read_table(tmp_path / "a.csv", ("a",))
+    (tmp_path / "a.json").write_text('{"images": [], "annotations": []}')
+    with pytest.raises(InputError, match=r"a.json: COCO's files are not read; expected a list of objects"):
+        tables.read_table(tmp_path / "a.json", ("a",))
 
 
 @pytest.mark.parametrize("reader", HEADER)

@@ -6,6 +6,7 @@ import pytest
 
 from regard.data.texts import RunningText
 from regard.errors import InputError
+from regard.tasks.masked_language_model.data import Documents
 
 
 @pytest.fixture
@@ -44,3 +45,15 @@ def test_too_few_lines_to_hold_some_out(tmp_path: Path):
 def test_a_share_that_is_none(share: float):
     with pytest.raises(InputError, match="expected a share above 0 and below 1"):
         RunningText(train="x", held_out=share)
+
+
+@pytest.mark.parametrize("kind", [RunningText, Documents])
+def test_a_table_is_no_running_text(tmp_path: Path, kind):
+    posts = tmp_path / "posts.jsonl"
+    posts.write_text('{"id": "7", "body": "a longer text"}\n')
+    with pytest.raises(
+        InputError, match=r"posts.jsonl: a table, .*; write one column to a .txt file, as by `jq -r .body "
+    ):
+        kind(train=str(posts)).load()
+    with pytest.raises(InputError, match=r"posts.csv: a table, .* to a .txt file$"):
+        kind(train=str(tmp_path / "posts.csv")).load()

@@ -48,7 +48,7 @@ def test_a_second_text_begins_a_line_and_long_texts_are_broken():
     figure = shaded(many)
     assert len({each.get_y() for each in boxes(figure)}) > 3
     assert max(each.get_x() + each.get_width() for each in boxes(figure)) < module.WIDTH
-    assert {text.get_text() for text in figure.texts} == {"word", "share of each word"}
+    assert {text.get_text() for text in figure.texts} == {"word", "share of each word", module.NO_WORD}
 
 
 def test_parts_of_a_word_without_blanks_stand_flush():
@@ -89,9 +89,17 @@ def test_counts_that_do_not_fit():
         TextWeights(("a",), np.array([np.nan]), "x", (0,), (False,))
 
 
-def test_a_word_of_several_pieces_has_their_sum_and_the_key_says_so():
+def test_a_word_of_several_pieces_has_their_mean_and_the_key_says_so():
     pieces = Parts(("playing", "now"), (0, 0, 1), (False, False))
     found = shaded_parts([pieces], [np.array([0.1, 0.3, 0.4])], "the class")
-    np.testing.assert_allclose(found.weights, [0.5, 0.5])
-    assert "share of each word, the sum of its pieces" in {each.get_text() for each in shaded(found).texts}
-    assert not shaded_parts([Parts(("a",), (0,), (False,))], [np.array([1.0])], "the class").summed
+    np.testing.assert_allclose(found.weights, [0.25, 0.5])
+    assert "weight of a word: the mean of its pieces" in {each.get_text() for each in shaded(found).texts}
+    assert not shaded_parts([Parts(("a",), (0,), (False,))], [np.array([1.0])], "the class").averaged
+
+
+def test_even_weights_of_words_of_any_length_are_drawn_alike_and_said_to_be_even():
+    words = Parts(("hand-in-hand", "best-looking", "film", "."), (0,) * 5 + (1,) * 3 + (2, 3), (False,) * 4)
+    even, uneven = (shaded_parts([words], [np.array([*[1.0] * 8, last, 1.0])], "good") for last in (1.2, 2.5))
+    notes = [{each.get_text() for each in shaded(found).texts} & {module.NO_WORD} for found in (even, uneven)]
+    assert notes == [{module.NO_WORD}, set()]
+    np.testing.assert_allclose(even.weights, np.array([1, 1, 1.2, 1]) / 10.2)

@@ -19,6 +19,7 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
+from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import Cutter, Questions, Row, TwoSides, Window
 from regard.tasks.extractive_qa.features import word_features
 from regard.tasks.extractive_qa.figure import answer_weights, around_answer
@@ -219,6 +220,16 @@ def test_what_a_question_and_its_context_read(regard, folder: Path, tmp_path: Pa
     asked = json.dumps({"question": "who ?", "context": "these days emil lives in cairo ."})
     code, output, _ = regard("show", str(folder / "run"), asked, "--out", f"{tmp_path}/a.svg")
     assert (code, output) == (0, f"emil\nThe picture is {tmp_path}/a.svg.\n")
+
+
+def test_a_question_may_have_the_names_of_the_columns():
+    config = run_file.read(path_of("spans"), ["data.train=q.csv", "data.question=q", "data.context=of.passage"])
+    assert isinstance(config, ExtractiveQA)
+    run = ExtractiveQARun(config, torch.nn.Identity(), tokenizer())
+    lines = ['{"q": "who?", "of": {"passage": "bob."}}', '{"question": "who?", "context": "bob."}']
+    assert [run.parse(line) for line in lines] == [("who?", "bob.")] * 2
+    with pytest.raises(InputError, match=r"expected {\"question\": .*}, or with the keys 'q' and 'of.passage' of its"):
+        run.parse('{"q": "who?"}')
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from regard.models.bahdanau import BahdanauConfig
 from regard.models.bottleneck import BottleneckConfig
 from regard.models.one_to_many import OneToMany
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.pictures.labels import visible
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.multi_target.config import MultiTarget
 from regard.tasks.multi_target.data import Multiparallel
@@ -125,9 +126,11 @@ def test_the_attribution_has_the_rows_of_each_language(config: MultiTarget):
     assert found.prediction.texts == {language: each.prediction.text for language, each in alone.items()}
     assert found.weights.source == alone["de"].weights.source
     np.testing.assert_allclose(found.weights.weights, np.concatenate([each.weights.weights for each in alone.values()]))
-    assert [label.partition(": ")[0] for label in found.weights.target] == [
-        language for language, each in alone.items() for _ in each.weights.target
-    ]
+    assert found.weights.target == tuple(
+        visible(piece) if place else f"{language}: {visible(piece)}"
+        for language, each in alone.items()
+        for place, piece in enumerate(each.weights.target)
+    )
     assert [each.name for each in found.lookups] == list(alone)
     divided = found.figure().axes[0].lines
     assert [float(np.asarray(line.get_ydata())[0]) for line in divided] == [len(alone["de"].weights.target)]

@@ -166,6 +166,16 @@ def test_columns_that_are_exchanged(tmp_path: Path):
         TaggedFiles(word=2, tag=1).read(str(path))
 
 
+def test_a_column_that_counts_the_words_and_a_csv_are_refused(tmp_path: Path):
+    path = tmp_path / "a.conll"
+    path.write_text("1 Anna B-PER\n2 sleeps O\n\n1 Bonn B-LOC\n2 is O\n3 big O\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"a.conll:1: column 1 counts the words .*: --set data.word=2$"):
+        TaggedFiles().read(str(path))
+    assert [each.text for each in TaggedFiles(word=2).read(str(path))] == ["Anna sleeps", "Bonn is big"]
+    with pytest.raises(InputError, match=r"ner.csv: a .csv is not read for tagging; expected CoNLL"):
+        TaggedFiles().read(str(tmp_path / "ner.csv"))
+
+
 def test_generated_sentences_have_their_spans():
     train, valid, test = generate((200, 20, 30), seed=1)
     assert len({each.text for each in (*train, *valid, *test)}) == 250

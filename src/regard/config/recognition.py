@@ -19,6 +19,8 @@ COMPARED = 20
 NAME = re.compile(r"\w[\w.-]*( [\w.-]+){0,2}")
 """A name of a column: up to three words."""
 TABLES = frozenset({"tsv", "csv", "jsonl", "json", "parquet", "arrow", "memory"})
+SPREADSHEETS = frozenset({"xlsx", "xls", "ods"})
+"""The endings of workbooks, which are meant as tables and are not read."""
 COMPRESSED = (".gz", ".zst")
 """The endings of compressed files."""
 
@@ -46,8 +48,9 @@ def named_table(value: Any) -> bool:
 
 
 def is_table(value: Any) -> bool:
-    """Whether a value names a table by its ending, or a .txt file that is one by its lines."""
-    return named_table(value) or bool(text_table(value))
+    """Whether a value names a table by its ending, or a .txt file that is one by its lines, or a workbook."""
+    workbook = isinstance(value, str) and suffix(value) in SPREADSHEETS
+    return named_table(value) or workbook or bool(text_table(value))
 
 
 def text_table(value: Any) -> str:

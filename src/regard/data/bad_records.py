@@ -39,20 +39,40 @@ class MissingColumns(InputError):
 
     def __init__(self, names: Sequence[str], known: Iterable[str], where: str, place: str = "", advice: str = ""):
         self.names, self.known, self.where, self.place = list(names), list(known), where, place
-        what = "key" if where == "object" else "column"
-        *most, last = map(repr, names)
-        lacking = f"no {what}{'s' if most else ''} {', '.join(most)}{' and ' if most else ''}{last}"
-        found = f"{lacking} in the {where}, which has {_listed(self.known)}"
+        found = " and ".join(filter(None, (self._absent(), *map(self._object, names))))
         near = [repr(close) for name in names if (close := self.closest(name))]
         advice = advice or (f"did you mean {' and '.join(near)}?" if near else "")
         super().__init__(f"{place}{found}{f'; {advice}' if advice else ''}")
+
+    def _absent(self) -> str:
+        """The names that are nowhere, and what is there; empty for none."""
+        absent = [repr(name) for name in self.names if not self.inside(name)]
+        if not absent:
+            return ""
+        *most, last = absent
+        what = "key" if self.where == "object" else "column"
+        lacking = f"no {what}{'s' if most else ''} {', '.join(most)}{' and ' if most else ''}{last}"
+        return f"{lacking} in the {self.where}, which has {_listed(self.known)}"
+
+    def _object(self, name: str) -> str:
+        """What is in the object of a name; empty for another value."""
+        keys = [each.removeprefix(f"{name}.") for each in self.inside(name)]
+        return f"{name!r} is an object with {_listed(keys)}" if keys else ""
+
+    def inside(self, name: str) -> list[str]:
+        """The known keys in the object of a name, those called `text` first."""
+        found = [each for each in self.known if self.where == "object" and each.startswith(f"{name}.")]
+        return sorted(found, key=lambda each: not each.endswith(".text"))
 
     def at(self, place: str) -> "MissingColumns":
         """The same at a place, `file:line`."""
         return MissingColumns(self.names, self.known, self.where, f"{place}: {self.place}")
 
     def closest(self, name: str) -> str | None:
-        """The known name closest to a missing one, as a whole or by its last part; None where none is close."""
+        """The known name closest to a missing one, in its object, as a whole or by its last part; None where none is
+        close."""
+        if inside := self.inside(name):
+            return inside[0]
         last = {each.rpartition(".")[2].casefold(): each for each in reversed(self.known)}
         near = get_close_matches(name, self.known, 1) or get_close_matches(name.casefold(), last, 1)
         return last.get(near[0], near[0]) if near else None

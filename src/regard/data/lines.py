@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from regard.config.recognition import SPREADSHEETS, suffix
 from regard.data.limits import Limits
 from regard.data.opening import DAMAGED, opened, skip, unreadable
 from regard.errors import InputError
@@ -20,6 +21,8 @@ _WIDE_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-
     (codecs.BOM_UTF16_LE, "UTF-16"),
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
+WORKBOOK = "a workbook of a spreadsheet; save its sheet as 'CSV UTF-8' in Excel"
+_WORKBOOK_MARKS = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 _COMPRESSED_MARKS = ((b"\x1f\x8b", "gzip", ".gz"), (b"\x28\xb5\x2f\xfd", "zstd", ".zst"))
 
 
@@ -151,6 +154,8 @@ def _skip_mark(raw: bytes, path: Path | str) -> int:
     for mark, name, ending in _COMPRESSED_MARKS:
         if raw.startswith(mark):
             raise InputError(f"{path}: {name} data at byte offset 0, but the name does not end in {ending}; rename it")
+    if raw.startswith(_WORKBOOK_MARKS) and suffix(path) in SPREADSHEETS:
+        raise InputError(f"{path}: {WORKBOOK}")
     return len(codecs.BOM_UTF8) if raw.startswith(codecs.BOM_UTF8) else 0
 
 
@@ -168,7 +173,8 @@ def _decode(raw: bytes, place: str, offset: int) -> str:
     except UnicodeDecodeError as error:
         at = offset + error.start
         raise InputError(
-            f"{place}: byte 0x{raw[error.start]:02x} at byte offset {at} is not UTF-8 (Latin-1?); convert the file"
+            f"{place}: byte 0x{raw[error.start]:02x} at byte offset {at} is not UTF-8 (Latin-1, Excel's CSV?); convert "
+            "it by `iconv -f cp1252 -t utf-8 IN > OUT`, or save it as 'CSV UTF-8' in Excel"
         ) from error
 
 

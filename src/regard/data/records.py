@@ -66,7 +66,8 @@ def list_of_objects(path: str | Path) -> list[Any]:
     """The list in a JSON file. Raises InputError for a file without one."""
     records, fault = parse_json("\n".join(read_lines(path, ONE_LINE)))
     if fault or not isinstance(records, list):
-        raise InputError(f"{path}: {fault or 'is no list'}; expected a list of objects; one a line is .jsonl")
+        fault = "COCO's files are not read" if not fault and "annotations" in records else fault or "is no list"
+        raise InputError(f"{path}: {fault}; expected a list of objects; one a line is .jsonl")
     return records
 
 
@@ -129,7 +130,7 @@ def _rows(
         if _is_object(record):
             found = ((each, value_at(record, each)) for each in columns)
             values = [_joined(value) if each in listed else _written(value, each in counted) for each, value in found]
-        if not fault and (lacking := [name for name, value in zip(columns, values, strict=False) if value is ABSENT]):
+        if not fault and (lacking := [name for name, value in zip(columns, values, strict=False) if _lacks(value)]):
             collector.lack(number, MissingColumns(lacking, list(_keys(record)), "object"))
             continue
         fault = fault or _fault(columns, values, record, line, listed)
@@ -139,6 +140,11 @@ def _rows(
             last, *others = _several(values[-1])
             yield collector.row(number, [*values[:-1], last], others, listed=isinstance(values[-1], list))
     collector.check(collector.kept)
+
+
+def _lacks(value: Any) -> bool:
+    """Whether a column has no value, or an object, a key in which is to be named."""
+    return value is ABSENT or (isinstance(value, Mapping) and bool(value))
 
 
 def _is_object(record: Any) -> bool:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from regard.config.recognition import suffix, text_table
+from regard.config.recognition import SPREADSHEETS, suffix, text_table
 from regard.config.registry import Registry
 from regard.data.bad_records import MissingColumns, Row
 from regard.data.delimited import Columns
 from regard.data.headers import FIRST_LINE
+from regard.data.lines import WORKBOOK
 from regard.data.memory import Records
 from regard.data.opening import files_of
 from regard.errors import InputError
@@ -193,6 +194,8 @@ def kind(path: str | Path) -> str:
     found = suffix(path)
     if found == TEXT and (listed := text_table(path)):
         return listed
+    if found in SPREADSHEETS:
+        raise InputError(f"{path}: {WORKBOOK}")
     if found not in READERS:
         ending = f".{found}" if found else ""
         raise InputError(f"{path}: unknown kind of table {ending!r}; expected {kinds()}, or these with .gz or .zst")

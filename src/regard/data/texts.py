@@ -1,13 +1,14 @@
 """Running text: the `data:` section of run files for language models."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from regard.config.recognition import Kind
+from regard.config.recognition import TABLES, Kind, first_lines, suffix
 from regard.data.lines import count_lines, numbered_lines, read_lines
 from regard.data.mixture import Mixed, repeated
 from regard.data.opening import files_of
@@ -47,14 +48,14 @@ class RunningText(Mixed):
         if self.unit == "line" and is_large([self.train]):
             return self._stored(self.train)
         if self.valid is not None:
-            parts = (self.texts(_first(file, share)) for file, share in repeated(files_of(self.train), self.mixture))
+            parts = (self.texts(_first(file, share)) for file, share in repeated(_files(self.train), self.mixture))
             return Splits([text for part in parts for text in part], self.read(self.valid), self.tests())
         train, valid = _cut(_lines(self.train), self.held_out, self.train)
         return Splits(self.texts(train), self.texts(valid), self.tests())
 
     def _stored(self, path: str) -> Splits[str]:
         """The sets, with the training texts on disk."""
-        files = repeated(files_of(path), self.mixture)
+        files = repeated(_files(path), self.mixture)
         mixed = f" {sorted(self.mixture.items())}" if self.mixture else ""
         every = stored(
             StoredTexts,
@@ -74,16 +75,45 @@ class RunningText(Mixed):
 
     def read(self, path: str) -> list[str]:
         """Read the texts of other files. Raises InputError as `load` does."""
-        return [text for file in files_of(path) for text in self.texts(read_lines(file))]
+        return [text for file in _files(path) for text in self.texts(read_lines(file))]
 
     def texts(self, lines: list[str]) -> list[str]:
         """Lines as texts by the unit."""
         return lines if self.unit == "line" or not lines else ["\n".join(lines) + "\n"]
 
 
+def check_running(file: str) -> None:
+    """Raises InputError for a table, whose braces and commas would be read as text."""
+    if (kind := suffix(file)) in TABLES:
+        raise InputError(
+            f"{file}: a table, and a language model reads running text; write one column to a .txt file"
+            f"{_by_jq(file) if kind == 'jsonl' else ''}"
+        )
+
+
+def _files(path: str) -> list[str]:
+    """The files that a path names. Raises InputError as `check_running` does."""
+    files = files_of(path)
+    for file in files:
+        check_running(file)
+    return files
+
+
+def _by_jq(file: str) -> str:
+    """The command that writes the longest text of the first record of JSON lines."""
+    try:
+        record = json.loads(first_lines(file)[0])
+    except (ValueError, IndexError):
+        return ""
+    texts = {key: text for key, text in record.items() if isinstance(text, str)} if isinstance(record, Mapping) else {}
+    key = max(texts, key=lambda each: len(texts[each]), default="KEY")
+    path = f".{key}" if key.isidentifier() else f"'.[\"{key}\"]'"
+    return f", as by `jq -r {path} {file} > {file.removesuffix('.jsonl')}.txt`"
+
+
 def _lines(path: str) -> list[str]:
     """The lines of the files that a path names, one file after the other."""
-    return [line for file in files_of(path) for line in read_lines(file)]
+    return [line for file in _files(path) for line in read_lines(file)]
 
 
 def _first(file: str, share: float) -> list[str]:

@@ -14,7 +14,7 @@ class TextWeights:
     name: the output, such as a class.
     texts: for each part the number of its text, in ascending order.
     glued: whether a part follows the one before without a blank.
-    summed: whether a part may have several tokens, whose amounts are summed.
+    averaged: whether a part may have several tokens, the mean of whose amounts is its weight.
     framed: the numbers of the parts that a picture frames, such as those of an answer.
 
     Raises ValueError for counts that do not fit, or a weight that is not finite.
@@ -25,7 +25,7 @@ class TextWeights:
     name: str
     texts: tuple[int, ...]
     glued: tuple[bool, ...]
-    summed: bool = False
+    averaged: bool = False
     framed: frozenset[int] = frozenset()
 
     def __repr__(self) -> str:

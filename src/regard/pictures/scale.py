@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 EVEN = 4
 """A scale of shares ends at no less than so many times an even share: nearly even shares are faint."""
+PREFERRED, FEW = 1.5, 4
+"""The greatest of nearly even shares is less than so many times an even one; of fewer shares none are nearly even."""
 Box = tuple[float, float, float, float]
 """Left, bottom, width and height."""
 
@@ -56,6 +58,11 @@ def end_of(shares: np.ndarray) -> float:
     """The share at the end of a scale: the greatest magnitude, or `EVEN` times an even one if that is more."""
     magnitudes = np.abs(shares)
     return max(float(magnitudes.max(initial=0.0)), EVEN * float(magnitudes.sum()) / max(magnitudes.size, 1))
+
+
+def nearly_even(shares: np.ndarray) -> bool:
+    """Whether no share stands out: all have one sign, and the greatest is less than `PREFERRED` times the mean."""
+    return shares.size >= FEW and float(shares.min()) >= 0 and float(shares.max()) < PREFERRED * float(shares.mean())
 
 
 def rounded_end(shares: np.ndarray) -> float:

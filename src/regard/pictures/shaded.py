@@ -10,7 +10,7 @@ import numpy as np
 from regard.errors import InputError
 from regard.maps.text import TextWeights
 from regard.pictures.inches import Word, from_the_right, measured, order, sheet, text
-from regard.pictures.scale import colour_bar, rounded_end, share
+from regard.pictures.scale import colour_bar, nearly_even, rounded_end, share
 from regard.pictures.style import DARK, INK, MUTED, PAPER, diverging, plotting, sizes
 from regard.pictures.title import DETAIL, titled, wrapped
 
@@ -26,6 +26,7 @@ KEY = MARGIN + BAR[0] + 0.2
 """The left edge of the meaning of the colours, in inches."""
 MOST = 6_000
 """The maximum of parts."""
+NO_WORD = "nearly even: the model prefers no word"
 
 
 def shaded(found: TextWeights, *, title: str = "") -> Figure:
@@ -35,11 +36,11 @@ def shaded(found: TextWeights, *, title: str = "") -> Figure:
     Raises InputError for more than `MOST` parts, without matplotlib, or if no installed font has a character."""
     if len(found.labels) > MOST:
         raise InputError(f"the text has {len(found.labels):,} words; at most {MOST:,} are drawn: give a part of it")
-    most = rounded_end(found.weights)
+    most, note = rounded_end(found.weights), NO_WORD if nearly_even(found.weights) else ""
     with plotting():
         figure = sheet()
         words = measured(figure, found.labels, TYPE)
-        heading = titled(figure, title, WIDTH - 2 * MARGIN)
+        heading = titled(figure, title, WIDTH - 2 * MARGIN, note)
         rows = _rows(found, words)
         means = wrapped(figure, meaning(found), sizes(1).small, WIDTH - KEY - MARGIN)
         key = max(BAR[2], DETAIL * len(means) + 0.08)
@@ -81,9 +82,9 @@ def _rows(found: TextWeights, words: Sequence[Word]) -> list[list[int]]:
 
 def meaning(found: TextWeights) -> str:
     """What the colours and the frames of a text mean."""
-    means = f"share of each word{', the sum of its pieces' if found.summed else ''}"
+    means = "weight of a word: the mean of its pieces" if found.averaged else "share of each word"
     if found.signed:
-        means += f": blue for {found.name}, orange against it"
+        means += f"{';' if found.averaged else ':'} blue for {found.name}, orange against it"
     if found.framed:
         means += f"; framed: {found.name}"
     return means

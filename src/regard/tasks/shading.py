@@ -14,8 +14,9 @@ Amounts = Float[np.ndarray, " _token"]
 
 
 def shaded_text(tokenizer: Tokenizer, texts: Sequence[str], amounts: Sequence[Amounts], name: str) -> TextWeights:
-    """The amounts of the tokens of each text, of any sign, summed over words and divided by the sum of all magnitudes.
-    A text of which fewer tokens have an amount was cut there, which an ellipsis shows. `name` is the output."""
+    """The amounts of the tokens of each text, of any sign, divided by the sum of all magnitudes: of a word the mean of
+    its tokens, since a sum would grow with the word's length. A text of which fewer tokens have an amount was cut
+    there, which an ellipsis shows. `name` is the output."""
     parts = []
     for text, own in zip(texts, amounts, strict=True):
         offsets = tokenizer.offsets(text)
@@ -44,8 +45,9 @@ def shaded_parts(texts: Sequence[Parts], amounts: Sequence[Amounts], name: str) 
         labels += parts.labels
         glued += parts.glued
         numbers += [number] * len(parts.labels)
-        found.append(np.bincount(np.array(parts.indices, np.int64), own, len(parts.labels)))
+        places, count = np.array(parts.indices, np.int64), len(parts.labels)
+        found.append(np.bincount(places, own, count) / np.maximum(np.bincount(places, minlength=count), 1))
     whole = np.concatenate([*found, np.zeros(0)])
-    total = np.abs(whole).sum()
-    summed = any(len(each.indices) > len(set(each.indices)) for each in texts)
-    return TextWeights(tuple(labels), whole / total if total else whole, name, tuple(numbers), tuple(glued), summed)
+    total = sum(float(np.abs(own).sum()) for own in amounts)
+    averaged = any(len(each.indices) > len(set(each.indices)) for each in texts)
+    return TextWeights(tuple(labels), whole / total if total else whole, name, tuple(numbers), tuple(glued), averaged)

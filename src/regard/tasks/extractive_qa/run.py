@@ -11,7 +11,7 @@ from torch import nn
 from regard.attribution.available import LAYERED, check_kinds
 from regard.attribution.kinds import Kind
 from regard.data.memory import Records
-from regard.data.records import parse_object
+from regard.data.records import parse_object, value_at
 from regard.data.squad import Question
 from regard.data.truncation import Limit, report_cut
 from regard.data.usable import usable_files
@@ -36,6 +36,7 @@ from regard.text import Tokenizer
 
 NO_ANSWER = "no answer in the context"
 READ = "attention weights: what the answer reads"
+NAMES = "question", "context"
 FORM = '{"question": "Who won?", "context": "The cat won."}'
 """An example as a line of JSON."""
 
@@ -92,11 +93,14 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         return self._longest.report(1, 1) if tokens > self._longest.tokens else ""
 
     def parse(self, line: str, place: str = "text 1") -> tuple[str, str]:
-        """The texts of an object with `question` and `context`."""
-        record, fault = parse_object(line, FORM)
-        match record:
-            case {"question": str(question), "context": str(context)}:
-                return question, context
+        """The texts of an object with `question` and `context`, or with the columns that the run was trained on."""
+        own = str(self.config.data.question), str(self.config.data.context)  # numbers are keys of no object
+        also = "" if own == NAMES else f", or with the keys {own[0]!r} and {own[1]!r} of its training data"
+        record, fault = parse_object(line, FORM + also)
+        for names in (NAMES, own) if isinstance(record, Mapping) else ():
+            match [value_at(record, name) for name in names]:
+                case [str(question), str(context)]:
+                    return question, context
         raise InputError(f"{place}: {fault}")
 
     def example(self, values: Mapping[str, Any]) -> tuple[str, str]:
@@ -111,7 +115,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         return super().description() | {"kind": "question", "model": self.config.reader.name}
 
     def record(self, example: tuple[str, str]) -> dict[str, Any]:
-        return dict(zip(("question", "context"), example, strict=True))
+        return dict(zip(NAMES, example, strict=True))
 
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Question]:
         """The questions of files of SQuAD. Raises InputError as `Questions.read`."""

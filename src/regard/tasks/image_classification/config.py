@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.data.image_shards import ImageShards
+from regard.data.image_tables import ImageTables
 from regard.data.images import IdxImages, ImageFolders
 from regard.images import Preparation
 from regard.images.augmentation import Augmentation
@@ -19,7 +20,7 @@ class ImageClassification:
     the classes in the loss, by default all by 1: `balanced`, or numbers of some classes."""
 
     task: Literal["image-classification"] = "image-classification"
-    data: ImageFolders | IdxImages | ImageShards
+    data: ImageFolders | IdxImages | ImageShards | ImageTables
     images: Preparation = field(default_factory=Preparation)
     augmentation: Augmentation = field(default_factory=Augmentation)
     model: VitConfig = field(default_factory=VitConfig)

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, TypeVar
 from regard.config.recognition import Kind
 from regard.data.lines import read_lines
 from regard.data.splits import Splits
+from regard.data.texts import check_running
 from regard.errors import InputError
 
 Document = tuple[str, ...]
@@ -61,6 +62,7 @@ class Documents:
 
     def read(self, path: str) -> list[Document]:
         """The documents of another file. Raises InputError as `load` does."""
+        check_running(path)
         return list(self.documents(read_lines(path)))
 
     def documents(self, lines: Iterable[str]) -> Iterable[Document]:

@@ -204,7 +204,9 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         lookups = [replace(some, name=language) for language, each in found.items() for some in each.lookups]
         maps = [each.weights for each in found.values()]
         pieces = tuple(
-            f"{language}: {visible(piece)}" for language, each in found.items() for piece in each.weights.target
+            visible(piece) if place else f"{language}: {visible(piece)}"
+            for language, each in found.items()
+            for place, piece in enumerate(each.weights.target)
         )
         below = Alignment(np.concatenate([each.weights for each in maps]), maps[0].source, pieces)
         ends = np.cumsum([len(each.target) for each in maps])[:-1].tolist()

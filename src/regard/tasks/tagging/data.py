@@ -18,6 +18,7 @@ from regard.data.stored_pairs import held_out_rows
 from regard.data.tables import KEYED
 from regard.errors import InputError
 from regard.metrics.entities import OUTSIDE, bio
+from regard.tasks.tagging.columns import ColumnCheck
 
 Place = tuple[int, int]
 """The characters `start` to `end` of a text, half-open."""
@@ -30,10 +31,6 @@ WORD = re.compile(
 )
 NUMBER = re.compile(r"-?\d+")
 NO_SENTENCE = "-DOCSTART-"
-MANY = 50
-"""So many different tags are plausible however few different words there are."""
-LONGEST = 100
-"""The words that a sentence has at most, if it is the only one of a file."""
 
 
 @dataclass(frozen=True)
@@ -111,21 +108,24 @@ class TaggedFiles(HeldOut):
 
     def _streamed(self, path: str, *, large: bool) -> Iterator[Tagged]:
         """The texts of a file; of a large one with one in memory at a time."""
+        if suffix(path) == "csv":
+            raise InputError(
+                f"{path}: a .csv is not read for tagging; expected CoNLL (a word and its tag a line, a blank line "
+                "between sentences) or .jsonl"
+            )
         collector, keyed = RowCollector(path, self.skip_bad), suffix(path) in KEYED
-        words, tags, longest = set[str](), set[str](), 0
+        check = ColumnCheck(path, self.word, self.tag)
         for number, tagged in self._records(path, large=large) if keyed else self._sentences(path):
             if not isinstance(tagged, Tagged):
                 collector.refuse(number, tagged)
                 continue
             collector.row(number, (tagged.text,))
             if not keyed:
-                words.update(tagged.text[start:end] for start, end in tagged.words)
-                tags.update(tagged.tags)
-                longest = max(longest, len(tagged.words))
+                check.add([tagged.text[start:end] for start, end in tagged.words], tagged.tags)
             yield replace(tagged, origin=f"{path}:{number}")
         collector.check(collector.kept)
         if not keyed:
-            self._check_columns(path, len(words), len(tags), longest if collector.kept == 1 else 0)
+            check.finish()
 
     def with_columns(self, names: str | None, path: str, *, skip_bad: bool = False) -> "TaggedFiles":
         """The section with other columns for the file at `path`, a comma between: the keys of text and spans in JSON,
@@ -139,21 +139,6 @@ class TaggedFiles(HeldOut):
             raise InputError(f"columns is {names!r}; expected {expected}")
         first, last = parts
         return replace(own, text=first, spans=last) if keyed else replace(own, word=int(first), tag=int(last))
-
-    def _check_columns(self, path: str, words: int, tags: int, alone: int) -> None:
-        """Raises InputError for sentences in columns whose words and tags are exchanged, by the numbers of different
-        ones, or that no blank line separates: `alone` is the length of the only one."""
-        if tags > max(MANY, words / 2):
-            raise InputError(
-                f"{path}: {tags} different tags in column {self.tag}, {words} different words in column "
-                f"{self.word}; name the columns, counted from 1, with --set data.word=COLUMN --set data.tag=COLUMN (in "
-                "evaluate with --columns WORD,TAG)"
-            )
-        if alone > LONGEST:
-            raise InputError(
-                f"{path}: all {alone:,} words are one sentence, since no blank line separates sentences; "
-                "put an empty line behind each sentence"
-            )
 
     def _records(self, path: str, *, large: bool) -> Iterator[tuple[int, Tagged | str]]:
         """The text of each object with its number, or what is wrong with it. An object without spans has none where
