@@ -26,7 +26,7 @@ from regard.models.vit import Vit, VitConfig
 
 Models = dict[str, Callable[[], nn.Module]]
 BERT = BertConfig(layers=1, width=12, heads=3, hidden=5, context=17)
-HEADLESS = BertConfig(layers=2, width=6, heads=2, hidden=7, context=11, segments=0, predictions=False, pooler=False,
+HEADLESS = BertConfig(layers=1, width=6, heads=2, hidden=7, context=11, segments=0, predictions=False, pooler=False,
                       next_sentence=False)  # fmt: skip
 ATTENTIVE: Models = {
     "bert": lambda: Bert(31, BERT),
@@ -34,7 +34,7 @@ ATTENTIVE: Models = {
     "classes": lambda: BertClassifier(31, 3, BERT),
     "spans": lambda: BertSpans(31, BERT),
     "tags": lambda: BertTagger(31, 3, BERT),
-    "vit": lambda: Vit(5, VitConfig(image=12, patch=4, layers=2, width=12, heads=3, hidden=7)),
+    "vit": lambda: Vit(5, VitConfig(image=12, patch=4, layers=1, width=12, heads=3, hidden=7)),
     "gray deit": lambda: Vit(
         3, VitConfig(image=9, patch=3, channels=1, layers=1, width=10, heads=2, hidden=7, distilled=True)
     ),
@@ -63,7 +63,7 @@ RECURRENT: Models = {
     "unfed luong": lambda: Luong(29, 37, LuongConfig(embedding=6, width=8, layers=1, cell="gru", input_feeding=False,
                                                      score="concat", align="local-p")),
     "one-pass": lambda: OnePass(31, 31, OnePassConfig(width=6, encoder_width=5, heads=2)),
-    "bottleneck": lambda: Bottleneck(29, 37, BottleneckConfig(embedding=6, width=5, layers=2, cell="tanh",
+    "bottleneck": lambda: Bottleneck(29, 37, BottleneckConfig(embedding=6, width=5, layers=1, cell="tanh",
                                                               summary="every-step")),
     "language": lambda: RecurrentLanguageModel(31, RecurrentLanguageModelConfig(embedding=6, width=7)),
     "recurrent tags": lambda: RecurrentTagger(31, 3, RecurrentTaggerConfig(embedding=6, width=4, heads=2)),
