@@ -21,6 +21,10 @@ def test_their_mean_is_what_is_looked_at(make):
     assert (maps.names, maps.layers) == (NAMES, (3, 3))
     assert (maps.source.pieces, maps.target.pieces) == (looked.weights.source, looked.weights.target)
     np.testing.assert_allclose(maps.mean().weights, looked.weights.weights, atol=1e-6)
+    layers, heads = looked.lookups[0].weights.shape[:2]
+    shown = {text.get_text() for text in looked.figure().texts}
+    assert f"attention weights, the mean of {layers * heads} heads in {layers} layers" in shown
+    assert "attention weights" in {text.get_text() for text in run.attribute(TEXT, maps=[5]).figure().texts}
     np.testing.assert_allclose(maps.mean([5]).weights, run.attribute(TEXT, maps=[5]).weights.weights, atol=1e-6)
 
 

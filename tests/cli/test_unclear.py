@@ -136,6 +136,10 @@ CASES = {
         "'Ein Hund rennt.'; the file seems to have no header: name columns by number from 1, as --set data.source=1 "
         "--set data.target=2",
     ),
+    "dropout of a tokenizer that both sides share": (
+        "translate-rnn --set data.train=corpus.tsv --set tokenizers.source.dropout=0 --set tokenizers.target.dropout=0",
+        "tokenizers.target.dropout: the recipe shares the source's tokenizer; set tokenizers.source.dropout alone",
+    ),
     "a model of another task": ("dates --set model.name=bert", f"--set model.name: got 'bert', {RECIPES}"),
 }
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.pictures.labels import columns, distinct, drawable, meanings, stacked, visible
+from regard.pictures.labels import columns, distinct, drawable, meanings, stacked, standing, visible
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,7 @@ def test_the_meaning_of_the_signs_that_are_among_the_labels():
     assert meanings(("<s>", "a")) == "▷ the start of a text"
     assert meanings(("·", "\n", "de: ∎")) == "∎ the end of a text, · a blank, ⏎ a line break"
     assert meanings(("a",), ()) == ""
+
+
+def test_a_line_above_a_column_stands_on_the_base_line():
+    assert [standing(label) for label in (".", "'", "g", "注\n意")] == ["baseline"] * 3 + ["bottom"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regard.errors import InputError
-from regard.pictures.overlay import EVEN, end_of, heated, overlay, overlays, spread
+from regard.pictures.overlay import EVEN, NO_PART, end_of, heated, overlay, overlays, spread
 from regard.pictures.write import write_figure
 
 PIXELS = np.full((6, 10, 1), 200, dtype=np.uint8)
@@ -22,6 +22,14 @@ def test_heat_is_full_at_the_largest_weight_and_linear_between():
 def test_even_weights_are_faint():
     np.testing.assert_allclose(spread(np.full((2, 3), 1 / 6), 5, 7), 1 / EVEN)
     assert end_of(np.full((2, 3), 1 / 6)) == pytest.approx(EVEN / 6)
+
+
+def test_even_weights_are_said_to_be_even():
+    even, uneven = np.full((2, 3), 1 / 6), np.array([[0.0, 0.0, 0.0], [0.0, 0.5, 0.5]])
+    figures = [overlay(PIXELS, even), overlay(PIXELS, uneven)]
+    figures += [overlays(PIXELS, np.stack([even, each]), ["a", "dog"]) for each in (even, uneven)]
+    notes = [NO_PART in {text.get_text() for text in figure.texts} for figure in figures]
+    assert notes == [True, False, True, False]
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])

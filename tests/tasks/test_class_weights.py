@@ -7,7 +7,7 @@ from torch.nn import functional
 from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs.recipes import path_of
-from regard.tasks.class_prediction import class_weights, label_counts
+from regard.tasks.class_prediction import class_weights, constant_accuracy, label_counts
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.outputs import ClassOutputs
 from regard.tasks.image_classification.training import distillation
@@ -35,6 +35,10 @@ def test_the_loss_of_an_example_is_multiplied_by_the_weight_of_its_class():
     torch.testing.assert_close(ClassOutputs(("a", "b", "c")).loss(logits, targets, 0.0), plain.sum())
     images = distillation((logits, logits), targets, targets, 0.0, torch.tensor([1.0, 2.0, 7.0]))
     torch.testing.assert_close(images, found)
+
+
+def test_the_accuracy_of_a_constant_prediction():
+    assert constant_accuracy(label_counts(EXAMPLES)) == "always 'a' has an accuracy of 60"
 
 
 @pytest.mark.parametrize("value", ["balanced", "{pos: 2.5}", "null"])

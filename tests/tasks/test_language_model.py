@@ -55,6 +55,12 @@ def test_figures_count_every_token_word_and_character(tokenizer: Tokenizer):
     assert found["bits_per_character"] == pytest.approx(words * math.log2(tokenizer.size) / characters)
 
 
+def test_the_tokens_of_an_evaluation_are_counted(tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture):
+    with caplog.at_level("INFO", "regard"):
+        figures(model(tokenizer), tokenizer, TEXTS, counted=True)
+    assert f"scored: {len(running(tokenizer, TEXTS)) - 1} tokens, the ends of texts included" in caplog.text
+
+
 def test_word_perplexity_is_of_words_whatever_the_tokens_are():
     letters = Tokenizer.train(TokenizerSettings("character"), TEXTS)
     found = figures(model(letters), letters, TEXTS)

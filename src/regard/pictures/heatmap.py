@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from regard.maps.alignment import Alignment
 from regard.pictures.fonts import families
 from regard.pictures.inches import measured, text
-from regard.pictures.labels import drawable, meanings, stacked
+from regard.pictures.labels import drawable, meanings, stacked, standing
 from regard.pictures.scale import Box, colour_bar, colour_map, share
 from regard.pictures.style import GRID, INK, MUTED, PAPER, Sizes, plotting, sizes
 from regard.pictures.title import LEAST, titled
@@ -103,7 +103,7 @@ def _turn_unless_short(figure: Figure, texts: list[Text], size: Sizes) -> None:
         if stands is None:
             each.set(rotation=90, rotation_mode="anchor", ha="left", va="center_baseline")
         else:
-            each.set(va="bottom" if long else "baseline", linespacing=1.0)
+            each.set(va=standing(stands), linespacing=1.0)
 
 
 def _extents(figure: Figure, texts: list[Text], axis: int) -> list[float]:

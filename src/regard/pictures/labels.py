@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterable
+from typing import Literal
 
 from regard.text.kind import NAMED
 
@@ -74,6 +75,12 @@ def stacked(label: str) -> str | None:
     as Chinese ones. None for other labels, which are rotated."""
     upright = len(label) == 1 or (label and columns(label) == 2 * len(label))
     return "\n".join(label) if upright else None
+
+
+def standing(label: str) -> Literal["baseline", "bottom"]:
+    """The vertical alignment of an upright label above a column: a line stands on the base line, where "." and "'" have
+    their places."""
+    return "bottom" if "\n" in label else "baseline"
 
 
 def _visible(char: str) -> str:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from regard.errors import InputError
 from regard.pictures.heatmap import VECTOR_CELLS
 from regard.pictures.inches import Word, measured, sheet, text
-from regard.pictures.labels import meanings, stacked
+from regard.pictures.labels import meanings, stacked, standing
 from regard.pictures.scale import colour_bar, colour_map, round_up, share
 from regard.pictures.style import GRID, INK, MUTED, plotting, sizes
 from regard.pictures.title import LEAST, titled
@@ -172,5 +172,5 @@ def _label(axes: Axes, plan: Plan, *, left: bool, above: bool) -> None:
     for place, word in [*enumerate(plan.source if above else ())][::step]:
         upright = stacked(word.label)
         turned = {"rotation": 90, "rotation_mode": "anchor", "ha": "left", "va": "center_baseline"}
-        stands = turned if upright is None else {"ha": "center", "va": "bottom", "linespacing": 1.0}
+        stands = turned if upright is None else {"ha": "center", "va": standing(upright), "linespacing": 1.0}
         axes.text(place, -0.5 - gap, upright or word.label, family=word.fonts, **stands, **style)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from regard.pictures.inches import Word, measured, sheet, text
-from regard.pictures.scale import EVEN, end_of, share
+from regard.pictures.scale import EVEN, end_of, nearly_even, share
 from regard.pictures.style import GRID, INK, MUTED, heat, plotting, sizes
 from regard.pictures.title import DETAIL, LEAST, titled, wrapped
 
@@ -27,6 +27,7 @@ COLUMNS = 6
 """The maximum of images in a row."""
 STRONGEST = 0.8
 """The opacity of the heat at the end of the scale; at weight 0 it is 0."""
+NO_PART = "nearly even: the model prefers no part of the image"
 Pixels = UInt8[np.ndarray, "height width channel"]
 Maps = Float[np.ndarray, "image row column"]
 
@@ -43,9 +44,9 @@ class Panel:
 def overlay(photo: Pixels, weights: Float[np.ndarray, "row column"], *, title: str = "") -> Figure:
     """A figure of the photograph, and of the same under a heat map of the weights, interpolated between the centres of
     patches. Raises InputError without matplotlib, or if no installed font has a character of the title."""
-    return _figure(
-        [Panel(photo), Panel(heated(photo, weights))], title, (), SIDE, f"{end_of(weights):.3g}, the share of a patch"
-    )
+    notes = (NO_PART,) if nearly_even(weights) else ()
+    most = f"{end_of(weights):.3g}, the share of a patch"
+    return _figure([Panel(photo), Panel(heated(photo, weights))], title, notes, SIDE, most)
 
 
 def overlays(
@@ -65,6 +66,8 @@ def overlays(
     for word, each, remark in zip(words, weights, remarks, strict=True):
         most = f"up to {float(each.max(initial=0.0)):.3g}"
         panels.append(Panel(heated(photo, each), word, f"{remark}, {most}" if remark else most))
+    if len(weights) and all(map(nearly_even, weights)):
+        notes = (*notes, NO_PART)
     return _figure(panels, title, notes, SMALL, f"the greatest weight of an image, at least {EVEN} times an even share")
 
 

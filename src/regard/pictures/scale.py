@@ -17,6 +17,8 @@ EVEN = 4
 """A scale of shares ends at no less than so many times an even share: nearly even shares are faint."""
 PREFERRED, FEW = 1.5, 4
 """The greatest of nearly even shares is less than so many times an even one; of fewer shares none are nearly even."""
+SMALL = 0.3
+"""A scale from 0 to 1 hardly shows weights below."""
 Box = tuple[float, float, float, float]
 """Left, bottom, width and height."""
 
@@ -68,6 +70,13 @@ def nearly_even(shares: np.ndarray) -> bool:
 def rounded_end(shares: np.ndarray) -> float:
     """`end_of`, rounded up to one digit, at most 1; 1 without a share."""
     return round_up(np.array(min(1.0, end_of(shares))))
+
+
+def whole_or_greatest(weights: np.ndarray) -> float:
+    """The end of a matrix's scale: 1, so that pictures compare; the greatest weight, rounded up, where all are `SMALL`
+    and would be hardly visible."""
+    greatest = float(weights.max(initial=0.0))
+    return round_up(weights) if 0 < greatest < SMALL else 1.0
 
 
 def round_up(weights: np.ndarray) -> float:

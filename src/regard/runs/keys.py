@@ -14,7 +14,7 @@ from regard.config import yaml_file
 from regard.config.commented import commented
 from regard.config.outline import Outline
 from regard.config.schema import Json, describe
-from regard.runs.run_file import RENAMED, RunConfig, check_training
+from regard.runs.run_file import RENAMED, RunConfig, check_shared, check_training
 
 FILE = "schema.json"
 EDITOR = "# yaml-language-server: $schema=regard.schema.json"
@@ -48,6 +48,7 @@ def check(path: Path, overrides: Sequence[str] = ()) -> None:
     found: unknown and missing keys, values that do not fit, and settings of training that contradict each other. Where
     packages add parts, nothing is checked here."""
     if not extended():
+        check_shared(path, overrides)
         yaml_file.check(path, Outline(stored()).root, overrides, RENAMED)
         check_training(path, overrides)
 

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,6 +36,10 @@ RENAMED = {
 """Former values of keys and their replacements; one more version reads them, with a warning."""
 
 
+TARGET = "tokenizers.target."
+"""The keys of the tokenizer of targets."""
+
+
 log = logging.getLogger("regard")
 
 
@@ -56,6 +60,15 @@ def read(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
                 f"{path.parent}: was trained with {' and '.join(absent)}, which is not installed here; install it"
             ) from error
         raise
+
+
+def check_shared(path: Path, overrides: Sequence[str] = ()) -> None:
+    """Raises InputError for settings of a target's tokenizer where both sides share the source's."""
+    own = [key for each in overrides if (key := each.partition("=")[0].strip()).startswith(TARGET)]
+    pair = yaml_file.tree(path, Mapping[str, Any], overrides)[0].plain().get("tokenizers") if own else None
+    if isinstance(pair, dict) and pair.get("shared") is True:
+        source = own[0].replace(TARGET, "tokenizers.source.", 1)
+        raise InputError(f"--set {own[0]}: the recipe shares the source's tokenizer; set {source} alone")
 
 
 def check_training(path: Path, overrides: Sequence[str] = ()) -> None:

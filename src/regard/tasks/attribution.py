@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from regard.errors import InputError, quoted
 from regard.maps.alignment import Alignment
 from regard.maps.document import DocumentWeights
@@ -15,7 +17,7 @@ from regard.maps.text import TextWeights
 from regard.pictures.document import picture as document_figure
 from regard.pictures.heatmap import heatmap
 from regard.pictures.labels import visible
-from regard.pictures.scale import round_up
+from regard.pictures.scale import round_up, whole_or_greatest
 from regard.pictures.shaded import shaded
 from regard.pictures.view import View
 from regard.pictures.views import PARTS, VIEWS, WHOLE, Part, check_size, entropy_of
@@ -25,6 +27,9 @@ from regard.tasks.prediction import LONGEST, Prediction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+EMPTY = "(empty)"
+"""The title of a picture whose text is empty."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,18 @@ class Attribution:
     @property
     def heading(self) -> str:
         """The title of its pictures, and on a line of its own what they show."""
-        return self.options.heading(visible(self.title), self.detail)
+        return self.options.heading(visible(self.title) or EMPTY, self.detail)
+
+    @property
+    def _matrix_heading(self) -> str:
+        """The title of the matrix, which says how many heads it averages; a page has every head."""
+        if not self.has_heads:
+            return self.heading
+        layers, heads = np.shape(self.lookups[0].weights)[:2]
+        chosen = layers * heads if self.options.maps is None else len(self.options.maps)
+        where = f" in {layers} layers" if self.options.maps is None and layers > 1 else ""
+        shown = "attention weights" if chosen == 1 else f"attention weights, the mean of {chosen} heads{where}"
+        return self.options.heading(visible(self.title) or EMPTY, self.detail or shown)
 
     def figure(self, options: FigureOptions | None = None, /, **settings: Any) -> "Figure":
         """The run's own figure, or a view of its heads. `settings` are fields of `FigureOptions`.
@@ -139,12 +155,14 @@ class Attribution:
             return [(self.heading, shaded(self.weights, title=self.heading))]
         if is_long(self.weights):
             return [self._strongest()]
-        return [(self.heading, heatmap(self._matrix(), title=self.heading))]
+        matrix = self._matrix()
+        title = self._matrix_heading
+        return [(title, heatmap(matrix, title=title, most=whole_or_greatest(matrix.weights)))]
 
     def _strongest(self) -> "tuple[str, Figure]":
         """The map of a long source with its strongest positions; its greatest weight is darkest."""
         found, most = strongest(self.weights), round_up(self.weights.weights)
-        title = f"{self.heading}\n{found.note}"
+        title = f"{self._matrix_heading}\n{found.note}"
         return title, heatmap(found.alignment, title=title, most=most, gaps=found.gaps)
 
     def _matrix(self) -> Alignment:
@@ -156,7 +174,7 @@ class Attribution:
     @property
     def _view_heading(self) -> str:
         """The title of a view, which shows the weights of all heads where no kind is chosen."""
-        return self.options.heading(visible(self.title))
+        return self.options.heading(visible(self.title) or EMPTY)
 
     def _of_view(self, options: FigureOptions) -> "list[tuple[str, Figure]]":
         name = options.view or "matrix"

@@ -1,5 +1,6 @@
 """What tasks that predict one of several classes share: labels, predictions and metrics."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from regard.tasks.prediction import ShortRepr, flat
 Weight = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
 ClassWeights = Literal["balanced"] | dict[str, Weight] | None
 """The weights of classes in the loss: none, `balanced`, or those of some classes, 1 for the others."""
+log = logging.getLogger("regard")
 SHOWN = 10
 """The most classes that a message lists."""
 
@@ -72,6 +74,17 @@ class LabelledExample(Protocol):
 def label_counts(examples: Sequence[LabelledExample]) -> dict[str, int]:
     """How often each label occurs; of a set on disk they are counted once."""
     return remembered(examples, "labels", lambda: dict(Counter(each.label for each in examples)))
+
+
+def constant_accuracy(counts: Mapping[str, int]) -> str:
+    """A line on the accuracy of the constant prediction of the most frequent label, with which a model's compares."""
+    label = max(counts, key=lambda each: counts[each])
+    return f"always {label!r} has an accuracy of {100 * counts[label] / sum(counts.values()):.4g}"
+
+
+def report_constant(counts: Mapping[str, int]) -> None:
+    """Log `constant_accuracy`, for an evaluation."""
+    log.info(constant_accuracy(counts))
 
 
 def training_labels(found: Iterable[str], train: str | None, start: str | None) -> list[str]:

@@ -24,7 +24,7 @@ from regard.nonfinite import guarded
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.class_prediction import ClassPrediction
+from regard.tasks.class_prediction import ClassPrediction, label_counts, report_constant
 from regard.tasks.classification.config import Classification, TextConfig
 from regard.tasks.classification.data import Labelled, LabelledData
 from regard.tasks.classification.forms.catalog import form_of
@@ -146,6 +146,8 @@ class TextRun(Run[Text, P]):
         """
         texts = for_evaluation(examples, self._data(options), "give a table")
         targets = self.outputs.targets(texts)
+        if self.outputs.metric == "accuracy":
+            report_constant(label_counts(texts))
         with guarded(self.model):
             return self.outputs.metrics(logits_of(self.model, self.form, self._encoded(texts)), targets)
 

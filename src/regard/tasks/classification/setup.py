@@ -1,5 +1,6 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -11,7 +12,7 @@ from regard.data.stored import Mapped, remembered
 from regard.models.catalog import build_classifier
 from regard.models.elmo_embedding import ElmoEmbedding
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.class_prediction import class_weights, label_counts, training_labels
+from regard.tasks.class_prediction import class_weights, constant_accuracy, label_counts, training_labels
 from regard.tasks.classification.config import Classification, TextConfig
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.encoded import TrainingTexts, encoded_texts
@@ -41,7 +42,8 @@ def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup
     check_numbers(list(counts), config.data.train)
     labels = training_labels(counts, config.data.train, config.training.start)
     weights = class_weights(config.class_weights, labels, counts)
-    return text_setup(config, folder, splits, ClassOutputs(tuple(labels), weights))
+    found = text_setup(config, folder, splits, ClassOutputs(tuple(labels), weights))
+    return replace(found, summary=f"{found.summary}; in validation {constant_accuracy(label_counts(splits.valid))}")
 
 
 def text_setup(

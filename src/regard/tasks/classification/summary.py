@@ -21,6 +21,9 @@ from regard.tasks.summary import (
     unknown_warnings,
 )
 
+MOSTLY = 80.0
+"""Per cent of the texts that are cut, worth a warning."""
+
 
 def text_summary(
     config: TextConfig, splits: Splits[Labelled[Any]], form: Form[Any], outputs: Outputs[Any, Any]
@@ -31,13 +34,13 @@ def text_summary(
         form.tokenizer,
         {name: [" ".join(each.texts) for each in sampled(some)] for name, some in splits.named.items()},
     )
-    first = splits.train[0]
+    first, lengths = splits.train[0], _lengths(sampled(splits.train), form)
     return DataSummary(
         unit="texts" if len(first.texts) == 1 else "pairs of texts",
         rows=rows(config.data, splits),
         classes=labels.counts,
         labels=labels.numbers,
-        lengths={"text": _lengths(sampled(splits.train), form)},
+        lengths={"text": lengths},
         unknown=unknown,
         unknown_unit=form.tokenizer.unknown_unit,
         example={"text": example(first, form), "label": labels.first or str(first.label)},
@@ -45,6 +48,7 @@ def text_summary(
         warnings=(
             *labels.warnings,
             *_unread(config),
+            *_mostly_cut(config, lengths),
             *repeated_warnings(config.data, splits, lambda each: each.texts),
             *unknown_warnings(form.tokenizer, unknown),
         ),
@@ -68,6 +72,14 @@ def _unread(config: TextConfig) -> list[str]:
         f"{data.train} has a column {second!r} beside {data.text!r}, which is not read: this model reads one text; for "
         f"pairs set data.second={second} and choose a model of two texts"
     ]
+
+
+def _mostly_cut(config: TextConfig, lengths: Lengths) -> list[str]:
+    """A warning where a model with a context reads nearly all texts in part."""
+    context = getattr(config.classifier, "context", None)
+    if lengths.cut < MOSTLY or context is None:
+        return []
+    return [f"{lengths.cut:.3g} % of the texts are cut to model.context, {context}; a larger one reads more of them"]
 
 
 def _lengths(some: Sequence[Labelled[Any]], form: Form[Any]) -> Lengths:

@@ -22,7 +22,7 @@ from regard.models.vit import Vit
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.class_prediction import ClassPrediction, class_indices, class_metrics
+from regard.tasks.class_prediction import ClassPrediction, class_indices, class_metrics, label_counts, report_constant
 from regard.tasks.evaluation import for_evaluation
 from regard.tasks.image_classification.attribution import KINDS, PatchWeights, read_by_class, recorded
 from regard.tasks.image_classification.config import ImageClassification
@@ -86,6 +86,7 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         """
         images = for_evaluation(examples, self.config.data, "give a set of images")
         classes = class_indices(self.labels, images)
+        report_constant(label_counts(images))
         with guarded(self.model):
             return class_metrics(probabilities(self.model, images, self.config), classes)
 

@@ -1,6 +1,8 @@
 """Set up training: images, model and objective from a run file."""
 
+import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from regard.data.images import LabelledImage, contents
@@ -9,13 +11,15 @@ from regard.data.stored import Stored, Zipped, remembered
 from regard.data.usable import usable_sets
 from regard.models.vit import Vit
 from regard.storage.run_folder import LABELS, RunDirectory
-from regard.tasks.class_prediction import class_indices, class_weights, label_counts, training_labels
+from regard.tasks.class_prediction import class_indices, class_weights, constant_accuracy, label_counts, training_labels
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import ImageClassificationObjective, decodable
 from regard.tasks.label_checks import imbalance
 from regard.tasks.setup import Setup, digest
 from regard.tasks.summary import DataSummary, images_seen, most_common, rows, sampled, sent
 from regard.training.state import count_parameters
+
+log = logging.getLogger("regard")
 
 
 def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> Setup:
@@ -33,6 +37,7 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
     train, valid, _ = (
         Zipped(images, class_indices(labels, images)) for images in (splits.train, splits.valid, splits.test)
     )
+    config = with_a_batch(config, len(train))
     content = on_disk(splits, config) if stored else digest(map(written, (*splits.train, *splits.valid)))
     weights = class_weights(config.class_weights, labels, counts)
     model = Vit(len(labels), config.model)
@@ -41,12 +46,27 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
         ImageClassificationObjective(train, valid, config, weights),
         content,
         f"{len(train):,} images to train on, {len(valid):,} to validate, {len(splits.test):,} to test; {len(labels)} "
-        f"classes; {config.positions} positions an image; {count_parameters(model):,} parameters",
+        f"classes; in validation {constant_accuracy(label_counts(splits.valid))}; "
+        f"{config.positions} positions an image; {count_parameters(model):,} parameters",
         tests=splits.test,
         files={LABELS: labels},
         fresh=("output.", "taught."),
         data=summary(config, splits),
     )
+
+
+def with_a_batch(config: ImageClassification, images: int) -> ImageClassification:
+    """The run file, where fewer images than one batch are to train on with a quarter of them in a batch."""
+    most = max(1, images // 4) * config.positions
+    if images * config.positions >= config.training.batch_tokens:
+        return config
+    log.info(
+        "training.batch_tokens is lowered from %d to %d patches, since %d images are fewer than one batch",
+        config.training.batch_tokens,
+        most,
+        images,
+    )
+    return replace(config, training=replace(config.training, batch_tokens=most))
 
 
 def written(each: LabelledImage) -> str:

@@ -111,7 +111,7 @@ class LanguageModelRun(Run[str, Continuation]):
         texts = for_evaluation(examples, self.config.data, "give a file of text")
         cache = None if options.cache is None else Cache(*options.cache)
         with guarded(self.model):
-            return figures(self.model, self.tokenizer, texts, cache)
+            return figures(self.model, self.tokenizer, texts, cache, counted=True)
 
     @torch.no_grad()
     def _predict(self, prompts: Sequence[str], options: PredictOptions) -> list[Continuation]:

@@ -1,5 +1,6 @@
 """Language modelling: windows of running text to batches, a loss, and the perplexity of held-out text."""
 
+import logging
 import math
 from collections.abc import Sequence
 
@@ -15,6 +16,8 @@ from regard.tasks.language_model.likelihood import losses
 from regard.text import Tokenizer
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
+
+log = logging.getLogger("regard")
 
 
 class LanguageModelObjective:
@@ -86,15 +89,23 @@ def convention(model: LanguageModel) -> str:
 
 
 def figures(
-    model: LanguageModel, tokenizer: Tokenizer, texts: Sequence[str], cache: Cache | None = None
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    cache: Cache | None = None,
+    *,
+    counted: bool = False,
 ) -> dict[str, float]:
     """The perplexity of consecutive texts, over all tokens and the ends of texts.
 
     loss: natural logarithm, a token. perplexity: exp(loss). word_perplexity: of words between blanks, and ends of
-    texts, whatever the tokens are. bits_per_character: characters and ends of texts.
+    texts, whatever the tokens are. bits_per_character: characters and ends of texts. If `counted`, the log has the
+    number of tokens.
     """
     found = losses(model, running(tokenizer, texts), cache).double()
     total, tokens = float(found.sum()), len(found)
+    if counted:
+        log.info("scored: %s tokens, the ends of texts included", f"{tokens:,}")
     words = sum(len(text.split()) + 1 for text in texts)
     characters = sum(len(text) + 1 for text in texts)
     return {

@@ -1,5 +1,6 @@
 """A trained tagger: `load(folder).predict(texts)`."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from regard.models.catalog import build_tagger
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
+from regard.tasks.class_prediction import report_constant
 from regard.tasks.evaluation import for_evaluation
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr, flat
@@ -142,6 +144,7 @@ class TaggingRun(Run[str, TagsPrediction]):
         neither examples nor a test set."""
         texts = for_evaluation(examples, self.config.data, "give a file of tagged words")
         self.encoder.report_long((each.text, each.words) for each in texts)
+        report_constant(Counter(tag for each in texts for tag in each.tags))
         with guarded(self.model):
             return metrics(self.model, self.encoder, self.labels, texts)
 

@@ -1,5 +1,6 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
@@ -9,7 +10,7 @@ from regard.errors import InputError
 from regard.metrics.entities import OUTSIDE, entities
 from regard.models.catalog import build_tagger
 from regard.storage.run_folder import LABELS, RunDirectory
-from regard.tasks.class_prediction import in_order_of
+from regard.tasks.class_prediction import constant_accuracy, in_order_of
 from regard.tasks.repeated import repeated_warnings
 from regard.tasks.setup import Setup, digest
 from regard.tasks.summary import (
@@ -58,7 +59,8 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
         TaggingObjective(splits.train, splits.valid, labels, encoder, config.training),
         _digest(splits),
         f"{len(splits.train):,} texts to train on, {len(splits.valid):,} to validate, {len(splits.test):,} to test; "
-        f"{len(kinds)} {numbered('kinds of entities', len(kinds))} in {len(labels)} tags; "
+        f"{len(kinds)} {numbered('kinds of entities', len(kinds))} in {len(labels)} tags; in validation "
+        f"{constant_accuracy(Counter(tag for each in splits.valid for tag in each.tags))}; "
         f"a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
         {TOKENIZER: tokenizer},
         splits.test,
