@@ -1,5 +1,7 @@
 """Every head's map, and their mean."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -25,6 +27,7 @@ def test_their_mean_is_what_is_looked_at(make):
     shown = {text.get_text() for text in looked.figure().texts}
     assert f"attention weights, the mean of {layers * heads} heads in {layers} layers" in shown
     assert "attention weights" in {text.get_text() for text in run.attribute(TEXT, maps=[5]).figure().texts}
+    assert "(empty)" in {text.get_text() for text in replace(looked, title="").figure().texts}
     np.testing.assert_allclose(maps.mean([5]).weights, run.attribute(TEXT, maps=[5]).weights.weights, atol=1e-6)
 
 

@@ -14,12 +14,14 @@ from PIL.Image import open as open_image
 from regard.data.splits import Splits
 from regard.images import decode_image
 from regard.images.preview import preview
+from regard.models.bert import BertConfig
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.catalog import TASKS
+from regard.tasks.classification.summary import mostly_cut
 from regard.tasks.repeated import repeated_warnings
-from regard.tasks.summary import DataSummary, sent
+from regard.tasks.summary import DataSummary, Lengths, sent
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kind import KindName
 from tests.witness.cases import CASES
@@ -119,3 +121,12 @@ def test_inputs_of_training_in_a_set_that_is_held_out_get_a_warning():
     ]
     assert len(repeated_warnings(data, Splits(["a"], ["b"], ["a", "b"]), str)) == 1
     assert repeated_warnings(SimpleNamespace(train=7), splits, str) == []
+
+
+def test_texts_that_are_nearly_all_cut_get_a_warning():
+    lengths = Lengths.of([50, 60, 70, 20, 90], 32)
+    assert mostly_cut(BertConfig(context=32), lengths) == [
+        "80 % of the texts are cut to model.context, 32; a larger one reads more of them"
+    ]
+    assert mostly_cut(BertConfig(context=32), Lengths.of([50, 20], 32)) == []
+    assert mostly_cut(SimpleNamespace(), lengths) == []

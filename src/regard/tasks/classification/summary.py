@@ -48,7 +48,7 @@ def text_summary(
         warnings=(
             *labels.warnings,
             *_unread(config),
-            *_mostly_cut(config, lengths),
+            *mostly_cut(config.classifier, lengths),
             *repeated_warnings(config.data, splits, lambda each: each.texts),
             *unknown_warnings(form.tokenizer, unknown),
         ),
@@ -74,9 +74,9 @@ def _unread(config: TextConfig) -> list[str]:
     ]
 
 
-def _mostly_cut(config: TextConfig, lengths: Lengths) -> list[str]:
+def mostly_cut(model: Any, lengths: Lengths) -> list[str]:
     """A warning where a model with a context reads nearly all texts in part."""
-    context = getattr(config.classifier, "context", None)
+    context = getattr(model, "context", None)
     if lengths.cut < MOSTLY or context is None:
         return []
     return [f"{lengths.cut:.3g} % of the texts are cut to model.context, {context}; a larger one reads more of them"]
