@@ -1,16 +1,21 @@
 """The setup of training: the result of a run file and its data."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 from torch import nn
 
+from regard.data.splits import Splits
+from regard.data.stored import remembered
 from regard.errors import InputError
 from regard.tasks.summary import DataSummary
 from regard.text import Tokenizer
 from regard.training.objective import Objective
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -46,3 +51,17 @@ def digest(parts: Iterable[str]) -> str:
     for part in parts:
         found.update(part.encode(errors="surrogatepass"))
     return found.hexdigest()
+
+
+def digest_on_disk(splits: Splits[T], reading: str, decodable: Callable[[T], T], line: Callable[[T], str]) -> str:
+    """The digest of images on disk, by a `line` of each. All are read once as `decodable` reads them, and at later
+    starts with the same `reading` no more. Raises InputError for an image that cannot be read."""
+
+    def parts(images: Sequence[T]) -> Iterator[str]:
+        return (line(decodable(each)) for each in images)
+
+    valid, _ = (
+        remembered(each, reading, lambda each=each: digest(parts(each))) for each in (splits.valid, splits.test)
+    )
+    both = chain(parts(splits.train), map(line, splits.valid))
+    return remembered(splits.train, f"{reading} {valid}", lambda: digest(both))

@@ -6,7 +6,7 @@ from itertools import chain
 
 from regard.data.images import contents
 from regard.data.splits import Splits
-from regard.data.stored import Stored, remembered
+from regard.data.stored import Stored
 from regard.data.usable import usable_sets
 from regard.models.catalog import build_captioner
 from regard.models.vit_trunk import VitTrunk
@@ -16,7 +16,7 @@ from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned
 from regard.tasks.image_captioning.summary import caption_summary
 from regard.tasks.image_captioning.training import CaptionObjective, read
-from regard.tasks.setup import Setup, check_beam, digest
+from regard.tasks.setup import Setup, check_beam, digest, digest_on_disk
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.state import count_parameters
 
@@ -65,16 +65,8 @@ def line(each: Captioned) -> str:
 
 
 def _digest(splits: Splits[Captioned], config: ImageCaptioning) -> str:
-    """The digest of sets on disk. All images are read once as the model reads them, and at later starts no more. Raises
-    InputError for an image that cannot be read."""
-
-    def parts(images: Sequence[Captioned]) -> Iterator[str]:
-        return (line(decodable(each, config)) for each in images)
-
-    name = f"read as {config.images} {config.model.image} {config.model.channels}"
-    valid, _ = (remembered(each, name, lambda each=each: digest(parts(each))) for each in (splits.valid, splits.test))
-    both = chain(parts(splits.train), map(line, splits.valid))
-    return remembered(splits.train, f"{name} {valid}", lambda: digest(both))
+    reading = f"read as {config.images} {config.model.image} {config.model.channels}"
+    return digest_on_disk(splits, reading, lambda each: decodable(each, config), line)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,13 +1,11 @@
 """Set up training: images, model and objective from a run file."""
 
 import logging
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from regard.data.images import LabelledImage, contents
 from regard.data.splits import Splits
-from regard.data.stored import Stored, Zipped, remembered
+from regard.data.stored import Stored, Zipped
 from regard.data.usable import usable_sets
 from regard.models.vit import Vit
 from regard.storage.run_folder import LABELS, RunDirectory
@@ -15,7 +13,7 @@ from regard.tasks.class_prediction import class_indices, class_weights, constant
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import ImageClassificationObjective, decodable
 from regard.tasks.label_checks import imbalance
-from regard.tasks.setup import Setup, digest
+from regard.tasks.setup import Setup, digest, digest_on_disk
 from regard.tasks.summary import DataSummary, images_seen, most_common, rows, sampled, sent
 from regard.training.state import count_parameters
 
@@ -75,16 +73,9 @@ def written(each: LabelledImage) -> str:
 
 
 def on_disk(splits: Splits[LabelledImage], config: ImageClassification) -> str:
-    """The digest of sets on disk. All images are read once as the model reads them, and at later starts no more. Raises
-    InputError for an image that cannot be read."""
-
-    def parts(images: Sequence[LabelledImage]) -> Iterator[str]:
-        return (written(decodable(each, config)) for each in images)
-
-    name = f"read as {config.images} {config.size} {config.model.channels}"
-    valid, _ = (remembered(each, name, lambda each=each: digest(parts(each))) for each in (splits.valid, splits.test))
-    both = chain(parts(splits.train), map(written, splits.valid))
-    return remembered(splits.train, f"{name} {valid}", lambda: digest(both))
+    """The digest of sets on disk. Raises InputError for an image that cannot be read."""
+    reading = f"read as {config.images} {config.size} {config.model.channels}"
+    return digest_on_disk(splits, reading, lambda each: decodable(each, config), written)
 
 
 def summary(config: ImageClassification, splits: Splits[LabelledImage]) -> DataSummary:
