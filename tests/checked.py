@@ -11,8 +11,11 @@ from functools import partial
 from typing import Any, get_args
 
 import jaxtyping
+from beartype import BeartypeConf, beartype
 
 CHECKER = "beartype.beartype"
+# TypeError is what jaxtyping raises, and what regard's own checks do.
+types_checked: Callable[[Any], Any] = beartype(conf=BeartypeConf(violation_type=TypeError))
 
 
 def install(package: str) -> None:
@@ -29,10 +32,10 @@ def checked(shapes_checked: Callable[..., Any], function: Any = None, *, typeche
     if inspect.isclass(inner) or any(map(has_shapes, getattr(inner, "__annotations__", {}).values())):
         return shapes_checked(function, typechecker=typechecker)
     if inner is not function:
-        function.__init__ = typechecker(inner)
+        function.__init__ = types_checked(inner)
         return function
     within = "<locals>" in getattr(function, "__qualname__", "")  # it would be decorated anew at every call
-    return function if within else typechecker(function)
+    return function if within else types_checked(function)
 
 
 def has_shapes(hint: Any) -> bool:
