@@ -2,7 +2,6 @@
 
 import io
 import json
-import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage import cache_folder
+from tests.data.tar_files import packed
 
 CLASSES = ("bag", "shoe", "shirt")
 
@@ -36,16 +36,6 @@ def picture(number: int) -> bytes:
     pixels = np.full((9, 9), 5 * (number % 3), dtype=np.uint8) + np.arange(9, dtype=np.uint8) * (number % 7)
     image.fromarray(pixels).save(content, "PNG")
     return content.getvalue()
-
-
-def packed(path: Path, files: dict[str, bytes]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(path, "w") as archive:
-        for name, content in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return path
 
 
 def shards(folder: Path, count: int = 24, each: int = 10) -> str:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from regard.storage import cache_folder
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.catalog import TASKS
 from regard.tasks.image_captioning.shards import CaptionShards, StoredCaptions
+from tests.data.tar_files import packed
 
 CAPTIONS = ("a red bag", "a blue shoe on a table", "two shirts")
 
@@ -40,15 +40,6 @@ def picture(number: int) -> bytes:
 
 def captions(number: int) -> list[str]:
     return [CAPTIONS[number % 3]] * (1 + number % 2)
-
-
-def packed(path: Path, files: dict[str, bytes]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(path, "w") as archive:
-        for name, content in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
 
 
 def shards(folder: Path, ending: str, count: int = 24) -> str:

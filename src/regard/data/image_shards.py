@@ -2,7 +2,7 @@
 the content of an image whenever it is needed."""
 
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -29,6 +29,8 @@ END = bytes(1024)
 """The end of a tar file."""
 GROUPS = 4
 """Groups of rows of Parquet tables that stay in memory."""
+Parts = dict[str, tuple[int, int]]
+"""The offset and the size of the files of a sample in a tar file, by their endings."""
 
 
 @dataclass(frozen=True)
@@ -73,21 +75,29 @@ class StoredImages(Stored[LabelledImage]):
     """Images by the columns file, label and place, and column, and by the two numbers of their parts."""
 
     def example(self, shard: Shard, place: int) -> LabelledImage:
-        file, label, origin, column = (shard.columns[name].text(place) for name in ("file", "label", "place", "column"))
-        first, second = shard.columns["part"][place].tolist()
-        return Sample(Part(file, first, second, column or None), label, origin).image()
+        label, origin = (shard.columns[name].text(place) for name in ("label", "place"))
+        return Sample(stored_part(shard, place), label, origin).image()
 
     @staticmethod
     def shard(samples: Sequence[Sample]) -> Shard:
         """Samples as a shard."""
-        texts = {
-            "file": [each.part.file for each in samples],
-            "label": [each.label for each in samples],
-            "place": [each.place for each in samples],
-            "column": [each.part.column or "" for each in samples],
-        }
-        numbers = Ragged.of_ids([(each.part.first, each.part.second) for each in samples], np.int64)
-        return Shard({name: Ragged.of_texts(some) for name, some in texts.items()} | {"part": numbers}, {})
+        texts = {"label": [each.label for each in samples], "place": [each.place for each in samples]}
+        columns = {name: Ragged.of_texts(some) for name, some in texts.items()}
+        return Shard(columns | part_columns([each.part for each in samples]), {})
+
+
+def part_columns(parts: Sequence[Part]) -> dict[str, Ragged]:
+    """The columns of a shard that have parts: file, column, and the two numbers."""
+    texts = {"file": [each.file for each in parts], "column": [each.column or "" for each in parts]}
+    numbers = Ragged.of_ids([(each.first, each.second) for each in parts], np.int64)
+    return {name: Ragged.of_texts(some) for name, some in texts.items()} | {"part": numbers}
+
+
+def stored_part(shard: Shard, place: int) -> Part:
+    """The part at a place of a shard with `part_columns`."""
+    file, column = (shard.columns[name].text(place) for name in ("file", "column"))
+    first, second = shard.columns["part"][place].tolist()
+    return Part(file, first, second, column or None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,14 +142,9 @@ class ImageShards(ImageSets):
             part = Part(file, *parts[image])
             yield Sample(part, self._label(file, key, parts), f"{file}:{key}{image}")
 
-    def _label(self, file: str, key: str, parts: dict[str, tuple[int, int]]) -> str:
+    def _label(self, file: str, key: str, parts: Parts) -> str:
         """The class of a sample of a tar file. Raises InputError if it has none."""
-        value: Any = None
-        if CLASS in parts:
-            value = Part(file, *parts[CLASS]).read().decode(errors="replace").strip()
-        elif RECORD in parts:
-            record, _ = parse_json(Part(file, *parts[RECORD]).read().decode(errors="replace"))
-            value = record.get(self.label) if isinstance(record, dict) else None
+        value = stated(file, parts, (CLASS, str.strip), self.label)
         if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
             found = f"{file}: sample {key!r} has no class ({', '.join(parts)})"
             raise InputError(f"{found}; expected a {CLASS} file, or a {RECORD} file with {self.label!r}")
@@ -172,7 +177,7 @@ def shard_files(path: str) -> Sequence[str]:
     return files
 
 
-def tar_samples(file: str) -> Iterator[tuple[str, dict[str, tuple[int, int]], str]]:
+def tar_samples(file: str) -> Iterator[tuple[str, Parts, str]]:
     """The name of each sample of a tar file, the offset and the size of its parts by their endings, and the ending of
     the image. Raises InputError for a sample without an image."""
     found = False
@@ -185,6 +190,18 @@ def tar_samples(file: str) -> Iterator[tuple[str, dict[str, tuple[int, int]], st
         yield key, parts, images[0]
     if not found:
         raise InputError(f"{file}: has no images")
+
+
+def stated(file: str, parts: Parts, own: tuple[str, Callable[[str], Any]], key: str) -> Any:
+    """What a sample of a tar file says of its image: the text of the file with an ending of its `own`, as a function
+    reads it, or else the value of a key in the JSON file; None without both."""
+    ending, read = own
+    if ending in parts:
+        return read(Part(file, *parts[ending]).read().decode(errors="replace"))
+    if RECORD not in parts:
+        return None
+    record, _ = parse_json(Part(file, *parts[RECORD]).read().decode(errors="replace"))
+    return record.get(key) if isinstance(record, dict) else None
 
 
 def parquet_parts(file: str, columns: Mapping[str, str | int]) -> Iterator[tuple[str, Part, Any]]:

@@ -58,6 +58,10 @@ def held_out_rows(
 
 
 def numbers(texts: Iterable[str]) -> list[int]:
-    """A number for each text, the same for equal ones: eight bytes of its BLAKE2."""
-    written = (text.encode(errors="surrogatepass") for text in texts)
-    return [int.from_bytes(blake2b(each, digest_size=8).digest()) for each in written]
+    """A number for each text, the same for equal ones."""
+    return [number(text) for text in texts]
+
+
+def number(text: str, *, signed: bool = False) -> int:
+    """A number for a text, the same for equal ones: eight bytes of its BLAKE2."""
+    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), signed=signed)

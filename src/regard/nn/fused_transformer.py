@@ -116,14 +116,16 @@ class FusedTransformerDecoder(TransformerDecoder):
     def search(self, memory: Memory, plan: SearchPlan) -> FusedSearch | None:
         """A search by the kernel; None where only steps serve: something observes the inside, a part has no kernel, or
         texts may become too long to reserve their room."""
+        if not unobserved(memory.value) or not len(plan.limits):
+            return None
+        longest, rows, width = int(plan.limits.max()), len(plan.limits) * max(1, plan.beam), self.embedding.width
+        if 8 * len(self.layers) * rows * longest * width > LARGEST_STORE:
+            return None
         state = self.start(memory)
-        weights = self._weights(state) if isinstance(state, FusedState) and unobserved(memory.value) else None
-        if weights is None or not len(plan.limits):
+        weights = self._weights(state) if isinstance(state, FusedState) else None
+        if weights is None:
             return None
-        longest, rows = int(plan.limits.max()), len(plan.limits) * max(1, plan.beam)
-        if 8 * len(state.sources) * rows * longest * weights.layers.width > LARGEST_STORE:
-            return None
-        encodings = self.positions(memory.value.new_zeros(1, longest, weights.layers.width))[0]
+        encodings = self.positions(memory.value.new_zeros(1, longest, width))[0]
         sources = [KernelAttention(each.key, each.value) for each in state.sources]
         lengths = state.sources[0].lengths
         lengths = None if lengths is None else lengths.flatten().contiguous()

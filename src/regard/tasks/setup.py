@@ -53,6 +53,13 @@ def digest(parts: Iterable[str]) -> str:
     return found.hexdigest()
 
 
+def digest_of_sets(splits: Splits[T], line: Callable[[T], str]) -> str:
+    """The digest of the training and the validation examples, by a `line` of each; of a set on disk it is computed
+    once."""
+    valid = digest(map(line, splits.valid))
+    return remembered(splits.train, f"digest {valid}", lambda: digest(map(line, chain(splits.train, splits.valid))))
+
+
 def digest_on_disk(splits: Splits[T], reading: str, decodable: Callable[[T], T], line: Callable[[T], str]) -> str:
     """The digest of images on disk, by a `line` of each. All are read once as `decodable` reads them, and at later
     starts with the same `reading` no more. Raises InputError for an image that cannot be read."""

@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -16,6 +15,7 @@ from regard.data.columns import Ragged, Shard
 from regard.data.mixture import Mixed, file_of
 from regard.data.splits import Splits, check_share, spread, spread_rows
 from regard.data.stored import Stored, is_large, stored
+from regard.data.stored_pairs import number
 from regard.data.tables import Tabular
 from regard.errors import InputError
 
@@ -54,7 +54,7 @@ class StoredFolds(StoredLabelled):
     def shard(examples: Sequence[Any]) -> Shard:
         """Examples with the values of their folds as a shard."""
         found = StoredLabelled.shard([each for _, each in examples])
-        folds = Ragged.of_ids([[_number(value)] for value, _ in examples], np.int64)
+        folds = Ragged.of_ids([[number(value, signed=True)] for value, _ in examples], np.int64)
         return Shard({**found.columns, "fold": folds}, Counter(value for value, _ in examples))
 
     @property
@@ -65,13 +65,7 @@ class StoredFolds(StoredLabelled):
     def rows_of(self, values: Iterable[str]) -> Bool[np.ndarray, " row"]:
         """Whether each row is in one of some folds."""
         numbers = np.concatenate([shard.columns["fold"].values for shard in self.table.shards])
-        return np.isin(numbers, [_number(value) for value in values])
-
-
-def _number(fold: str) -> int:
-    """A number for the value of a fold, the same for equal ones: eight bytes of its BLAKE2."""
-    digest = blake2b(fold.encode(errors="surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, signed=True)
+        return np.isin(numbers, [number(value, signed=True) for value in values])
 
 
 Value = str | int

@@ -1,14 +1,13 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 from torch import nn
 
 from regard.data.char_words import spell_vocabulary
 from regard.data.splits import Splits
-from regard.data.stored import Mapped, remembered
+from regard.data.stored import Mapped
 from regard.models.catalog import build_classifier
 from regard.models.elmo_embedding import ElmoEmbedding
 from regard.storage.run_folder import RunDirectory
@@ -21,7 +20,7 @@ from regard.tasks.classification.outputs import ClassOutputs, Outputs
 from regard.tasks.classification.summary import text_summary
 from regard.tasks.classification.training import TextObjective
 from regard.tasks.label_checks import check_numbers
-from regard.tasks.setup import Setup, digest
+from regard.tasks.setup import Setup, digest_of_sets
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.tasks.word_vectors import fill_vectors, with_vector_texts
 from regard.text import Tokenizer
@@ -80,8 +79,7 @@ def place_of(example: Labelled[Any]) -> str:
 
 def texts_digest(splits: Splits[Labelled[Any]]) -> str:
     """The digest of the training and the validation texts."""
-    valid = digest(map(_written, splits.valid))
-    return remembered(splits.train, f"digest {valid}", lambda: digest(map(_written, chain(splits.train, splits.valid))))
+    return digest_of_sets(splits, _written)
 
 
 def _written(each: Labelled[Any]) -> str:

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 
 from regard.data.pieces import Pieces
 from regard.data.splits import Splits
 from regard.data.squad import Question
-from regard.data.stored import Mapped, Stored, remembered
+from regard.data.stored import Mapped, Stored
 from regard.data.usable import usable_sets
 from regard.models.catalog import build_span_model
 from regard.storage.run_folder import RunDirectory
@@ -16,7 +15,7 @@ from regard.tasks.extractive_qa.data import Cutter, Window
 from regard.tasks.extractive_qa.encoded import QuestionTexts, kept_windows, window_pieces
 from regard.tasks.extractive_qa.training import ExtractiveQAObjective, cutter_of, with_windows
 from regard.tasks.repeated import repeated_warnings
-from regard.tasks.setup import Setup, digest
+from regard.tasks.setup import Setup, digest_of_sets
 from regard.tasks.summary import (
     DataSummary,
     pieces,
@@ -50,7 +49,7 @@ def setup(config: ExtractiveQA, folder: RunDirectory, processes: int) -> Setup:
     return Setup(
         model,
         ExtractiveQAObjective(windows, with_windows(valid, cutter, config), config.training),
-        _digest(splits),
+        digest_of_sets(splits, _written),
         f"{len(splits.train):,} questions to train on, in {len(windows.items):,} windows, {len(splits.valid):,} to "
         f"validate, {len(splits.test):,} to test; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} "
         "parameters",
@@ -76,12 +75,6 @@ def _cut(
         read = usable_sets(splits, cut, config.data)
         train, windows = [each for each, _ in read.train], kept_windows([some for _, some in read.train])
     return Splits(train, *([each for each, _ in some] for some in (read.valid, read.test))), windows, read.valid
-
-
-def _digest(splits: Splits[Question]) -> str:
-    """The digest of the training and the validation questions."""
-    valid = digest(map(_written, splits.valid))
-    return remembered(splits.train, f"digest {valid}", lambda: digest(map(_written, chain(splits.train, splits.valid))))
 
 
 def _written(each: Question) -> str:

@@ -9,16 +9,24 @@ import numpy as np
 
 from regard.config.recognition import Kind, suffix
 from regard.data.columns import Ragged, Shard
-from regard.data.image_shards import Part, parquet_parts, shard_files, tar_samples
-from regard.data.records import parse_json
+from regard.data.image_shards import (
+    RECORD,
+    Part,
+    parquet_parts,
+    part_columns,
+    shard_files,
+    stated,
+    stored_part,
+    tar_samples,
+)
 from regard.data.splits import HeldOut, Splits
 from regard.data.stored import Stored, is_large, stored
 from regard.data.stored_pairs import held_out_rows
 from regard.errors import InputError
 from regard.tasks.image_captioning.data import Captioned
 
-TEXT, RECORD = ".txt", ".json"
-"""The ending of the file with an image's captions, one a line, and of the one with an object that has them."""
+TEXT = ".txt"
+"""The ending of the file with an image's captions, one a line."""
 
 
 @dataclass(frozen=True)
@@ -35,23 +43,18 @@ class Sample:
 
 
 class StoredCaptions(Stored[Captioned]):
-    """Images by the columns file, captions, place and column, and by the two numbers of their parts."""
+    """Images by the columns captions and place, and those of their parts."""
 
     def example(self, shard: Shard, place: int) -> Captioned:
-        file, captions, origin, column = (shard.columns[name].text(place) for name in NAMES)
-        first, second = shard.columns["part"][place].tolist()
-        return Sample(Part(file, first, second, column or None), tuple(json.loads(captions)), origin).captioned()
+        captions, origin = (shard.columns[name].text(place) for name in ("captions", "place"))
+        return Sample(stored_part(shard, place), tuple(json.loads(captions)), origin).captioned()
 
     @staticmethod
     def shard(samples: Sequence[Sample]) -> Shard:
         """Samples as a shard."""
-        rows = [(each.part.file, json.dumps(each.captions), each.place, each.part.column or "") for each in samples]
-        texts = {name: Ragged.of_texts(column) for name, column in zip(NAMES, zip(*rows, strict=True), strict=True)}
-        numbers = Ragged.of_ids([(each.part.first, each.part.second) for each in samples], np.int64)
-        return Shard({**texts, "part": numbers}, {})
-
-
-NAMES = ("file", "captions", "place", "column")
+        texts = {"captions": [json.dumps(each.captions) for each in samples], "place": [each.place for each in samples]}
+        columns = {name: Ragged.of_texts(some) for name, some in texts.items()}
+        return Shard(columns | part_columns([each.part for each in samples]), {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,12 +107,7 @@ class CaptionShards(HeldOut):
 
     def _of_tar(self, file: str) -> Iterator[Sample]:
         for key, parts, image in tar_samples(file):
-            value: Any = None
-            if TEXT in parts:
-                value = Part(file, *parts[TEXT]).read().decode(errors="replace").splitlines()
-            elif RECORD in parts:
-                record, _ = parse_json(Part(file, *parts[RECORD]).read().decode(errors="replace"))
-                value = record.get(self.captions) if isinstance(record, dict) else None
+            value = stated(file, parts, (TEXT, str.splitlines), self.captions)
             what = f"; expected a {TEXT} file, or a {RECORD} file with {self.captions!r}"
             place = f"{file}: sample {key!r}"
             yield Sample(Part(file, *parts[image]), _captions(value, place, what), f"{file}:{key}{image}")

@@ -1,15 +1,12 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
-from itertools import chain
-
 from regard.data.splits import Splits
-from regard.data.stored import remembered
 from regard.models.catalog import build_language_model
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.tokens import token_stream
 from regard.tasks.language_model.training import LanguageModelObjective, convention, make_windows
-from regard.tasks.setup import Setup, check_beam, digest
+from regard.tasks.setup import Setup, check_beam, digest_of_sets
 from regard.tasks.summary import running_text
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.state import count_parameters
@@ -41,6 +38,4 @@ def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Se
 
 def texts_digest(splits: Splits[str]) -> str:
     """The digest of the training and the validation texts."""
-    valid = digest(f"{text}\n" for text in splits.valid)
-    every = (f"{text}\n" for text in chain(splits.train, splits.valid))
-    return remembered(splits.train, f"digest {valid}", lambda: digest(every))
+    return digest_of_sets(splits, "{}\n".format)

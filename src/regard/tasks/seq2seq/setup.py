@@ -7,7 +7,6 @@ import torch
 
 from regard.data.pair import Pair
 from regard.data.splits import Splits
-from regard.data.stored import remembered
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.search import Search
 from regard.errors import InputError
@@ -19,7 +18,7 @@ from regard.tasks.seq2seq.metrics import Scoring
 from regard.tasks.seq2seq.run import load_tokenizers
 from regard.tasks.seq2seq.summary import pairs_summary
 from regard.tasks.seq2seq.training import Seq2SeqObjective
-from regard.tasks.setup import Setup, check_beam, digest
+from regard.tasks.setup import Setup, check_beam, digest_of_sets
 from regard.tasks.tokenizer_file import SOURCE, TARGET, trained_on
 from regard.training.state import count_parameters
 
@@ -81,8 +80,7 @@ def targets_of(pairs: Sequence[Pair]) -> Iterator[str]:
 
 def pairs_digest(splits: Splits[Pair]) -> str:
     """The digest of the training and the validation pairs."""
-    valid = digest(map(_written, splits.valid))
-    return remembered(splits.train, f"digest {valid}", lambda: digest(map(_written, chain(splits.train, splits.valid))))
+    return digest_of_sets(splits, _written)
 
 
 def _written(pair: Pair) -> str:

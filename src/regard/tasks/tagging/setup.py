@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain
 
 from regard.data.splits import Splits
 from regard.data.stored import Mapped, remembered
@@ -12,7 +11,7 @@ from regard.models.catalog import build_tagger
 from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.class_prediction import constant_accuracy, in_order_of
 from regard.tasks.repeated import repeated_warnings
-from regard.tasks.setup import Setup, digest
+from regard.tasks.setup import Setup, digest_of_sets
 from regard.tasks.summary import (
     DataSummary,
     Lengths,
@@ -57,7 +56,7 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
     return Setup(
         model,
         TaggingObjective(splits.train, splits.valid, labels, encoder, config.training),
-        _digest(splits),
+        digest_of_sets(splits, _written),
         f"{len(splits.train):,} texts to train on, {len(splits.valid):,} to validate, {len(splits.test):,} to test; "
         f"{len(kinds)} {numbered('kinds of entities', len(kinds))} in {len(labels)} tags; in validation "
         f"{constant_accuracy(Counter(tag for each in splits.valid for tag in each.tags))}; "
@@ -126,12 +125,6 @@ def _entity_counts(texts: Sequence[Tagged]) -> dict[str, int]:
         return class_counts(label for each in texts for _, _, label in entities(each.tags))
 
     return remembered(texts, "entities", counts)
-
-
-def _digest(splits: Splits[Tagged]) -> str:
-    """The digest of the training and the validation texts."""
-    valid = digest(map(_written, splits.valid))
-    return remembered(splits.train, f"digest {valid}", lambda: digest(map(_written, chain(splits.train, splits.valid))))
 
 
 def _written(each: Tagged) -> str:
