@@ -1,4 +1,4 @@
-"""The coverage penalty: its formula, and its sum over a hypothesis during search."""
+"""The coverage and the brevity penalty: their formulas, and their values for hypotheses of a search."""
 
 import math
 
@@ -6,11 +6,13 @@ import pytest
 import torch
 
 from regard.attention.record import record
-from regard.decoding import Beam, CoveragePenalty, LengthPenalty
+from regard.decoding import Beam, BrevityPenalty, CoveragePenalty, LengthPenalty, greedy
 from regard.decoding.hypothesis import LEAST
+from regard.decoding.search import Search
 from regard.text.special import END, START
 from tests.decoding.scripted import sources, spell
 from tests.decoding.test_laws import LIMIT, encoded, prepared
+from tests.laws import cases
 
 
 def test_by_hand():
@@ -72,3 +74,39 @@ def test_a_decoder_that_does_not_attend():
     decoder.source_attention = None
     with pytest.raises(ValueError, match="a coverage penalty needs a model that attends"):
         Beam(2, coverage=CoveragePenalty(1.0))(decoder, sources(1), max_length=5)
+
+
+def test_brevity_by_hand():
+    penalty = BrevityPenalty(2.0, (6.0, 3.0))
+    assert penalty(4, 0) == pytest.approx(2 * (1 - 6 / 4))
+    assert penalty(4, 1) == penalty(3, 1) == 0
+    both = LengthPenalty(1.0, 0.0, penalty)
+    assert both(-8.0, 4, 0) == pytest.approx(-2 - 1)
+    assert both(-8.0, 4) == -2  # of a text that is long enough
+
+
+@pytest.mark.parametrize("name", ["luong-general", "transformer"])
+def test_brevity_is_added_by_every_search(name: str):
+    """To the same hypotheses, from the length of each source without its padding."""
+    encoder, decoder = prepared(name)
+    memory, lengths = encoded(encoder), cases.sentences().lengths.tolist()
+    search = Search(beam=5, length_penalty=0.7, brevity_penalty=3.0, brevity_ratio=2.0)
+    penalty = search.length(memory)
+    assert penalty.brevity is not None
+    assert penalty.brevity.expected == tuple(2.0 * length for length in lengths)
+    plain = Beam(5)(decoder, memory, max_length=LIMIT, n_best=5)
+    found = Beam(5, penalty)(decoder, memory, max_length=LIMIT, n_best=5)
+    assert [row[0] for row in search(decoder, memory, torch.full((len(lengths),), LIMIT))] == [row[0] for row in found]
+    common = 0
+    for source, row in enumerate(found):
+        known = {(each.tokens, each.finished): each.score for each in plain[source]}
+        for each in row:
+            if (each.tokens, each.finished) in known:
+                common += 1
+                length = len(each.tokens) + each.finished
+                assert each.score == pytest.approx(penalty(known[each.tokens, each.finished], length, source))
+    assert common > len(lengths)
+    without = greedy(decoder, memory, max_length=LIMIT)
+    for source, (best,) in enumerate(greedy(decoder, memory, max_length=LIMIT, penalty=penalty)):
+        length = len(best.tokens) + best.finished
+        assert best.score == pytest.approx(penalty(without[source][0].score, length, source))

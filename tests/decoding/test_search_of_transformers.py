@@ -50,7 +50,7 @@ def test_a_beam_of_one_is_greedy(name: str):
     search = Search(**SETTINGS[name])
     greedy = search(decoder(), sources(3), LIMIT)
     beam = search.kind(((),) * 3)(
-        1, search.length, None, search.processors(search_module.DecodingConstraints(), LIMIT, decoder())
+        1, search.length(sources(3)), None, search.processors(search_module.DecodingConstraints(), LIMIT, decoder())
     )(decoder(), sources(3), max_length=LIMIT)
     for ours, theirs in zip(greedy, beam, strict=True):
         assert (ours[0].tokens, ours[0].finished) == (theirs[0].tokens, theirs[0].finished)

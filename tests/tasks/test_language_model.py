@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2Config
@@ -14,6 +15,7 @@ from regard.models.language_model import LanguageModel
 from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
 from regard.tasks.language_model.batch import Consecutive, Shuffled
 from regard.tasks.language_model.likelihood import STRETCH, losses
+from regard.tasks.language_model.setup import check_search
 from regard.tasks.language_model.training import LanguageModelObjective, figures, make_windows, running
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END
@@ -128,3 +130,9 @@ def test_validation_is_of_the_held_out_text(tokenizer: Tokenizer):
     )
     assert task.validate(one) == figures(one, tokenizer, TEXTS[:1])
     assert not task.higher_is_better
+
+
+@pytest.mark.parametrize("penalty", ["coverage_penalty", "brevity_penalty"])
+def test_a_penalty_that_needs_a_source_is_refused(penalty: str):
+    with pytest.raises(InputError, match=f"search.{penalty} needs a source, which a language model has not"):
+        check_search(Search(beam=2, **{penalty: 0.5}), 11)

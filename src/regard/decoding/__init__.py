@@ -2,12 +2,13 @@
 
 from regard.decoding.beam import Beam, DiverseBeam
 from regard.decoding.constrained_beam import ConstrainedBeam
-from regard.decoding.hypothesis import CoveragePenalty, Hypothesis, LengthPenalty
+from regard.decoding.hypothesis import BrevityPenalty, CoveragePenalty, Hypothesis, LengthPenalty
 from regard.decoding.logits_processors import NoRepeat, Prefix
 from regard.decoding.sampling import greedy, sample
 
 __all__ = [
     "Beam",
+    "BrevityPenalty",
     "ConstrainedBeam",
     "CoveragePenalty",
     "DiverseBeam",

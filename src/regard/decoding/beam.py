@@ -19,9 +19,9 @@ class Beam:
     """Beam search: keep the `width` best hypotheses at every step.
 
     A source is done when it has `width` ended hypotheses and no open one scores better at its present length, with full
-    coverage, than the worst of them. Hypotheses at the length limit are returned, as unfinished and behind the
-    finished ones, only where too few have ended. A variant overrides `choose`, and `start` for the places that are open
-    at first.
+    coverage and without a brevity penalty, than the worst of them. Hypotheses at the length limit are returned, as
+    unfinished and behind the finished ones, only where too few have ended. A variant overrides `choose`, and `start`
+    for the places that are open at first.
     """
 
     width: int
@@ -91,8 +91,8 @@ class Beam:
 
     def score(self, beam: BeamState, source: int, place: int, log_probability: float, ended: int) -> float:
         """The score of a hypothesis with its penalties; its length counts END if it has `ended`."""
-        prompt = self.prompt(int(beam.sources[source]))
-        score = self.length(log_probability, beam.tokens.shape[1] - prompt + ended)
+        row = int(beam.sources[source])
+        score = self.length(log_probability, beam.tokens.shape[1] - self.prompt(row) + ended, row)
         if self.coverage is None or beam.coverage is None:
             return score
         return score + self.coverage(beam.coverage[source * self.width + place])

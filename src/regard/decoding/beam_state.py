@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.attention.record import record
-from regard.decoding.hypothesis import last_tokens, next_scores, require_token
+from regard.decoding.hypothesis import last_tokens, next_scores, require_token, unreadable
 from regard.decoding.logits_processors import LogitsProcessor, process
 from regard.nn.decoders.protocol import Decoder, State
 from regard.text.special import SPECIAL, SpecialTokens
@@ -43,13 +43,6 @@ class Extensions(NamedTuple):
 def concatenate(parts: Sequence[Extensions]) -> Extensions:
     """The extensions of every part, one part after the other."""
     return Extensions(*(torch.cat(each, 1) for each in zip(*parts, strict=True)))
-
-
-def unreadable(memory: Memory) -> Tensor:
-    """1 for padding and other masked positions, 0 for the others, `(batch, key)`."""
-    readable = None if memory.mask is None else memory.mask.readable()
-    nothing = memory.value.new_zeros(memory.value.shape[:2])
-    return nothing if readable is None else (~readable).to(nothing).expand_as(nothing)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,13 @@ LEAST = 1e-6
 """The coverage of a source position without any attention weight, so that its logarithm is finite."""
 
 
+def unreadable(memory: Memory) -> Tensor:
+    """1 for padding and other masked positions, 0 for the others, `(batch, key)`."""
+    readable = None if memory.mask is None else memory.mask.readable()
+    nothing = memory.value.new_zeros(memory.value.shape[:2])
+    return nothing if readable is None else (~readable).to(nothing).expand_as(nothing)
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """One output: its tokens without start and end, its score, and whether it ended with END or at the length limit.
@@ -89,19 +96,39 @@ def require_token(best: Tensor) -> None:
 
 
 @dataclass(frozen=True)
+class BrevityPenalty:
+    """weight * min(0, 1 - expected / length), the logarithm of BLEU's brevity penalty against an expected length (Yang
+    2018, 1808.09582, BP-Norm); 0 for a text that is long enough. `expected` has the length of each source's output."""
+
+    weight: float
+    expected: tuple[float, ...]
+
+    @classmethod
+    def of(cls, weight: float, ratio: float, memory: Memory) -> "BrevityPenalty":
+        """Expect `ratio` tokens for each readable key of a source."""
+        return cls(weight, tuple((ratio * (1 - unreadable(memory)).sum(1)).tolist()))
+
+    def __call__(self, length: int, source: int) -> float:
+        """The penalty of a text of `length` tokens, at least 1."""
+        return self.weight * min(0.0, 1 - self.expected[source] / length)
+
+
+@dataclass(frozen=True)
 class LengthPenalty:
     """Divide a log-probability by ((offset + length) / (offset + 1))^alpha (Wu 2016, equation 14, with offset 5);
-    offset 0 divides by length^alpha, alpha 0 by 1.
+    offset 0 divides by length^alpha, alpha 0 by 1. A `brevity` penalty is added.
 
     The length counts END.
     """
 
     alpha: float = 0.0
     offset: float = 5.0
+    brevity: BrevityPenalty | None = None
 
-    def __call__(self, log_probability: float, length: int) -> float:
-        """The score of a text of `length` tokens, at least 1."""
-        return log_probability / ((self.offset + length) / (self.offset + 1)) ** self.alpha
+    def __call__(self, log_probability: float, length: int, source: int | None = None) -> float:
+        """The score of a text of `length` tokens, at least 1; without its source, that of a text long enough."""
+        score = log_probability / ((self.offset + length) / (self.offset + 1)) ** self.alpha
+        return score if self.brevity is None or source is None else score + self.brevity(length, source)
 
 
 @dataclass(frozen=True)
@@ -162,8 +189,9 @@ class SequenceState:
 
     def hypothesis(self, place: int, penalty: LengthPenalty) -> Hypothesis:
         """The hypothesis of a sequence that is done."""
-        text, prompt = self.tokens[place].tolist(), self.begins[int(self.rows[place])] if self.begins else 0
-        score = penalty(float(self.scores[place]), len(text) - prompt)
+        text, source = self.tokens[place].tolist(), int(self.rows[place])
+        prompt = self.begins[source] if self.begins else 0
+        score = penalty(float(self.scores[place]), len(text) - prompt, source)
         finished = text[-1] in self.special.ends
         return Hypothesis(tuple(text[:-1] if finished else text), score, finished)
 

@@ -14,7 +14,7 @@ from regard.decoding.banned_texts import BannedTexts
 from regard.decoding.beam import Beam, DiverseBeam
 from regard.decoding.constrained_beam import ConstrainedBeam, Phrase
 from regard.decoding.constraints import DecodingConstraints
-from regard.decoding.hypothesis import CoveragePenalty, Hypothesis, LengthPenalty
+from regard.decoding.hypothesis import BrevityPenalty, CoveragePenalty, Hypothesis, LengthPenalty
 from regard.decoding.logits_processors import (
     Banned,
     Behind,
@@ -52,6 +52,10 @@ class Search:
     length_offset: Annotated[float, Field(ge=0)] = 5.0
     """Added to a length before it is penalised; 0 with a `length_penalty` of 1 gives the mean over the tokens."""
     coverage_penalty: Annotated[float, Field(ge=0)] = 0.0
+    brevity_penalty: Annotated[float, Field(ge=0)] = 0.0
+    """The weight of the penalty for outputs with fewer than `brevity_ratio` tokens for each of the source; 0: none."""
+    brevity_ratio: Annotated[float, Field(gt=0)] = 1.0
+    """The expected number of tokens of an output for each token of its source, the ends included."""
     no_repeat: Annotated[int, Field(ge=0)] = 0
     """Forbid repeated n-grams of this many tokens in one output, and its prompt if it has one; 0 allows them."""
     repetition_penalty: float = 1.0
@@ -95,8 +99,8 @@ class Search:
         """The search in words: greedy, a beam with its penalties, or samples."""
         if self.temperature is not None:
             return f"samples at temperature {self.temperature:g}"
-        penalties = {"length penalty": self.length_penalty, "coverage penalty": self.coverage_penalty}
-        more = [f"{name} {value:g}" for name, value in penalties.items() if value]
+        penalties = {"length": self.length_penalty, "coverage": self.coverage_penalty, "brevity": self.brevity_penalty}
+        more = [f"{name} penalty {value:g}" for name, value in penalties.items() if value]
         return ", ".join(["greedy" if self.beam == 1 else f"beam {self.beam}", *(more if self.beam > 1 else [])])
 
     def searching(self, beam: int | None) -> "Search":
@@ -131,13 +135,13 @@ class Search:
                 decoder,
                 memory,
                 max_length=limit,
-                penalty=self.length,
+                penalty=self.length(memory),
                 processors=processors,
                 begins=constraints.prompts,
             )
         coverage = CoveragePenalty(self.coverage_penalty) if self.coverage_penalty else None
         search = self.kind(constraints.phrases_of(len(limit)))(
-            self.beam, self.length, coverage, processors, constraints.prompts, self.early_stopping
+            self.beam, self.length(memory), coverage, processors, constraints.prompts, self.early_stopping
         )
         return search(decoder, memory, max_length=limit, n_best=constraints.n_best)
 
@@ -158,14 +162,15 @@ class Search:
             replace(options, begins=constraints.prompts),
             max_length=limit,
             choose=self.sampler(memory.value.device),
-            penalty=self.length,
+            penalty=self.length(memory),
             processors=self.processors(constraints, limit, decoder),
         )
 
-    @property
-    def length(self) -> LengthPenalty:
-        """The length penalty of these settings."""
-        return LengthPenalty(self.length_penalty, self.length_offset)
+    def length(self, memory: Memory) -> LengthPenalty:
+        """The penalties of lengths for these sources."""
+        weight, ratio = self.brevity_penalty, self.brevity_ratio
+        brevity = BrevityPenalty.of(weight, ratio, memory) if weight else None
+        return LengthPenalty(self.length_penalty, self.length_offset, brevity)
 
     def sampler(self, device: torch.device) -> Sampler:
         """The sampler of these settings. Without a temperature it chooses the best token."""
@@ -241,7 +246,7 @@ class Search:
                 memory,
                 sampler,
                 max_length=limit,
-                penalty=self.length,
+                penalty=self.length(memory),
                 processors=processors,
                 begins=constraints.prompts,
             )

@@ -44,7 +44,7 @@ def whole_search(
         NoTokenError: a hypothesis that no token can follow.
     """
     least = shortest(processors)
-    if least is None:
+    if least is None or penalty.brevity is not None:
         return None
     special = decoder.special
     tokens = special.start, special.ends, special.unwritten, special.unused

@@ -1,6 +1,8 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
 from regard.data.splits import Splits
+from regard.decoding.search import Search
+from regard.errors import InputError
 from regard.models.catalog import build_language_model
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.language_model.config import LanguageModelling
@@ -20,7 +22,7 @@ def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Se
     """
     splits = config.data.load()
     tokenizer = kept_or_trained(folder, config.tokenizer, splits.train)
-    check_beam(config.search.beam, tokenizer.size, "vocabulary")
+    check_search(config.search, tokenizer.size)
     model = build_language_model(config.model, tokenizer.size, tokenizer.special)
     tokens = token_stream(tokenizer, splits.train)
     windows = make_windows(tokens, model, config.training, config.window, processes)
@@ -34,6 +36,15 @@ def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Se
         splits.test,
         data=running_text(config.data, splits, tokenizer),
     )
+
+
+def check_search(search: Search, vocabulary: int) -> None:
+    """Raises InputError for a beam that the vocabulary cannot fill, and for a penalty that compares a text with its
+    source."""
+    penalties = {"coverage_penalty": search.coverage_penalty, "brevity_penalty": search.brevity_penalty}
+    if wrong := [name for name, weight in penalties.items() if weight]:
+        raise InputError(f"search.{wrong[0]} needs a source, which a language model has not; leave it 0")
+    check_beam(search.beam, vocabulary, "vocabulary")
 
 
 def texts_digest(splits: Splits[str]) -> str:
