@@ -123,7 +123,6 @@ def test_what_does_not_fit(regard, written: Path, run: Path, arguments: tuple[st
         ("training.teacher_forcing=0.5", "training.teacher_forcing is for seq2seq"),
         ("search.beam=5000", "search.beam is 5000, more than the"),
         ("model={name: gpt2, context: 8}", "window is 70 and the model's context 8; make them equal"),
-        ("training.batch_tokens=140000", "training text: shorter than one batch"),
         ("task=seq2seq", "missing"),
         ("task=language", "did you mean 'language-model'?"),
     ],

@@ -59,6 +59,14 @@ def test_a_resume_by_the_recipe_needs_no_setting_again(regard, copy: Path):
     assert f"the run goes on with its own settings, those of {copy / 'config.yaml'}" in errors
 
 
+def test_a_resume_by_a_run_file_that_lacks_settings_names_the_command_with_the_runs_own(regard, copy: Path):
+    own = copy.parent / "own.yaml"
+    own.write_text(path_of("dates").read_text(encoding="utf-8"), encoding="utf-8")
+    code, _, errors = regard("train", str(own), "--out", str(copy), "--resume")
+    assert code == 2
+    assert errors.endswith(f"without {own} the run goes on with its own settings: regard train --resume --out {copy}\n")
+
+
 def test_a_resume_by_another_recipe_is_refused(regard, copy: Path):
     code, _, errors = regard("train", "dates-luong", "--out", str(copy), "--resume", *tiny(model__width="14"))
     assert code == 2

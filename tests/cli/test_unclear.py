@@ -95,10 +95,6 @@ CASES = {
         "dates --set data.train=a.txt",
         "as --set data.train=FILE, or a whole number",
     ),
-    "less data than a batch": (
-        "classify --set data.train=small.csv",
-        "training texts: fewer examples than one batch: needed 2048 tokens, found",
-    ),
     "a setting without its option": (
         "dates training.steps=5",
         "training.steps=5: a setting needs --set; did you mean --set training.steps=5?",
@@ -151,7 +147,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "long.csv": ["text,label", *(f"{'a film ' * 200},{'ab'[number % 2]}" for number in range(40))],
         "other.csv": ["mood,review", *(f"{'ab'[number % 2]},film" for number in range(40))],
         "numbers.csv": ["text,label", *(f"film,{number}.5" for number in range(100))],
-        "small.csv": ["text,label", *(f"a film,{'ab'[number % 2]}" for number in range(40))],
         "nested.jsonl": [json.dumps({"review": {"body": "a film"}, "meta": {"label": "ab"[n % 2]}}) for n in range(40)],
         "lists.jsonl": [json.dumps({"text": "a film", "label": ["a", "b"]})] * 40,
         "questions.csv": ["question,context,answer", *["Who won?,The cat won.,The cat"] * 40],

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from regard.data.batching import LENGTH_MULTIPLE, ROW_MULTIPLE, rounded
-from regard.data.token_batches import require_one_batch, token_batches
+from regard.data.token_batches import batch_size, token_batches
 from regard.errors import InputError
 
 
@@ -96,11 +96,16 @@ def test_an_example_longer_than_a_batch_is_named():
         token_batches([(2, 3), (13, 13), (5, 17)], 13, seed=1, epoch=1)
 
 
-def test_row_07_fewer_examples_than_one_batch():
-    require_one_batch([(5, 3), (2, 7), (1, 1)], 13, "train.tsv")
-    with pytest.raises(
-        InputError, match=r"train\.tsv: fewer examples than one batch: needed 14 tokens, found 13 in 3 .*tokens=7$"
-    ):
-        require_one_batch([(5, 3), (2, 7), (1, 1)], 14, "train.tsv")
-    with pytest.raises(InputError, match="found 0 in 0 examples"):
-        require_one_batch([], 1, "train.tsv")
+def test_row_07_fewer_examples_than_one_batch_lower_it_aloud(caplog: pytest.LogCaptureFixture):
+    examples = [(5, 3), (2, 7), (1, 1)]
+    with caplog.at_level("INFO", "regard"):
+        assert batch_size(examples, 13, "training texts") == 13
+        assert not caplog.messages
+        assert batch_size(examples, 14, "training texts") == 7
+        assert batch_size([(2, 1)] * 20, 64, "pairs") == 10
+    assert caplog.messages == [
+        "training.batch_tokens is lowered from 14 to 7, since 3 training texts are fewer than one batch",
+        "training.batch_tokens is lowered from 64 to 10, since 20 pairs are fewer than one batch",
+    ]
+    with pytest.raises(InputError, match="pairs: there are none; add data"):
+        batch_size([], 1, "pairs")

@@ -12,7 +12,9 @@ from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
+from regard.tasks.bidirectional_language_model.config import BidirectionalLanguageModelling
 from regard.tasks.bidirectional_language_model.run import ElmoRun
+from regard.tasks.bidirectional_language_model.setup import rows_of
 from regard.tasks.bidirectional_language_model.training import Rows
 
 SENTENCES = ["the bank lends me money .", "a river has a muddy bank ."]
@@ -81,10 +83,16 @@ def test_states_that_are_carried(tmp_path: Path):
     assert len({part for batch in batches for part in rows.parts(4, batch)}) == 18
 
 
-def test_fewer_parts_than_rows(tmp_path: Path):
+def test_fewer_parts_than_rows(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     config = run_file.read(path_of("elmo"), [*settings(tmp_path, states="carried"), "training.batch_tokens=3000"])
-    with pytest.raises(InputError, match="has 72 parts, fewer than the 500 rows of a batch; lower"):
-        launch.train(config, tmp_path / "run")
+    assert isinstance(config, BidirectionalLanguageModelling)
+    with caplog.at_level("INFO", "regard"):
+        assert rows_of(72, config, 1) == 18
+    part = config.window + 1
+    assert f"lowered from 3000 to {18 * part}, since the training text has 72 parts, fewer than one" in caplog.text
+    assert rows_of(3000, config, 2) == 3000 // part
+    with pytest.raises(InputError, match="has 2 parts, fewer than the 4 rows of a batch"):
+        Rows(2, 4, 1)
 
 
 def test_a_word_has_another_vector_in_another_sentence(folder: Path):

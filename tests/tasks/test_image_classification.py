@@ -21,7 +21,6 @@ from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.class_prediction import in_order_of
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.run import ImageClassificationRun
-from regard.tasks.image_classification.setup import with_a_batch
 from regard.tasks.image_classification.training import ImageClassificationObjective
 
 MODEL = "{name: vit, image: 12, patch: 3, channels: 1, layers: 1, width: 24, heads: 2, hidden: 48, dropout: 0.0}"
@@ -182,15 +181,6 @@ def test_training_on_keeps_the_order_of_the_classes(tmp_path: Path):
     assert in_order_of(start, ["ape", "newt", "zebra"]) == ["zebra", "ape", "newt"]
     assert in_order_of(start, ["ape", "newt"]) == ["ape", "newt"]
     assert in_order_of(None, ["ape", "newt", "zebra"]) == ["ape", "newt", "zebra"]
-
-
-def test_fewer_images_than_a_batch_lower_it_aloud(caplog: pytest.LogCaptureFixture):
-    config = run_file.read(path_of("vit"), ["data.train=a-images-idx3"])
-    assert isinstance(config, ImageClassification)
-    with caplog.at_level("INFO", "regard"):
-        assert with_a_batch(config, 90).training.batch_tokens == 22 * config.positions
-    assert "batch_tokens is lowered from 6656 to 1100 patches, since 90 images are fewer than one" in caplog.text
-    assert with_a_batch(config, 150) is config
 
 
 def test_batches_are_functions_of_seed_epoch_and_index(folder: Path):

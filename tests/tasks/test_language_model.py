@@ -16,7 +16,7 @@ from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
 from regard.tasks.language_model.batch import Consecutive, Shuffled
 from regard.tasks.language_model.likelihood import STRETCH, losses
 from regard.tasks.language_model.setup import check_search
-from regard.tasks.language_model.training import LanguageModelObjective, figures, make_windows, running
+from regard.tasks.language_model.training import LanguageModelObjective, figures, make_windows, rows_of, running
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END
 from regard.training.settings import Training
@@ -136,3 +136,15 @@ def test_validation_is_of_the_held_out_text(tokenizer: Tokenizer):
 def test_a_penalty_that_needs_a_source_is_refused(penalty: str):
     with pytest.raises(InputError, match=f"search.{penalty} needs a source, which a language model has not"):
         check_search(Search(beam=2, **{penalty: 0.5}), 11)
+
+
+def test_a_text_shorter_than_one_batch_lowers_it_aloud(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level("INFO", "regard"):
+        assert rows_of(65, 8, 64) == 8
+        assert not caplog.messages
+        assert rows_of(64, 8, 64) == 1
+        assert rows_of(64, 4, 128) == 3
+        assert rows_of(8, 8, 64) == 8  # no window at all, which Windows refuses
+    first, second = caplog.messages
+    assert "from 64 to 8, since the training text of 64 tokens is shorter than one batch" in first
+    assert "from 128 to 12" in second

@@ -183,7 +183,6 @@ def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said:
         (["learning.discount=1.5"], "--set learning.discount: got 1.5, expected a number >= 0 and <= 1"),
         (["learning.signal=rewards"], "--set learning.signal: got 'rewards', expected regret or reward"),
         (["training.batch_tokens=7"], "example 0 has 8 tokens, more than a batch of 7"),
-        (["data.train=10"], "fewer examples than one batch"),
         (["training.label_smoothing=0.1"], "actions are not smoothed"),
     ],
 )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from regard.errors import InputError
 from regard.text import END, PAD, START, UNKNOWN, Tokenizer, TokenizerSettings
-from regard.text.kind import problem_with
+from regard.text.kind import KindName, problem_with
 
 from .conftest import CORPUS
 
@@ -190,3 +190,10 @@ def test_unknown_characters_are_counted_without_white_space():
     tokenizer = Tokenizer.train(TokenizerSettings(kind="character"), ["abc"])
     assert tokenizer.unknown_characters(" a x b yz ") == (3, 5)
     assert tokenizer.unknown_characters(" ") == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "gpt2", "llama2"])
+def test_characters_of_which_only_bytes_are_entries_are_unknown(kind: KindName):
+    tokenizer = Tokenizer.train(TokenizerSettings(kind, 400), ["grün, grün, grün ж"] * 3)
+    assert tokenizer.unknown_characters("grün") == (0, 4)
+    assert tokenizer.unknown_characters("съ 中 g ж") == (3, 5)

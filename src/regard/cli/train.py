@@ -3,7 +3,8 @@
 import logging
 import os
 import shlex
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -96,7 +97,8 @@ def train(
     if path.is_dir():
         name, overrides, path = f"{path.name}-trained", [f"training.start={path}", *overrides], path / CONFIG
     folder = Path("runs") / name if out is None else out
-    if resume and recipe is not None and path != Path(recipe):
+    by_file = resume and recipe is not None and path == Path(recipe)
+    if resume and recipe is not None and not by_file:
         path = _recorded(path, folder)
     keys.check(path, overrides)  # a second before PyTorch is imported
     from regard.runs import run_file
@@ -104,7 +106,7 @@ def train(
     from regard.storage.replacement import is_run, replaced
 
     config = run_file.read(path, overrides)
-    with replaced(folder, is_run, "a run") if overwrite else nullcontext():
+    with replaced(folder, is_run, "a run") if overwrite else advised(path, folder, by_file):
         figures = launch.train(config, folder, resume=resume, allow_change=allow_change)
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         say(table(figures))
@@ -123,6 +125,19 @@ def check_overwriting(recipe: str | None, out: Path | None, resume: bool) -> Non
 
     if path_of(recipe).is_dir():  # and not the recipe of that name
         raise InputError(f"{out}: is the run to train on, so it cannot be replaced; choose another --out")
+
+
+@contextmanager
+def advised(path: Path, folder: Path, by_file: bool) -> Iterator[None]:
+    """Where a run is continued by a run file that does not fit it, since its first command had further settings, the
+    InputError has the command that continues it with its own."""
+    try:
+        yield
+    except InputError as error:
+        if not by_file or not (folder / CONFIG).is_file():
+            raise
+        command = f"regard train --resume --out {shlex.quote(str(folder))}"
+        raise InputError(f"{error}\nwithout {path} the run goes on with its own settings: {command}") from error
 
 
 def trained(folder: Path, config: "RunConfig") -> str:

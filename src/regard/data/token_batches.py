@@ -2,6 +2,7 @@
 
 Batches are a pure function of lengths, size, seed and epoch, so a resumed run repeats them."""
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -13,6 +14,7 @@ from regard.data.batching import LENGTH_MULTIPLE, ROW_MULTIPLE, rounded
 from regard.data.order import Order, chunks_of, random_of, rows_of, uniform
 from regard.errors import InputError
 
+log = logging.getLogger("regard")
 Lengths = tuple[int, int]
 """The tokens of one example's source and target in a batch, start or end included."""
 Sides = Int[np.ndarray, "row 2"]
@@ -77,15 +79,22 @@ def first_above(lengths: Sides, tokens: int) -> tuple[int, int]:
     return (index, int(longest[index])) if len(longest) and longest[index] > tokens else (0, 0)
 
 
-def require_one_batch(lengths: Sequence[Lengths] | Sides, tokens: int, name: str) -> None:
-    """Raises InputError when the examples cannot fill one batch: the sum of their longer sides is below `tokens`."""
+def batch_size(lengths: Sequence[Lengths] | Sides, tokens: int, name: str) -> int:
+    """The largest padded size of a batch: `tokens`, or a quarter of the examples where all of them together are fewer
+    than one such batch, which a line of the log says. Raises InputError for no examples at all."""
     longest = as_array(lengths).max(1, initial=0)
     found = int(longest.sum(dtype=np.int64))
-    if found < tokens:
-        raise InputError(
-            f"{name}: fewer examples than one batch: needed {tokens} tokens, found {found} in {len(lengths)} examples; "
-            f"add data, or lower it, as by --set training.batch_tokens={max(found // 4, int(longest.max(initial=0)))}"
-        )
+    if not found:
+        raise InputError(f"{name}: there are none; add data")
+    if found >= tokens:
+        return tokens
+    return lowered(tokens, max(found // 4, int(longest.max())), f"{len(longest):,} {name} are fewer than one batch")
+
+
+def lowered(tokens: int, fewer: int, reason: str) -> int:
+    """`fewer` in place of the `tokens` of a batch, with a line for the log."""
+    log.info("training.batch_tokens is lowered from %d to %d, since %s", tokens, fewer, reason)
+    return fewer
 
 
 def require_room(lengths: Sequence[Lengths] | Sides, tokens: int, place: Callable[[int], str], what: str) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -146,13 +147,20 @@ class Tokenizer:
         return self._backend.encode(_clean(text)).offsets
 
     def unknown_characters(self, text: str) -> tuple[int, int]:
-        """How many characters of `text` are in unknown pieces, and how many it has, white space aside."""
-        pieces = self._backend.encode(_clean(text))
+        """How many characters of `text` are in unknown pieces or only in single bytes of theirs, and how many it has,
+        white space aside."""
+        text = _clean(text)
+        pieces = self._backend.encode(text)
         unknown = {
             place
             for index, span in zip(pieces.ids, pieces.offsets, strict=True)
             if index == self.special.unknown
             for place in range(*span)
+        }
+        unknown |= {
+            first
+            for (first, end), count in Counter(pieces.offsets).items()
+            if end - first == 1 < len(text[first].encode()) <= count
         }
         characters = [place for place, character in enumerate(text) if not character.isspace()]
         return sum(place in unknown for place in characters), len(characters)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.data.batching import Batch
-from regard.data.token_batches import require_one_batch, token_batches
+from regard.data.token_batches import batch_size, token_batches
 from regard.models.turing_machine import TuringMachine
 from regard.shapes import Bool, Float, Int
 from regard.tasks.algorithmic.data import BitSequence
@@ -52,17 +52,17 @@ class AlgorithmicObjective:
     metric, higher_is_better = "bits-per-sequence", False
 
     def __init__(self, train: Sequence[BitSequence], valid: Sequence[BitSequence], settings: Training):
-        """Raises InputError for fewer sequences than one batch."""
+        """Raises InputError for no sequences."""
         self.train, self.valid, self.settings = train, valid, settings
         self.lengths = [(len(each), len(each)) for each in train]
-        require_one_batch(self.lengths, settings.batch_tokens, "training sequences")
+        self.tokens = batch_size(self.lengths, settings.batch_tokens, "training sequences")
 
     def place(self, index: int) -> str:
         """Where a training sequence came from."""
         return self.train[index].place
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
-        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+        return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> BitBatch:
         return collate_bits([self.train[index] for index in indices])

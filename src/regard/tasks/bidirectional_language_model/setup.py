@@ -1,6 +1,7 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
 from regard.data.char_words import SpelledTexts
+from regard.data.token_batches import lowered
 from regard.errors import InputError
 from regard.models.elmo import Elmo
 from regard.storage.run_folder import RunDirectory
@@ -28,8 +29,7 @@ def setup(config: BidirectionalLanguageModelling, folder: RunDirectory, processe
     )
     rows = None
     if config.states == "carried":
-        number = config.training.batch_tokens // (config.window + 1)
-        rows = Rows(len(train.parts), number, config.training.seed, processes)
+        rows = Rows(len(train.parts), rows_of(len(train.parts), config, processes), config.training.seed, processes)
     return Setup(
         model,
         BidirectionalObjective(train, valid, config.training, rows),
@@ -40,3 +40,14 @@ def setup(config: BidirectionalLanguageModelling, folder: RunDirectory, processe
         splits.test,
         data=running_text(config.data, splits, tokenizer),
     )
+
+
+def rows_of(parts: int, config: BidirectionalLanguageModelling, processes: int) -> int:
+    """The rows of a batch, or a quarter of the parts where the text has fewer than one batch."""
+    tokens, part = config.training.batch_tokens, config.window + 1
+    rows = tokens // part
+    if parts >= rows * processes:
+        return rows
+    fewer = max(1, parts // (4 * processes))
+    lowered(tokens, fewer * part, f"the training text has {parts:,} parts, fewer than one batch")
+    return fewer

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.data.token_batches import require_one_batch, require_room, token_batches
+from regard.data.token_batches import batch_size, require_room, token_batches
 from regard.models.classifier import Classifier
 from regard.shapes import Float
 from regard.tasks.classification.batch import LabelledBatch
@@ -34,13 +34,13 @@ class TextObjective:
         *,
         places: Sequence[str],
     ):
-        """`places` are the files and lines of the training texts. Raises InputError for fewer texts than one batch, and
-        for one longer than a batch."""
+        """`places` are the files and lines of the training texts. Raises InputError for no texts, and for one longer
+        than a batch."""
         self.train, self.valid, self.form, self.outputs = train, valid, form, outputs
         self.settings, self.places = settings, places
         self.metric, self.higher_is_better = outputs.metric, outputs.higher_is_better
         self.lengths = lengths_of(train, form)
-        require_one_batch(self.lengths, settings.batch_tokens, "training texts")
+        self.tokens = batch_size(self.lengths, settings.batch_tokens, "training texts")
         require_room(self.lengths, settings.batch_tokens, self.place, "text")
 
     def place(self, index: int) -> str:
@@ -48,7 +48,7 @@ class TextObjective:
         return self.places[index]
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
-        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+        return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> LabelledBatch:
         return self.form.collate([self.train[index] for index in indices])

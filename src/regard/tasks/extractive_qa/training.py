@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from regard.data.pieces import Pieces
 from regard.data.squad import Question
-from regard.data.token_batches import require_one_batch, token_batches
+from regard.data.token_batches import batch_size, token_batches
 from regard.metrics.text import METRICS, TextMetricName
 from regard.models.catalog import SPAN_MODELS
 from regard.models.span_reader import SpanReaderConfig
@@ -43,13 +43,13 @@ class ExtractiveQAObjective:
     metric, higher_is_better = "f1", True
 
     def __init__(self, train: Pieces[Window], valid: "WindowedQuestions", settings: Training):
-        """Raises InputError for fewer windows than one batch."""
+        """Raises InputError for no windows."""
         self.train, self.valid, self.settings = train.items, valid, settings
         self.lengths = train.sides
-        require_one_batch(self.lengths, settings.batch_tokens, "training questions")
+        self.tokens = batch_size(self.lengths, settings.batch_tokens, "windows of training questions")
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
-        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+        return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> SpanBatch:
         return self.valid.cutter.form.collate([self.train[index] for index in indices])

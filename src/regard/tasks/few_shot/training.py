@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from regard.data.batching import Batch
 from regard.data.images import LabelledImage
-from regard.data.token_batches import require_one_batch, token_batches
+from regard.data.token_batches import batch_size, token_batches
 from regard.images import Pixels
 from regard.models.few_shot_snail import FewShotSnail
 from regard.shapes import Float, Int
@@ -65,13 +65,13 @@ class FewShotObjective:
     metric, higher_is_better, unit = "accuracy", True, "images"
 
     def __init__(self, train: Pool, valid: Pool, config: FewShot):
-        """Raises InputError for fewer episodes than one batch."""
+        """Raises InputError for no episodes."""
         self.train, self.valid, self.config, self.settings = train, valid, config, config.training
         self.lengths = [(config.count, config.count)] * config.data.episodes
-        require_one_batch(self.lengths, self.settings.batch_tokens, "training episodes")
+        self.tokens = batch_size(self.lengths, self.settings.batch_tokens, "training episodes")
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
-        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+        return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> EpisodeBatch:
         return collate_episodes([self._episode(epoch, index) for index in indices], self.config)

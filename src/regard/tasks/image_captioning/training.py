@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.data.pieces import JsonCodec, Pieces, cut_up
-from regard.data.token_batches import require_one_batch, token_batches
+from regard.data.token_batches import batch_size, token_batches
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
@@ -41,22 +41,21 @@ class CaptionObjective:
         config: ImageCaptioning,
         model: Captioner,
     ):
-        """Raises InputError for fewer captions than one batch, and for an attention loss that the model does not
-        allow."""
+        """Raises InputError for no captions, and for an attention loss that the model does not allow."""
         self.images, self.valid, self.tokenizer, self.config = train, valid, tokenizer, config
         self.settings, self.metric = config.training, config.metrics[0]
         self.attention_loss = AttentionLoss(config.attention_losses, model.decoder)
         self.train = encoded_captions(train, tokenizer, config)
         cells = np.full(len(self.train.items), config.cells, dtype=np.int32)
         self.lengths = np.stack([cells, np.maximum(cells, self.train.lengths + 1)], 1)
-        require_one_batch(self.lengths, self.settings.batch_tokens, "training captions")
+        self.tokens = batch_size(self.lengths, self.settings.batch_tokens, "training captions")
 
     def place(self, index: int) -> str:
         """Where a training caption came from."""
         return self._image(index).place
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
-        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+        return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> CaptionBatch:
         examples = [(self._seen(epoch, index), self.train.items[index]) for index in indices]

@@ -1,8 +1,5 @@
 """Set up training: images, model and objective from a run file."""
 
-import logging
-from dataclasses import replace
-
 from regard.data.images import LabelledImage, contents
 from regard.data.splits import Splits
 from regard.data.stored import Stored, Zipped
@@ -16,8 +13,6 @@ from regard.tasks.label_checks import imbalance
 from regard.tasks.setup import Setup, digest, digest_on_disk
 from regard.tasks.summary import DataSummary, images_seen, most_common, rows, sampled, sent
 from regard.training.state import count_parameters
-
-log = logging.getLogger("regard")
 
 
 def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> Setup:
@@ -35,7 +30,6 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
     train, valid, _ = (
         Zipped(images, class_indices(labels, images)) for images in (splits.train, splits.valid, splits.test)
     )
-    config = with_a_batch(config, len(train))
     content = on_disk(splits, config) if stored else digest(map(written, (*splits.train, *splits.valid)))
     weights = class_weights(config.class_weights, labels, counts)
     model = Vit(len(labels), config.model)
@@ -51,20 +45,6 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
         fresh=("output.", "taught."),
         data=summary(config, splits),
     )
-
-
-def with_a_batch(config: ImageClassification, images: int) -> ImageClassification:
-    """The run file, where fewer images than one batch are to train on with a quarter of them in a batch."""
-    most = max(1, images // 4) * config.positions
-    if images * config.positions >= config.training.batch_tokens:
-        return config
-    log.info(
-        "training.batch_tokens is lowered from %d to %d patches, since %d images are fewer than one batch",
-        config.training.batch_tokens,
-        most,
-        images,
-    )
-    return replace(config, training=replace(config.training, batch_tokens=most))
 
 
 def written(each: LabelledImage) -> str:

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from regard.data.batching import Batch
 from regard.data.images import LabelledImage
-from regard.data.token_batches import require_one_batch, token_batches
+from regard.data.token_batches import batch_size, token_batches
 from regard.images import Pixels
 from regard.models.vit import Vit
 from regard.shapes import Float, Int
@@ -45,19 +45,18 @@ class ImageClassificationObjective:
         config: ImageClassification,
         weights: Sequence[float] = (),
     ):
-        """`weights` are those of the classes in the loss; none are all 1. Raises InputError for fewer images than one
-        batch."""
+        """`weights` are those of the classes in the loss; none are all 1. Raises InputError for no images."""
         self.weights = torch.tensor(weights) if weights else None
         self.train, self.valid, self.config, self.settings = train, valid, config, config.training
         self.lengths = [(config.positions, config.positions)] * len(train)
-        require_one_batch(self.lengths, self.settings.batch_tokens, "training images")
+        self.tokens = batch_size(self.lengths, self.settings.batch_tokens, "training images")
 
     def place(self, index: int) -> str:
         """Where a training image came from."""
         return self.train[index][0].place
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
-        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+        return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> ImageBatch:
         return collate_images([(self._seen(epoch, index), self.train[index][1]) for index in indices])

@@ -55,7 +55,7 @@ class Windows(ABC):
         if found < needed:
             raise InputError(
                 f"training text: shorter than one batch: needed {needed} tokens ({self.rows} x {self.size} and one), "
-                f"found {found}; add text or lower batch_tokens"
+                f"found {found}; add text, or lower training.batch_tokens or window"
             )
 
     @abstractmethod

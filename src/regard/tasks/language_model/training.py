@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from regard.data.token_batches import lowered
 from regard.errors import InputError
 from regard.metrics.perplexity import perplexity
 from regard.models.language_model import LanguageModel
@@ -72,10 +73,20 @@ def make_windows(tokens: Tokens, model: LanguageModel, settings: Training, windo
             f"window is {window} and the model's context {model.context}; make them equal, so that all of its "
             "positions are trained and no others are used"
         )
-    rows = settings.batch_tokens // window
+    rows = rows_of(len(tokens), window, settings.batch_tokens)
     if model.carried(model.begin(1)) is None:
         return Shuffled(tokens, window, rows, settings.seed)
     return Consecutive(tokens, window, rows, settings.seed, processes)
+
+
+def rows_of(tokens: int, window: int, most: int) -> int:
+    """The windows of a batch of at most `most` tokens, or a quarter of those of a text that is shorter than one."""
+    windows, rows = (tokens - 1) // window, most // window
+    if windows >= rows or not windows:
+        return rows
+    fewer = max(1, windows // 4)
+    lowered(most, fewer * window, f"the training text of {tokens:,} tokens is shorter than one batch")
+    return fewer
 
 
 def convention(model: LanguageModel) -> str:

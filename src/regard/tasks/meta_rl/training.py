@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from regard.data.token_batches import require_one_batch, token_batches
+from regard.data.token_batches import batch_size, token_batches
 from regard.models.actor import Actor
 from regard.tasks.meta_rl.actor_critic import ActorCritic, loss, loss_of_sampled
 from regard.tasks.meta_rl.config import MetaRL
@@ -41,13 +41,13 @@ class MetaRLObjective:
     metric, higher_is_better = "regret", False
 
     def __init__(self, actor: Actor, valid: Sequence[Environments], config: MetaRL):
-        """Raises InputError for fewer environments than one batch."""
+        """Raises InputError for no environments."""
         self.actor, self.valid, self.config, self.settings = actor, valid, config, config.training
         self.lengths = [(config.data.steps, config.data.steps)] * config.data.train
-        require_one_batch(self.lengths, self.settings.batch_tokens, "training environments")
+        self.tokens = batch_size(self.lengths, self.settings.batch_tokens, "training environments")
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
-        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+        return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> Environments:
         data = self.config.data

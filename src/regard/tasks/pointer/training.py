@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batching import Batch, padded
-from regard.data.token_batches import require_one_batch, token_batches
+from regard.data.token_batches import batch_size, token_batches
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.models.pointer_network import END, PointerNetwork
@@ -55,17 +55,17 @@ class PointerObjective:
     metric, higher_is_better = "exact-match", True
 
     def __init__(self, train: Sequence[PointedSet], valid: Sequence[PointedSet], settings: Training):
-        """Raises InputError for fewer sets than one batch."""
+        """Raises InputError for no sets."""
         self.train, self.valid, self.settings = train, valid, settings
         self.lengths = [(len(each.elements) + 1, len(each.target) + 1) for each in train]
-        require_one_batch(self.lengths, settings.batch_tokens, "training sets")
+        self.tokens = batch_size(self.lengths, settings.batch_tokens, "training sets")
 
     def place(self, index: int) -> str:
         """The place of a training set, for messages."""
         return self.train[index].place
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
-        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+        return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> SetBatch:
         return collate_sets([self.train[index] for index in indices])

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.data.batching import LENGTH_MULTIPLE, PairBatch, collate
 from regard.data.pair import Pair
 from regard.data.splits import Splits
-from regard.data.token_batches import require_one_batch, require_room, token_batches
+from regard.data.token_batches import batch_size, require_room, token_batches
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.texts import limited
 from regard.nn.encoder_decoder import EncoderDecoder
@@ -38,7 +38,7 @@ class Seq2SeqObjective:
         attention: AttentionLosses | None = None,
         truncate: bool = False,
     ):
-        """Raises InputError for fewer pairs than one batch, for one longer than a batch, and for one longer than the
+        """Raises InputError for no pairs, for one longer than a batch, and for one longer than the
         model can take, in any of the sets, unless `truncate` cuts it; and for an attention loss that model or data do
         not support."""
         self.train, self.valid, self.tokenizers, self.settings = splits.train, splits.valid, tokenizers, settings
@@ -54,7 +54,7 @@ class Seq2SeqObjective:
         self.ids = encode_pairs(self.train, tokenizers, self.limits, truncate=truncate)
         self.lengths = self.ids.lengths("source", "target") + 1
         self.random = max(tokenizers.source.settings.dropout, tokenizers.target.settings.dropout) > 0
-        require_one_batch(self.lengths, settings.batch_tokens, "training pairs")
+        self.tokens = batch_size(self.lengths, settings.batch_tokens, "training pairs")
         require_room(self.lengths, settings.batch_tokens, self.place, "pair")
 
     def _check_sources(self, name: str, pairs: Sequence[Pair], truncate: bool) -> None:
@@ -77,7 +77,7 @@ class Seq2SeqObjective:
         return torch.from_numpy(counts).float()
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
-        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+        return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> PairBatch:
         """A batch. BPE-dropout samples a segmentation as a function of the seed, the epoch and the pair."""

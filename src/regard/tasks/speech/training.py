@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
-from regard.data.token_batches import require_one_batch, require_room, token_batches
+from regard.data.token_batches import batch_size, require_room, token_batches
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
@@ -50,22 +50,22 @@ class SpeechObjective:
         config: Speech,
         model: Recogniser,
     ):
-        """`frames` are the numbers of frames of the training examples. Raises InputError for fewer frames than one
-        batch, for a sound longer than a batch, and for an attention loss that the model does not allow."""
+        """`frames` are the numbers of frames of the training examples. Raises InputError for no sounds, for one
+        longer than a batch, and for an attention loss that the model does not allow."""
         self.train, self.valid, self.tokenizer, self.config = train, valid, tokenizer, config
         self.settings, self.metric = config.training, config.metrics[0]
         self.attention_loss = AttentionLoss(config.attention_losses, model.decoder)
         self.ids = [tokenizer.encode(each.transcript) for each in train]
         self.lengths = [(count, len(ids) + 1) for count, ids in zip(frames, self.ids, strict=True)]
         require_room(self.lengths, self.settings.batch_tokens, self.place, "sound")
-        require_one_batch(self.lengths, self.settings.batch_tokens, "training sounds")
+        self.tokens = batch_size(self.lengths, self.settings.batch_tokens, "training sounds")
 
     def place(self, index: int) -> str:
         """Where a training example came from."""
         return self.train[index].place
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
-        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+        return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> SpeechBatch:
         masking, seed = self.config.masking, self.settings.seed

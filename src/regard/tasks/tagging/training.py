@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.data.pieces import JsonCodec, Pieces, cut_up
-from regard.data.token_batches import require_one_batch, require_room, token_batches
+from regard.data.token_batches import batch_size, require_room, token_batches
 from regard.data.token_words import BYTES
 from regard.metrics.entities import OUTSIDE, entity_metrics
 from regard.shapes import Float
@@ -40,11 +40,11 @@ class TaggingObjective:
         self, train: Sequence[Tagged], valid: Sequence[Tagged], labels: Sequence[str], encoder: "Encoder",
         settings: Training,
     ):  # fmt: skip
-        """Raises InputError for fewer texts than one batch, and for one longer than a batch."""
+        """Raises InputError for no texts, and for one longer than a batch."""
         self.valid, self.labels, self.encoder, self.settings = valid, labels, encoder, settings
         self.train, self.examples = train, encoded_parts(train, labels, encoder)
         self.lengths = self.examples.sides
-        require_one_batch(self.lengths, settings.batch_tokens, "training texts")
+        self.tokens = batch_size(self.lengths, settings.batch_tokens, "training texts")
         require_room(self.lengths, settings.batch_tokens, self.place, "text")
 
     def place(self, index: int) -> str:
@@ -52,7 +52,7 @@ class TaggingObjective:
         return self.train[int(self.examples.owners[index])].origin
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
-        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+        return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> TagBatch:
         return collate_parts([self.examples.items[index] for index in indices])
