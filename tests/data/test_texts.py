@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.texts import RunningText
+from regard.data.texts import RunningText, with_column
 from regard.errors import InputError
 from regard.tasks.masked_language_model.data import Documents
 
@@ -47,13 +47,39 @@ def test_a_share_that_is_none(share: float):
         RunningText(train="x", held_out=share)
 
 
+@pytest.fixture
+def posts(tmp_path: Path) -> str:
+    path = tmp_path / "posts.jsonl"
+    path.write_text('{"id": "7", "body": "one two\\n\\nthree"}\n{"id": "8", "body": ["four five six", "7"]}\n')
+    return str(path)
+
+
+def test_the_lines_of_a_column_of_a_table_are_those_of_a_text(tmp_path: Path, posts: str):
+    lines = ["one two", "", "three", "four five six", "7"]
+    data = RunningText(train=posts, valid=posts, text="body")
+    assert data.load().train == data.load().valid == lines
+    assert RunningText(train=posts, held_out=0.5, text="body").load().train == lines[:3]
+    assert RunningText(train=posts, valid=posts, unit="file", text="body").load().train == ["\n".join(lines) + "\n"]
+    table = tmp_path / "posts.csv"
+    table.write_text('7,"one two\n\nthree"\n8,four five six\n')
+    assert RunningText(train=str(table), valid=posts, text=2).read(str(table)) == lines[:4]
+    assert with_column(data, "2").read(str(table)) == lines[:4]
+    assert with_column(data, None) is data
+
+
+def test_each_value_of_a_column_is_a_document(posts: str):
+    assert Documents(text="body").read(posts) == [("one two",), ("three",), ("four five six", "7")]
+
+
 @pytest.mark.parametrize("kind", [RunningText, Documents])
-def test_a_table_is_no_running_text(tmp_path: Path, kind):
-    posts = tmp_path / "posts.jsonl"
-    posts.write_text('{"id": "7", "body": "a longer text"}\n')
-    with pytest.raises(
-        InputError, match=r"posts.jsonl: a table, .*; write one column to a .txt file, as by `jq -r .body "
-    ):
-        kind(train=str(posts)).load()
-    with pytest.raises(InputError, match=r"posts.csv: a table, .* to a .txt file$"):
-        kind(train=str(tmp_path / "posts.csv")).load()
+def test_a_table_without_its_column_is_no_running_text(tmp_path: Path, posts: str, kind):
+    with pytest.raises(InputError, match=r"posts.jsonl: a table, .* has it, as by --set data.text=body$"):
+        kind(train=posts).load()
+    for name, header, option in (("a.csv", "id;a body", "'data.text=a body'"), ("b.tsv", "id\tb", "data.text=b")):
+        (tmp_path / name).write_text(header + "\n" + header.replace("id", "1") + " and more\n")
+        with pytest.raises(InputError, match=f"{name}: a table, .* --set {option}$"):
+            kind(train=str(tmp_path / name)).load()
+    with pytest.raises(InputError, match=r"none.csv: a table, .* --set data.text=COLUMN$"):
+        kind(train=str(tmp_path / "none.csv")).load()
+    with pytest.raises(InputError, match=r"no key 'txt' in the object, .*; name yours with --set data.text=COLUMN"):
+        kind(train=posts, text="txt").load()

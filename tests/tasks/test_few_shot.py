@@ -164,6 +164,7 @@ def test_folders_of_classes(folder: Path, tmp_path: Path, caplog: pytest.LogCapt
     found = run_file.read(path_of("few-shot"), [*quick, data, "training.steps=2", "training.warmup=0"])
     assert isinstance(found, FewShot)
     assert "valid/accuracy" in launch.train(found, tmp_path / "run")
+    assert caplog.messages[-1] == "beside the validation figures: 50 % of the episodes are right by chance"
     assert load(tmp_path / "run", "cpu").evaluate().keys() == {"accuracy", "standard-error"}
     assert "there is no test set: scored on the validation examples" in caplog.text
     assert "500 validation episodes of 2 classes (ways) with 2 images of each (shots)" in caplog.text

@@ -1,22 +1,27 @@
 """Running text: the `data:` section of run files for language models."""
 
+import csv
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
 from regard.config.recognition import TABLES, Kind, first_lines, suffix
-from regard.data.lines import count_lines, numbered_lines, read_lines
+from regard.data.lines import numbered_lines
 from regard.data.mixture import Mixed, repeated
 from regard.data.opening import files_of
+from regard.data.records import ITEM
 from regard.data.splits import Splits
 from regard.data.stored import StoredTexts, is_large, remembered, stored
+from regard.data.tables import Tabular
 from regard.errors import InputError
 
 Unit = Literal["line", "file"]
+Section = TypeVar("Section", bound=Any)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +29,8 @@ class RunningText(Mixed):
     """One text file per set, or a folder or a pattern of several, optionally .gz or .zst; an imported run has none for
     training. With the `unit` "line", each line, blank ones too, is a text with its own end; with "file", the whole file
     is. Without `valid`, the last `held_out` of the training files' characters, cut at a line, are the validation set. A
-    share of `mixture` below 1 reads a file's first lines, and a mixture needs `valid`."""
+    share of `mixture` below 1 reads a file's first lines, and a mixture needs `valid`. Of tables the lines of
+    the column `text` are read."""
 
     kind: Literal["text"] = "text"
     train: str | None = None
@@ -32,6 +38,7 @@ class RunningText(Mixed):
     test: str | None = None
     unit: Unit = "line"
     held_out: float = 0.1
+    text: str | int | None = None
 
     recognised: ClassVar[tuple[Kind, ...]] = ("file",)
 
@@ -48,21 +55,23 @@ class RunningText(Mixed):
         if self.unit == "line" and is_large([self.train]):
             return self._stored(self.train)
         if self.valid is not None:
-            parts = (self.texts(_first(file, share)) for file, share in repeated(_files(self.train), self.mixture))
+            parts = (self.texts(self._first(file, share)) for file, share in self._mixed(self.train))
             return Splits([text for part in parts for text in part], self.read(self.valid), self.tests())
-        train, valid = _cut(_lines(self.train), self.held_out, self.train)
+        lines = [line for file in files_of(self.train) for line in lines_of(file, self.text)]
+        train, valid = _cut(lines, self.held_out, self.train)
         return Splits(self.texts(train), self.texts(valid), self.tests())
 
     def _stored(self, path: str) -> Splits[str]:
         """The sets, with the training texts on disk."""
-        files = repeated(_files(path), self.mixture)
+        files = self._mixed(path)
         mixed = f" {sorted(self.mixture.items())}" if self.mixture else ""
+        column = "" if self.text is None else f" of {self.text!r}"
         every = stored(
             StoredTexts,
             [path],
-            f"lines{mixed}",
-            lambda: (text for file, share in files for text in _streamed(file, share)),
-            lambda: sum(round(share * count_lines(file)) for file, share in files),
+            f"lines{column}{mixed}",
+            lambda: (text for file, share in files for text in self._streamed(file, share)),
+            lambda: sum(round(share * self._count(file)) for file, share in files),
         )
         if self.valid is not None:
             return Splits(every, self.read(self.valid), self.tests())
@@ -75,56 +84,69 @@ class RunningText(Mixed):
 
     def read(self, path: str) -> list[str]:
         """Read the texts of other files. Raises InputError as `load` does."""
-        return [text for file in _files(path) for text in self.texts(read_lines(file))]
+        return [text for file in files_of(path) for text in self.texts(list(lines_of(file, self.text)))]
 
     def texts(self, lines: list[str]) -> list[str]:
         """Lines as texts by the unit."""
         return lines if self.unit == "line" or not lines else ["\n".join(lines) + "\n"]
 
+    def _mixed(self, path: str) -> list[tuple[str, float]]:
+        """The files of a path, each with the share of its lines that are read at once."""
+        return list(repeated(files_of(path), self.mixture))
 
-def check_running(file: str) -> None:
-    """Raises InputError for a table, whose braces and commas would be read as text."""
-    if (kind := suffix(file)) in TABLES:
+    def _first(self, file: str, share: float) -> list[str]:
+        lines = list(lines_of(file, self.text))
+        return lines[: round(share * len(lines))]
+
+    def _streamed(self, file: str, share: float) -> Iterator[str]:
+        """The first lines of a file, one in memory at a time."""
+        lines = lines_of(file, self.text)
+        return lines if share == 1 else islice(lines, round(share * self._count(file)))
+
+    def _count(self, file: str) -> int:
+        return sum(1 for _ in lines_of(file, self.text))
+
+
+def with_column(data: Section, name: str | None) -> Section:
+    """A `data:` section of texts whose tables have them in another column, a name or a number from 1."""
+    return data if name is None else replace(data, text=int(name) if name.isdecimal() else name)
+
+
+def lines_of(file: str, column: str | int | None, *, apart: bool = False) -> Iterator[str]:
+    """The lines of a text file, or of the column of a table, one in memory at a time; with `apart`, a blank line ends
+    each value of the column. Raises InputError for a table without `column`, whose commas and braces would be read."""
+    if suffix(file) not in TABLES:
+        yield from (line for _, line in numbered_lines(file))
+        return
+    if column is None:
         raise InputError(
-            f"{file}: a table, and a language model reads running text; write one column to a .txt file"
-            f"{_by_jq(file) if kind == 'jsonl' else ''}"
+            f"{file}: a table, and a language model reads running text; name the column that has it, as by --set "
+            + shlex.quote(f"data.text={_longest(file)}")
         )
+    for row in Tabular().streamed(file, {"text": column}, lists=(column,)):
+        for item in row.fields[0].split(ITEM):
+            yield from item.splitlines()
+        if apart:
+            yield ""
 
 
-def _files(path: str) -> list[str]:
-    """The files that a path names. Raises InputError as `check_running` does."""
-    files = files_of(path)
-    for file in files:
-        check_running(file)
-    return files
-
-
-def _by_jq(file: str) -> str:
-    """The command that writes the longest text of the first record of JSON lines."""
+def _longest(file: str) -> str:
+    """The name of the column with the longest text in the first record of JSON lines or of a table with a header."""
+    lines = first_lines(file)[:2]
     try:
-        record = json.loads(first_lines(file)[0])
-    except (ValueError, IndexError):
-        return ""
+        record = json.loads(lines[0]) if suffix(file) == "jsonl" else _record(lines, suffix(file))
+    except (ValueError, IndexError, csv.Error):
+        return "COLUMN"
     texts = {key: text for key, text in record.items() if isinstance(text, str)} if isinstance(record, Mapping) else {}
-    key = max(texts, key=lambda each: len(texts[each]), default="KEY")
-    path = f".{key}" if key.isidentifier() else f"'.[\"{key}\"]'"
-    return f", as by `jq -r {path} {file} > {file.removesuffix('.jsonl')}.txt`"
+    return max(texts, key=lambda each: len(texts[each]), default="COLUMN")
 
 
-def _lines(path: str) -> list[str]:
-    """The lines of the files that a path names, one file after the other."""
-    return [line for file in _files(path) for line in read_lines(file)]
-
-
-def _first(file: str, share: float) -> list[str]:
-    lines = read_lines(file)
-    return lines[: round(share * len(lines))]
-
-
-def _streamed(file: str, share: float) -> Iterator[str]:
-    """The first lines of a file, one in memory at a time."""
-    lines = (text for _, text in numbered_lines(file))
-    return lines if share == 1 else islice(lines, round(share * count_lines(file)))
+def _record(lines: list[str], kind: str) -> dict[str, str]:
+    """The first record of the first lines of a .csv or .tsv file, by its header."""
+    if kind not in ("csv", "tsv"):
+        return {}
+    header, first = csv.reader(lines, delimiter=max(",;\t|", key=lines[0].count))
+    return dict(zip(header, first, strict=True))
 
 
 def _cut(lines: list[str], share: float, path: str) -> tuple[list[str], list[str]]:

@@ -98,6 +98,8 @@ def train_setup(
             result = {name if name in ABOUT_TRAINING else f"valid/{name}": figure for name, figure in fitted.items()}
             with divided_by(Everyone()):
                 result |= tested(out, device, setup)
+            if setup.simplest:
+                log.info("beside the validation figures: %s", setup.simplest)
             if process.is_main_process:
                 run.write_json(RESULT, result)
     return result
@@ -212,7 +214,7 @@ def log_setup(setup: Setup, training: Training) -> None:
         log.info("\n  ".join(("the data", *setup.data.lines())))
         for warning in setup.data.warnings:
             log.warning("warning: %s", warning)
-    log.info(f"the training\n  {training.plan()}")
+    log.info("\n  ".join(filter(None, ("the training", training.plan(), setup.simplest))))
 
 
 def describe(run: RunDirectory, config: RunConfig, identity: dict[str, Any], setup: Setup) -> None:

@@ -24,7 +24,8 @@ class Setup:
     finished run's `evaluate`. `digest` identifies the training and validation data, `summary` is a line for the log.
     `files` are further values of the run, by the names of their JSON files. Parameters whose names begin with one of
     `fresh` are initialised when the run starts from a run of another task. `pretrained` maps a part of the model to the
-    prefix of its parameters in the run that it is loaded from. `data` is the summary of what training reads.
+    prefix of its parameters in the run that it is loaded from. `data` is the summary of what training reads, `simplest`
+    a line on the simplest prediction for the validation examples, with which their figures compare.
     """
 
     model: nn.Module
@@ -37,6 +38,7 @@ class Setup:
     fresh: tuple[str, ...] = ()
     pretrained: Mapping[str, str] = field(default_factory=dict)
     data: DataSummary | None = None
+    simplest: str = ""
 
 
 def check_beam(beam: int, size: int, vocabulary: str) -> None:

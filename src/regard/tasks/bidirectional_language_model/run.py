@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.data.char_words import SpelledTexts, spell_vocabulary, stacked, words_of
 from regard.data.memory import Records
+from regard.data.texts import with_column
 from regard.errors import InputError
 from regard.models.elmo import Elmo, StacksState
 from regard.models.elmo_embedding import ElmoEmbedding, continued_states, word_states
@@ -53,7 +54,7 @@ class ElmoRun(Run[str, Prediction]):
 
     config: BidirectionalLanguageModelling
     model: Elmo
-    supports = {"evaluate": frozenset({"files"})}
+    supports = {"evaluate": frozenset({"files", "columns"})}
 
     def __init__(self, config: BidirectionalLanguageModelling, model: Elmo, tokenizer: Tokenizer):
         self.config, self.model, self.tokenizer = config, model, tokenizer
@@ -71,7 +72,8 @@ class ElmoRun(Run[str, Prediction]):
         return line
 
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[str]:
-        return [each for file in files for each in self.config.data.read(str(file))]
+        data = with_column(self.config.data, options.columns)
+        return [each for file in files for each in data.read(str(file))]
 
     def _evaluate(self, examples: Sequence[str] | None, options: EvaluationOptions) -> dict[str, float]:
         """The perplexity of texts in both directions.

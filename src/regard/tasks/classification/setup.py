@@ -42,7 +42,7 @@ def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup
     labels = training_labels(counts, config.data.train, config.training.start)
     weights = class_weights(config.class_weights, labels, counts)
     found = text_setup(config, folder, splits, ClassOutputs(tuple(labels), weights))
-    return replace(found, summary=f"{found.summary}; in validation {constant_accuracy(label_counts(splits.valid))}")
+    return replace(found, simplest=constant_accuracy(label_counts(splits.valid)))
 
 
 def text_setup(

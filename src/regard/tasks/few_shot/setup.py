@@ -39,6 +39,7 @@ def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:
         f"{config.data.valid_episodes:,} validation {config.data.form}; {count_parameters(model):,} parameters",
         tests=tests,
         data=summary(config, classes),
+        simplest=f"{100 / config.data.ways:.3g} % of the episodes are right by chance",
     )
 
 

@@ -38,12 +38,12 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
         ImageClassificationObjective(train, valid, config, weights),
         content,
         f"{len(train):,} images to train on, {len(valid):,} to validate, {len(splits.test):,} to test; {len(labels)} "
-        f"classes; in validation {constant_accuracy(label_counts(splits.valid))}; "
-        f"{config.positions} positions an image; {count_parameters(model):,} parameters",
+        f"classes; {config.positions} positions an image; {count_parameters(model):,} parameters",
         tests=splits.test,
         files={LABELS: labels},
         fresh=("output.", "taught."),
         data=summary(config, splits),
+        simplest=constant_accuracy(label_counts(splits.valid)),
     )
 
 

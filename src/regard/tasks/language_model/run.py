@@ -17,6 +17,7 @@ from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import attribute_within, contributed
 from regard.data.memory import Records
+from regard.data.texts import with_column
 from regard.data.token_words import side
 from regard.decoding.constraints import writable
 from regard.decoding.continuation import Prompted, Sliding
@@ -54,7 +55,7 @@ class LanguageModelRun(Run[str, Continuation]):
     supports = {
         "predict": frozenset({"beam", "n_best", *SEARCHING, "phrases", "tokens", "beyond"}),
         "stream": frozenset({*SEARCHING, "tokens", "beyond", "prefix", "prefix_tokens", "candidates"}),
-        "evaluate": frozenset({"files", "cache"}),
+        "evaluate": frozenset({"files", "cache", "columns"}),
         "attribute": frozenset({"kinds", "maps", "target", "finished", "target_tokens"}),
     }
 
@@ -99,7 +100,8 @@ class LanguageModelRun(Run[str, Continuation]):
         """The texts of one file. Raises InputError for several files."""
         if len(files) > 1:
             raise InputError(f"{len(files)} files given; expected one text for a language model")
-        return [each for file in files for each in self.config.data.read(str(file))]
+        data = with_column(self.config.data, options.columns)
+        return [each for file in files for each in data.read(str(file))]
 
     def _evaluate(self, examples: Sequence[str] | None, options: EvaluationOptions) -> dict[str, float]:
         """The perplexity of consecutive texts, optionally with a cache.

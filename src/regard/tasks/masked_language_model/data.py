@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
 from regard.config.recognition import Kind
-from regard.data.lines import read_lines
 from regard.data.splits import Splits
-from regard.data.texts import check_running
+from regard.data.texts import lines_of
 from regard.errors import InputError
 
 Document = tuple[str, ...]
@@ -21,7 +20,8 @@ HEADING = re.compile(r"\s*=\s+[^=].*[^=]\s+=\s*")
 class Documents:
     """A text file a set, optionally .gz, of one sentence or paragraph a line; none to train on in a run that was
     imported. Blank lines separate documents, or with `between: heading` lines ` = Heading = ` as in WikiText. Without
-    `valid` the last `held_out` of the training documents, or of the lines of a single one, are for validation."""
+    `valid` the last `held_out` of the training documents, or of the lines of a single one, are for validation. Of a
+    table each value of the column `text` is a document or several."""
 
     kind: Literal["documents"] = "documents"
     train: str | None = None
@@ -29,6 +29,7 @@ class Documents:
     test: str | None = None
     between: Literal["blank-line", "heading"] = "blank-line"
     held_out: float = 0.1
+    text: str | int | None = None
 
     recognised: ClassVar[tuple[Kind, ...]] = ("file",)
 
@@ -62,8 +63,7 @@ class Documents:
 
     def read(self, path: str) -> list[Document]:
         """The documents of another file. Raises InputError as `load` does."""
-        check_running(path)
-        return list(self.documents(read_lines(path)))
+        return list(self.documents(lines_of(path, self.text, apart=True)))
 
     def documents(self, lines: Iterable[str]) -> Iterable[Document]:
         """The documents of lines."""

@@ -15,6 +15,7 @@ from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import attribute_within, contributed
 from regard.data.batching import padded
 from regard.data.memory import Records
+from regard.data.texts import with_column
 from regard.data.token_words import side
 from regard.errors import InputError, quoted
 from regard.maps.alignment import Alignment
@@ -91,7 +92,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
     model: Bert
     supports = {
         "predict": frozenset({"n_best"}),
-        "evaluate": frozenset({"files"}),
+        "evaluate": frozenset({"files", "columns"}),
         "attribute": frozenset({"kinds", "maps"}),
     }
 
@@ -116,7 +117,8 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         return line
 
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Document]:
-        return [each for file in files for each in self.config.data.read(str(file))]
+        data = with_column(self.config.data, options.columns)
+        return [each for file in files for each in data.read(str(file))]
 
     def _evaluate(self, examples: Sequence[Document] | None, options: EvaluationOptions) -> dict[str, float]:
         """The accuracy on the masked tokens of documents; a fixed seed chooses them.
