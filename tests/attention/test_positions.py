@@ -217,6 +217,25 @@ def test_stretched_frequencies():
     torch.testing.assert_close(stretched[-1], plain[-1] / 3)
 
 
+class Backwards(Rotary):
+    def rotate(self, states: Tensor, places: Tensor) -> Tensor:
+        return super().rotate(states, -places)
+
+
+class Slow(Rotary):
+    def __init__(self, width: int):
+        super().__init__(width)
+        self.frequencies /= 7
+
+
+@pytest.mark.parametrize("kind", [Backwards, Slow])
+def test_a_subclass_turns_by_its_own_code(kind: type[Rotary]):
+    """Also where successive positions would be turned by the table that all rotations share."""
+    inputs, own = torch.randn(1, 5, WIDTH), kind(WIDTH)
+    torch.testing.assert_close(own.rotate_from(inputs, 3), own.rotate(inputs, torch.arange(3, 8)))
+    assert not torch.allclose(own.rotate_from(inputs, 3), Rotary(WIDTH).rotate_from(inputs, 3), atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

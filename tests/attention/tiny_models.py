@@ -48,6 +48,9 @@ DECODERS: dict[str, Build] = {
     "gemma2": lambda t: t.Gemma2ForCausalLM(
         t.Gemma2Config(**TEXT, num_key_value_heads=1, head_dim=6, sliding_window=4, eos_token_id=None)
     ),
+    "doge": lambda t: t.DogeForCausalLM(
+        t.DogeConfig(**TEXT, num_key_value_heads=1, keep_window_size=99, eos_token_id=None)
+    ),
     "gemma3": lambda t: t.Gemma3ForCausalLM(
         t.Gemma3TextConfig(**TEXT, num_key_value_heads=1, head_dim=6, sliding_window=4, eos_token_id=None)
     ),

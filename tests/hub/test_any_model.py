@@ -1,6 +1,7 @@
 """Any model of the transformers library as a run: its pages, and what is refused in one line."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,11 @@ from regard.hub.any_model.lookups import lookups_of
 from regard.hub.any_model.maps import RoleMaps
 from regard.hub.any_model.run import TransformersRun
 from regard.hub.opening import open_run
+from regard.maps.entropy import entropies
 from regard.maps.heads import Side
+from regard.maps.rollout import rollout
 from regard.maps.sinks import sinks, without
+from regard.tasks.options import AttributionOptions
 from tests.hub.tiny_folders import FAMILIES, TEXT, example, picture, sound, tiny_folder
 
 SOME = ("albert", "deberta", "gpt2", "mistral", "bart", "vit", "whisper")
@@ -99,7 +103,7 @@ def test_one_line_in_a_notebook(tmp_path: Path):
 def test_a_long_text_is_the_mean_over_its_queries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     run = open_run(tiny_folder("mistral", tmp_path / "mistral"))
     expected = run.attribute(TEXT).lookups[1].weights[:, :, :13, :13]
-    monkeypatch.setattr("regard.hub.any_model.run.WHOLE", 8)
+    monkeypatch.setattr("regard.hub.any_model.example_pass.WHOLE", 8)
     found = run.attribute(TEXT).lookups[0]
     assert found.target == (f"all {expected.shape[-1]} positions (mean)",)
     np.testing.assert_allclose(found.weights, expected.mean(2, keepdims=True), atol=1e-6)
@@ -108,10 +112,49 @@ def test_a_long_text_is_the_mean_over_its_queries(tmp_path: Path, monkeypatch: p
 def test_of_too_many_weights_the_rows_of_written_tokens_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     run = open_run(tiny_folder("mistral", tmp_path / "mistral"))
     written, _ = run.attribute(TEXT).lookups
-    monkeypatch.setattr("regard.hub.any_model.run.KEPT", 100)
+    monkeypatch.setattr("regard.hub.any_model.example_pass.KEPT", 100)
     (found,) = run.attribute(TEXT).lookups
     assert (found.source, found.target) == (written.source, written.target)
     np.testing.assert_allclose(found.weights, written.weights, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["mistral", "bart", "bert"])
+def test_of_a_long_text_rows_are_chosen_and_entropies_are_those_of_all(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run, target = open_run(tiny_folder(name, tmp_path / name)), "the mat" if name == "bart" else None
+    role = "decoder" if name == "mistral" else "encoder"
+    whole = run.attribute(TEXT, role=role, target=target).lookups[0]
+    monkeypatch.setattr("regard.hub.any_model.example_pass.WHOLE", 8)
+    options = AttributionOptions(role=role, target=target)
+    long = run.attribute(TEXT, options)
+    assert long.lookups[0].weights.shape[2] == 1
+    assert long.entropies is not None
+    expected = entropies(whole.weights[..., : long.lookups[0].weights.shape[-1], :])
+    if name != "mistral":  # which wrote more behind a text that is not long
+        np.testing.assert_allclose(np.stack(long.entropies()), expected, atol=1e-4)
+    long.figure(view="entropy")
+    some = run.attribute(TEXT, replace(options, rows="3:5"))
+    assert (some.entropies, some.lookups[0].target) == (None, whole.target[3:5])
+    keys = some.lookups[0].weights.shape[-1]
+    np.testing.assert_allclose(some.lookups[0].weights, whole.weights[:, :, 3:5, :keys], atol=1e-6)
+    monkeypatch.setattr("regard.hub.any_model.example_pass.KEPT", 200)
+    for rows, message in (("1:9", "rows of .* keys are too many weights; choose at most"), ("999", "there are")):
+        with pytest.raises(InputError, match=message):
+            run.attribute(TEXT, replace(options, rows=rows))
+
+
+def test_the_rollout_of_a_decoder_is_that_of_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    run = open_run(tiny_folder("gpt2", tmp_path / "gpt2"))
+    whole = run.attribute(TEXT, role="decoder")
+    expected = rollout([*whole.lookups[0].weights.astype(np.float64)])
+    np.testing.assert_allclose(run.attribute(TEXT, kinds=["rollout"]).weights.weights, expected, atol=1e-6)
+    whole.figure(view="rollout")
+    monkeypatch.setattr("regard.hub.any_model.example_pass.WHOLE", 8)
+    with pytest.raises(InputError, match="a rollout needs the weights of all queries"):
+        run.attribute(TEXT, kinds=["rollout"])
+    with pytest.raises(InputError, match="has no maps of the role encoder: it has self attention"):
+        run.attribute(TEXT, role="encoder")
 
 
 def test_sinks_are_marked_and_left_out_beside():

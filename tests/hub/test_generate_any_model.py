@@ -90,7 +90,7 @@ def test_of_a_long_prompt_only_the_rows_of_new_tokens_are_kept(tmp_path: Path, m
     run: TransformersRun = open_run(tiny_folder("mistral", tmp_path / "mistral"))
     (best,) = run.predict([TEXT], tokens=4)
     expected = run.attribute(TEXT, target_tokens=best.ids).lookups[0]
-    monkeypatch.setattr("regard.hub.any_model.run.WHOLE", 8)
+    monkeypatch.setattr("regard.hub.any_model.example_pass.WHOLE", 8)
     (found,) = run.attribute(TEXT, target_tokens=best.ids).lookups
     np.testing.assert_allclose(found.weights, expected.weights, atol=1e-6)
     assert (found.target, found.source) == (expected.target, expected.source)

@@ -1,6 +1,6 @@
 """The attention of models of the transformers library: their lookups are observed, their computation is their own.
 
-While an observer is active, the table of attention functions hands out each function with an observer in front, and the
+While an observer is active, tables of attention functions hand out each function with an observer in front, and the
 library's caches and searches report which rows and queries they drop. No result changes.
 """
 
@@ -56,7 +56,8 @@ def hosts(model: nn.Module) -> list[Any]:
 def _install() -> None:
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS as table
 
-    for owner, name, patch in [(table, "get_interface", _observed), *patches()]:
+    # the class, not the one table: some models have a table of their own
+    for owner, name, patch in [(type(table), "get_interface", _observed), *patches()]:
         _active.enter_context(_patched(owner, name, patch))
 
 
@@ -76,8 +77,8 @@ def _patched(owner: Any, name: str, patch: Patch) -> Iterator[None]:
 def _observed(get_interface: Callable[..., Any]) -> Callable[..., Any]:
     """A `get_interface` whose functions report each lookup of an observed module."""
 
-    def get(implementation: str, default: Callable[..., Any]) -> Callable[..., Any]:
-        function = get_interface(implementation, default)
+    def get(self: Any, implementation: str, default: Callable[..., Any]) -> Callable[..., Any]:
+        function = get_interface(self, implementation, default)
 
         def attention(
             module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **options: Any

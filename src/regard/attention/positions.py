@@ -152,7 +152,8 @@ class Rotary(RelativePositions):
 
     def rotate_from(self, states: Float[Tensor, "*batch position width"], first: int) -> Tensor:
         last = first + states.shape[-2]
-        if torch.compiler.is_compiling() or last > LARGEST_TABLE:
+        own = type(self) is not Rotary  # a subclass may turn otherwise
+        if own or torch.compiler.is_compiling() or last > LARGEST_TABLE:
             return super().rotate_from(states, first)
         # all layers and steps share one table: a step would spend more time on its angles than on its products
         known, plain = max(512, 1 << (last - 1).bit_length()), self.frequencies

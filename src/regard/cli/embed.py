@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
-from regard.cli.options import AllowMissing, BatchFlags, Piped, RunFolder, check_source
+from regard.cli.options import AllowMissing, AnyFolder, BatchFlags, Piped, check_source
 from regard.cli.output import say_json, warn
 from regard.errors import quoted
 
@@ -21,7 +21,7 @@ LINE_BY_LINE = BatchFlags()
 
 
 def embed(
-    run: RunFolder,
+    run: AnyFolder,
     /,
     *texts: Texts,
     pool: Annotated[

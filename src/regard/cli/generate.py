@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
-from regard.cli.options import Json, LoadFlags, Piped, RunFolder, SearchFlags, check_source
+from regard.cli.options import AnyFolder, Json, LoadFlags, Piped, SearchFlags, check_source
 from regard.cli.output import say, say_json, warn, warn_of_missing
 from regard.errors import InputError
 
@@ -48,7 +48,7 @@ OWN, WHOLE, STORED = SearchFlags(), ContinuationFlags(), LoadFlags()
 
 
 def generate(
-    run: RunFolder,
+    run: AnyFolder,
     /,
     *prompts: Prompts,
     flags: SearchFlags = OWN,

@@ -12,6 +12,12 @@ from regard.errors import InputError
 from regard.tasks.options import PredictOptions
 
 RunFolder = Annotated[Path, Parameter(name="RUN", help="Folder of a trained run.")]
+AnyFolder = Annotated[
+    Path,
+    Parameter(
+        name="RUN", help="Folder of a trained run or of a transformers model, or its name on the hub, OWNER/NAME."
+    ),
+]
 Beam = Annotated[int | None, Parameter(name="--beam", help="Width of the search; 1 is greedy. Default: the run's own.")]
 Maps = Annotated[
     list[int] | None,

@@ -10,7 +10,7 @@ from cyclopts import Group, Parameter
 
 from regard.attribution.kinds import Kind, Role
 from regard.cli.loading import loading
-from regard.cli.options import AllowMissing, Beam, Maps, RunFolder, check_search
+from regard.cli.options import AllowMissing, AnyFolder, Beam, Maps, check_search
 from regard.cli.output import say, warn
 from regard.errors import InputError, quoted
 from regard.tasks.options import AttributionOptions, FigureOptions, ViewName
@@ -44,6 +44,10 @@ class AttributionFlags:
             help="Of an encoder-decoder, whose attention: cross, that of the output to its source; encoder or decoder, "
             "the self-attention of that side. Default: cross."
         ),
+    ] = None
+    rows: Annotated[
+        str | None,
+        Parameter(help="Of a transformers model: keep the weights of the tokens A to B-1 only, as A:B, from 0."),
     ] = None
     allow_missing: AllowMissing = False
 
@@ -135,7 +139,7 @@ OWN, PLAIN, ALONE = AttributionFlags(), FigureFlags(), ComparisonFlags()
 
 
 def show(
-    run: RunFolder,
+    run: AnyFolder,
     text: Text,
     /,
     *,

@@ -1,6 +1,6 @@
 """The attribution of a prediction: every layer and head, figures, and an interactive page."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from regard.pictures.labels import visible
 from regard.pictures.scale import round_up, whole_or_greatest
 from regard.pictures.shaded import shaded
 from regard.pictures.view import View
-from regard.pictures.views import PARTS, VIEWS, WHOLE, Part, check_size, entropy_of
+from regard.pictures.views import PARTS, VIEWS, WHOLE, Part, check_size, entropy, entropy_of
 from regard.pictures.write import PAGE, write, write_document, write_figure, write_view
 from regard.tasks.options import AttributionOptions, FigureOptions, ViewName, options_of
 from regard.tasks.prediction import LONGEST, Prediction
@@ -54,6 +54,7 @@ class Attribution:
     draw: the run's own figure under a title; None where it is the matrix or the document of `weights`.
     views: the run's own views, which then are the only ones.
     detail: what is drawn where no kind is chosen, a line below the title.
+    entropies: the entropy of each head in bits, a layer at a time, where the maps are means over queries.
     """
 
     prediction: Prediction
@@ -65,6 +66,7 @@ class Attribution:
     draw: "Callable[[str], Figure] | None" = None
     views: Mapping[ViewName, OwnView] = field(default_factory=dict)
     detail: str = ""
+    entropies: Callable[[], Sequence[np.ndarray]] | None = None
 
     def __repr__(self) -> str:
         names = ", ".join(dict.fromkeys(each.name for each in self.lookups))
@@ -188,6 +190,8 @@ class Attribution:
         options.check()
         if self.options.maps is not None:
             raise InputError("a map is chosen, but the view entropy shows every head; choose no map")
+        if self.entropies is not None:
+            return [(self._view_heading, entropy(self.entropies(), len(self.lookups[0].source)))]
         return [(self._view_heading, entropy_of(self._heads(name)))]
 
     def _parts(self, options: FigureOptions) -> list[Part]:

@@ -173,6 +173,7 @@ class AttributionOptions(Options):
     kinds: the weights; gradient x input; norms of what is read; rollout over all layers. None: the run's own kind.
     maps: these maps only, layer x heads + head; None: all.
     role: the attention of an encoder-decoder: cross, encoder or decoder.
+    rows: these queries only, `A:B` is A to B-1, counted from 0: no other weights of a long text are kept.
     beam: width of the search for the prediction.
     target: a forced output instead of the run's prediction, `finished` or not.
     target_tokens: its ids instead of a text, END included if it is finished.
@@ -181,6 +182,7 @@ class AttributionOptions(Options):
     kinds: Sequence[Kind] = ()
     maps: Sequence[int] | None = None
     role: Role | None = None
+    rows: str | None = None
     beam: int | None = None
     target: str | None = None
     finished: bool = True
@@ -265,13 +267,16 @@ class FigureOptions(Options):
     def places(self, side: Literal["source", "target"], count: int) -> slice:
         """The chosen places of a side with `count` places. Raises InputError for none."""
         chosen = getattr(self, side)
-        if chosen is None:
-            return slice(0, count)
-        first, colon, last = chosen.partition(":")
-        if not all(not part or part.isdecimal() for part in (first, last)) or not (first or colon):
-            raise InputError(f"{side} is {chosen!r}; expected A:B, A:, :B or A, numbers from 0")
-        begin = int(first or 0)
-        end = min(int(last), count) if last else count if colon else begin + 1
-        if not begin < end <= count:
-            raise InputError(f"{side} is {chosen!r}; the {side} has {count} places, from 0: choose some of them")
-        return slice(begin, end)
+        return slice(0, count) if chosen is None else span(side, chosen, count)
+
+
+def span(name: str, chosen: str, count: int) -> slice:
+    """The places `A:B` of `count`; `name` is that of the option. Raises InputError for none."""
+    first, colon, last = chosen.partition(":")
+    if not all(not part or part.isdecimal() for part in (first, last)) or not (first or colon):
+        raise InputError(f"{name} is {chosen!r}; expected A:B, A:, :B or A, numbers from 0")
+    begin = int(first or 0)
+    end = min(int(last), count) if last else count if colon else begin + 1
+    if not begin < end <= count:
+        raise InputError(f"{name} is {chosen!r}; there are {count} places, from 0: choose some of them")
+    return slice(begin, end)

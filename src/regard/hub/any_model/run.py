@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,32 +11,21 @@ import torch
 from torch import Tensor
 
 from regard.attribution.aggregation import single_map
-from regard.attribution.kinds import ROLES, Kind
+from regard.attribution.kinds import Kind
 from regard.errors import InputError
 from regard.hub.any_model.embedding import Embedding
+from regard.hub.any_model.example_pass import PAGE, ExamplePass
 from regard.hub.any_model.folder import SOUNDS, Loaded, check_tokenizer, embeddings
 from regard.hub.any_model.generated import Generated, generated
-from regard.hub.any_model.inputs import PICTURES, Example, Inputs, SentFile, check_ids, inputs_of, single
-from regard.hub.any_model.labels import side_of
-from regard.hub.any_model.lookups import GENERATED, lookups_of, rows_of
-from regard.hub.any_model.maps import Pass, attended
+from regard.hub.any_model.inputs import PICTURES, Example, Inputs, SentFile, inputs_of
+from regard.hub.any_model.maps import Pass
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, beside, mean_alignment
-from regard.maps.reductions import Totals
 from regard.maps.rollout import rollout
 from regard.tasks.attribution import Attribution
 from regard.tasks.options import SAMPLING, SHAPING, AttributionOptions, EvaluationOptions, PredictOptions, Verb
 from regard.tasks.prediction import TextPrediction
 from regard.tasks.run import Run
-
-WHOLE = 1024
-"""The most positions of which every weight is kept; of more, the mean over queries."""
-KEPT = 50_000_000
-"""The most weights of all layers and heads that are kept, which take about 800 MB until they are in a page."""
-WRITTEN = 20
-"""The most tokens that a model writes after a text."""
-PAGE = 12_000_000
-"""The most weights of all roles on a page; beyond them the chosen role is alone."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +42,7 @@ class TransformersRun(Run[Example, Generated]):
 
     config: AnyModel
     supports: Mapping[Verb, frozenset[str]] = {
-        "attribute": frozenset({"kinds", "maps", "role", "target", "target_tokens", "finished", "beam"})
+        "attribute": frozenset({"kinds", "maps", "role", "rows", "target", "target_tokens", "finished", "beam"})
     }
 
     def __init__(self, loaded: Loaded):
@@ -115,10 +105,10 @@ class TransformersRun(Run[Example, Generated]):
 
     @torch.no_grad()
     def _attribute(self, example: Example, options: AttributionOptions) -> Attribution:
-        """Raises InputError for a role, kind or target that the model does not have, and as `inputs_of`."""
+        """Raises InputError for a role, kind, target or rows that the model does not have, and as `inputs_of`."""
         inputs = inputs_of(self.loaded, example)
-        written = self._written(inputs, options)
-        found, every = self._read(inputs, written)
+        whole = ExamplePass.of(self.loaded, inputs, options)
+        found, every = whole.read(options.rows, self._role(options))
         role, first = self._first(every, found, options)
         kept = [first, *(each for name, each in every.items() if name != role)]
         while len(kept) > 1 and sum(each.weights.size for each in kept) > PAGE:
@@ -126,95 +116,32 @@ class TransformersRun(Run[Example, Generated]):
         first, weights = self._kinds(first, options)
         title = Path(example).name if isinstance(example, str) and inputs.text is None else str(example)
         return Attribution(
-            TextPrediction(self._text(inputs, written, title)),
+            TextPrediction(self._text(inputs, whole.written, title)),
             title,
             (first, *kept[1:]),
             weights,
             options,
             has_heads=True,
+            entropies=partial(whole.entropies, role) if found.reduced else None,
         )
-
-    def _written(self, inputs: Inputs, options: AttributionOptions) -> tuple[int, ...]:
-        """The tokens that the model writes, or those of the target. None for a model that writes nothing."""
-        model, tokenizer = self.model, self.loaded.tokenizer
-        pairs = model.config.is_encoder_decoder
-        if options.target is not None or options.target_tokens is not None:
-            if not (pairs or model.can_generate()) or tokenizer is None:
-                raise InputError(f"{type(model).__name__} writes nothing, so it has no target; leave --target out")
-            forced = options.target_tokens
-            if forced is None:
-                forced = tokenizer(text_target=options.target, add_special_tokens=pairs)["input_ids"]
-            ids = list(forced)
-            check_ids(model, ids)
-            start = getattr(model.config, "decoder_start_token_id", None)
-            return (start, *ids) if pairs and start is not None and ids[:1] != [start] else tuple(ids)
-        if not model.can_generate() or _length(inputs) > WHOLE:
-            if pairs:
-                raise InputError(f"{type(model).__name__} writes nothing by itself; give the output by --target")
-            return ()
-        limit = {"max_new_tokens": WRITTEN, "do_sample": False, "num_beams": options.beam or 1}
-        padding = model.generation_config.pad_token_id or 0
-        sequence = model.generate(**inputs.tensors, **limit, pad_token_id=padding)[0].tolist()
-        return tuple(sequence if pairs else sequence[len(inputs.text or ()) :])
-
-    def _read(self, inputs: Inputs, written: tuple[int, ...]) -> tuple[Pass, dict[str, Lookups]]:
-        """The maps of one pass and the lookups of every role, the default first. Of a long text only the rows of what
-        was written after it are kept, or the mean over all queries."""
-        joined, source = self._joined(inputs, written), _length(inputs)
-        if max(source, len(written)) <= WHOLE and maps_of(self.model) * (source + len(written)) ** 2 <= KEPT:
-            found = attended(inputs.model, joined)
-            return found, self._lookups(inputs, written, found)
-        generated = maps_of(self.model) * len(written) * (source + len(written))
-        if written and not self.model.config.is_encoder_decoder and generated <= PAGE:
-            found = attended(inputs.model, joined, rows=range(source - 1, source + len(written) - 1))
-            tokenizer, text = self.loaded.tokenizer, (*(inputs.text or ()), *written)
-            keys = side_of(tokenizer, text[: found.roles["self"].weights.shape[-1]])
-            return found, {
-                "generated": lookups_of(GENERATED, found.roles["self"], keys, side_of(tokenizer, written), None)
-            }
-        found = attended(inputs.model, joined, reduce=Totals())
-        return found, self._lookups(inputs, written, found)
-
-    def _joined(self, inputs: Inputs, written: tuple[int, ...]) -> dict[str, Tensor]:
-        """The inputs of one pass over a text and what was written after it."""
-        device = self.model.device
-        if self.model.config.is_encoder_decoder:
-            return inputs.tensors | {"decoder_input_ids": single(written[:-1] or written, device)}
-        if inputs.text is None or not written:
-            return inputs.tensors
-        check_ids(self.model, (*inputs.text, *written))
-        return {"input_ids": single((*inputs.text, *written), device)}
-
-    def _lookups(self, inputs: Inputs, written: tuple[int, ...], found: Pass) -> dict[str, Lookups]:
-        """The lookups of every role that has maps, the default first."""
-        tokenizer, roles = self.loaded.tokenizer, found.roles
-        every: dict[str, Lookups] = {}
-        if "cross" in roles and len(written) > 1:
-            source, patches = inputs.side(tokenizer, roles["cross"].weights.shape[-1])
-            target = side_of(tokenizer, written[1:])
-            every["cross"] = lookups_of(ROLES["cross"], roles["cross"], source, target, patches)
-        for role in ("self", "encoder"):
-            if role in roles:
-                read = replace(inputs, text=(*inputs.text, *written)) if role == "self" and inputs.text else inputs
-                side, patches = read.side(tokenizer, roles[role].weights.shape[-1])
-                name = "self-attention" if role == "self" else ROLES["encoder"]
-                every[role] = lookups_of(name, roles[role], side, side, patches)
-        if "decoder" in roles:
-            side = side_of(tokenizer, written[:-1] or written)
-            every["decoder"] = lookups_of(ROLES["decoder"], roles["decoder"], side, side, None)
-        if "self" in every and inputs.text and written and every["self"].weights.shape[2] > 1:
-            generated = rows_of(every["self"], len(inputs.text) - 1, side_of(tokenizer, written))
-            every = {"generated": generated, **every}
-        return every
 
     def _first(self, every: dict[str, Lookups], found: Pass, options: AttributionOptions) -> tuple[str, Lookups]:
         """The chosen role and its lookups. Raises InputError for a role without maps, with the reason."""
-        if options.role is None:
+        role = self._role(options)
+        if role is None and "rollout" in options.kinds and "self" in every:
+            role = "self"
+        if role is None and every:
             return next(iter(every.items()))
-        if options.role not in every:
-            reason = found.missing.get(options.role, f"it has {', '.join(every)} attention")
+        if role is None or role not in every:
+            reason = found.missing.get(role or "", f"it has {', '.join(every) or 'no such'} attention")
             raise InputError(f"{type(self.model).__name__} has no maps of the role {options.role}: {reason}")
-        return options.role, every[options.role]
+        return role, every[role]
+
+    def _role(self, options: AttributionOptions) -> str | None:
+        """The chosen role; `self` for the only side of a model that is an encoder or a decoder."""
+        if self.model.config.is_encoder_decoder:
+            return options.role
+        return "self" if options.role == ("decoder" if self.model.can_generate() else "encoder") else options.role
 
     def _kinds(self, first: Lookups, options: AttributionOptions) -> tuple[Lookups, Alignment]:
         """The lookups with every chosen kind, and the one map of the first. Raises InputError for another kind, or a
@@ -226,6 +153,8 @@ class TransformersRun(Run[Example, Generated]):
         if "rollout" not in kinds:
             return first, weights
         if first.source != first.target:
+            if first.weights.shape[2] < len(first.source):
+                raise InputError("a rollout needs the weights of all queries, of which a few or the mean are kept here")
             raise InputError("a rollout needs layers of a text that reads itself; choose --role encoder or decoder")
         if options.maps is not None:
             raise InputError("a rollout combines all layers and heads; choose no map")
@@ -265,20 +194,3 @@ def show(model: Any, tokenizer: Any, text: str, /, **settings: Any) -> Attributi
         return TransformersRun(replace(loaded, model=model.eval())).attribute(text, **settings)
     finally:
         model.train(training)
-
-
-def maps_of(model: Any) -> int:
-    """The number of heads of all layers of one kind."""
-    layers = getattr(model.config.get_text_config(), "num_hidden_layers", 1)
-    return heads_of(model) * (layers if isinstance(layers, int) else 1)
-
-
-def heads_of(model: Any) -> int:
-    """The number of heads of a layer; 1 where the configuration names none."""
-    heads = getattr(model.config.get_text_config(), "num_attention_heads", 1)
-    return heads if isinstance(heads, int) else 1
-
-
-def _length(inputs: Inputs) -> int:
-    """The number of tokens; 0 for images and sounds."""
-    return len(inputs.text or ())
