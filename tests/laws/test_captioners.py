@@ -32,6 +32,9 @@ MODELS = {
         13, SpatialAttentionConfig(**EYE, embedding=3, width=7, attention=4, align="hard", start="learned")
     ),
     "transformer": lambda: GridTransformer(13, GridTransformerConfig(**EYE, layers=2, width=6, hidden=5, heads=3)),
+    "transformer, rotary": lambda: GridTransformer(
+        13, GridTransformerConfig(**EYE, layers=2, width=6, hidden=5, heads=3, positions="rotary")
+    ),
     "trunk": lambda: ShowAttendAndTell(13, ShowAttendAndTellConfig(**SEEN, embedding=3, width=7, attention=4)),
     "taught-trunk": lambda: ShowAttendAndTell(13, ShowAttendAndTellConfig(**TAUGHT, embedding=3, width=7, attention=4)),
     "transformer-trunk": lambda: GridTransformer(

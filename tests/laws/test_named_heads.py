@@ -18,6 +18,7 @@ from regard.models.grid_transformer import GridTransformer, GridTransformerConfi
 from regard.models.one_pass import OnePass, OnePassConfig
 from regard.models.positions import RELATIVE_POSITIONS
 from regard.models.scores import SCORES
+from regard.models.speech_transformer import SpeechTransformer, SpeechTransformerConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit, VitConfig
 from regard.nn.decoders.protocol import SequenceDecoder
@@ -52,9 +53,15 @@ def one_pass(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
 
 
 def captioner(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
-    model = GridTransformer(11, GridTransformerConfig(**SIZES, image=8, channels=1, stages=(3,), **chosen))
+    model = GridTransformer(11, GridTransformerConfig(**SIZES | chosen, image=8, channels=1, stages=(3,)))
     pixels = torch.linspace(-1, 1, 128).sin().reshape(2, 1, 8, 8).double()
     return model, lambda model: model(pixels, TOKENS)
+
+
+def recogniser(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
+    model = SpeechTransformer(11, 5, SpeechTransformerConfig(**SIZES | chosen, stages=(3,)))
+    frames = torch.linspace(-1, 1, 120).sin().reshape(2, 12, 5).double()
+    return model, lambda model: model(frames, torch.tensor([12, 7]), TOKENS)
 
 
 MODELS = {
@@ -124,7 +131,7 @@ def test_those_of_a_plugin_are_used(make: Any, monkeypatch: pytest.MonkeyPatch):
     assert not torch.allclose(found, output(make, align="halves"))
 
 
-@pytest.mark.parametrize("make", [gpt2, bert, transformer])
+@pytest.mark.parametrize("make", [gpt2, bert, transformer, captioner, recogniser])
 @pytest.mark.parametrize("name", RELATIVE_POSITIONS)
 def test_relative_positions_change_the_output(make: Any, name: str):
     """They see an order that no encoding is added for."""

@@ -22,6 +22,12 @@ MODELS = {
     "transformer": lambda: SpeechTransformer(
         13, 11, SpeechTransformerConfig(**EAR, layers=2, width=6, hidden=5, heads=3)
     ),
+    "transformer, rotary": lambda: SpeechTransformer(
+        13, 11, SpeechTransformerConfig(**EAR, layers=2, width=6, hidden=5, heads=3, positions="rotary")
+    ),
+    "transformer, bucketed": lambda: SpeechTransformer(
+        13, 11, SpeechTransformerConfig(**EAR, layers=2, width=6, hidden=5, heads=3, positions="bucketed")
+    ),
 }
 models = pytest.mark.parametrize("name", MODELS)
 TARGET = torch.tensor([[2, 8, 6, 4], [2, 5, 0, 0], [2, 9, 7, 1]])

@@ -38,6 +38,8 @@ RELATIVE_POSITIONS = Registry(
     group="regard.relative_positions",
 )
 PositionsName = Annotated[str, RegisteredName(POSITIONS)]
+UnboundedName = Annotated[str, RegisteredName(POSITIONS, without=("learned",))]
+"""Positions that have no table, for sequences of any length."""
 RelativeName = Annotated[str, RegisteredName(RELATIVE_POSITIONS)]
 
 
