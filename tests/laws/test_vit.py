@@ -10,7 +10,7 @@ from torch.nn import functional
 from regard.attention.record import record
 from regard.models.vit import SIZES, Patches, Vit, VitConfig
 from regard.nn.embeddings import sinusoids
-from regard.nn.grid_positions import LearnedGrid, SinusoidalGrid
+from regard.nn.grid_positions import AxialRotary, LearnedGrid, SinusoidalGrid, places
 from regard.tasks.image_classification.training import distillation
 
 SMALL: dict[str, Any] = {"image": 6, "patch": 2, "channels": 1, "layers": 2, "width": 15, "heads": 3, "hidden": 11}
@@ -19,6 +19,7 @@ VARIANTS = {
     "mean": VitConfig(**SMALL, pooling="mean"),
     "sinusoidal": VitConfig(**SMALL, positions="sinusoidal"),
     "distilled": VitConfig(**SMALL, distilled=True),
+    "rotary": VitConfig(**SMALL | {"width": 12}, positions="rotary"),
 }
 variants = pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS)
 
@@ -91,6 +92,33 @@ def test_positions_of_a_grid_by_hand():
         for column in range(3):
             expected = torch.cat([sinusoids(2, 3)[row], sinusoids(3, 4)[column]]).float()
             torch.testing.assert_close(found[1 + 3 * row + column], expected)
+
+
+def test_rotary_positions_of_a_grid_by_hand():
+    """Products of cells, by rows in the first half of the dimensions and by columns in the second, as complex
+    numbers."""
+    part, cells = AxialRotary(8).double(), [(row, column) for row in range(3) for column in range(5)]
+    query, key = torch.randn(2, 1, 16, 8, dtype=torch.float64)
+    turned = [part.rotate(each, places(1, 3, 5, each.device))[0] for each in (query, key)]
+    found = turned[0] @ turned[1].mT
+    frequencies = 100.0 ** -torch.tensor([0.0, 0.5], dtype=torch.float64)
+    for one, (row, column) in enumerate([(0, 0), *cells]):  # the mark stands at the first cell
+        for other, (down, along) in enumerate([(0, 0), *cells]):
+            expected = 0.0
+            for half, distance in ((slice(0, 4), row - down), (slice(4, 8), column - along)):
+                a, b = (torch.complex(*each[0, at, half].view(2, 2)) for each, at in ((query, one), (key, other)))
+                expected += (a * b.conj() * torch.exp(1j * distance * frequencies)).real.sum()
+            torch.testing.assert_close(found[one, other], expected, rtol=1e-6, atol=1e-6)
+    model, pixels = drawn(VARIANTS["rotary"]), torch.randn(1, 1, 6, 6, dtype=torch.float64)
+    assert not torch.allclose(model(pixels), model(pixels.flip(-1)))
+    assert model(torch.randn(2, 1, 4, 10, dtype=torch.float64)).shape == (2, 7)  # of any grid
+    inputs = torch.randn(1, 3, 8, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda states: part.rotate(states, places(1, 1, 2, states.device)), inputs)
+
+
+def test_a_width_that_rows_and_columns_cannot_turn():
+    with pytest.raises(ValueError, match=r"a head is 5 wide; .* choose a multiple of 4"):
+        VitConfig(**SMALL, positions="rotary")
 
 
 def test_learned_positions_of_a_flat_grid_stay_flat():

@@ -15,7 +15,15 @@ from regard.models.scores import ContentScoreName
 from regard.models.sizes import Share, Size, check_heads
 from regard.nn.encoders.grid import stage
 from regard.nn.encoders.transformer import EncoderLayer
-from regard.nn.grid_positions import LearnedGrid, SinusoidalGrid
+from regard.nn.grid_positions import (
+    AxialRotary,
+    GridPositions,
+    LearnedGrid,
+    NoGrid,
+    SinusoidalGrid,
+    check_axial,
+    places,
+)
 from regard.nn.sublayers import Dropout, FeedForward, PreNorm
 from regard.shapes import Float, States
 
@@ -32,7 +40,8 @@ class VitConfig:
     state of [CLS], or with `pooling: mean` from the mean over the patches, without [CLS]. `distilled` adds DeiT's
     second token, which learns a teacher's predictions. `epsilon` is added to the variance in norms.
     `score` and `align` are those of all heads, `window` that of a local alignment.
-    `attention_dropout` is that of the weights.
+    `attention_dropout` is that of the weights. Rotary `positions` turn queries and keys by the rows and columns of
+    patches.
     """
 
     name: Literal["vit"] = "vit"
@@ -46,7 +55,7 @@ class VitConfig:
     dropout: Share = 0.0
     attention_dropout: Share = 0.0
     pooling: Literal["first", "mean"] = "first"
-    positions: Literal["learned", "sinusoidal"] = "learned"
+    positions: Literal["learned", "sinusoidal", "rotary"] = "learned"
     distilled: bool = False
     stem: Literal["linear", "convolutional"] = "linear"
     epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-6
@@ -56,6 +65,8 @@ class VitConfig:
 
     def __post_init__(self) -> None:
         check_heads(self.width, self.heads)
+        if self.positions == "rotary":
+            check_axial(self.width // self.heads)
         if self.image % self.patch:
             raise ValueError(
                 f"image {self.image} is not divisible by patch {self.patch}; choose {self.patch} x a whole number"
@@ -151,8 +162,7 @@ class VitEncoder(nn.Module):
         super().__init__()
         self.patches = STEMS[config.stem](config.patch, config.channels, config.width)
         self.marks = nn.Parameter(torch.zeros(config.marks, config.width))
-        learned = config.positions == "learned"
-        self.positions = LearnedGrid(config.marks, config.side, config.width) if learned else SinusoidalGrid()
+        self.positions = grid_positions(config)
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(layer(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width, config.epsilon)
@@ -166,15 +176,26 @@ class VitEncoder(nn.Module):
         rows, columns = (side // self.patches.patch for side in pixels.shape[2:])
         states = torch.cat([self.marks.expand(pixels.shape[0], -1, -1), self.patches(pixels)], 1)
         states = self.dropout(self.positions(states, rows, columns))
+        cells = places(len(self.marks), rows, columns, states.device) if isinstance(self.positions, NoGrid) else None
         for each in self.layers:
-            states = each(states, None)
+            states = each(states, None, places=cells)
         return self.norm(states)
+
+
+def grid_positions(config: VitConfig) -> GridPositions:
+    """The encoding that is added to patches."""
+    if config.positions == "learned":
+        return LearnedGrid(config.marks, config.side, config.width)
+    return NoGrid() if config.positions == "rotary" else SinusoidalGrid()
 
 
 def layer(config: VitConfig) -> EncoderLayer:
     """One layer, with a norm before each of its two sublayers (equations 2 and 3)."""
+    heads = named_heads(config, config.marks + config.side**2)
+    if config.positions == "rotary":
+        heads.attend.positions = AxialRotary(config.width // config.heads)
     return EncoderLayer(
-        named_heads(config, config.marks + config.side**2),
+        heads,
         FeedForward(config.width, config.hidden, nn.GELU()),
         (PreNorm(config.width, config.dropout, config.epsilon), PreNorm(config.width, config.dropout, config.epsilon)),
     )

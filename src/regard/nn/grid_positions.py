@@ -7,8 +7,12 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.attention.positions import RelativePositions, Rotary
 from regard.nn.embeddings import sinusoids
-from regard.shapes import Float, States
+from regard.shapes import Float, Int, States
+
+COLUMNS = 1 << 12
+"""More than the columns of any grid: the place of a cell is row * COLUMNS + column."""
 
 
 class GridPositions(nn.Module, ABC):
@@ -17,6 +21,13 @@ class GridPositions(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, states: States, rows: int, columns: int) -> States: ...
+
+
+class NoGrid(GridPositions):
+    """Return the states unchanged."""
+
+    def forward(self, states: States, rows: int, columns: int) -> States:
+        return states
 
 
 class SinusoidalGrid(GridPositions):
@@ -53,3 +64,42 @@ class LearnedGrid(GridPositions):
         grid = rearrange(patches, "(h w) d -> 1 d h w", h=self.side)
         grid = functional.interpolate(grid, (rows, columns), mode="bicubic", align_corners=False)
         return torch.cat([marks, rearrange(grid, "1 d h w -> (h w) d")])
+
+
+def places(marks: int, rows: int, columns: int, device: torch.device) -> Int[Tensor, " position"]:
+    """The places of cells row by row, behind tokens that stand where the first cell stands."""
+    down, along = torch.arange(rows, device=device) * COLUMNS, torch.arange(columns, device=device)
+    return functional.pad((down[:, None] + along).flatten(), (marks, 0))
+
+
+class AxialRotary(RelativePositions):
+    """Turn the first half of the dimensions by the row and the second half by the column of a cell (Heo 2024,
+    2403.13298, section 3.1, axial), so that a product depends on the distance down and the distance along. Positions
+    are those of `places`.
+
+    Args:
+        width: width of queries and keys of a head, a multiple of 4.
+        base: 100 in the paper, since a grid has few rows.
+
+    Raises:
+        ValueError: another width.
+    """
+
+    def __init__(self, width: int, base: float = 100.0):
+        super().__init__()
+        check_axial(width)
+        self.width, self.rotary = width, Rotary(width // 2, base=base)
+
+    def rotate(self, states: Float[Tensor, "*batch position width"], places: Int[Tensor, "..."]) -> Tensor:
+        down, along = states.chunk(2, -1)
+        turned = self.rotary.rotate(down, places // COLUMNS), self.rotary.rotate(along, places % COLUMNS)
+        return torch.cat(turned, -1)
+
+
+def check_axial(width: int) -> None:
+    """Raises ValueError for a width of a head that cannot be turned by rows and columns."""
+    if width % 4:
+        raise ValueError(
+            f"a head is {width} wide; rotary positions of a grid turn pairs by the row and pairs by the column: choose "
+            "a multiple of 4"
+        )

@@ -12,7 +12,7 @@ from regard.attention.memory import Memory, Packing
 from regard.nn.embeddings import Embedding, Positions
 from regard.nn.encoders.protocol import Encoder
 from regard.nn.sublayers import Dropout, FeedForward, Residual, check_layer, expect_one_width, width_in
-from regard.shapes import Float, Lengths, States, Tokens, wide
+from regard.shapes import Float, Int, Lengths, States, Tokens, wide
 
 
 class EncoderLayer(nn.Module):
@@ -25,13 +25,19 @@ class EncoderLayer(nn.Module):
         check_layer(feedforward, residuals, self_attention=self_attention.widths)
 
     def forward(
-        self, states: Float[Tensor, "*tokens width"], mask: Mask | None, packing: Packing | None = None
+        self,
+        states: Float[Tensor, "*tokens width"],
+        mask: Mask | None,
+        packing: Packing | None = None,
+        *,
+        places: Int[Tensor, " position"] | None = None,
     ) -> Float[Tensor, "*tokens width"]:
-        """States `(batch, position, width)`; with a `packing` (and a mask), packed states `(token, width)`."""
+        """States `(batch, position, width)`, for relative positions at `places`; with a `packing` (and a mask), packed
+        states `(token, width)`."""
         first, second = cast("Sequence[Residual]", self.residuals)
         inputs = first.input(states)
         if packing is None or mask is None:
-            context = self.self_attention(inputs, Memory(inputs, inputs, mask, clean=False))
+            context = self.self_attention(inputs, Memory(inputs, inputs, mask, places=places, clean=False))
         else:
             context = self.self_attention.attend_self(inputs, packing, mask)
         states = first.add(states, context)
