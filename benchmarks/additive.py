@@ -27,7 +27,7 @@ LARGE, MOST = "8x128x1024x256", 50
 FORMS = "naive", "fused"
 PAIRS = "a reciprocal for each pair and dimension"
 ROUNDS, SAMPLE, LONG = 9, 0.02, 0.5
-"""Samples of each form, taken in turn, the least seconds of one, and a call's seconds from which on 3 are enough."""
+"""Samples of each form, in turn, the least seconds of one, and a call's seconds from which on 3 are enough."""
 Form = Callable[[], object]
 
 
@@ -66,7 +66,7 @@ def seconds(call: Form, times: int = 1) -> float:
 
 
 def timed(shape: str, compiled: bool) -> dict[str, float]:
-    """Seconds of each form, medians of samples taken in turn."""
+    """Seconds of each form, medians of samples in turn."""
     calls = forms(shape, compiled)
     first = {name: min(seconds(call), seconds(call)) for name, call in calls.items()}  # warms up
     times = {name: math.ceil(SAMPLE / each) for name, each in first.items()}
@@ -79,9 +79,9 @@ def timed(shape: str, compiled: bool) -> dict[str, float]:
 
 def resident(name: str) -> int:
     """Bytes of this process, now (VmRSS) or at most (VmHWM), on Linux."""
-    told = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert told is not None
-    return 1024 * int(told[1])
+    found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return 1024 * int(found[1])
 
 
 def beyond(shape: str, form: str) -> tuple[float]:

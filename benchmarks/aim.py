@@ -12,7 +12,7 @@ COLUMNS = "aim", "ours", "peer", "peer's", "peer's / ours", "limit", "met", "lim
 @dataclass(frozen=True)
 class Aim:
     """`ours` and the peer's figure are costs in one unit, of time or memory. Met is what is at most `most`, and of
-    which the peer's is at least `times` as much; a bound that is None asks nothing. `limited_by`
+    which the peer's is at least `times` as much; a bound that is None does not count. `limited_by`
     names where most of the time goes."""
 
     what: str

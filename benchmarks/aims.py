@@ -1,7 +1,7 @@
 """The table of aims: what is promised of speed, beside what this machine gives in a quick pass.
 
 `python -m benchmarks.aims [NAME...]`, or `make bench`; the names are the keys of `AIMS`. Writes `results/aims.json`
-when all of them are asked for. Every time is that of the processor, in one thread.
+when all of them run. Every time is that of the processor, in one thread.
 """
 
 import sys

@@ -60,18 +60,18 @@ def updates(recipe: str, way: str, folder: str) -> tuple[float, float]:
     config = run_file.read(recipes.path_of(recipe), [f"{key}={value}" for key, value in settings.items()])
     if "mallopt" not in way:
         train.keep_freed_memory = lambda: False
-    taken = []
+    seconds = []
     genuine = train.fit
 
     def timed(*given: Any, **named: Any) -> dict[str, float]:
         began = time.process_time()
         found = genuine(*given, **named)
-        taken.append(time.process_time() - began)
+        seconds.append(time.process_time() - began)
         return found
 
     train.fit = timed
     train.train(config, Path(folder) / "run")
-    return 1e3 * taken[0] / config.training.steps, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    return 1e3 * seconds[0] / config.training.steps, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
 def measured(recipe: str, way: str) -> tuple[float, float]:

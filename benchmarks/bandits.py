@@ -66,7 +66,7 @@ def exploring() -> None:
         data = Processes(states=3, actions=3, episodes=episodes, horizon=horizon)
         torch.manual_seed(1)
         agent = PosteriorSampling(data.states, data.actions, horizon, draws=5)
-        found = figures(agent, some(data, 200, "test"), torch.device("cpu"))
+        found = figures(agent, environments_of(data, 200, "test"), torch.device("cpu"))
         report.row(episodes, horizon, *(f"{found[name]:.1f} %" for name in ("share", "late-share")))
 
 

@@ -2,7 +2,7 @@
 
 `python -m benchmarks.caption_gallery RUN FOLDER [COUNT]`, by default three of each: a picture a caption and a page,
 README.md, with what was said and what was wanted. Nobody chooses: a caption is right if it is one of its references
-word for word, and the first of the test set are taken; where none is, the nearest and the farthest by CIDEr-D.
+word for word, and the first of the test set; where none is, the nearest and the farthest by CIDEr-D.
 """
 
 import sys

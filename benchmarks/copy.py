@@ -34,7 +34,7 @@ SEQUENCES, ROWS = 50, 128
 
 
 def beyond(data: BitSequences, recipe: str) -> dict[str, list[BitSequence]]:
-    """What answers are asked for, by what the table calls it."""
+    """What answers are expected, by the name in the table."""
     if isinstance(data, RepeatCopy):
         random = np.random.default_rng(1)
         return {
@@ -74,8 +74,8 @@ def main(*cases: str) -> None:
             costs = row["bits_per_sequence"]
             if seed == 1:
                 report.head("case", "seed", "exact match", "seconds", *(f"bits at {each}" for each in costs))
-            told = [f"{cost:.2f}" for cost in costs.values()]
-            report.row(case, seed, f"{row['exact_match']:.1f} %", f"{row['seconds']:.0f}", *told)
+            bits = [f"{cost:.2f}" for cost in costs.values()]
+            report.row(case, seed, f"{row['exact_match']:.1f} %", f"{row['seconds']:.0f}", *bits)
             rows.append(row)
     if not cases:
         report.write("copy", rows)

@@ -46,7 +46,7 @@ ROUNDS, SENTENCES = 7, 8
 AIMED, QUICK = "3 + 3 layers of 256", 5
 SIZES = GPT2Config(**GPT2Config.named_sizes["124M"])
 GENERATED, COPIED = 16, 1 << 28
-"""Tokens of a text that a GPT-2 goes on with, and the bytes whose copying tells how fast memory is."""
+"""Tokens of a text that a GPT-2 goes on with, and the bytes whose copying measures the speed of memory."""
 WITHIN, MEMORY = 1.3, "memory bandwidth"
 """How many times its weights' time in memory a token of a GPT-2 may take."""
 ENDLESS = MinimumLength(TOKENS + 1)
@@ -172,7 +172,7 @@ def generating_there() -> Way:
     from transformers import GPT2Config as Sizes
     from transformers import GPT2LMHeadModel
 
-    model = GPT2LMHeadModel(Sizes(bos_token_id=None, eos_token_id=None)).eval()
+    model: Any = GPT2LMHeadModel(Sizes(bos_token_id=None, eos_token_id=None)).eval()
     given, exactly = torch.tensor([[5]]), {"min_new_tokens": GENERATED, "max_new_tokens": GENERATED}
     ones = torch.ones_like(given)
     return lambda: model.generate(given, attention_mask=ones, do_sample=False, pad_token_id=0, **exactly)

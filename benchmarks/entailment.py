@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks import logistic, report
 from regard.tasks.classification.data import Labelled, LabelledTables
 
-COLUMNS = {"text": "sentence_A", "second": "sentence_B", "label": "entailment_judgment"}
+COLUMNS: dict[str, Any] = {"text": "sentence_A", "second": "sentence_B", "label": "entailment_judgment"}
 FILES = {"train": "train", "valid": "trial", "test": "test"}
 SEEDS = (1, 2, 3, 4, 5)
 CASES: dict[str, tuple[str, Sequence[str]]] = {
@@ -32,7 +32,7 @@ DENIALS = frozenset(("no", "not", "nobody", "nothing", "without", "never", "n't"
 
 def data(folder: str) -> list[str]:
     """The settings that name SICK's files and columns."""
-    files = [f"data.{name}={folder}/{file}.tsv.gz" for name, file in FILES.items()]
+    files = [f"data.{name}={file}" for name, file in files_in(folder).items()]
     return files + [f"data.{name}={column}" for name, column in COLUMNS.items()]
 
 
@@ -70,9 +70,14 @@ def denied(pairs: Sequence[Labelled]) -> list[list[float]]:
     return found
 
 
+def files_in(folder: str) -> dict[str, Any]:
+    """The sets of SICK by name."""
+    return {name: f"{folder}/{file}.tsv.gz" for name, file in FILES.items()}
+
+
 def by_features(folder: str) -> dict[str, float]:
     """The accuracy of each logistic regression."""
-    splits = LabelledTables(**{name: f"{folder}/{file}.tsv.gz" for name, file in FILES.items()}, **COLUMNS).load()
+    splits = LabelledTables(**COLUMNS, **files_in(folder)).load()
     sets = splits.train, splits.valid, splits.test
     labels = [[each.label for each in some] for some in sets]
     alone = [[each.texts[1] for each in some] for some in sets]

@@ -3,7 +3,7 @@ same episodes of the same alphabets.
 
 `python -m benchmarks.few_shot FILE.npz [SHOTS...]`, by default 1 and 5, three seeds each.
 
-Both are taken after their last update. The prototypical network has fewer of them, which it does not need, and a rate
+Both are scored after their last update. The prototypical network has fewer of them, which it does not need, and a rate
 of its own.
 """
 
@@ -34,7 +34,7 @@ SETTINGS = {1: [], 5: ["training.batch_tokens=384", "training.steps=4000"]}
 PROTOTYPES = {"steps": 2_000, "learning_rate": 2e-3}
 """What the training of the prototypical network has in place of SNAIL's."""
 Answer = Callable[[EpisodeBatch], Tensor]
-"""A batch of episodes -> the class that is told of each."""
+"""A batch of episodes -> the predicted class of each."""
 
 
 def nearest_pixels(batch: EpisodeBatch) -> Tensor:

@@ -47,12 +47,12 @@ def figures(run: Path) -> dict[str, float]:
 def most_frequent(run: MaskedLanguageModelRun) -> float:
     """How many tokens of the test set are the one that is most frequent in the training set, in per cent."""
     splits = run.config.data.load()
-    known, asked = (
+    known, tested = (
         Counter(token for document in some for text in document for token in run.tokenizer.encode(text))
         for some in (splits.train, splits.test)
     )
     ((first, _),) = known.most_common(1)
-    return 100 * asked[first] / asked.total()
+    return 100 * tested[first] / tested.total()
 
 
 def untrained(path: Path, run: MaskedLanguageModelRun, seed: int) -> Path:
@@ -114,8 +114,8 @@ def main(folder: str) -> None:
     run = pretrained(folder)
     result, guess = figures(run), most_frequent(load(run, "cpu", task=MaskedLanguageModelRun))
     report.head("on WikiText-2", "masked accuracy", "perplexity", "next sentence", "training seconds", "parameters")
-    told = [f"{result[f'test/{name}']:.2f}" for name in ("masked-accuracy", "perplexity", "next-sentence")]
-    report.row("`bert`", *told, f"{result['seconds']:.0f}", f"{result['parameters']:,}")
+    cells = [f"{result[f'test/{name}']:.2f}" for name in ("masked-accuracy", "perplexity", "next-sentence")]
+    report.row("`bert`", *cells, f"{result['seconds']:.0f}", f"{result['parameters']:,}")
     report.row("the most frequent token, a coin", f"{guess:.2f}", "", "50.00", "", "")
     print()
     rows = compared(folder, run)

@@ -34,7 +34,7 @@ LIMITS = {"short": "matrix products", "long": "matrix products", "one query": "m
 MOST_LOSS = 0.05
 """By how much the form that is chosen may be slower than the other."""
 ROUNDS, SAMPLE = 9, 0.005
-"""Samples of each form, taken in turn, and the least seconds of one."""
+"""Samples of each form, in turn, and the least seconds of one."""
 
 
 class Case(NamedTuple):

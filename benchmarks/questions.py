@@ -15,7 +15,7 @@ RECIPES = ("questions", "questions-bottleneck")
 
 
 def share_on_answer(run: Seq2SeqRun) -> float | None:
-    """The mean weight, over the words that were asked for, on where they stand in the context, while the run is made to
+    """The mean weight, over the words of the answer, on where they stand in the context, while the run is made to
     write the right answer; None for a model that does not attend."""
     if run.model.decoder.source_attention is None:
         return None

@@ -1,6 +1,6 @@
 """BERT on texts of different lengths beside Hugging Face's: `python -m benchmarks.ragged`.
 
-Both of the sizes of BERT-base, with weights that are drawn, in one thread and in turn; told are medians of the
+Both of the sizes of BERT-base, with weights that are drawn, in one thread and in turn; the table has medians of the
 processor's time of a forward pass.
 """
 
@@ -32,7 +32,8 @@ def forms(lengths: torch.Tensor, layers: int, dtype: torch.dtype) -> dict[str, C
     tokens = tokens.masked_fill(~real, 0)
     sizes = {**BertConfig.named_sizes["base"], "layers": layers}
     ours = Bert(VOCABULARY, BertConfig(**sizes, predictions=False)).to(dtype).eval()
-    theirs = BertModel(TheirConfig(num_hidden_layers=layers)).to(dtype).eval()
+    theirs: Any = BertModel(TheirConfig(num_hidden_layers=layers))
+    theirs.to(dtype).eval()
     return {
         "regard": lambda: ours(tokens, lengths),
         "Hugging Face": lambda: theirs(input_ids=tokens, attention_mask=real.long()),

@@ -32,7 +32,7 @@ MOST_COST = 0.01
 """What the layer may cost beyond the same arithmetic."""
 ROUNDS = 30
 LENGTH, WIDTH = 2048, 64
-"""Queries and keys, and the width of the head, of which memory is told."""
+"""Queries and keys, and the width of the head, whose memory is measured."""
 REDUCTIONS: dict[str, Reduction] = {
     "whole": Whole(),
     "arg-max": Greatest(),
@@ -59,7 +59,7 @@ def forms(shape: str) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
 
 
 def timed(shape: str) -> tuple[float, float]:
-    """Seconds of both, taken in turn, at their medians. This process then keeps freed memory, and has one thread."""
+    """Seconds of both, in turn, at their medians. This process then keeps freed memory, and has one thread."""
     keep_freed_memory()
     torch.set_num_threads(1)
     with torch.no_grad():
@@ -84,11 +84,11 @@ def megabytes() -> dict[str, float]:
 
 
 def aims() -> list[Aim]:
-    """The quick pass. What may be taken is what is asked for and the scores and weights of one chunk of queries."""
+    """The quick pass. The limit is the result and the scores and weights of one chunk of queries."""
     ours, theirs = report.apart("recording", "timed", QUICK)
-    taken = megabytes()
+    used = megabytes()
     chunk = 2 * 4 * TOGETHER * LENGTH / 1e6
-    asked = LENGTH * (4 + 8) / 1e6
+    result = LENGTH * (4 + 8) / 1e6
     return [
         Aim(
             f"attention that nobody records: {QUICK}",
@@ -102,10 +102,10 @@ def aims() -> list[Aim]:
         Aim(
             f"the arg-max recorded of {LENGTH} x {LENGTH} weights",
             "MB",
-            taken["arg-max"],
+            used["arg-max"],
             "recorded whole",
-            taken["whole"],
-            most=round(taken["nothing"] + chunk + asked, 1),
+            used["whole"],
+            most=round(used["nothing"] + chunk + result, 1),
         ),
     ]
 
@@ -123,8 +123,8 @@ def main(shapes: list[str]) -> None:
         return
     print()
     report.head("recorded", "MB")
-    for name, taken in (found := megabytes()).items():
-        report.row(name, f"{taken:.2f}")
+    for name, used in (found := megabytes()).items():
+        report.row(name, f"{used:.2f}")
     report.write("recording", rows, megabytes=found)
 
 

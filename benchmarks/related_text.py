@@ -3,7 +3,7 @@
 `python -m benchmarks.related_text FOLDER`; FOLDER holds wikitext-2/{train,valid,test}.txt.gz, multi30k/train.en.gz,
 flickr8k_1000/captions.jsonl and sick/{train,trial,test}.tsv.gz. The run of `bert` on WikiText-2 goes on with documents
 of one caption or two: Multi30k's alone, those of one photograph of Flickr in pairs, and SICK's training pairs, twice
-each and without their classes. Fine-tuned on SICK with five seeds, beside what is told of the pairs without a model
+each and without their classes. Fine-tuned on SICK with five seeds, beside rules on the pairs without a model
 that was trained before (`benchmarks.entailment`).
 """
 
@@ -85,8 +85,8 @@ def main(folder: str) -> None:
     report.head(
         "on captions held out", "masked accuracy", "perplexity", "of one photograph or pair", "training seconds"
     )
-    told = [f"{result[f'valid/{name}']:.2f}" for name in ("masked-accuracy", "perplexity", "next-sentence")]
-    report.row("`bert`, gone on", *told, f"{result['seconds']:.0f}")
+    cells = [f"{result[f'valid/{name}']:.2f}" for name in ("masked-accuracy", "perplexity", "next-sentence")]
+    report.row("`bert`, gone on", *cells, f"{result['seconds']:.0f}")
     print()
     rows = [fine_tuned(path, run, seed) for seed in SEEDS]
     report.head("on SICK", "trial accuracy", "test accuracy", "spread of seeds", "macro-F1", "training seconds")

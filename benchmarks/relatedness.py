@@ -17,13 +17,13 @@ import numpy as np
 import torch
 
 from benchmarks import report
-from benchmarks.entailment import COLUMNS, FILES, denied, shared
+from benchmarks.entailment import COLUMNS, denied, files_in, shared
 from regard.metrics.numbers import number_metrics
 from regard.tasks.classification.data import Labelled
 from regard.tasks.regression.config import NumberTables
 
 SEEDS = (1, 2, 3)
-NUMBERS: dict[str, Any] = COLUMNS | {"label": "relatedness_score"}
+NUMBERS = COLUMNS | {"label": "relatedness_score"}
 WORD_BY_WORD = ("model={name: rocktaschel, embedding: 100, width: 100, both_ways: true, dropout: 0.3}",)
 CASES: dict[str, tuple[str, Sequence[str]]] = {
     "words compared both ways": ("relatedness", ()),
@@ -47,7 +47,7 @@ Features = Callable[[Sequence[Labelled[Any]]], list[list[float]]]
 
 def trained(folder: str, case: str, seed: int) -> dict[str, Any]:
     """The metrics of a run, trained if it is not there."""
-    files = [f"data.{name}={folder}/{file}.tsv.gz" for name, file in FILES.items()]
+    files = [f"data.{name}={file}" for name, file in files_in(folder).items()]
     columns = [f"data.{name}={column}" for name, column in NUMBERS.items()]
     start = case.removeprefix("from ")
     fine_tuned = [f"training.start={start}", *(f"{name}={value}" for name, value in FINE_TUNED.items())]
@@ -64,8 +64,7 @@ def constant(pairs: Sequence[Labelled[Any]]) -> list[list[float]]:
 
 def fitted(folder: str, features: Features) -> dict[str, float]:
     """The test metrics of least squares on features and a constant."""
-    tables = NumberTables(**NUMBERS, **{name: f"{folder}/{file}.tsv.gz" for name, file in FILES.items()})
-    splits = tables.load()
+    splits = NumberTables(**NUMBERS, **files_in(folder)).load()
     sets = splits.train, splits.test
     inputs = [np.array([[1.0, *row] for row in features(some)]) for some in sets]
     labels = [np.array([each.label for each in some]) for some in sets]

@@ -9,8 +9,8 @@ second and chooses nothing:
 
 The rules, after the sliding window of Rajpurkar 2016 (1606.05250, section 5.1): the sentence that has most of the
 question's words, each counted by how rare it is; of all sentences the few words, none of them the question's, that
-stand nearest to the question's words; and the same with more for words of the kind asked for. How many words, and how
-much more, is what is best on the training files' first questions.
+stand nearest to the question's words; and the same with more for words of the kind that the question needs. The number
+of words, and how much more, are the best ones on the training files' first questions.
 """
 
 import json
@@ -44,7 +44,7 @@ FREQUENT = 0.7
 
 @dataclass(frozen=True)
 class Span:
-    """Some words of a context, characters `start` to `end`, and how well they stand; `fits`: one is of the kind asked
+    """Some words of a context, characters `start` to `end`, and how well they stand; `fits`: one is of the kind needed
     for."""
 
     start: int
@@ -70,25 +70,25 @@ def words(text: str) -> set[str]:
     return {found.lower() for found in WORD.findall(text) if found[0].isalnum()}
 
 
-def sentences(asked: Question, rarity: Rarity) -> list[tuple[float, int, int]]:
+def sentences(question: Question, rarity: Rarity) -> list[tuple[float, int, int]]:
     """Of the sentences of the context, the summed rarity of the words that the question has too, and the span."""
-    wanted = words(asked.question)
+    wanted = words(question.question)
     return [
-        (sum(rarity[word] for word in wanted & words(asked.context[start:end])), start, end)
-        for start, end in sentence_spans(asked.context)
+        (sum(rarity[word] for word in wanted & words(question.context[start:end])), start, end)
+        for start, end in sentence_spans(question.context)
     ]
 
 
-def spans(asked: Question, rarity: Rarity) -> list[Span]:
+def spans(question: Question, rarity: Rarity) -> list[Span]:
     """The spans of few words inside the sentences of the context that have neither a word of the question nor a mark.
 
     Of a span's score, a part is its sentence's, and each word of the question that stands in the sentence adds its
     rarity over the distance in words.
     """
-    kinds = [kind for said, kind in KINDS.items() if re.search(said, asked.question.lower())][:1]
-    wanted, found = words(asked.question), []
-    for overlap, start, end in sentences(asked, rarity):
-        here = list(WORD.finditer(asked.context, start, end))
+    kinds = [kind for said, kind in KINDS.items() if re.search(said, question.question.lower())][:1]
+    wanted, found = words(question.question), []
+    for overlap, start, end in sentences(question, rarity):
+        here = list(WORD.finditer(question.context, start, end))
         plain = [each.group().lower() for each in here]
         near = [(place, rarity[word]) for place, word in enumerate(plain) if word in wanted]
         ahead = [sum(rare / (place - at) for at, rare in near if at < place) for place in range(len(here))]
@@ -128,14 +128,14 @@ def by_rule(train: Sequence[Sequence[Question]], dev: Sequence[Question]) -> lis
     """A row a rule, on the development set, with its numbers."""
     rarity = Rarity(list(dict.fromkeys(each.context for some in train for each in some)))
     known = [each for some in train for each in some[:CHOSEN_ON]]
-    tried, asked = ([spans(each, rarity) for each in some] for some in (known, dev))
+    tried, scored = ([spans(each, rarity) for each in some] for some in (known, dev))
     best_sentences = [max(sentences(each, rarity), key=lambda found: found[0])[1:] for each in dev]
     rows: list[dict[str, Any]] = [{"case": "the sentence"} | figures(dev, best_sentences)]
     for case, amounts in (("the nearest words", (0.0,)), ("the nearest words of the kind", MORE)):
         longest, more = max(
             product(LONGEST, amounts), key=lambda both: figures(known, [chosen(some, *both) for some in tried])["f1"]
         )
-        found = figures(dev, [chosen(some, longest, more) for some in asked])
+        found = figures(dev, [chosen(some, longest, more) for some in scored])
         rows.append({"case": case, "longest": longest, "more": more} | found)
     return rows
 

@@ -1,7 +1,7 @@
 """How long it takes until a command answers.
 
-`python -m benchmarks.startup`. Each command is started in turn, several times; told are the medians of the processor's
-time, in one thread, and of the clock's. Peers are measured where they are installed.
+`python -m benchmarks.startup`. Each command is started in turn, several times; the table has
+the medians of the processor's time, in one thread, and of the clock's. Peers are measured where they are installed.
 """
 
 import os
@@ -19,7 +19,7 @@ from benchmarks import report
 from benchmarks.aim import Aim
 
 PEERS = ("joeynmt", "onmt_train", "fairseq-train", "transformers", "sockeye-train", "marian")
-"""Programs of others that train and use models, each asked for its help."""
+"""Programs of others that train and use models, each started with `--help`."""
 HELP_AIM, PREDICT_AIM, SHOW_AIM = 0.3, 1.0, 1.5
 ROUNDS = 5
 RUN = (
@@ -28,7 +28,7 @@ RUN = (
 )
 
 
-class PretrainedPart(NamedTuple):
+class Seconds(NamedTuple):
     """Medians, in seconds."""
 
     processor: float
@@ -50,21 +50,21 @@ def commands(run: Path) -> dict[str, list[str]]:
     return found | {f"{name} --help": [place, "--help"] for name, place in places.items() if place}
 
 
-def measured(programs: Mapping[str, Sequence[str]], rounds: int = ROUNDS) -> dict[str, PretrainedPart]:
+def measured(programs: Mapping[str, Sequence[str]], rounds: int = ROUNDS) -> dict[str, Seconds]:
     """Of each program, all taking turns; the first turn, which fills the disk's cache, is left out."""
-    found: dict[str, list[PretrainedPart]] = {name: [] for name in programs}
+    found: dict[str, list[Seconds]] = {name: [] for name in programs}
     for _ in range(rounds + 1):
         for name, program in programs.items():
             found[name].append(once(program))
-    return {name: PretrainedPart(*map(median, zip(*each[1:], strict=True))) for name, each in found.items()}
+    return {name: Seconds(*map(median, zip(*each[1:], strict=True))) for name, each in found.items()}
 
 
-def once(program: Sequence[str]) -> PretrainedPart:
+def once(program: Sequence[str]) -> Seconds:
     """One start, with the byte code that an installed package has. Raises CalledProcessError where it fails."""
     variables = report.environment(OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="")
     before, began = spent(), time.perf_counter()
     subprocess.run(program, env=variables, cwd=os.sep, check=True, capture_output=True)
-    return PretrainedPart(spent() - before, time.perf_counter() - began)
+    return Seconds(spent() - before, time.perf_counter() - began)
 
 
 def spent() -> float:
@@ -103,9 +103,9 @@ def main() -> None:
     """All of it, as a table."""
     found = measured(commands(report.trained("dates", "startup", RUN)))
     report.head("command", "processor, s", "clock, s")
-    for name, taken in found.items():
-        report.row(name, f"{taken.processor:.3f}", f"{taken.clock:.3f}")
-    report.write("startup", [{"command": name, **taken._asdict()} for name, taken in found.items()])
+    for name, seconds in found.items():
+        report.row(name, f"{seconds.processor:.3f}", f"{seconds.clock:.3f}")
+    report.write("startup", [{"command": name, **seconds._asdict()} for name, seconds in found.items()])
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ Pairs = list[tuple[list[int], list[int]]]
 
 
 class Case(NamedTuple):
-    """What is asked of every system."""
+    """What every system computes."""
 
     tokens: int
     precision: str
@@ -143,8 +143,8 @@ def rates(systems: Sequence[str], case: Case, batches: Sequence[PairBatch], roun
     with workers(systems, batches) as running:
         for _ in range(rounds + 1):
             for worker in running:
-                taken = sum(worker.seconds(number, case.precision) for number in range(len(batches)))
-                found[worker.system].append(tokens / taken)
+                seconds = sum(worker.seconds(number, case.precision) for number in range(len(batches)))
+                found[worker.system].append(tokens / seconds)
     return {system: median(each[1:]) for system, each in found.items()}
 
 

@@ -44,7 +44,7 @@ def train(recipe: str, folder: str, languages: tuple[str, str]) -> dict[str, Any
 
 def multi_bleu(run: Seq2SeqRun, language: str) -> float:
     """What Moses' multi-bleu.perl -lc gives on Moses' tokens of the test set's translations: the older papers' figure,
-    which lies above sacreBLEU's because case is not told apart."""
+    which lies above sacreBLEU's because case is ignored."""
     pairs = list(run.config.data.load().test)
     found = run.predict([pair.source for pair in pairs], attention=False)
     outputs = tokens([each.text for each in found], language)

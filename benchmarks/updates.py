@@ -1,9 +1,9 @@
-"""A process that makes updates of one model when asked: `python -m benchmarks.updates SYSTEM FILE`.
+"""A process that makes updates of one model on request: `python -m benchmarks.updates SYSTEM FILE`.
 
 FILE has batches, as `torch.save` wrote them. Each line that it reads says the number of a batch and `fp32` or `bf16`;
 each that it writes, the seconds of processor time that the update took. Peers are trained as a plain loop would:
 autocast, clipping, PyTorch's fused AdamW. Sizes are the same but of the one-pass model, whose encoder is twice as wide
-as JoeyNMT's. Their libraries are imported when they are asked for, because no environment has them all.
+as JoeyNMT's. Their libraries are imported when they are needed, because no environment has them all.
 """
 
 import math
@@ -152,8 +152,8 @@ def plain() -> Update:
 
 def joeynmt(kind: str) -> Update:
     """JoeyNMT's, with its own loss; its padding is 1 and its unknown 0."""
-    from joeynmt.model import build_model
-    from joeynmt.vocabulary import Vocabulary
+    from joeynmt.model import build_model  # pyright: ignore[reportMissingImports]
+    from joeynmt.vocabulary import Vocabulary  # pyright: ignore[reportMissingImports]
 
     names = {"unk": 0, "pad": 1, "bos": 2, "eos": 3}
     marks = {f"{name}_token": f"<{name}>" for name in names} | {f"{name}_id": number for name, number in names.items()}

@@ -1,7 +1,7 @@
 """The recipe `elmo` on WikiText-2: perplexity both ways; and its states as the embedding of another model.
 
 `python -m benchmarks.words_in_context FOLDER`; FOLDER holds wikitext-2/{train,valid,test}.txt.gz. The other model,
-a bidirectional GRU with attention, tells whether two neighbours in a sentence have changed places, which is the task
+a bidirectional GRU with attention, predicts whether two neighbours in a sentence have changed places, which is the task
 "bigram shift" of Conneau 2018 (1805.01070, section 2): it learns from sentences of the validation file and is asked
 about those of the test file, neither of which ELMo has learned from. Its embedding is the learned mix of ELMo's layers,
 or ELMo's vector of each word by its characters, without context, or a table of the same width that is learned with the
@@ -39,7 +39,7 @@ from regard.text.special import PAD
 from regard.training.allocator import keep_freed_memory
 from regard.training.loop import fit
 
-SEEDS = (1, 2, 3)
+SEEDS, DROPOUT = (1, 2, 3), 0.3
 LAYERS: dict[str, int | None] = {"a mix of ELMo's layers": None, "ELMo's words without context": 1, "a table": 0}
 """Each embedding and how many of ELMo's layers it mixes, the lowest first; None: all of them."""
 NAMES = dict(zip(LAYERS, ("mix", "words", "table"), strict=True))
@@ -125,7 +125,7 @@ def language_model(folder: str) -> Path:
 
 def train(path: Path, settings: Sequence[str], elmo: ElmoRun, layers: int, held: Held) -> None:
     """A run with ELMo's tokenizer whose embedding mixes so many layers of ELMo, or with none is a table."""
-    sizes = f"{{name: flat-attention, embedding: {elmo.model.width}, width: 50, attention: 100, dropout: 0.3}}"
+    sizes = f"{{name: flat-attention, embedding: {elmo.model.width}, width: 50, attention: 100, dropout: {DROPOUT}}}"
     words = f"{{kind: {elmo.tokenizer.settings.kind}, size: {elmo.tokenizer.size}}}"
     config = run_file.read(path_of("reviews"), [*settings, f"model={sizes}", f"tokenizer={words}"])
     assert isinstance(config, Classification)
@@ -140,13 +140,13 @@ def train(path: Path, settings: Sequence[str], elmo: ElmoRun, layers: int, held:
         mix = None
         if layers:
             spellings = spell_vocabulary(elmo.tokenizer, elmo.config.model.characters)
-            embedding = HeldEmbedding(elmo.model, spellings, layers, model.embedding.dropout.rate, held)
+            embedding = HeldEmbedding(elmo.model, spellings, layers, DROPOUT, held)
             model.add_module("embedding", embedding)
             mix = embedding.mix
         learned = sum(each.numel() for each in model.parameters() if each.requires_grad)
         result: dict[str, Any] = {"learned": learned} | fit(model, prepared.objective, config.training, run)
-        told = ClassificationRun(config, model.eval(), elmo.tokenizer, prepared.files[LABELS])
-        result |= {f"test/{name}": figure for name, figure in told.evaluate(tests).items()}
+        scored = ClassificationRun(config, model.eval(), elmo.tokenizer, prepared.files[LABELS])
+        result |= {f"test/{name}": figure for name, figure in scored.evaluate(tests).items()}
         if mix is not None:
             result |= {"mix": mix.weights.softmax(0).tolist(), "gamma": mix.gamma.item()}
         run.write_json(RESULT, result)
@@ -188,8 +188,8 @@ def main(folder: str) -> None:
     run = language_model(folder)
     result = json.loads((run / RESULT).read_text(encoding="utf-8"))
     report.head("on WikiText-2", "perplexity", "forwards", "backwards", "training seconds", "parameters")
-    told = [f"{result[f'test/{name}']:.2f}" for name in ("perplexity", "forward-perplexity", "backward-perplexity")]
-    report.row("`elmo`", *told, f"{result['seconds']:.0f}", f"{result['parameters']:,}")
+    figures = [f"{result[f'test/{name}']:.2f}" for name in ("perplexity", "forward-perplexity", "backward-perplexity")]
+    report.row("`elmo`", *figures, f"{result['seconds']:.0f}", f"{result['parameters']:,}")
     print()
     rows = compared(folder, run)
     show(rows)

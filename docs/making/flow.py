@@ -54,7 +54,8 @@ class Flow:
     def makers(self, tensors: Sequence[Tensor]) -> set[Maker]:
         """Who made them, or what they were made of."""
         found = {self._places.get(each.untyped_storage().data_ptr()) for each in tensors if each.grad_fn is None}
-        left, seen = [each.grad_fn for each in tensors if each.grad_fn is not None], set()
+        left: list[Any] = [each.grad_fn for each in tensors if each.grad_fn is not None]
+        seen = set()
         while left:
             node = left.pop()
             if node in seen or node is None:

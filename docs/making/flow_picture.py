@@ -182,7 +182,8 @@ def stand(figure: Figure, box: Box, place: Place, names: Mapping[int, str], lane
     given, gave = (written(shapes, names) for shapes in (box.given, box.gave))
     shown = f"{given}  →  {gave}" if given else gave
     size = min(7.5, 7.5 * LETTERS / len(shown))
-    for text, shift, style in ((name, 0.1, {"size": 8.5, "weight": "bold"}), (shown, -0.1, {"size": size})):
+    styles: tuple[dict[str, Any], ...] = ({"size": 8.5, "weight": "bold"}, {"size": size})
+    for text, shift, style in zip((name, shown), (0.1, -0.1), styles, strict=True):
         figure.text(
             place.x,
             height - place.y + shift,

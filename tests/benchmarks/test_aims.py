@@ -7,7 +7,7 @@ import torch
 
 from benchmarks import additive, aims, product_scores, recording, report, startup
 from benchmarks.aim import COLUMNS, Aim, show
-from benchmarks.startup import PretrainedPart
+from benchmarks.startup import Seconds
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ def test_a_name_that_is_none_is_refused():
 def test_programs_take_turns(monkeypatch: pytest.MonkeyPatch):
     started = []
 
-    def once(program: list[str]) -> PretrainedPart:
+    def once(program: list[str]) -> Seconds:
         started.append(program[0])
-        return PretrainedPart(float(len(started)), 7.0)
+        return Seconds(float(len(started)), 7.0)
 
     monkeypatch.setattr(startup, "once", once)
     found = startup.measured({"a": ["a"], "b": ["b"]}, rounds=3)
     assert started == ["a", "b"] * 4
-    assert found == {"a": PretrainedPart(5.0, 7.0), "b": PretrainedPart(6.0, 7.0)}
+    assert found == {"a": Seconds(5.0, 7.0), "b": Seconds(6.0, 7.0)}
 
 
 def test_one_start_is_measured():

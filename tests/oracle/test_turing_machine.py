@@ -21,7 +21,7 @@ from regard.testing import check_attention
 SHIFT = 2
 
 
-def numbers(tensor: torch.Tensor) -> np.ndarray:
+def numbers(tensor: torch.Tensor) -> Any:
     return tensor.detach().numpy()
 
 
@@ -33,12 +33,12 @@ def softplus(x: Any) -> Any:
     return np.log1p(np.exp(x))
 
 
-def softmax(x: np.ndarray) -> np.ndarray:
+def softmax(x: Any) -> Any:
     weights = np.exp(x - x.max())
     return weights / weights.sum()
 
 
-def address(tape: np.ndarray, said: np.ndarray, last: np.ndarray) -> np.ndarray:
+def address(tape: Any, said: Any, last: Any) -> Any:
     """Equations 5 to 9 for one head, which says k, beta, g, s and gamma."""
     rows, width = tape.shape
     key, strength, gate = np.tanh(said[:width]), softplus(said[width]), sigmoid(said[width + 1])
@@ -54,7 +54,7 @@ def address(tape: np.ndarray, said: np.ndarray, last: np.ndarray) -> np.ndarray:
     return moved**power / (moved**power).sum()
 
 
-def write(tape: np.ndarray, heads: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
+def write(tape: Any, heads: list[tuple[Any, Any, Any]]) -> Any:
     """Equations 3 and 4, all erasing before all adding."""
     for weights, erase, _ in heads:
         tape = tape * (1 - np.outer(weights, erase))
@@ -174,22 +174,27 @@ def test_the_whole_machine(controller: Any):
     with record(model, only="heads") as maps:
         found = model(inputs)[0]
     assert maps["heads"].shape == (1, 4, 6, 7)  # reading heads first
-    tape, last, read = np.full((7, 3), BLANK), np.tile(np.eye(7)[0], (4, 1)), np.zeros(6)
-    hidden, cell = np.zeros(5), np.zeros(5)
+    state = np.full((7, 3), BLANK), np.tile(np.eye(7)[0], (4, 1)), np.zeros(6), np.zeros(5), np.zeros(5)
     for step in range(6):
-        hidden, cell = controlled(model, np.concatenate([numbers(inputs[0, step]), read]), hidden, cell)
-        said = numbers(model.heads.instructions.weight) @ hidden + numbers(model.heads.instructions.bias)
-        queries, erase, add = np.split(said, [4 * 11, 4 * 11 + 6])
-        last = np.array([address(tape, query, each) for query, each in zip(np.split(queries, 4), last, strict=True)])
-        read = np.concatenate([weights @ tape for weights in last[:2]])
-        heads = zip(last[2:], np.split(sigmoid(erase), 2), np.split(np.tanh(add), 2), strict=True)
-        tape = write(tape, list(heads))
-        wanted = numbers(model.output.weight) @ np.concatenate([hidden, read]) + numbers(model.output.bias)
+        wanted, state = advanced(model, numbers(inputs[0, step]), state)
         np.testing.assert_allclose(numbers(found[step]), wanted, rtol=1e-10)
-        np.testing.assert_allclose(numbers(maps["heads"][0, :, step]), last, rtol=1e-10)
+        np.testing.assert_allclose(numbers(maps["heads"][0, :, step]), state[1], rtol=1e-10)
 
 
-def controlled(model: Any, inputs: np.ndarray, hidden: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def advanced(model: Any, inputs: Any, state: Any) -> tuple[Any, Any]:
+    """A step: the output, and the next tape, weights of all heads, reads, and the controller's state and cell."""
+    tape, last, read, hidden, cell = state
+    hidden, cell = controlled(model, np.concatenate([inputs, read]), hidden, cell)
+    said = numbers(model.heads.instructions.weight) @ hidden + numbers(model.heads.instructions.bias)
+    queries, erase, add = np.split(said, [4 * 11, 4 * 11 + 6])
+    last = np.array([address(tape, query, each) for query, each in zip(np.split(queries, 4), last, strict=True)])
+    read = np.concatenate([weights @ tape for weights in last[:2]])
+    heads = zip(last[2:], np.split(sigmoid(erase), 2), np.split(np.tanh(add), 2), strict=True)
+    wanted = numbers(model.output.weight) @ np.concatenate([hidden, read]) + numbers(model.output.bias)
+    return wanted, (write(tape, list(heads)), last, read, hidden, cell)
+
+
+def controlled(model: Any, inputs: np.ndarray, hidden: Any, cell: Any) -> tuple[Any, Any]:
     """A step of the controller; PyTorch stacks the LSTM's gates in, forget, new, out."""
     if model.config.controller == "feed-forward":
         linear = model.controller.inputs

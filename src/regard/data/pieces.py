@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from jaxtyping import Int
 
 from regard.data.columns import Ragged, Shard
+from regard.data.lazy_sequence import LazySequence
 from regard.data.stored import Stored, derived
 from regard.data.table import Table
 
@@ -68,7 +69,7 @@ def cut_up(
 
 
 @dataclass(frozen=True, eq=False)
-class OnDisk(Sequence[P]):
+class OnDisk(LazySequence[P], Generic[P]):
     """Pieces of a table, by the row of each one and the first piece of each row."""
 
     table: Table
@@ -79,14 +80,8 @@ class OnDisk(Sequence[P]):
     def __len__(self) -> int:
         return len(self.owners)
 
-    @overload
-    def __getitem__(self, index: int) -> P: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[P]: ...
-    def __getitem__(self, index: int | slice) -> P | list[P]:
-        if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(len(self)))]
-        index = range(len(self))[index]
+    def item(self, index: int) -> P:
+        """The piece at an index."""
         row = int(self.owners[index])
         shard, place = self.table.at(row)
         return self.of_json(json.loads(shard.columns["pieces"].text(place))[index - int(self.firsts[row])])

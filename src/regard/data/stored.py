@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -21,6 +21,7 @@ from jaxtyping import Int
 
 from regard.config.recognition import compression
 from regard.data.columns import Ragged, Shard
+from regard.data.lazy_sequence import LazySequence
 from regard.data.opening import files_of, size_of_file, stamp
 from regard.data.pair import Pair
 from regard.data.parallel import in_parallel
@@ -41,7 +42,7 @@ log = logging.getLogger("regard")
 
 
 @dataclass(frozen=True, eq=False)
-class Stored(Sequence[E], ABC, Generic[E]):
+class Stored(LazySequence[E], Generic[E]):
     """Examples of a table on disk: all of them, or the given `rows`. `name` tells parts of one table apart."""
 
     table: Table
@@ -57,19 +58,8 @@ class Stored(Sequence[E], ABC, Generic[E]):
     def __len__(self) -> int:
         return len(self.table) if self.rows is None else len(self.rows)
 
-    def __iter__(self) -> Iterator[E]:
-        return (self._at(index) for index in range(len(self)))
-
-    @overload
-    def __getitem__(self, index: int) -> E: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[E]: ...
-    def __getitem__(self, index: int | slice) -> E | list[E]:
-        if isinstance(index, slice):
-            return [self._at(each) for each in range(*index.indices(len(self)))]
-        return self._at(range(len(self))[index])
-
-    def _at(self, index: int) -> E:
+    def item(self, index: int) -> E:
+        """The example at an index."""
         return self.example(*self.table.at(index if self.rows is None else int(self.rows[index])))
 
     def part(self: "S", rows: Int[np.ndarray, " row"], name: str) -> "S":
@@ -141,7 +131,7 @@ class StoredTexts(Stored[str]):
 
 
 @dataclass(frozen=True, eq=False)
-class Mapped(Sequence[V], Generic[V]):
+class Mapped(LazySequence[V], Generic[V]):
     """A value of each example, computed when it is read."""
 
     examples: Sequence[Any]
@@ -150,13 +140,8 @@ class Mapped(Sequence[V], Generic[V]):
     def __len__(self) -> int:
         return len(self.examples)
 
-    @overload
-    def __getitem__(self, index: int) -> V: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[V]: ...
-    def __getitem__(self, index: int | slice) -> V | list[V]:
-        if isinstance(index, slice):
-            return [self.compute(each) for each in self.examples[index]]
+    def item(self, index: int) -> V:
+        """The value of the example at an index."""
         return self.compute(self.examples[index])
 
 

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
 from regard.data.columns import Ragged, Shard
+from regard.data.lazy_sequence import LazySequence
 from regard.data.stored import Stored, derived
 from regard.data.table import Table
 from regard.shapes import Int
@@ -31,7 +32,7 @@ class TrainingTexts:
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedTexts(Sequence[Example]):
+class EncodedTexts(LazySequence[Example]):
     """Examples of a table on disk: each in JSON, and its number of positions in a batch. JSON has no tuples, so `kind`
     is what the form makes of an example, tuple or list."""
 
@@ -41,14 +42,9 @@ class EncodedTexts(Sequence[Example]):
     def __len__(self) -> int:
         return len(self.table)
 
-    @overload
-    def __getitem__(self, index: int) -> Example: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Example]: ...
-    def __getitem__(self, index: int | slice) -> Example | list[Example]:
-        if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(len(self)))]
-        shard, place = self.table.at(range(len(self))[index])
+    def item(self, index: int) -> Example:
+        """The example at an index."""
+        shard, place = self.table.at(index)
         encoded, target = json.loads(shard.columns["example"].text(place))
         return self.kind(encoded), target
 
