@@ -78,7 +78,7 @@ def test_pages(tmp_path: Path):
     assert shown(paths[0]) == ["the", "cat", "sat"]
     assert shown(paths[3]) == ["the", "on", "warm", "mat"]
     assert f">{TEXT}<" in paths[1].read_text()
-    assert ">source 4:8, target 0:4<" in paths[1].read_text()
+    assert ", source 4:8, target 0:4<" in paths[1].read_text()
     _, paths = drawn(going_on(), TEXT, tmp_path / "b.png", FigureOptions(view="reading", page=3))
     assert [path.name for path in paths] == ["b-1.png", "b-2.png", "b-3.png"]
 

@@ -3,6 +3,7 @@ import pytest
 
 from regard.maps import Alignment
 from regard.pictures import heatmap
+from regard.pictures.scale import whole_or_greatest
 from regard.pictures.style import plotting
 
 
@@ -97,3 +98,39 @@ def test_a_row_of_zeros_is_white():
     colours = mesh.to_rgba(weights)
     np.testing.assert_array_equal(colours[0], np.ones((2, 4)))
     assert colours[1, 0, :3].max() < 0.35
+
+
+def test_groups_of_rows_are_named_at_their_first_row_left_of_all_labels():
+    rows = Alignment(np.eye(5), tuple("abcde"), ("ein", "Hund", "läuft", "a", "dog"))
+    figure = heatmap(rows, groups={0: "german", 3: "english"})
+    figure.canvas.draw()
+    names = [next(each for each in figure.texts if each.get_text() == name) for name in ("german", "english")]
+    labels = [each.get_window_extent() for each in figure.axes[0].get_yticklabels()]
+    for name, first in zip(names, (0, 3), strict=True):
+        place = name.get_window_extent()
+        assert place.x1 < min(each.x0 for each in labels)
+        assert abs((place.y0 + place.y1) - (labels[first].y0 + labels[first].y1)) < 8
+    assert [line.get_ydata()[0] for line in figure.axes[0].lines] == [3]  # pyright: ignore[reportIndexIssue]
+
+
+def test_a_line_says_that_no_query_prefers_a_key():
+    even, uneven = np.full((2, 6), 1 / 6), np.array([[0.5, 0.1, 0.1, 0.1, 0.1, 0.1], [1 / 6] * 6])
+    notes = [
+        [text.get_text() for text in heatmap(Alignment(each, tuple("abcdef"), ("x", "y")), title="t").texts]
+        for each in (even, uneven, np.zeros((2, 6)))
+    ]
+    assert ["nearly even: no query prefers a key" in each for each in notes] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("weights", "end"),
+    [
+        (np.full((3, 20), 0.05), 0.2),  # nearly even: four times an even weight
+        (np.full((3, 20), 0.05) + 0.2 * np.eye(3, 20), 0.3),
+        (np.eye(3, 20), 1.0),
+        (np.zeros((3, 20)), 1.0),
+    ],
+)
+def test_the_scale_of_small_weights(weights: np.ndarray, end: float):
+    assert whole_or_greatest(weights) == pytest.approx(end)
+    assert whole_or_greatest(weights[None]) == pytest.approx(end)

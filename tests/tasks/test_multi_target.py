@@ -126,13 +126,13 @@ def test_the_attribution_has_the_rows_of_each_language(config: MultiTarget):
     assert found.prediction.texts == {language: each.prediction.text for language, each in alone.items()}
     assert found.weights.source == alone["de"].weights.source
     np.testing.assert_allclose(found.weights.weights, np.concatenate([each.weights.weights for each in alone.values()]))
-    assert found.weights.target == tuple(
-        visible(piece) if place else f"{language}: {visible(piece)}"
-        for language, each in alone.items()
-        for place, piece in enumerate(each.weights.target)
-    )
+    assert found.weights.target == tuple(visible(piece) for each in alone.values() for piece in each.weights.target)
     assert [each.name for each in found.lookups] == list(alone)
-    divided = found.figure().axes[0].lines
+    figure = found.figure()
+    words = [each.get_text() for each in figure.texts]
+    assert [each for each in words if each in alone] == list(alone)
+    assert "attention weights" in words[1]
+    divided = figure.axes[0].lines
     assert [float(np.asarray(line.get_ydata())[0]) for line in divided] == [len(alone["de"].weights.target)]
 
 

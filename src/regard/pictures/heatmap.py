@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from regard.maps.alignment import Alignment
 from regard.pictures.fonts import families
 from regard.pictures.inches import measured, text
 from regard.pictures.labels import drawable, meanings, stacked, standing
-from regard.pictures.scale import Box, colour_bar, colour_map, share
+from regard.pictures.scale import Box, colour_bar, colour_map, even_rows, share
 from regard.pictures.style import GRID, INK, MUTED, PAPER, Sizes, plotting, sizes
 from regard.pictures.title import LEAST, titled
 
@@ -23,6 +24,8 @@ DIVIDING = 1.6
 """The width of a line between rows, in points."""
 NAME = 0.16
 """The room for the name of an axis, in inches."""
+NO_GROUPS: Mapping[int, str] = MappingProxyType({})
+NO_KEY = "nearly even: no query prefers a key"
 
 
 def heatmap(
@@ -30,15 +33,15 @@ def heatmap(
     *,
     title: str = "",
     most: float = 1.0,
-    divided: Sequence[int] = (),
+    groups: Mapping[int, str] = NO_GROUPS,
     gaps: Sequence[int] = (),
 ) -> Figure:
     """A figure of the weights, from white at 0 to dark at `most`. The default scale makes all pictures comparable.
 
     All cells are squares of one size, and the figure grows with the number of labels. Weights above `most` have its
-    colour, and the colour bar then ends in a point. A line is above each of the rows `divided`; the columns `gaps`,
-    which stand for others, are grey. Raises InputError without matplotlib, or if no installed font has a label's
-    characters."""
+    colour, and the colour bar then ends in a point. `groups` names groups of rows by their first row, each with a line
+    above it; the columns `gaps`, which stand for others, are grey. Raises InputError without matplotlib, or if no
+    installed font has a label's characters."""
     with plotting():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -48,15 +51,18 @@ def heatmap(
         FigureCanvasAgg(figure)
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
         _cells(axes, alignment, size, most)
-        for row in divided:
-            axes.axhline(row, color=INK, linewidth=DIVIDING)
+        for row in groups:
+            if row:
+                axes.axhline(row, color=INK, linewidth=DIVIDING)
         for column in gaps:
             axes.axvspan(column, column + 1, color=GRID)
         top = _labels(axes, alignment.source, "x", size)
         side = _labels(axes, alignment.target, "y", size)
         _turn_unless_short(figure, top, size)
         names = axis_names(alignment.source == alignment.target)
-        bar = _arrange(figure, (top, side), title, (names, meanings(alignment.source, alignment.target)), size)
+        signs = meanings(alignment.source, alignment.target)
+        note = NO_KEY if even_rows(alignment.weights) else ""
+        bar = _arrange(figure, (top, side), groups, (title, note, names, signs), size)
         colour_bar(figure, bar, most=most, above=bool((alignment.weights > most + 1e-6).any()))
     return figure
 
@@ -119,20 +125,23 @@ def axis_names(own: bool) -> tuple[str, str]:
 def _arrange(
     figure: Figure,
     labels: tuple[list[Text], list[Text]],
-    title: str,
-    named: tuple[tuple[str, str], str],
+    groups: Mapping[int, str],
+    words: tuple[str, str, tuple[str, str], str],
     size: Sizes,
 ) -> Box:
-    """Set the figure's size from its content and place every part, in inches. Returns the box of the colour bar."""
-    axes, (names, signs) = figure.axes[0], named
+    """Set the figure's size from its content and place every part, in inches. `words` are the title, a note below it,
+    the names of the axes and the meanings of signs. Returns the box of the colour bar."""
+    axes, (title, note, names, signs) = figure.axes[0], words
     gap = 4 / 72 + size.margin
+    first = measured(figure, list(groups.values()), size.label)
+    aside = max((each.width for each in first), default=-size.margin) + size.margin
     width, height = axes.get_xlim()[1] * size.cell, axes.get_ylim()[0] * size.cell
-    left = NAME + gap + max(_extents(figure, labels[1], 0), default=0.0)
+    left = NAME + aside + gap + max(_extents(figure, labels[1], 0), default=0.0)
     above = NAME + gap + max(_extents(figure, labels[0], 1), default=0.0)
     bar, foot = min(max(height, 0.9), 2.4), NAME if signs else 0.0
     (name,) = measured(figure, [f"← {names[1]}"], size.small)
     across = max(left + width + 3 * size.margin + size.bar + 0.45, LEAST if title else 0.0)
-    heading = titled(figure, title, across - 2 * size.margin)
+    heading = titled(figure, title, across - 2 * size.margin, *([note] if title else []))
     head = heading.height + (size.margin if heading.height else 0.0)
     whole = across, head + above + max(height, bar, name.width) + size.margin + foot
     figure.set_size_inches(whole)
@@ -143,6 +152,9 @@ def _arrange(
     text(figure, f"{names[0]} →", (left, base + above - size.margin / 2 - NAME / 2), **style)
     side = size.margin + NAME / 2, base
     figure.text(*side, name.label, transform=figure.dpi_scale_trans, rotation=90, ha="center", va="top", **style)
+    for row, word in zip(groups, first, strict=True):
+        at = size.margin + NAME + size.margin / 2, base - (row + 0.5) * size.cell
+        text(figure, word.label, at, size=size.label, color=MUTED, family=word.fonts)
     if signs:
         text(figure, signs, (size.margin, NAME / 2), **style)
     return share((left + width + 2 * size.margin, base - bar, size.bar, bar), whole)

@@ -67,6 +67,12 @@ def nearly_even(shares: np.ndarray) -> bool:
     return shares.size >= FEW and float(shares.min()) >= 0 and float(shares.max()) < PREFERRED * float(shares.mean())
 
 
+def even_rows(weights: np.ndarray) -> bool:
+    """Whether every row of a matrix is nearly even, rows without weights aside."""
+    rows = [row for row in weights if row.any()]
+    return bool(rows) and all(map(nearly_even, rows))
+
+
 def rounded_end(shares: np.ndarray) -> float:
     """`end_of`, rounded up to one digit, at most 1; 1 without a share."""
     return round_up(np.array(min(1.0, end_of(shares))))
@@ -74,9 +80,12 @@ def rounded_end(shares: np.ndarray) -> float:
 
 def whole_or_greatest(weights: np.ndarray) -> float:
     """The end of a matrix's scale: 1, so that pictures compare; the greatest weight, rounded up, where all are `SMALL`
-    and would be hardly visible."""
+    and would be hardly visible, but of nearly even rows `EVEN` times an even weight."""
     greatest = float(weights.max(initial=0.0))
-    return round_up(weights) if 0 < greatest < SMALL else 1.0
+    if not 0 < greatest < SMALL:
+        return 1.0
+    rows = weights.reshape(-1, weights.shape[-1])
+    return rounded_end(weights[weights.any(-1)].mean(0)) if even_rows(rows) else round_up(weights)
 
 
 def round_up(weights: np.ndarray) -> float:

@@ -20,7 +20,7 @@ from regard.pictures.heatmap import heatmap
 from regard.pictures.lines import lines
 from regard.pictures.multiples import multiples
 from regard.pictures.reading import reading
-from regard.pictures.scale import round_up
+from regard.pictures.scale import round_up, whole_or_greatest
 from regard.pictures.write import LABELS
 
 if TYPE_CHECKING:
@@ -56,13 +56,15 @@ class Part:
 class HeadView:
     """A view: its choice of maps (None: all), and its drawing of a part of them.
 
-    own_scale: whether the greatest weight is darkest by default, instead of 1.
+    end: from weights to the end of their scale.
+    averaged: whether it shows the mean of the heads.
     breaks_lines: whether its text may have any length, so that only targets are divided among pages.
     """
 
     select: Callable[[HeadMaps, Numbers], HeadMaps]
     draw: Callable[[Part], Figure]
-    own_scale: bool = False
+    end: Callable[[np.ndarray], float]
+    averaged: bool = False
     breaks_lines: bool = False
 
     def parts(
@@ -83,7 +85,7 @@ class HeadView:
             for down in _pages(target, page)
             for across in ([source] if self.breaks_lines else _pages(source, page))
         ]
-        default = round_up(maps.weights) if self.own_scale else 1.0
+        default = self.end(maps.weights)
         found = []
         for across, down in pairs:
             check_size(across.stop - across.start, down.stop - down.start, PARTS)
@@ -181,10 +183,10 @@ def _heads(part: Part) -> Figure:
 
 
 VIEWS = {
-    "matrix": HeadView(_mean, _matrix),
-    "lines": HeadView(_few, _lines),
-    "heads": HeadView(_some, _heads, own_scale=True),
-    "reading": HeadView(_mean, _reading, breaks_lines=True),
-    "rollout": HeadView(_rolled, _heads, own_scale=True),
+    "matrix": HeadView(_mean, _matrix, whole_or_greatest, averaged=True),
+    "lines": HeadView(_few, _lines, round_up),
+    "heads": HeadView(_some, _heads, round_up),
+    "reading": HeadView(_mean, _reading, whole_or_greatest, averaged=True, breaks_lines=True),
+    "rollout": HeadView(_rolled, _heads, round_up),
 }
 """The views of positions; `entropy_of` draws every head as a number."""

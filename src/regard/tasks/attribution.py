@@ -78,15 +78,19 @@ class Attribution:
         return self.options.heading(visible(self.title) or EMPTY, self.detail)
 
     @property
-    def _matrix_heading(self) -> str:
-        """The title of the matrix, which says how many heads it averages; a page has every head."""
+    def mean_of_heads(self) -> str:
+        """What a matrix shows, with the number of heads that it averages."""
         if not self.has_heads:
-            return self.heading
+            return "attention weights"
         layers, heads = np.shape(self.lookups[0].weights)[:2]
         chosen = layers * heads if self.options.maps is None else len(self.options.maps)
         where = f" in {layers} layers" if self.options.maps is None and layers > 1 else ""
-        shown = "attention weights" if chosen == 1 else f"attention weights, the mean of {chosen} heads{where}"
-        return self.options.heading(visible(self.title) or EMPTY, self.detail or shown)
+        return "attention weights" if chosen == 1 else f"attention weights, the mean of {chosen} heads{where}"
+
+    @property
+    def _matrix_heading(self) -> str:
+        """The title of the matrix; a page has every head."""
+        return self.options.heading(visible(self.title) or EMPTY, self.detail or self.mean_of_heads)
 
     def figure(self, options: FigureOptions | None = None, /, **settings: Any) -> "Figure":
         """The run's own figure, or a view of its heads. `settings` are fields of `FigureOptions`.
@@ -178,6 +182,11 @@ class Attribution:
         """The title of a view, which shows the weights of all heads where no kind is chosen."""
         return self.options.heading(visible(self.title) or EMPTY)
 
+    @property
+    def _averaged_heading(self) -> str:
+        """The title of a view of the mean of all heads."""
+        return self.options.heading(visible(self.title) or EMPTY, self.mean_of_heads)
+
     def _of_view(self, options: FigureOptions) -> "list[tuple[str, Figure]]":
         name = options.view or "matrix"
         if name in self.views:
@@ -207,7 +216,7 @@ class Attribution:
         return VIEWS[name].parts(
             maps,
             places,
-            title=self._view_heading,
+            title=self._averaged_heading if VIEWS[name].averaged else self._view_heading,
             page=options.page,
             scale=options.scale,
             threshold=options.threshold,

@@ -20,6 +20,7 @@ from regard.models.one_to_many import OneToMany
 from regard.nonfinite import guarded
 from regard.pictures.heatmap import heatmap
 from regard.pictures.labels import visible
+from regard.pictures.scale import whole_or_greatest
 from regard.pictures.views import WHOLE, check_size
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
@@ -44,10 +45,10 @@ def _of_search(prediction: object) -> Prediction:
     return prediction
 
 
-def _apart(below: Alignment, ends: Sequence[int], title: str) -> "Figure":
-    """The map with a line between languages. Raises InputError for one that is too large."""
+def _apart(below: Alignment, languages: Mapping[int, str], title: str) -> "Figure":
+    """The map with the languages by their first rows. Raises InputError for one that is too large."""
     check_size(len(below.source), len(below.target), WHOLE)
-    return heatmap(below, title=title, divided=ends)
+    return heatmap(below, title=title, most=whole_or_greatest(below.weights), groups=languages)
 
 
 def target_file(language: str) -> str:
@@ -203,15 +204,12 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         prediction = MultiTargetPrediction({language: _of_search(each.prediction) for language, each in found.items()})
         lookups = [replace(some, name=language) for language, each in found.items() for some in each.lookups]
         maps = [each.weights for each in found.values()]
-        pieces = tuple(
-            visible(piece) if place else f"{language}: {visible(piece)}"
-            for language, each in found.items()
-            for place, piece in enumerate(each.weights.target)
-        )
+        pieces = tuple(visible(piece) for each in maps for piece in each.target)
         below = Alignment(np.concatenate([each.weights for each in maps]), maps[0].source, pieces)
-        ends = np.cumsum([len(each.target) for each in maps])[:-1].tolist()
-        draw = partial(_apart, below, ends)
-        return Attribution(prediction, example, tuple(lookups), below, options, draw=draw)
+        firsts = np.cumsum([0, *(len(each.target) for each in maps[:-1])]).tolist()
+        draw = partial(_apart, below, dict(zip(firsts, found, strict=True)))
+        detail = next(iter(found.values())).mean_of_heads
+        return Attribution(prediction, example, tuple(lookups), below, options, draw=draw, detail=detail)
 
     def _evaluate(self, examples: Mapping[str, Sequence[Pair]] | None, options: EvaluationOptions) -> dict[str, float]:
         """The metrics on pairs by language: their means, and each language's as `metric/language`.
