@@ -18,11 +18,12 @@ from regard.cli.main import main
 from regard.errors import InputError
 from regard.hub.any_model import folder as folders
 from regard.hub.any_model.lookups import lookups_of
-from regard.hub.any_model.maps import RoleMaps
+from regard.hub.any_model.maps import RoleMaps, attended
 from regard.hub.any_model.run import TransformersRun
 from regard.hub.opening import open_run
 from regard.maps.entropy import entropies
 from regard.maps.heads import Side
+from regard.maps.reductions import Totals
 from regard.maps.rollout import rollout
 from regard.maps.sinks import sinks, without
 from regard.tasks.options import AttributionOptions
@@ -275,3 +276,42 @@ def test_a_folder_that_is_neither_is_refused(tmp_path: Path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(InputError, match="has no model_type"):
         open_run(tmp_path)
+
+
+IDS = torch.tensor([[5, 7, 9, 6, 8]])
+PAIRED: dict[str, Any] = {
+    f"{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "attention_heads")
+}
+PAIRED |= {"vocab_size": 11, "d_model": 12, "encoder_ffn_dim": 5, "decoder_ffn_dim": 5}
+
+
+def test_a_role_with_code_of_its_own_has_the_weights_that_it_returns():
+    """In a pass of its own, after which the model is as before; weights of windows are none of queries by keys."""
+    model = transformers.LEDModel(transformers.LEDConfig(**PAIRED, attention_window=4)).eval()
+    before = model.config._attn_implementation
+    found = attended(model, {"input_ids": IDS, "decoder_input_ids": IDS[:, :3]})
+    assert set(found.roles) == {"cross", "decoder"}
+    assert found.missing["encoder"].startswith("LEDEncoderSelfAttention attends by code of its own")
+    assert model.config._attn_implementation == before
+    sizes: dict[str, Any] = {"vocab_size": 11, "hidden_size": 12, "n_layer": 2, "n_head": 3}
+    bloom = transformers.BloomModel(transformers.BloomConfig(**sizes)).eval()
+    whole = attended(bloom, {"input_ids": IDS}).roles["self"].weights
+    mean = attended(bloom, {"input_ids": IDS}, Totals()).roles["self"].weights
+    torch.testing.assert_close(mean, whole.sum(2, keepdim=True))
+    torch.testing.assert_close(
+        attended(bloom, {"input_ids": IDS}, rows=[1, 3]).roles["self"].weights, whole[:, :, 1:4:2]
+    )
+
+
+def test_attention_within_windows_is_no_map_of_the_image():
+    sizes: dict[str, Any] = {
+        "image_size": 16,
+        "patch_size": 2,
+        "embed_dim": 12,
+        "depths": [1],
+        "num_heads": [3],
+        "window_size": 4,
+    }
+    swin = transformers.SwinModel(transformers.SwinConfig(**sizes)).eval()
+    with pytest.raises(InputError, match=r"SwinModel cannot be shown: .* attends within 4 windows"):
+        attended(swin, {"pixel_values": torch.randn(1, 3, 16, 16)})

@@ -46,7 +46,8 @@ class ExamplePass:
         pairs = model.config.is_encoder_decoder
         if options.target is not None or options.target_tokens is not None:
             return cls(loaded, inputs, target_of(loaded, options))
-        if not model.can_generate() or len(inputs.text or ()) > WHOLE:
+        alone = inputs.model is not model  # one tower
+        if alone or not model.can_generate() or len(inputs.text or ()) > WHOLE:
             if pairs:
                 raise InputError(f"{type(model).__name__} writes nothing by itself; give the output by --target")
             return cls(loaded, inputs, ())

@@ -83,7 +83,8 @@ def inputs_of(loaded: Loaded, example: Example) -> Inputs:
     towers = {each: part for each, part in model.named_children() if each in ("vision_model", "text_model")}
     picture = isinstance(example, SentFile) or Path(example).suffix.lower() in PICTURES
     if name == "pixel_values" or (len(towers) == 2 and picture):
-        return _image(loaded, towers.get("vision_model", model) if len(towers) == 2 else model, example)
+        alone = len(towers) == 2 or not model.config.is_encoder_decoder
+        return _image(loaded, towers.get("vision_model", model) if alone else model, example)
     model = towers["text_model"] if len(towers) == 2 else model
     assert isinstance(example, str), "a run for texts makes no file of its inputs"
     return text_inputs(loaded.tokenizer, model, example)

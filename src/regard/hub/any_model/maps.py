@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention.hugging_face_support import attends
 from regard.attention.record import record
-from regard.attention.recorded import ALL
+from regard.attention.recorded import ALL, Choice
 from regard.errors import InputError
 from regard.maps.reductions import Reduction
 
@@ -22,6 +22,9 @@ RETURNED = {
     "cross_attentions": "cross",
 }
 """The roles of the weights that models return themselves."""
+
+
+WHOLE = Choice()
 
 
 @dataclass(frozen=True)
@@ -59,49 +62,85 @@ def attended(
     kinds = {name: attends(type(each)) for name, each in model.named_modules()}
     found = [name for name, kind in kinds.items() if kind == "open"]
     closed = [name for name, kind in kinds.items() if kind == "closed"]
+    choice, reasons = Choice(rows=rows, reduce=reduce), unreachable(model, closed)
     if not found:
-        return returned(model, inputs, closed, rows)
-    names = [name for name in found if role is None or role_of(model, name) == role]
-    by_role: dict[str, dict[str, Tensor]] = {}
-    if names:
-        with record(model, names, rows=rows, reduce=reduce) as maps:
-            model(**inputs)
-        for name, each in maps.items():
-            by_role.setdefault(role_of(model, name), {})[name] = each[0]
-    roles = {role: stacked(each) for role, each in by_role.items()}
-    missing = {}
-    for name in closed:
-        kind = type(model.get_submodule(name)).__name__
-        missing.setdefault(role_of(model, name), f"{kind} attends by code of its own, which no observer reaches")
+        roles = returned(model, inputs, closed, choice)
+        return Pass(roles, {each: reason for each, reason in reasons.items() if each not in roles})
+    recorded = _recorded(model, inputs, [name for name in found if role in (None, role_of(model, name))], choice)
+    recorded.missing.update({each: reason for each, reason in reasons.items() if each not in recorded.missing})
+    missing = {each: reason for each, reason in recorded.missing.items() if each not in recorded.roles}
+    lacking = closed and any(role in (None, each) for each in missing)
+    more = _returned(model, inputs, choice) if lacking else {}
+    roles = recorded.roles | {each: more[each] for each in missing if each in more}
+    missing = {each: reason for each, reason in missing.items() if each not in roles}
     if not roles and role is None:
-        raise InputError(f"no attention of {type(model).__name__} ran on this input, so there is nothing to show")
-    return Pass(roles, {role: reason for role, reason in missing.items() if role not in roles})
+        reason = next(iter(missing.values()), "none ran on this input")
+        raise InputError(f"the attention of {type(model).__name__} cannot be shown: {reason}")
+    return Pass(roles, missing)
 
 
-def returned(model: Any, inputs: Mapping[str, Any], closed: list[str], rows: Sequence[int] | None = None) -> Pass:
-    """The maps that a model returns itself, of all queries or some `rows`. Raises InputError for one that returns none
-    of queries by keys."""
+def unreachable(model: nn.Module, closed: Sequence[str]) -> dict[str, str]:
+    """Why the maps of these modules cannot be recorded, by role."""
+    kinds = {role_of(model, name): type(model.get_submodule(name)).__name__ for name in closed}
+    return {role: f"{kind} attends by code of its own, which no observer reaches" for role, kind in kinds.items()}
+
+
+def _recorded(model: Any, inputs: Mapping[str, Any], names: list[str], choice: Choice) -> Pass:
+    """The maps of these modules. A module whose maps are not of the example's positions is missing."""
+    if not names:
+        return Pass()
+    with record(model, names, rows=choice.rows, reduce=choice.reduce) as maps:
+        model(**inputs)
+    by_role: dict[str, dict[str, Tensor]] = {}
+    missing: dict[str, str] = {}
+    for name, each in maps.items():
+        role, kind = role_of(model, name), type(model.get_submodule(name.partition(":")[0])).__name__
+        queries, keys = each.shape[-2:]
+        if len(each) > 1:
+            missing[role] = f"{kind} attends within {len(each)} windows, whose maps are none of the whole"
+        elif choice.whole and role != "cross" and queries != keys:
+            missing[role] = f"{kind} reads {keys} keys that are not its {queries} positions"
+        else:
+            by_role.setdefault(role, {})[name] = each[0]
+    return Pass({role: stacked(each) for role, each in by_role.items()}, missing)
+
+
+def returned(model: Any, inputs: Mapping[str, Any], closed: list[str], choice: Choice = WHOLE) -> dict[str, RoleMaps]:
+    """The maps that a model returns itself, by role. Raises InputError for one that returns none of queries by keys."""
     name, kind = type(model).__name__, model.config.model_type
     if not closed and not any("Attention" in type(each).__name__ for each in model.modules()):
         raise InputError(f"{name} (model type {kind}) has no attention, so there is nothing to show")
     try:
-        model.set_attn_implementation("eager")
-        found = model(**inputs, output_attentions=True)
+        roles = _returned(model, inputs, choice)
     except (TypeError, ValueError) as error:
         raise InputError(f"the attention of {name} (model type {kind}) cannot be recorded ({error})") from error
-    roles = {}
-    for key, role in RETURNED.items():
-        layers = [each for each in found.get(key) or () if each is not None and each.ndim == 4 and each.shape[0] == 1]
-        if layers and len({each.shape for each in layers}) == 1:
-            chosen = slice(None) if rows is None else list(rows)
-            layered = {f"layer.{number}": each[0, :, chosen] for number, each in enumerate(layers)}
-            roles[role] = stacked(layered)
     if not roles:
         raise InputError(
             f"the attention of {name} (model type {kind}) cannot be shown: its code is its own, and it returns no "
             "weights of queries by keys"
         )
-    return Pass(roles)
+    return roles
+
+
+def _returned(model: Any, inputs: Mapping[str, Any], choice: Choice) -> dict[str, RoleMaps]:
+    """The weights of queries by keys that a model returns, by role, in a pass by its plain implementation."""
+    before = model.config._attn_implementation
+    try:
+        model.set_attn_implementation("eager")
+        found = model(**inputs, output_attentions=True)
+    finally:
+        model.set_attn_implementation(before)
+    roles = {}
+    for key, role in RETURNED.items():
+        layers = [each for each in found.get(key) or () if each is not None and each.ndim == 4 and each.shape[0] == 1]
+        square = role == "cross" or all(each.shape[-1] == each.shape[-2] for each in layers)
+        if role in ("self", "encoder") and "attention_window" in model.config.to_dict():
+            continue  # Longformer's and LED's have a column for each place of a window, perhaps as many as queries
+        if layers and square and len({each.shape for each in layers}) == 1:
+            rows = slice(None) if choice.rows is None else list(choice.rows)
+            reduced = [choice.reduce.of(each[0, :, rows]).values for each in layers]
+            roles[role] = stacked({f"layer.{number}": each for number, each in enumerate(reduced)})
+    return roles
 
 
 def role_of(model: Any, name: str) -> str:
