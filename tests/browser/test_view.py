@@ -311,11 +311,24 @@ def test_a_document_shows_sentences_and_words(opened: Opened):
 
 @pytest.mark.parametrize(("scheme", "strongest"), [("light", "darkest"), ("dark", "lightest")])
 def test_legends_show_the_colour_of_the_largest_weight(opened: Opened, scheme: str, strongest: str):
-    page = opened(View(lookups()), color_scheme=scheme)
+    rows = np.array([[[[0.6, 0.1, 0.1, 0.1, 0.1]] * 2]])
+    page = opened(View(Lookups(rows, tuple("abcde"), ("x", "y"))), color_scheme=scheme)
     page.get_by_label("Shades").select_option(label="0 to the largest")
     assert page.locator(".regard-key").inner_text().endswith(f"{strongest}: the largest of this matrix")
     show(page, "Reading")
     assert page.locator(".regard-key").inner_text().endswith(f"{strongest}: the largest of this row")
+
+
+def test_a_nearly_even_row_is_faint_in_a_reading_and_the_legend_says_so(opened: Opened):
+    rows = np.array([[0.21, 0.19, 0.2, 0.2, 0.2], [0.6, 0.1, 0.1, 0.1, 0.1]])[None, None]
+    page = opened(View(Lookups(rows, tuple("abcde"), ("x", "y"))))
+    show(page, "Reading")
+    legend = page.locator(".regard-key")
+    assert "0.80 nearly even: none is preferred; darkest: 4 times an even share" in " ".join(
+        legend.inner_text().split()
+    )
+    page.locator('.regard-token[data-side="target"]').nth(1).hover()
+    assert "0.60 darkest: the largest of this row" in " ".join(legend.inner_text().split())
 
 
 def test_an_image_is_lit_where_a_word_attended(opened: Opened):

@@ -39,8 +39,8 @@ def test_all_positions_stay_where_they_fit():
     assert found.gaps == ()
 
 
-def test_the_columns_of_gaps_are_grey_and_divided_rows_have_a_line():
-    plain, marked = heatmap(long_map(5)), heatmap(long_map(5), gaps=(1, 3), divided=(1,))
+def test_the_columns_of_gaps_are_grey_and_groups_of_rows_have_a_line_between():
+    plain, marked = heatmap(long_map(5)), heatmap(long_map(5), gaps=(1, 3), groups={0: "a", 1: "b"})
     assert len(marked.axes[0].patches) == len(plain.axes[0].patches) + 2
     assert [float(np.asarray(line.get_ydata())[0]) for line in marked.axes[0].lines] == [1]
 

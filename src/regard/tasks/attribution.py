@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 EMPTY = "(empty)"
 """The title of a picture whose text is empty."""
+BEGINNING = 150
+"""The characters of a long source that are the title of its picture, which has the source's strongest tokens."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +171,8 @@ class Attribution:
     def _strongest(self) -> "tuple[str, Figure]":
         """The map of a long source with its strongest positions; its greatest weight is darkest."""
         found, most = strongest(self.weights), round_up(self.weights.weights)
-        title = f"{self._matrix_heading}\n{found.note}"
+        short = replace(self, title=shorten(self.title, BEGINNING, placeholder=" …"))
+        title = f"{short._matrix_heading}\n{found.note}"
         return title, heatmap(found.alignment, title=title, most=most, gaps=found.gaps)
 
     def _matrix(self) -> Alignment:

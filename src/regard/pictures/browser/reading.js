@@ -1,6 +1,6 @@
 // The text with one target label in focus, and every source label shaded by its weight.
 regard.views.reading = (() => {
-  const { element } = regard.page, { token, shade, greatest, key, strongest } = regard.tokens;
+  const { element } = regard.page, { token, shade, EVEN, end, nearlyEven, greatest, key, strongest } = regard.tokens;
 
   class Reading {
     constructor(panel) {
@@ -31,14 +31,15 @@ regard.views.reading = (() => {
     mark() {
       const { table, focused, choice } = this.panel;
       if (focused.target !== null) this.at = focused.target;
-      const row = table.rows[this.at] || new Float32Array(0), most = greatest(row) || 1;
+      const row = table.rows[this.at] || new Float32Array(0), even = !table.amounts && nearlyEven(row), most = even ? end(row) : greatest(row) || 1;
       [...this.source.children].forEach((each, place) => {
         const share = (row[place] || 0) / most;
         shade(each, Math.abs(row[place] || 0) / table.scale < choice.threshold ? 0 : share);
         each.classList.toggle("regard-aim", focused.source === place);
       });
       [...this.target.children].forEach((each, place) => each.classList.toggle("regard-on", place === this.at));
-      this.key.replaceChildren(key(most, table, `${strongest()}: the largest of this row${table.within ? "; framed: what reads" : ""}`));
+      const found = even ? `nearly even: none is preferred; ${strongest()}: ${EVEN} times an even share` : `${strongest()}: the largest of this row`;
+      this.key.replaceChildren(key(most, table, `${found}${table.within ? "; framed: what reads" : ""}`));
     }
 
     reveal(t) {

@@ -20,9 +20,12 @@ regard.tokens = (() => {
     found.style.color = rgb ? ink(rgb) : "";
   };
 
-  // Weights on an image are dark from so many times an even share on, so that nearly even ones are faint.
+  // Weights on an image, and nearly even ones of a text, are dark from so many times an even share on, so that nearly even ones are faint.
   const EVEN = 4;
   const end = (row) => Math.max(greatest(row), (EVEN * row.reduce((sum, each) => sum + Math.abs(each), 0)) / Math.max(1, row.length)) || 1;
+
+  // Whether no weight of a row stands out: all have one sign, and the greatest is below one and a half times the mean.
+  const nearlyEven = (row) => row.length >= 4 && row.every((each) => each >= 0) && greatest(row) < (1.5 * row.reduce((sum, each) => sum + each, 0)) / row.length;
 
   const greatest = (row) => row.reduce((most, each) => Math.max(most, Math.abs(each)), 0);
 
@@ -46,5 +49,5 @@ regard.tokens = (() => {
   // The amount at the end of the fixed scale of a table or a map, if it is not 1.
   const whole = ({ amounts }) => (amounts ? `${strongest()}: the largest of all layers and heads` : "");
 
-  return { token, shade, EVEN, end, greatest, key, strongest, whole };
+  return { token, shade, EVEN, end, nearlyEven, greatest, key, strongest, whole };
 })();

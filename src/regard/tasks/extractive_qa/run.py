@@ -36,6 +36,7 @@ from regard.text import Tokenizer
 
 NO_ANSWER = "no answer in the context"
 READ = "attention weights: what the answer reads"
+COMPARED = "attention weights: what each word of the context reads of the question"
 NAMES = "question", "context"
 FORM = '{"question": "Who won?", "context": "The cat won."}'
 """An example as a line of JSON."""
@@ -171,6 +172,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         title = f"{example[0]} → {answer.text or NO_ANSWER}"
         detail = READ + (", the mean of all layers and heads" if options.maps is None else "")
         if isinstance(self.model, SpanReader):
+            detail = COMPARED + (", the mean of words and states" if options.maps is None else "")
             draw = partial(of_two_sides, best, span, weights)
         else:
             draw = partial(of_one_row, self.tokenizer, best, span, weights)

@@ -33,6 +33,7 @@ from regard.tasks.speech.training import build, decode, encoded, figures
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
+READ = "attention weights: what each token reads of the sound above"
 QUIET = 1e-4
 """The loudest sample of a sound that counts as silent, of 1."""
 
@@ -157,7 +158,7 @@ class SpeechRun(Run[Audio, Transcript]):
             features, pieces, seen.weights[: len(pieces)], self.config.audio.seconds, self.config.key_seconds
         )
         lookups = self._lookups(features, pieces, seen)
-        return Attribution(transcript, transcript.text, (lookups,), weights, options, draw=weights.figure)
+        return Attribution(transcript, transcript.text, (lookups,), weights, options, draw=weights.figure, detail=READ)
 
     def _written(self, sound: Utterance, options: AttributionOptions) -> tuple[Transcript | TextPrediction, list[int]]:
         """A transcript and its tokens, END among them where it is finished: the forced one, or the run's own."""
