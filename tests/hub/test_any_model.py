@@ -166,6 +166,13 @@ def test_sinks_are_marked_and_left_out_beside():
     assert np.allclose(rest[..., 1:], 1 / 6)
     assert not rest[..., 0].any()
     assert sinks(np.full((1, 3, 3), 1 / 3)) == {}  # few keys
+    causal = np.tril(np.ones((9, 9))) / np.arange(1, 10)[:, None]
+    assert sinks(causal[None]) == {}  # each query reads all its keys alike
+    some = np.full((6, 7, 7), 1 / 7)
+    some[:2] = weights[0, 0]
+    assert sinks(some) == {0: pytest.approx((2 * 0.76 + 4 / 7) / 6)}  # of a third of the heads
+    some[1] = 1 / 7
+    assert sinks(some) == {}
     side = Side.of(["<s>", *"abcdef"])
     found = lookups_of("self", RoleMaps(torch.tensor(weights), ("layer 0", "layer 1")), side, side, None)
     assert found.source == found.target

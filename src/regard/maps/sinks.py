@@ -1,4 +1,4 @@
-"""Attention sinks: keys that take most of the weight of nearly every query, whatever it reads (Xiao et al. 2024,
+"""Attention sinks: keys that take much of the weight of nearly every query, whatever it reads (Xiao et al. 2024,
 2309.17453)."""
 
 from dataclasses import replace
@@ -9,8 +9,11 @@ from jaxtyping import Float
 from regard.maps.lookups import Lookups
 from regard.maps.other_map import OtherMap
 
-LEAST = 0.5
-"""The mean weight from which a key is a sink."""
+LEAST, EVEN = 0.3, 3.0
+"""The mean weight over queries from which a key is the sink of a head (Gu 2025, 2410.10781, section 3.1), which is also
+at least so many even shares."""
+HEADS = 1 / 3
+"""The share of the heads of which a sink is one: first layers, and heads that read neighbours, often have none."""
 FEW = 4
 """The number of keys up to which a text has no sink: each takes much of the weight."""
 
@@ -23,8 +26,9 @@ def sinks(weights: Float[np.ndarray, "*_map target source"]) -> dict[int, float]
     choose = (maps > 0).any(0).sum(-1) > 1
     if not choose.any():
         return {}
-    means = maps[:, choose].mean((0, 1))
-    return {int(key): float(means[key]) for key in np.flatnonzero(means >= LEAST)}
+    means = maps[:, choose].mean(1)
+    share = (means >= max(LEAST, EVEN / maps.shape[-1])).mean(0)
+    return {int(key): float(means[:, key].mean()) for key in np.flatnonzero(share >= HEADS)}
 
 
 def without(
