@@ -28,11 +28,12 @@ from regard.data.texts import RunningText
 from regard.data.tokenizer_pair import Tokenizers
 from regard.errors import InputError, RunError
 from regard.storage import cache_folder
+from regard.tasks import tokenizer_file
 from regard.tasks.language_model.setup import texts_digest
 from regard.tasks.language_model.tokens import token_stream
 from regard.tasks.language_model.training import running
 from regard.tasks.seq2seq.encoded import encode_pairs, pair_ids
-from regard.tasks.seq2seq.setup import pairs_digest
+from regard.tasks.seq2seq.setup import pairs_digest, sources_of
 from regard.tasks.tokenizer_file import trained_on
 from regard.text import Tokenizer, TokenizerSettings
 
@@ -101,10 +102,7 @@ def test_ids_on_disk_are_those_in_memory(
 ):
     disk, memory = both(Parallel(train=files, held_out=0.2).load, monkeypatch)
     settings = TokenizerSettings(kind, 280 if kind == "bpe" else 9)
-    tokenizers = [
-        trained_on(splits.train, settings, "source", lambda splits=splits: (pair.source for pair in splits.train))
-        for splits in (disk, memory, disk)
-    ]
+    tokenizers = [trained_on(splits.train, settings, "source", sources_of) for splits in (disk, memory, disk)]
     assert len({each.digest for each in tokenizers}) == 1
     pair = Tokenizers(tokenizers[0], tokenizers[0], copying)
     for limits in ((None, None), (5, 4)):
@@ -118,6 +116,20 @@ def test_ids_on_disk_are_those_in_memory(
         if limits[0] is None and not copying:
             assert found == [(pair.source_ids(each.source), pair.target_ids(each.target, "")) for each in memory.train]
     assert one.count("sources") > 0
+
+
+def test_a_tokenizer_of_a_large_set_is_trained_on_examples_evenly_spaced(
+    files: tuple[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    disk, memory = both(Parallel(train=files, held_out=0.2).load, monkeypatch)
+    monkeypatch.setattr(tokenizer_file, "SAMPLE", 3)
+    settings, last = TokenizerSettings("word", 100), len(memory.train) - 1
+    with caplog.at_level("INFO", "regard"):
+        found = trained_on(disk.train, settings, "source", sources_of)
+    assert f"tokenizer: trained on 3 of {last + 1} examples, evenly spaced" in caplog.text
+    some = [memory.train[place] for place in (0, last // 2, last)]
+    assert found.digest == trained_on(some, settings, "source", sources_of).digest
+    assert found.digest != trained_on(memory.train, settings, "source", sources_of).digest
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["valid", "held out"])

@@ -1,6 +1,5 @@
 """Set up training: data, tokenizers, model and objective from a run file."""
 
-from functools import partial
 from itertools import chain
 
 from regard.data.pair import Pair
@@ -54,9 +53,9 @@ def setup(config: MultiTarget, folder: RunDirectory, processes: int) -> Setup:
 def make_tokenizers(config: MultiTarget, splits: dict[str, Splits[Pair]]) -> dict[str, Tokenizers]:
     """Train the tokenizers, as a function of the training texts only."""
     first = next(iter(splits.values())).train
-    source = trained_on(first, config.source, "source", lambda: sources_of(first))
+    source = trained_on(first, config.source, "source", sources_of)
     return {
-        name: Tokenizers(source, trained_on(each.train, config.target, "target", partial(targets_of, each.train)))
+        name: Tokenizers(source, trained_on(each.train, config.target, "target", targets_of))
         for name, each in splits.items()
     }
 

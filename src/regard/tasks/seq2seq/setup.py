@@ -60,11 +60,11 @@ def make_tokenizers(config: Seq2Seq, splits: Splits[Pair]) -> Tokenizers:
     """Train the tokenizers, as a function of the training pairs only."""
     settings, train = config.tokenizers, splits.train
     if settings.target is None:
-        both = trained_on(train, settings.source, "both", lambda: chain(sources_of(train), targets_of(train)))
+        both = trained_on(train, settings.source, "both", lambda some: chain(sources_of(some), targets_of(some)))
         return Tokenizers(both, both, config.copying)
     return Tokenizers(
-        trained_on(train, settings.source, "source", lambda: sources_of(train)),
-        trained_on(train, settings.target, "target", lambda: targets_of(train)),
+        trained_on(train, settings.source, "source", sources_of),
+        trained_on(train, settings.target, "target", targets_of),
     )
 
 
