@@ -10,11 +10,22 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks import additive, decoding, product_scores, ragged, recording, report, startup, training
+from benchmarks import (
+    additive,
+    decoding,
+    product_scores,
+    ragged,
+    recording,
+    recurrent_decoding,
+    report,
+    startup,
+    training,
+)
 from benchmarks.aim import Aim, show
 
 AIMS: dict[str, Callable[[], list[Aim]]] = {
     "decoding": decoding.aims,
+    "recurrent_decoding": recurrent_decoding.aims,
     "additive": additive.aims,
     "startup": startup.aims,
     "product_scores": product_scores.aims,

@@ -93,10 +93,10 @@ def prepared(folder: Path) -> Path:
     return python
 
 
-def started(system: str, batches: Path) -> subprocess.Popen[str]:
-    """The process of a system."""
+def started(module: str, system: str, inputs: Path) -> subprocess.Popen[str]:
+    """The process of a system, which runs this module."""
     python = str(prepared(FOLDER)) if system.startswith("JoeyNMT") else sys.executable
-    command = [python, "-m", "benchmarks.updates", system, str(batches)]
+    command = [python, "-m", module, system, str(inputs)]
     variables = report.environment(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=variables, cwd=report.ROOT, stdin=pipe, stdout=pipe, text=True)
@@ -109,10 +109,10 @@ class Worker:
         self.system, self.process = system, process
         self._answer("ready")
 
-    def seconds(self, number: int, precision: str) -> float:
-        """Of an update with one of the batches."""
+    def seconds(self, *case: object) -> float:
+        """Of one piece of work: an update with the batch of a number, in a precision."""
         assert self.process.stdin is not None
-        print(number, precision, file=self.process.stdin, flush=True)
+        print(*case, file=self.process.stdin, flush=True)
         return float(self._answer())
 
     def _answer(self, wanted: str = "") -> str:
@@ -124,14 +124,16 @@ class Worker:
 
 
 @contextmanager
-def workers(systems: Sequence[str], batches: Sequence[PairBatch]) -> Iterator[list[Worker]]:
-    """Those of several systems, ended afterwards."""
+def workers(
+    systems: Sequence[str], inputs: Sequence[Any], module: str = "benchmarks.updates"
+) -> Iterator[list[Worker]]:
+    """Those of several systems, ended afterwards. All read the same inputs from a file of `torch.save`."""
     with ExitStack() as stack:
-        path = Path(stack.enter_context(TemporaryDirectory())) / "batches.pt"
-        torch.save(list(batches), path)
+        path = Path(stack.enter_context(TemporaryDirectory())) / "inputs.pt"
+        torch.save(list(inputs), path)
         found = []
         for system in systems:
-            process = stack.enter_context(started(system, path))
+            process = stack.enter_context(started(module, system, path))
             stack.callback(process.kill)
             found.append(Worker(system, process))
         yield found

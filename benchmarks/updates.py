@@ -150,8 +150,8 @@ def plain() -> Update:
     return looped(model, lambda batch: smoothed(model(batch), batch))
 
 
-def joeynmt(kind: str) -> Update:
-    """JoeyNMT's, with its own loss; its padding is 1 and its unknown 0."""
+def joeynmt_model(kind: str) -> Any:
+    """JoeyNMT's model; its padding is 1 and its unknown 0."""
     from joeynmt.model import build_model  # pyright: ignore[reportMissingImports]
     from joeynmt.vocabulary import Vocabulary  # pyright: ignore[reportMissingImports]
 
@@ -159,7 +159,12 @@ def joeynmt(kind: str) -> Update:
     marks = {f"{name}_token": f"<{name}>" for name in names} | {f"{name}_id": number for name, number in names.items()}
     known = SimpleNamespace(**marks, lang_tags=[], sep_token=None, sep_id=None)
     vocabulary = Vocabulary([str(number) for number in range(VOCABULARY - len(names))], known)
-    model = build_model(JOEYNMT[kind], vocabulary, vocabulary)
+    return build_model(JOEYNMT[kind], vocabulary, vocabulary)
+
+
+def joeynmt(kind: str) -> Update:
+    """JoeyNMT's, with its own loss."""
+    model = joeynmt_model(kind)
     model.loss_function = "crossentropy", SMOOTHING
 
     def loss(batch: PairBatch) -> Tensor:
@@ -183,6 +188,14 @@ JOEYNMT = {
     "luong": {
         "encoder": RECURRENT | {"hidden_size": WIDTH // 2, "bidirectional": True},
         "decoder": RECURRENT | {"hidden_size": WIDTH} | LOOKING,
+    },
+    "bahdanau": {
+        "encoder": RECURRENT | {"hidden_size": WIDTH, "bidirectional": True},
+        "decoder": RECURRENT | {"hidden_size": WIDTH} | LOOKING | {"attention": "bahdanau"},
+    },
+    "luong-lstm": {
+        "encoder": RECURRENT | {"hidden_size": WIDTH, "bidirectional": True, "rnn_type": "lstm"},
+        "decoder": RECURRENT | {"hidden_size": WIDTH, "rnn_type": "lstm"} | LOOKING,
     },
     "transformer": {"encoder": LAYERED, "decoder": LAYERED, "tied_embeddings": True, "tied_softmax": True},
 }

@@ -8,7 +8,7 @@ import torch
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.data.batching import collate
-from regard.decoding import Beam, beam, greedy, sampling
+from regard.decoding import Beam, greedy
 from regard.decoding.hypothesis import Hypothesis, LengthPenalty, NoTokenError
 from regard.decoding.logits_processors import LogitsProcessor, MinimumLength, NoRepeat
 from regard.decoding.whole_search import Searcher, whole_search
@@ -19,10 +19,10 @@ from regard.nn import fused_transformer
 from regard.nn.fast_linear import with_int8
 from regard.text.special import END, SpecialTokens
 from regard.work import Cancelled, cancellable
+from tests.kernels.searches import Both, check
 
 pytestmark = pytest.mark.skipif(fused_search.library() is None, reason="no kernel")
 PENALTY = LengthPenalty(0.7)
-Search = Callable[..., list[list[Hypothesis]]]
 
 
 def model(
@@ -47,38 +47,6 @@ def memory(made: Transformer, lengths: Sequence[int] = (5, 1, 8)) -> Memory:
     return made.encoder(rows.source, rows.source_lengths)
 
 
-@pytest.fixture
-def both(monkeypatch: pytest.MonkeyPatch):
-    """The results of a search as a whole, which must serve, and in steps."""
-
-    def call(search: Search, made: Transformer, source: Memory, **settings) -> tuple[list, list]:
-        served: list[bool] = []
-
-        def whole(*arguments, **more):
-            found = whole_search(*arguments, **more)
-            served.append(found is not None)
-            return found
-
-        results = []
-        for function in (whole, lambda *_, **__: None):
-            for module in (beam, sampling):
-                monkeypatch.setattr(module, "whole_search", function)
-            results.append(search(made.decoder, source, **settings))
-        assert served == [True]
-        return results[0], results[1]
-
-    return call
-
-
-def check(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
-    def texts(rows: list[list[Hypothesis]]) -> list[list[tuple[tuple[int, ...], bool]]]:
-        return [[(each.tokens, each.finished) for each in row] for row in rows]
-
-    assert texts(found) == texts(expected)
-    scores = [torch.tensor([each.score for row in rows for each in row]) for rows in (found, expected)]
-    torch.testing.assert_close(scores[0], scores[1], rtol=1e-5, atol=1e-4)
-
-
 SIZES = {
     "two layers": {},
     "odd widths": {"width": 15, "heads": 3, "vocabulary": 131},
@@ -91,7 +59,7 @@ SIZES = {
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("least", [0, 4])
-def test_greedy_texts_and_scores(both, size: str, least: int):
+def test_greedy_texts_and_scores(both: Both, size: str, least: int):
     made = model(**SIZES[size])
     processors = (MinimumLength(least),) if least else ()
     limit = torch.tensor([9, 1, 14])
@@ -101,19 +69,19 @@ def test_greedy_texts_and_scores(both, size: str, least: int):
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("early", [False, True])
-def test_hypotheses_of_a_beam(both, size: str, early: bool):
+def test_hypotheses_of_a_beam(both: Both, size: str, early: bool):
     made = model(**SIZES[size])
     search = Beam(5, PENALTY, processors=(MinimumLength(2),) if early else (), early=early)
     check(*both(search, made, memory(made), max_length=torch.tensor([9, 1, 14]), n_best=5))
 
 
-def test_bytes_as_weights(both):
+def test_bytes_as_weights(both: Both):
     made = model(int8=True)
     found, expected = both(greedy, made, memory(made), max_length=9)
     assert [each.tokens for [each] in found] == [each.tokens for [each] in expected]
 
 
-def test_other_special_tokens(both):
+def test_other_special_tokens(both: Both):
     made = model()
     made.decoder.special = SpecialTokens(pad=7, start=3, end=5, more_ends=(11, 12), unused=4)
     check(*both(Beam(3), made, memory(made), max_length=12, n_best=3))
@@ -130,7 +98,7 @@ def test_a_source_has_the_same_hypotheses_beside_others():
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("search", [greedy, Beam(2)], ids=["greedy", "beam"])
-def test_no_token_is_possible(search: Search, value: float):
+def test_no_token_is_possible(search: Callable[..., list[list[Hypothesis]]], value: float):
     made = model()
     with torch.no_grad():
         made.decoder.output.bias.fill_(value)

@@ -42,7 +42,8 @@ class Memory:
     def __post_init__(self, clean: bool) -> None:
         if self.mask is None:
             return
-        object.__setattr__(self, "mask", as_mask(self.mask))
+        if not isinstance(self.mask, Mask):
+            object.__setattr__(self, "mask", as_mask(self.mask))
         readable = self.mask.readable()
         if not clean or readable is None:
             return

@@ -91,8 +91,10 @@ class Search:
         if self.temperature is None and (self.top_k or self.top_p < 1):
             raise ValueError(f"top_k is {self.top_k} and top_p {self.top_p}, without sampling; set a temperature")
         DiverseBeam(self.beam, groups=self.groups, strength=self.diversity)
-        RepetitionPenalty(self.repetition_penalty)
-        Banned(self.banned)
+        if self.repetition_penalty != 1:
+            RepetitionPenalty(self.repetition_penalty)
+        if self.banned:
+            Banned(self.banned)
 
     @property
     def summary(self) -> str:

@@ -1,4 +1,4 @@
-// The best tokens of rows of logits.
+// The best tokens of rows of logits, which are computed and read block by block.
 
 #pragma once
 
@@ -17,37 +17,85 @@ struct Extension {
   Size parent, token;
 };
 
-constexpr Size CHUNK = 64;
+struct Candidate {
+  float logit;
+  Size token;
+};
 
-// A row of logits, with the highest of all and of each CHUNK of them, so that few are read again while the best are
-// chosen.
+// sum_k e^x_k = e^peak total, of logits of which `peak` is the highest; NaN if one is NaN or infinite.
+struct Exponents {
+  float peak, total;
+};
+
+// log sum_k e^x_k of logits in several blocks, of which sums are `step` apart.
+float normaliser(const Exponents* sums, Size blocks, Size step) {
+  float peak = -INFINITY, sum = 0.0f;
+  for (Size block = 0; block < blocks; ++block) {
+    peak = std::max(peak, sums[block * step].peak);
+  }
+  for (Size block = 0; block < blocks; ++block) {
+    sum += sums[block * step].total * std::exp(sums[block * step].peak - peak);
+  }
+  return peak + std::log(sum);
+}
+
+// BLOCK logits of a row are in a cache while they are chosen from, and the highest of each CHUNK of them says whether
+// the others are read again.
+constexpr Size BLOCK = 256, CHUNK = 64;
+
+// The logits of `count` tokens of a row from token `first` on.
 class Logits {
  public:
-  Logits(float* numbers, Size count) : numbers(numbers), count(count), highest((count + CHUNK - 1) / CHUNK) {
-    for (Size chunk = 0; chunk < static_cast<Size>(highest.size()); ++chunk) {
+  Logits(float* numbers, Size first, Size count) : numbers(numbers), first(first), count(count) {
+    for (Size chunk = 0; chunk * CHUNK < count; ++chunk) {
       look_at(chunk);
     }
   }
 
-  float most() const { return *std::max_element(highest.begin(), highest.end()); }
-  float most(Size chunk) const { return highest[chunk]; }
-  float operator[](Size token) const { return numbers[token]; }
-  Size size() const { return count; }
-
-  // log sum_k e^x_k; NaN or infinite if a logit is.
-  float normaliser() const {
-    const float peak = most();
+  Exponents exponents() const {
+    const float peak = *std::max_element(highest, highest + (count + CHUNK - 1) / CHUNK);
+    const float base = peak == -INFINITY ? 0.0f : peak;
     Vec sum{};
     for (Size k = 0; k < count; k += LANES) {
-      sum += kept(exponential(load(numbers + k, count - k) - peak), count - k);
+      sum += kept(exponential(load(numbers + k, count - k) - base), count - k);
     }
-    return peak + std::log(total(sum));
+    return {peak, total(sum)};
   }
 
+  bool has(Size token) const { return token >= first && token < first + count; }
+
+  // Only of a token that it has.
   float replace(Size token, float logit) {
-    const float before = std::exchange(numbers[token], logit);
-    look_at(token / CHUNK);
+    const float before = std::exchange(numbers[token - first], logit);
+    look_at((token - first) / CHUNK);
     return before;
+  }
+
+  // Merge the tokens that are possible into the `most` best ones, which are in descending order.
+  void keep_best(Size most, std::vector<Candidate>& best) const {
+    const auto beaten = [&](float logit) {
+      return logit == -INFINITY || (static_cast<Size>(best.size()) == most && logit <= best.back().logit);
+    };
+    for (Size chunk = 0; chunk * CHUNK < count; ++chunk) {
+      if (beaten(highest[chunk])) {
+        continue;
+      }
+      for (Size k = chunk * CHUNK; k < std::min(count, (chunk + 1) * CHUNK); ++k) {
+        if (!beaten(numbers[k])) {
+          insert({numbers[k], first + k}, most, best);
+        }
+      }
+    }
+  }
+
+  // Among equals the one that came first stays before the other.
+  static void insert(const Candidate& one, Size most, std::vector<Candidate>& best) {
+    if (static_cast<Size>(best.size()) == most) {
+      best.pop_back();
+    }
+    const auto after = std::upper_bound(best.begin(), best.end(), one.logit,
+                                        [](float left, const Candidate& right) { return left > right.logit; });
+    best.insert(after, one);
   }
 
  private:
@@ -68,34 +116,8 @@ class Logits {
   }
 
   float* numbers;
-  Size count;
-  std::vector<float> highest;
+  Size first, count;
+  float highest[BLOCK / CHUNK];
 };
-
-// Merge the extensions of a hypothesis by each token into the `most` best ones, which are in descending order. Those
-// with a logit of minus infinity are not possible.
-void merge(const Logits& logits, float normaliser, float score, Size parent, Size most, std::vector<Extension>& best) {
-  const auto extended = [&](float logit) { return score + (logit - normaliser); };
-  const auto beaten = [&](float one) {
-    return one == -INFINITY || (static_cast<Size>(best.size()) == most && one <= best.back().score);
-  };
-  for (Size chunk = 0; chunk * CHUNK < logits.size(); ++chunk) {
-    if (beaten(extended(logits.most(chunk)))) {
-      continue;
-    }
-    for (Size token = chunk * CHUNK; token < std::min(logits.size(), (chunk + 1) * CHUNK); ++token) {
-      const float one = extended(logits[token]);
-      if (beaten(one)) {
-        continue;
-      }
-      if (static_cast<Size>(best.size()) == most) {
-        best.pop_back();
-      }
-      const auto after = std::upper_bound(best.begin(), best.end(), one,
-                                          [](float left, const Extension& right) { return left > right.score; });
-      best.insert(after, {one, parent, token});
-    }
-  }
-}
 
 }  // namespace

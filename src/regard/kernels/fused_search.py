@@ -1,31 +1,18 @@
-"""Greedy and beam search by a Transformer's decoder in one call of C++ for many steps, for inference on a CPU.
+"""Greedy and beam search in one call of C++ for many steps, for inference on a CPU.
 
-Weights are read in place from their modules, as in `fused_layer`.
+`TransformerSteps` and `RecurrentSteps` are the decoders that the kernel can search with. Weights are read in place from
+their modules, as in `fused_layer`.
 """
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from regard.kernels import fused_layer
-from regard.kernels.fused_layer import (
-    Affine,
-    FusedLayers,
-    KernelAttention,
-    LayerStruct,
-    LinearStruct,
-    MemoriesStruct,
-    Normed,
-    NormStruct,
-    linear_struct,
-    norm_struct,
-    place,
-    readable_struct,
-)
 from regard.kernels.libraries import threads
 
 DONE, OPEN, FAILED, NO_TOKEN = range(4)
@@ -33,16 +20,6 @@ DONE, OPEN, FAILED, NO_TOKEN = range(4)
 STEPS = 8
 """Steps of one call, between which a search can be cancelled."""
 _pointer, _size, _half = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
-
-
-class DecoderWeights(NamedTuple):
-    """A decoder: its layers, the embedding's table and factor, the last norm if there is one, and the output layer."""
-
-    layers: FusedLayers
-    embedding: Tensor
-    scale: float
-    norm: Normed | None
-    output: Affine
 
 
 class SearchPlan(NamedTuple):
@@ -68,6 +45,25 @@ class SearchPlan(NamedTuple):
     offset: float = 5.0
     early: bool = False
 
+    @property
+    def texts(self) -> int:
+        """The most hypotheses at one time."""
+        return len(self.limits) * max(1, self.beam)
+
+    @property
+    def longest(self) -> int:
+        """The greatest limit."""
+        return int(self.limits.max())
+
+
+@runtime_checkable
+class Steps(Protocol):
+    """A decoder in the kernel's form."""
+
+    def start(self, kernel: ctypes.CDLL, plan: SearchPlan) -> int:
+        """The address of the kernel's object for one search, which ends with it."""
+        ...
+
 
 class SearchResult(NamedTuple):
     """A hypothesis: its source, its tokens without the end, its score with the length penalty, and whether it ended."""
@@ -76,18 +72,6 @@ class SearchResult(NamedTuple):
     tokens: tuple[int, ...]
     score: float
     finished: bool
-
-
-class _Decoder(ctypes.Structure):
-    _fields_ = [
-        ("layers", ctypes.POINTER(LayerStruct)),
-        ("count", _size),
-        ("embedding", _pointer),
-        ("scale", ctypes.c_float),
-        ("positions", _pointer),
-        ("norm", NormStruct),
-        ("output", LinearStruct),
-    ]
 
 
 class _Plan(ctypes.Structure):
@@ -107,8 +91,7 @@ def library() -> ctypes.CDLL | None:
     """The kernel for this machine; None if there is none."""
     built = fused_layer.library()
     if built is not None:
-        start = ctypes.POINTER(_Decoder), ctypes.POINTER(MemoriesStruct), _size, _pointer, ctypes.POINTER(_Plan)
-        built.search_start.argtypes, built.search_start.restype = [*start, _pointer], _pointer
+        built.search_start.argtypes, built.search_start.restype = [_pointer, ctypes.POINTER(_Plan), _pointer], _pointer
         built.search_advance.argtypes = [_pointer, _size]
         built.search_count.argtypes = [_pointer, ctypes.POINTER(_size), ctypes.POINTER(_size)]
         built.search_found.argtypes = [_pointer, _pointer, _pointer, _pointer]
@@ -117,53 +100,24 @@ def library() -> ctypes.CDLL | None:
 
 
 class FusedSearch:
-    """A search that has begun; `steps` goes on with it, and `results` are the hypotheses found so far.
+    """A search that has begun; `steps` goes on with it, and `results` are the hypotheses found so far."""
 
-    Args:
-        positions: encodings of the positions of a text, `(longest limit, width)`.
-        sources: the prepared keys and values of each layer.
-        lengths: the readable length of each source, `(source,)`; None for all of it.
-    """
-
-    def __init__(
-        self,
-        decoder: DecoderWeights,
-        positions: Tensor,
-        sources: Sequence[KernelAttention],
-        lengths: Tensor | None,
-        plan: SearchPlan,
-    ):
-        layers = decoder.layers
-        texts, longest = len(plan.limits) * max(1, plan.beam), int(plan.limits.max())
-        heads, width = layers.key_value_heads, layers.width // layers.heads
-        store = torch.empty(len(sources), 2, texts, heads, longest, width)
+    def __init__(self, decoder: Steps, plan: SearchPlan):
         limits, closed = plan.limits.contiguous(), torch.tensor(plan.closed, dtype=torch.long)
         ends = torch.tensor(plan.ends, dtype=torch.long)
-        own = [readable_struct(KernelAttention(key, value)) for key, value in store]
-        read = map(readable_struct, sources)
-        memories = [MemoriesStruct(*each) for each in zip(own, read, strict=True)]
-        self._kept = store, positions, sources, lengths, limits, ends, closed, decoder
-        self._decoder = _Decoder(
-            *(layers.structs, len(sources), decoder.embedding.data_ptr(), decoder.scale, positions.data_ptr()),
-            NormStruct() if decoder.norm is None else norm_struct(decoder.norm),
-            linear_struct(decoder.output),
-        )
+        self._kept = limits, ends, closed
+        self._decoder, self._settings = decoder, plan
         self._plan = _Plan(
-            *(len(limits), max(1, plan.beam), longest, limits.data_ptr(), plan.start),
+            *(len(limits), max(1, plan.beam), plan.longest, limits.data_ptr(), plan.start),
             *(ends.data_ptr(), closed.data_ptr(), len(ends), len(closed), plan.unused, plan.least),
             *(plan.alpha, plan.offset, plan.beam == 0, plan.early),
         )
-        self._memories = (MemoriesStruct * len(memories))(*memories)
-        self._lengths = lengths
-        self._keys = sources[0].key.shape[-2]
 
     def steps(self) -> Iterator[int]:
         """Search to the end, and yield a `Progress` after every few steps: OPEN, and at last DONE or NO_TOKEN."""
         kernel = library()
         assert kernel is not None
-        search = kernel.search_start(
-            self._decoder, self._memories, self._keys, place(self._lengths), self._plan, threads()
-        )
+        search = kernel.search_start(self._decoder.start(kernel, self._settings), self._plan, threads())
         try:
             progress = OPEN
             while progress == OPEN:

@@ -1,7 +1,9 @@
-// What Python calls of a Transformer's layers: a linear map, layers one after the other, and a search by a decoder.
+// What Python calls: a linear map, a Transformer's layers one after the other, and searches by a decoder.
 
 #include "layer.h"
+#include "recurrent_steps.h"
 #include "search.h"
+#include "transformer_steps.h"
 
 extern "C" {
 
@@ -22,10 +24,20 @@ std::int32_t layer_pass(const Layer* layers, const Memories* memories, Size coun
   return 0;
 }
 
-// Start a search, whose arguments must stay where they are until its end.
-void* search_start(const Decoder* decoder, const Memories* memories, Size source_keys,
-                   const std::int64_t* source_lengths, const Plan* plan, ParallelFor parallel_for) {
-  return new Search(*decoder, memories, source_keys, source_lengths, *plan, parallel_for);
+// The steps of a decoder, for a search of `texts` hypotheses at most; the arguments must stay where they are until its
+// end.
+Steps* transformer_steps(const Decoder* decoder, const Memories* memories, Size source_keys,
+                        const std::int64_t* source_lengths, Size texts, Size longest, ParallelFor parallel_for) {
+  return new TransformerSteps(*decoder, memories, source_keys, source_lengths, texts, longest, parallel_for);
+}
+
+Steps* recurrent_steps(const Program* program, Size texts, ParallelFor parallel_for) {
+  return new RecurrentSteps(*program, texts, parallel_for);
+}
+
+// Start a search, whose arguments must stay where they are until its end, and which ends its steps with itself.
+void* search_start(Steps* steps, const Plan* plan, ParallelFor parallel_for) {
+  return new Search(std::unique_ptr<Steps>(steps), *plan, parallel_for);
 }
 
 // Search for at most so many steps -> a `Progress`.

@@ -43,6 +43,9 @@ struct Readable {
   Size row(Size text, Size key) const {
     return rows && key < known ? rows[text * text_step + key * place_step] : text;
   }
+  Size place(Size text, Size head, Size key) const {  // of its first number
+    return row(text, key) * row_step + head * head_step + key * key_step;
+  }
 };
 
 struct Memories {  // the memories that a layer reads
@@ -96,25 +99,9 @@ void normalise(const Norm& norm, const float* from, Size rows, Size width, float
   }
 }
 
-// softmax(query . key) value over the first `keys` keys of one text and head; `scores` has room for them.
-void read(const Readable& memory, Size text, Size head, const float* query, Size keys, Size width, float* scores,
-          float* context) {
-  const auto place = [&](Size key) {
-    return memory.row(text, key) * memory.row_step + head * memory.head_step + key * memory.key_step;
-  };
-  float most = -INFINITY;
-  for (Size first = 0; first < keys; first += LANES) {
-    const Size count = std::min<Size>(LANES, keys - first);
-    Vec sums[LANES] = {};
-    for (Size i = 0; i < count; ++i) {
-      const float* key = memory.key + place(first + i);
-      for (Size k = 0; k < width; k += LANES) {
-        sums[i] += load(query + k, width - k) * load(key + k, width - k);
-      }
-    }
-    store(scores + first, totals(sums), count);
-    most = std::max(most, *std::max_element(scores + first, scores + first + count));
-  }
+// The mixture of values, weighted by the softmax of the scores of the first `keys` keys of one text and head.
+void mix(const Readable& memory, Size text, Size head, float* scores, Size keys, Size width, float* context) {
+  const float most = keys ? *std::max_element(scores, scores + keys) : 0.0f;
   Vec sum{};
   for (Size first = 0; first < keys; first += LANES) {
     const Size count = std::min<Size>(LANES, keys - first);
@@ -127,10 +114,27 @@ void read(const Readable& memory, Size text, Size head, const float* query, Size
     const Size count = std::min<Size>(LANES, width - k);
     Vec mixed{};
     for (Size i = 0; i < keys; ++i) {
-      mixed += scores[i] * load(memory.value + place(i) + k, count);
+      mixed += scores[i] * load(memory.value + memory.place(text, head, i) + k, count);
     }
     store(context + k, mixed * factor, count);
   }
+}
+
+// softmax(query . key) value over the first `keys` keys of one text and head; `scores` has room for them.
+void read(const Readable& memory, Size text, Size head, const float* query, Size keys, Size width, float* scores,
+          float* context) {
+  for (Size first = 0; first < keys; first += LANES) {
+    const Size count = std::min<Size>(LANES, keys - first);
+    Vec sums[LANES] = {};
+    for (Size i = 0; i < count; ++i) {
+      const float* key = memory.key + memory.place(text, head, first + i);
+      for (Size k = 0; k < width; k += LANES) {
+        sums[i] += load(query + k, width - k) * load(key + k, width - k);
+      }
+    }
+    store(scores + first, totals(sums), count);
+  }
+  mix(memory, text, head, scores, keys, width, context);
 }
 
 // Replace all queries `(text, position, head x width)` by their contexts.

@@ -67,31 +67,55 @@ float quantise(const float* row, Size count, Size filled, std::uint8_t* to) {
   return widest / 127.0f + total(wrong);
 }
 
-// `write(row, first, numbers, count)` receives the outputs as they are computed.
+// Rows to be multiplied, rounded to bytes if the weights are.
+class Inputs {
+ public:
+  Inputs(const Linear& linear, const float* x, Size rows) : linear(linear), x(x), rows(rows) {
+    if (!linear.scale) {
+      return;
+    }
+    const Size filled = parts(linear.inputs, FILL) * FILL;
+    codes.resize(rows * filled / 4);
+    worths.resize(rows);
+    for (Size row = 0; row < rows; ++row) {
+      auto* to = reinterpret_cast<std::uint8_t*>(codes.data()) + row * filled;
+      worths[row] = quantise(x + row * linear.inputs, linear.inputs, filled, to);
+    }
+  }
+
+  Size panels() const { return parts(linear.outputs, 2 * LANES); }
+
+  // Compute outputs 2 LANES * `begin` to 2 LANES * `end`; `write(row, first, numbers, count)` receives them as they are
+  // computed.
+  template <class Write>
+  void multiply_panels(Size begin, Size end, const Write& write) const {
+    const auto biased = [&](Size row, Size first, Vec numbers, Size count) {
+      write(row, first, linear.bias ? numbers + load(linear.bias + first, count) : numbers, count);
+    };
+    if (!linear.scale) {
+      multiply(floats(linear, x, rows), begin, end, biased);
+      return;
+    }
+    multiply(bytes(linear, codes.data(), rows), begin, end, [&](Size row, Size first, Whole sums, Size count) {
+      const Vec around = __builtin_convertvector(sums - take<Whole>(linear.shift + first, count), Vec);
+      biased(row, first, around * load(linear.scale + first, count) * worths[row], count);
+    });
+  }
+
+ private:
+  const Linear& linear;
+  const float* x;
+  Size rows;
+  std::vector<std::int32_t> codes;
+  std::vector<float> worths;
+};
+
+// `write` as above.
 template <class Write>
 std::int32_t apply(const Linear& linear, const float* x, Size rows, ParallelFor parallel_for, const Write& write) {
-  const Size panels = parts(linear.outputs, 2 * LANES), work = 2 * LANES * linear.inputs * rows;
-  const auto biased = [&](Size row, Size first, Vec numbers, Size count) {
-    write(row, first, linear.bias ? numbers + load(linear.bias + first, count) : numbers, count);
-  };
-  if (!linear.scale) {
-    const Product<Floats> product = floats(linear, x, rows);
-    return in_parallel(parallel_for, panels, work,
-                       [&](Size begin, Size end) { multiply(product, begin, end, biased); });
-  }
-  const Size filled = parts(linear.inputs, FILL) * FILL;
-  std::vector<std::int32_t> codes(rows * filled / 4);
-  std::vector<float> worths(rows);
-  for (Size row = 0; row < rows; ++row) {
-    auto* to = reinterpret_cast<std::uint8_t*>(codes.data()) + row * filled;
-    worths[row] = quantise(x + row * linear.inputs, linear.inputs, filled, to);
-  }
-  const Product<Bytes> product = bytes(linear, codes.data(), rows);
-  const auto scaled = [&](Size row, Size first, Whole sums, Size count) {
-    const Whole around = sums - take<Whole>(linear.shift + first, count);
-    biased(row, first, __builtin_convertvector(around, Vec) * load(linear.scale + first, count) * worths[row], count);
-  };
-  return in_parallel(parallel_for, panels, work, [&](Size begin, Size end) { multiply(product, begin, end, scaled); });
+  const Inputs inputs(linear, x, rows);
+  return in_parallel(parallel_for, inputs.panels(), 2 * LANES * linear.inputs * rows,
+                     [&](Size begin, Size end) { inputs.multiply_panels(begin, end, write); });
 }
 
 std::int32_t apply(const Linear& linear, const float* x, Size rows, float* to, ParallelFor parallel_for) {

@@ -12,8 +12,6 @@
 
 namespace {
 
-Size parts(Size size, Size part) { return (size + part - 1) / part; }
-
 // A kind of number: the content of a lane, and its multiply-add.
 struct Floats {
   using Number = float;

@@ -1,28 +1,17 @@
-// Greedy and beam search by a Transformer's decoder, many steps in one call.
+// Greedy and beam search, many steps in one call, by any decoder that computes logits in `Steps`.
 
 #pragma once
 
 #include <cmath>
-#include <cstring>
+#include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "choice.h"
-#include "layer.h"
+#include "steps.h"
 
 namespace {
-
-// What is around the layers: the embedding, whose vectors are multiplied by `scale`; encodings of positions, which are
-// added; a norm, if it has a weight; the output layer.
-struct Decoder {
-  const Layer* layers;
-  Size count;
-  const float* embedding;
-  float scale;
-  const float* positions;
-  Norm norm;
-  Linear output;
-};
 
 // Hypotheses of each source: `beam` of them, or one that always takes the best token if `greedy`. No text contains the
 // `closed` tokens and the last `unused` ones, and none ends before it has `least` tokens, the end included.
@@ -47,159 +36,135 @@ enum Progress : std::int32_t { DONE, OPEN, FAILED, NO_TOKEN };
 
 class Search {
  public:
-  // `memories` of each layer: storage for `longest` positions of sources x beam texts, and the source.
-  Search(const Decoder& decoder, const Memories* memories, Size source_keys, const std::int64_t* source_lengths,
-         const Plan& plan, ParallelFor parallel_for)
-      : d(decoder), p(plan), memories(memories, memories + decoder.count), source_keys(source_keys),
-        source_lengths(source_lengths), parallel_for(parallel_for), layers(decoder.layers, decoder.layers + decoder.count),
-        output(decoder.output), ended(plan.sources) {
-    if (p.sources * p.beam >= MANY) {
-      pack_weights();
-    }
-    for (Size source = 0; source < p.sources; ++source) {
-      rows.push_back({source, 0.0f});
-    }
-    last.assign(p.sources, p.start);
+  Search(std::unique_ptr<Steps> steps, const Plan& plan, ParallelFor parallel_for)
+      : steps(std::move(steps)), p(plan), parallel_for(parallel_for), scores(plan.sources), last(plan.sources, p.start),
+        sources(plan.sources), written(plan.sources * plan.longest), ended(plan.sources) {
+    std::iota(sources.begin(), sources.end(), 0);
+    parents = sources;
   }
 
-  Progress advance(Size steps) {
-    for (Size step = 0; step < steps && !rows.empty(); ++step) {
+  Progress advance(Size most) {
+    for (Size step = 0; step < most && count(); ++step) {
       const Progress progress = one_step();
       if (progress != OPEN) {
         return progress;
       }
     }
-    return rows.empty() ? DONE : OPEN;
+    return count() ? OPEN : DONE;
   }
 
   std::vector<Found> found;
 
  private:
-  struct Row {  // an open hypothesis; the rows of a source stand together
-    Size source;
-    float score;
+  // What the choice of a row's next token needs of some of its logits.
+  struct Row {
+    std::vector<Candidate> best;
+    std::vector<Candidate> ends;  // forbidden where another token is possible
   };
 
-  void pack_weights() {
-    const auto pack = [&](Linear& linear) {
-      panels.push_back(packed(linear, parallel_for));
-      linear.panels = panels.back().data();
-    };
-    for (Layer& layer : layers) {
-      for (Linear* each : {&layer.own_query, &layer.own_key, &layer.own_value, &layer.own_output, &layer.query,
-                           &layer.output, &layer.wide, &layer.narrow}) {
-        pack(*each);
-      }
-    }
-    pack(output);
-  }
-
   Progress one_step() {
-    if (run_layers()) {
+    const float* features = steps->run({count(), length, last.data(), sources.data(), parents.data()});
+    if (!features || read_logits(features)) {
       return FAILED;
     }
-    std::vector<std::pair<Size, Size>> groups;  // the rows of each open source: first and count
+    std::vector<std::vector<Extension>> best;  // of each open source
     for (Size row = 0; row < count(); ++row) {
-      if (row && rows[row].source == rows[row - 1].source) {
-        ++groups.back().second;
-      } else {
-        groups.emplace_back(row, 1);
+      if (!row || sources[row] != sources[row - 1]) {
+        best.emplace_back();
       }
-    }
-    const Size vocabulary = output.outputs, most = p.greedy ? 1 : (1 + p.end_count) * p.beam;
-    std::vector<std::vector<Extension>> best(groups.size());
-    bool possible = true;
-    const auto choose = [&](Size begin, Size end) {
-      for (Size group = begin; group < end; ++group) {
-        for (Size row = groups[group].first; row < groups[group].first + groups[group].second; ++row) {
-          if (!extend(row, most, best[group])) {
-            possible = false;
-          }
-        }
+      if (!extend(row, best.back())) {
+        return NO_TOKEN;
       }
-    };
-    if (in_parallel(parallel_for, groups.size(), p.beam * vocabulary, choose)) {
-      return FAILED;
-    }
-    if (!possible) {
-      return NO_TOKEN;
     }
     follow(best);
     return OPEN;
   }
 
-  Size count() const { return static_cast<Size>(rows.size()); }
+  Size count() const { return static_cast<Size>(last.size()); }
 
-  std::int32_t run_layers() {
-    const Size width = layers[0].width, texts = count(), hidden = layers[0].wide.outputs;
-    states.resize(texts * width);
-    scratch.resize(texts * (2 * width + hidden));
-    for (Size text = 0; text < texts; ++text) {
-      for (Size k = 0; k < width; k += LANES) {
-        const Size some = std::min<Size>(LANES, width - k);
-        store(&states[text * width + k],
-              d.scale * load(d.embedding + last[text] * width + k, some) + load(d.positions + length * width + k, some),
-              some);
+  Size most() const { return p.greedy ? 1 : (1 + p.end_count) * p.beam; }
+
+  // Compute the logits block by block, and keep of each row what its choice needs. A thread has several blocks, so that
+  // few tokens are candidates; what it keeps is at the number of its first.
+  std::int32_t read_logits(const float* features) {
+    const Linear& output = steps->output();
+    const Inputs inputs(output, features, count());
+    constexpr Size PANELS = BLOCK / (2 * LANES);
+    const Size blocks = parts(output.outputs, BLOCK);
+    sums.resize(blocks * count());
+    kept_rows.assign(blocks, {});
+    return in_parallel(parallel_for, blocks, BLOCK * output.inputs * count(), [&](Size begin, Size end) {
+      std::vector<float> numbers(count() * BLOCK);
+      std::vector<Row> rows(count());
+      for (Size block = begin; block < end; ++block) {
+        const Size first = block * BLOCK, some = std::min(BLOCK, output.outputs - first);
+        inputs.multiply_panels(block * PANELS, std::min((block + 1) * PANELS, inputs.panels()),
+                               [&](Size row, Size at, Vec logits, Size number) {
+                                 store(&numbers[row * BLOCK + at - first], logits, number);
+                               });
+        for (Size row = 0; row < count(); ++row) {
+          Logits logits(&numbers[row * BLOCK], first, some);
+          sums[block * count() + row] = logits.exponents();
+          forbid(logits, rows[row]);
+          logits.keep_best(most(), rows[row].best);
+        }
       }
-    }
-    sources.resize(texts);
-    for (Size text = 0; text < texts; ++text) {
-      sources[text] = rows[text].source;
-    }
-    const Call call{states.data(), texts, 1, length, source_keys, nullptr, source_lengths, 1, scratch.data()};
-    for (Size each = 0; each < d.count; ++each) {
-      Memories memory = memories[each];
-      memory.own.rows = stored.data();
-      memory.own.text_step = p.longest;
-      memory.own.place_step = 1;
-      memory.own.known = length;
-      memory.source.rows = sources.data();
-      memory.source.text_step = 1;
-      memory.source.place_step = 0;
-      memory.source.known = source_keys;
-      Pass pass(layers[each], memory, call, parallel_for);
-      if (pass.own() || (layers[each].crossed && pass.crossed()) || pass.network()) {
-        return 1;
-      }
-    }
-    if (d.norm.weight) {
-      normalise(d.norm, states.data(), texts, width, states.data());
-    }
-    logits.resize(texts * output.outputs);
-    return apply(output, states.data(), texts, logits.data(), parallel_for);
+      kept_rows[begin] = std::move(rows);
+    });
   }
 
-  // Merge the extensions of a row into the `most` best of its source. False if no token can follow.
-  bool extend(Size row, Size most, std::vector<Extension>& best) {
-    const Size vocabulary = output.outputs;
-    Logits found(&logits[row * vocabulary], vocabulary);
-    const float normaliser = found.normaliser();
+  void forbid(Logits& logits, Row& row) const {
     for (Size each = 0; each < p.closed_count; ++each) {
-      found.replace(p.closed[each], -INFINITY);
+      if (logits.has(p.closed[each])) {
+        logits.replace(p.closed[each], -INFINITY);
+      }
     }
+    const Size vocabulary = steps->output().outputs;
     for (Size token = vocabulary - p.unused; token < vocabulary; ++token) {
-      found.replace(token, -INFINITY);
+      if (logits.has(token)) {
+        logits.replace(token, -INFINITY);
+      }
     }
-    if (!std::isfinite(found.most() - normaliser)) {
+    for (Size each = 0; length + 1 < p.least && each < p.end_count; ++each) {
+      if (logits.has(p.ends[each])) {
+        row.ends.push_back({logits.replace(p.ends[each], -INFINITY), p.ends[each]});
+      }
+    }
+  }
+
+  // Merge the extensions of a row into the best of its source. False if no token can follow.
+  bool extend(Size row, std::vector<Extension>& best) const {
+    std::vector<Candidate> tokens, ends;
+    for (const std::vector<Row>& rows : kept_rows) {
+      for (Size each = 0; !rows.empty() && each < static_cast<Size>(rows[row].best.size()); ++each) {
+        tokens.push_back(rows[row].best[each]);
+      }
+      if (!rows.empty()) {
+        ends.insert(ends.end(), rows[row].ends.begin(), rows[row].ends.end());
+      }
+    }
+    if (tokens.empty()) {
+      tokens = ends;
+    }
+    const auto higher = [](const Candidate& left, const Candidate& right) { return left.logit > right.logit; };
+    std::stable_sort(tokens.begin(), tokens.end(), higher);
+    const float normal = normaliser(sums.data() + row, parts(steps->output().outputs, BLOCK), count());
+    if (tokens.empty() || !std::isfinite(tokens[0].logit - normal)) {
       return false;
     }
-    if (length + 1 < p.least) {
-      forbid_ends(found);
+    for (const Candidate& each : tokens) {
+      const float score = scores[row] + (each.logit - normal);
+      if (static_cast<Size>(best.size()) == most()) {
+        if (score <= best.back().score) {
+          break;
+        }
+        best.pop_back();
+      }
+      const auto after = std::upper_bound(best.begin(), best.end(), score,
+                                          [](float left, const Extension& right) { return left > right.score; });
+      best.insert(after, {score, row, each.token});
     }
-    merge(found, normaliser, rows[row].score, row, most, best);
     return true;
-  }
-
-  // The ends are forbidden where another token is possible.
-  void forbid_ends(Logits& found) const {
-    std::vector<float> before;
-    for (Size each = 0; each < p.end_count; ++each) {
-      before.push_back(found.replace(p.ends[each], -INFINITY));
-    }
-    const bool nothing = found.most() == -INFINITY;
-    for (Size each = 0; nothing && each < p.end_count; ++each) {
-      found.replace(p.ends[each], before[each]);
-    }
   }
 
   bool is_end(Size token) const { return std::find(p.ends, p.ends + p.end_count, token) != p.ends + p.end_count; }
@@ -209,7 +174,7 @@ class Search {
   }
 
   void finish(const Extension& each, bool finished, Size tokens) {
-    const Size source = rows[each.parent].source;
+    const Size source = sources[each.parent];
     const std::int64_t* text = written.data() + each.parent * p.longest;
     Found one{source, penalised(each.score, tokens), finished, {text, text + length}};
     if (!finished) {
@@ -226,7 +191,7 @@ class Search {
       if (extensions.empty()) {
         continue;
       }
-      const Size source = rows[extensions[0].parent].source;
+      const Size source = sources[extensions[0].parent];
       const bool last_step = length + 1 >= p.limits[source];
       std::vector<Extension> open;
       for (Size rank = 0; rank < static_cast<Size>(extensions.size()); ++rank) {
@@ -252,48 +217,41 @@ class Search {
   }
 
   bool settled(Size source, float best_open) const {
-    const std::vector<double>& scores = ended[source];
-    if (static_cast<Size>(scores.size()) < p.beam) {
+    const std::vector<double>& best = ended[source];
+    if (static_cast<Size>(best.size()) < p.beam) {
       return false;
     }
-    return p.early || penalised(best_open, length + 1) <= scores[p.beam - 1];
+    return p.early || penalised(best_open, length + 1) <= best[p.beam - 1];
   }
 
-  // The rows after their extensions. Keys and values stay where they are: `stored` has the row of each position.
+  // The rows after their extensions.
   void move_on(const std::vector<Extension>& going) {
-    std::vector<Row> next;
-    std::vector<std::int64_t> texts(going.size() * p.longest), places(going.size() * p.longest);
+    std::vector<std::int64_t> texts(going.size() * p.longest), origins;
+    scores.clear();
     last.clear();
-    for (Size row = 0; row < static_cast<Size>(going.size()); ++row) {
-      const Extension& each = going[row];
-      next.push_back({rows[each.parent].source, each.score});
+    parents.clear();
+    for (const Extension& each : going) {
+      std::copy_n(written.data() + each.parent * p.longest, length, texts.data() + last.size() * p.longest);
+      texts[last.size() * p.longest + length] = each.token;
+      origins.push_back(sources[each.parent]);
+      scores.push_back(each.score);
       last.push_back(each.token);
-      if (length) {
-        std::copy_n(&written[each.parent * p.longest], length, &texts[row * p.longest]);
-        std::copy_n(&stored[each.parent * p.longest], length, &places[row * p.longest]);
-      }
-      texts[row * p.longest + length] = each.token;
-      places[row * p.longest + length] = each.parent;
+      parents.push_back(each.parent);
     }
-    rows = std::move(next);
+    sources = std::move(origins);
     written = std::move(texts);
-    stored = std::move(places);
     ++length;
   }
 
-  const Decoder d;
+  const std::unique_ptr<Steps> steps;
   const Plan p;
-  std::vector<Memories> memories;
-  Size source_keys;
-  const std::int64_t* source_lengths;
   ParallelFor parallel_for;
-  std::vector<Layer> layers;
-  Linear output;
-  std::vector<std::vector<Vec>> panels;
   Size length = 0;
-  std::vector<Row> rows;
-  std::vector<std::int64_t> last, written, stored, sources;  // the last two tables are (row, longest)
-  std::vector<float> states, scratch, logits;
+  // Of each open hypothesis; those of a source stand together. `written` is (hypothesis, longest).
+  std::vector<float> scores;
+  std::vector<std::int64_t> last, sources, parents, written;
+  std::vector<Exponents> sums;  // (block, hypothesis)
+  std::vector<std::vector<Row>> kept_rows;
   std::vector<std::vector<double>> ended;  // scores of each source, best first
 };
 

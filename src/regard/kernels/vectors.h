@@ -24,6 +24,8 @@ typedef std::int32_t Whole __attribute__((vector_size(4 * LANES)));
 typedef std::uint16_t Short __attribute__((vector_size(2 * LANES)));
 using Size = std::int64_t;
 
+Size parts(Size size, Size part) { return (size + part - 1) / part; }
+
 struct Stored {  // a vector at any address
   float numbers[LANES];
   Stored(Vec vector) { std::memcpy(numbers, &vector, sizeof numbers); }

@@ -12,12 +12,16 @@ from regard.nn.fast_linear import replaced, sharing
 FORMS = Registry(
     "regard",
     {
+        "BahdanauDecoder": "models.fused_bahdanau:FusedBahdanauDecoder",
         "Blocks": "models.fused_gpt2:FusedBlocks",
         "DecoderLayers": "nn.fused_transformer:FusedDecoderLayers",
         "EncoderLayers": "nn.fused_transformer:FusedEncoderLayers",
+        "LuongDecoder": "models.fused_luong:FusedLuongDecoder",
+        "OnePassDecoder": "models.fused_one_pass:FusedOnePassDecoder",
         "Output": "nn.fast_linear:FusedOutput",
         "SampledOutput": "nn.fast_linear:FusedSampledOutput",
         "TransformerDecoder": "nn.fused_transformer:FusedTransformerDecoder",
+        "UnfedLuongDecoder": "models.fused_luong:FusedUnfedLuongDecoder",
     },
 )
 """The fused class for each class of layers and decoders."""

@@ -1,7 +1,7 @@
 """Linear maps by the C++ kernels, in float32 and in int8, for inference on a CPU."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -105,6 +105,17 @@ class Int8Output(Int8Linear, Predictor):
         ]
         each = torch.cat(losses)
         return each.sum(), each.detach().view(targets.shape)
+
+
+def affine(module: nn.Module) -> Affine | None:
+    """A linear map or an output layer in the kernel's form; None if it has none."""
+    if isinstance(module, Int8Linear):
+        return module.affine
+    if type(module) not in (nn.Linear, Output, FusedOutput):
+        return None
+    weight, bias = cast("tuple[Tensor, Tensor | None]", (module.weight, module.bias))
+    served = weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.is_contiguous()
+    return Affine(weight, bias) if served else None
 
 
 def with_int8(model: nn.Module) -> int:

@@ -18,7 +18,6 @@ from regard.attention.scores import ScaledDot
 from regard.kernels.fused_layer import (
     LINEARS,
     NORMS,
-    Affine,
     FusedLayers,
     KernelAttention,
     Normed,
@@ -26,9 +25,8 @@ from regard.kernels.fused_layer import (
     library,
     serves,
 )
-from regard.nn.fast_linear import FusedOutput, Int8Linear
+from regard.nn.fast_linear import affine
 from regard.nn.kv_cache import Past
-from regard.nn.output import Output
 from regard.nn.sublayers import FeedForward, PostNorm, PreNorm
 
 LONGEST = 256
@@ -139,17 +137,6 @@ def _fits(heads: MultiHead) -> bool:
 
 def _maps(heads: MultiHead) -> tuple[nn.Module, ...]:
     return heads.query, heads.key, heads.value, heads.output
-
-
-def affine(module: nn.Module) -> Affine | None:
-    """A linear map or an output layer in the kernel's form; None if it has none."""
-    if isinstance(module, Int8Linear):
-        return module.affine
-    if type(module) not in (nn.Linear, Output, FusedOutput):
-        return None
-    weight, bias = cast("tuple[Tensor, Tensor | None]", (module.weight, module.bias))
-    served = weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.is_contiguous()
-    return Affine(weight, bias) if served else None
 
 
 def layer_norm(module: nn.Module) -> Normed | None:

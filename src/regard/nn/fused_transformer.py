@@ -9,13 +9,14 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.kernels.fused_layer import FusedLayers, KernelAttention
-from regard.kernels.fused_search import DecoderWeights, FusedSearch, SearchPlan
+from regard.kernels.fused_search import FusedSearch, SearchPlan
+from regard.kernels.transformer_steps import DecoderWeights, TransformerSteps
 from regard.nn.decoders.transformer import DecoderLayer, DecoderLayers, TransformerDecoder, TransformerState
 from regard.nn.embeddings import Integers, Learned, NoPositions, SinesThenCosines, Sinusoidal, TokenEmbedding
 from regard.nn.encoders.transformer import EncoderLayer, EncoderLayers
+from regard.nn.fast_linear import affine
 from regard.nn.fused import (
     Parts,
-    affine,
     continue_layers,
     fused_layers,
     layer_norm,
@@ -118,8 +119,8 @@ class FusedTransformerDecoder(TransformerDecoder):
         texts may become too long to reserve their room."""
         if not unobserved(memory.value) or not len(plan.limits):
             return None
-        longest, rows, width = int(plan.limits.max()), len(plan.limits) * max(1, plan.beam), self.embedding.width
-        if 8 * len(self.layers) * rows * longest * width > LARGEST_STORE:
+        longest, width = plan.longest, self.embedding.width
+        if 8 * len(self.layers) * plan.texts * longest * width > LARGEST_STORE:
             return None
         state = self.start(memory)
         weights = self._weights(state) if isinstance(state, FusedState) else None
@@ -129,7 +130,7 @@ class FusedTransformerDecoder(TransformerDecoder):
         sources = [KernelAttention(each.key, each.value) for each in state.sources]
         lengths = state.sources[0].lengths
         lengths = None if lengths is None else lengths.flatten().contiguous()
-        return FusedSearch(weights, encodings.contiguous(), sources, lengths, plan)
+        return FusedSearch(TransformerSteps(weights, encodings.contiguous(), sources, lengths), plan)
 
     def _weights(self, state: FusedState) -> DecoderWeights | None:
         embedding, norm, output = self.embedding, self.norm, affine(self.output)

@@ -46,8 +46,10 @@ class Tokenizer:
         vocabulary, merges = storage.model_of(backend)
         self._vocabulary = sorted(vocabulary, key=vocabulary.__getitem__)
         self._words = lru_cache(maxsize=_REMEMBERED)(self._cut)
-        ranks = {pair: rank for rank, pair in enumerate(merges)}
-        self._dropout = MergeDropout(ranks, vocabulary, settings.dropout)
+        self._dropout = None
+        if settings.dropout:
+            ranks = {pair: rank for rank, pair in enumerate(merges)}
+            self._dropout = MergeDropout(ranks, vocabulary, settings.dropout)
 
     @classmethod
     def train(cls, settings: TokenizerSettings, texts: Iterable[str]) -> "Tokenizer":
@@ -183,7 +185,7 @@ class Tokenizer:
 
         BPE-dropout, Provilkov et al. 2020 (1910.13267). Every result decodes to `text`.
         """
-        if not self.settings.dropout:
+        if self._dropout is None:
             return self.encode(text)
         text = _clean(text)
         words = self._words(text)

@@ -1,0 +1,35 @@
+"""The one-pass decoder whose searches the kernel can do as a whole."""
+
+from typing import cast
+
+from regard.attention.memory import Memory
+from regard.kernels.fused_search import FusedSearch, SearchPlan
+from regard.kernels.recurrent_steps import Place
+from regard.models.one_pass import OnePassDecoder, OnePassState
+from regard.nn.decoders.protocol import State
+from regard.nn.fused_recurrent import DecoderSteps, recurrent_search
+
+
+class FusedOnePassDecoder(OnePassDecoder):
+    """The decoder with attention between two recurrent networks."""
+
+    replaces = OnePassDecoder
+
+    def search(self, memory: Memory, plan: SearchPlan) -> FusedSearch | None:
+        """A search by the kernel; None where only steps serve."""
+        return recurrent_search(self, memory, plan, self._write)
+
+    def _write(self, steps: DecoderSteps, state: State) -> int:
+        state, width, both = cast(OnePassState, state), self.first.width, self.second.input_width
+        embedded, fed = steps.register(self.embedding.width), steps.register(both)
+        parts = steps.register(self.readout.in_features)
+        features = steps.register(self.readout.out_features)
+        steps.embedded(self.embedding, Place(embedded))
+        query = steps.network(self.first, embedded, state.first)
+        steps.copy(query, Place(fed))
+        steps.read_with(self.attend, state.memory, query, Place(fed, width))
+        output = steps.network(self.second, fed, state.second)
+        steps.copy(fed, Place(parts))
+        steps.copy(output, Place(parts, both))
+        steps.mapped(self.readout, parts, Place(features))
+        return features
