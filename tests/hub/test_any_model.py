@@ -27,6 +27,7 @@ from regard.maps.reductions import Totals
 from regard.maps.rollout import rollout
 from regard.maps.sinks import sinks, without
 from regard.tasks.options import AttributionOptions
+from regard.tasks.prediction import TextPrediction
 from tests.hub.tiny_folders import FAMILIES, TEXT, example, picture, sound, tiny_folder
 
 SOME = ("albert", "deberta", "gpt2", "mistral", "bart", "vit", "whisper")
@@ -143,6 +144,13 @@ def test_of_a_long_text_rows_are_chosen_and_entropies_are_those_of_all(
     for rows, message in (("1:9", "rows of .* keys are too many weights; choose at most"), ("999", "there are")):
         with pytest.raises(InputError, match=message):
             run.attribute(TEXT, replace(options, rows=rows))
+
+
+def test_a_part_of_a_character_is_no_unknown_token(tmp_path: Path):
+    run = open_run(tiny_folder("gpt2", tmp_path / "gpt2"))
+    found = run.prediction_warnings(TextPrediction("a \ufffd"))
+    assert found == ["the prediction has \ufffd, for bytes of a character that is not whole"]
+    assert run.prediction_warnings(TextPrediction("")) == ["the prediction is empty"]
 
 
 def test_the_rollout_of_a_decoder_is_that_of_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -26,6 +26,7 @@ from regard.tasks.attribution import Attribution
 from regard.tasks.options import SAMPLING, SHAPING, AttributionOptions, EvaluationOptions, PredictOptions, Verb
 from regard.tasks.prediction import TextPrediction
 from regard.tasks.run import Run
+from regard.text.special import REPLACEMENT
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,12 @@ class TransformersRun(Run[Example, Generated]):
         if Path(values["text"]).suffix.lower() in PICTURES and self.loaded.images is not None:
             raise InputError(f"the text ends in {Path(values['text']).suffix}, a file's name; a server opens no files")
         return self.parse(values["text"])
+
+    def prediction_warnings(self, prediction: Any, /) -> list[str]:
+        """That a prediction is empty, or has bytes that are no whole character."""
+        if REPLACEMENT in prediction.text:
+            return [f"the prediction has {REPLACEMENT}, for bytes of a character that is not whole"]
+        return super().prediction_warnings(prediction)
 
     def record(self, example: Example) -> dict[str, Any]:
         """The text; nothing of a file that was sent."""

@@ -86,7 +86,10 @@ def read(folder: Folder, variant: VitVariant) -> PretrainedImageModel:
     weights = {name.removeprefix(f"{variant.name}."): tensor for name, tensor in folder.tensors().items()}
     head = variant.heads[0].published
     if head not in weights:
-        raise InputError(f"{folder.path}: has no {head}; regard reads classifiers of type {variant.name}")
+        raise InputError(
+            f"{folder.path}: has no {head}; regard reads classifiers of type {variant.name}, and a model without "
+            "classes predicts nothing; `regard show` and `regard embed` open it as it is"
+        )
     settings.require_classes(len(weights[head]))
     patches, positions = "embeddings.patch_embeddings.projection.weight", "embeddings.position_embeddings"
     claimed = {
