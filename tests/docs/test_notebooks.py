@@ -50,6 +50,7 @@ def test_a_notebook_trains_on_a_file_and_keeps_its_outputs():
     made = executed(notebook(DOCS / "guide" / "first-training.md"))
     outputs = [each["outputs"] for each in made["cells"] if each["cell_type"] == "code"]
     assert "ClassPrediction bad" in str(outputs[2])
+    assert "ClassPrediction good" in str(outputs[2])
     assert "<iframe" in str(outputs[3])
 
 
