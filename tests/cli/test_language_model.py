@@ -98,7 +98,7 @@ def test_evaluate_counts_the_test_set_or_a_file(regard, written: Path, text: Pat
         (("show", "{run}", "a", "--out", "x.png", "--beam", "2"), "the option beam is not supported where"),
         (
             ("evaluate", "{run}", "--beam", "2"),
-            "is not supported where a run of the task language-model evaluates; supported: cache, files",
+            "is not supported where a run of the task language-model evaluates; supported: cache, columns, files",
         ),
         (("evaluate", "{run}", "a", "b"), "2 files given; expected one text for a language model"),
         (("generate", "{run}", "a", "--tokens", "0"), "tokens is 0; expected at least 1"),

@@ -109,8 +109,8 @@ def test_a_page_shows_a_matrix_between_words(tmp_path: Path):
 @pytest.mark.parametrize(
     ("figure", "asked", "said"),
     [
-        (FigureOptions(source="3:3"), {}, "source is '3:3'; the source has 9 places, from 0"),
-        (FigureOptions(source="9:12"), {}, "the source has 9 places"),
+        (FigureOptions(source="3:3"), {}, "source is '3:3'; there are 9 places, from 0"),
+        (FigureOptions(source="9:12"), {}, "there are 9 places"),
         (FigureOptions(target="-1"), {}, "target is '-1'; expected A:B, A:, :B or A, numbers from 0"),
         (FigureOptions(target=""), {}, "expected A:B"),
         (FigureOptions(view="entropy"), {"maps": [1]}, "the view entropy shows every head"),
