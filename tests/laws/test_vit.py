@@ -1,5 +1,6 @@
 """Laws of a Vision Transformer, for any weights."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ VARIANTS = {
     "mean": VitConfig(**SMALL, pooling="mean"),
     "sinusoidal": VitConfig(**SMALL, positions="sinusoidal"),
     "distilled": VitConfig(**SMALL, distilled=True),
-    "rotary": VitConfig(**SMALL | {"width": 12}, positions="rotary"),
+    "rotary": replace(VitConfig(**SMALL), width=12, positions="rotary"),
 }
 variants = pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS)
 

@@ -1,6 +1,7 @@
 """The language-model task: its loss, its figures, and what it refuses."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -134,8 +135,9 @@ def test_validation_is_of_the_held_out_text(tokenizer: Tokenizer):
 
 @pytest.mark.parametrize("penalty", ["coverage_penalty", "brevity_penalty"])
 def test_a_penalty_that_needs_a_source_is_refused(penalty: str):
+    search = replace(Search(beam=2), **{penalty: 0.5})
     with pytest.raises(InputError, match=f"search.{penalty} needs a source, which a language model has not"):
-        check_search(Search(beam=2, **{penalty: 0.5}), 11)
+        check_search(search, 11)
 
 
 def test_a_text_shorter_than_one_batch_lowers_it_aloud(caplog: pytest.LogCaptureFixture):
