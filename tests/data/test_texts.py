@@ -1,6 +1,7 @@
 """Running text: its units, and its held-out part."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,3 +84,13 @@ def test_a_table_without_its_column_is_no_running_text(tmp_path: Path, posts: st
         kind(train=str(tmp_path / "none.csv")).load()
     with pytest.raises(InputError, match=r"no key 'txt' in the object, .*; name yours with --set data.text=COLUMN"):
         kind(train=posts, text="txt").load()
+
+
+@pytest.mark.parametrize("kind", [RunningText, Documents])
+@pytest.mark.parametrize(("name", "content"), [("blank.txt", "\n \n\n"), ("blank.csv", 'id,body\n1," "\n')])
+def test_a_file_of_blank_lines_only_is_refused(kind: type[Any], name: str, content: str, file: str, tmp_path: Path):
+    path = str(tmp_path / name)
+    Path(path).write_text(content, encoding="utf-8")
+    for sets in ({"train": path}, {"train": path, "valid": file}, {"train": file, "valid": path}):
+        with pytest.raises(InputError, match=rf"{name}: \d lines, all of them blank; expected text"):
+            kind(**sets, text="body").load()

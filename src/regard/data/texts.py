@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 
 from regard.config.recognition import TABLES, Kind, first_lines, suffix
-from regard.data.lines import numbered_lines
+from regard.data.lines import Line, placed_lines, with_text
 from regard.data.mixture import Mixed, repeated
 from regard.data.opening import files_of
 from regard.data.records import ITEM
@@ -114,20 +114,22 @@ def with_column(data: Section, name: str | None) -> Section:
 
 def lines_of(file: str, column: str | int | None, *, apart: bool = False) -> Iterator[str]:
     """The lines of a text file, or of the column of a table, one in memory at a time; with `apart`, a blank line ends
-    each value of the column. Raises InputError for a table without `column`, whose commas and braces would be read."""
-    if suffix(file) not in TABLES:
-        yield from (line for _, line in numbered_lines(file))
-        return
+    each value of the column. Raises InputError for a file of blank lines only, and for a table without `column`, whose
+    commas and braces would be read."""
+    lines = placed_lines(file) if suffix(file) not in TABLES else _lines_of_column(file, column, apart)
+    return (line.text for line in with_text(file, lines))
+
+
+def _lines_of_column(file: str, column: str | int | None, apart: bool) -> Iterator[Line]:
     if column is None:
         raise InputError(
             f"{file}: a table, and a language model reads running text; name the column that has it, as by --set "
             + shlex.quote(f"data.text={_longest(file)}")
         )
-    for row in Tabular().streamed(file, {"text": column}, lists=(column,)):
-        for item in row.fields[0].split(ITEM):
-            yield from item.splitlines()
-        if apart:
-            yield ""
+    rows = Tabular().streamed(file, {"text": column}, lists=(column,))
+    for number, row in enumerate(rows, 1):
+        texts = [line for item in row.fields[0].split(ITEM) for line in item.splitlines()]
+        yield from (Line(number, 0, text) for text in (*texts, *([""] if apart else [])))
 
 
 def _longest(file: str) -> str:
