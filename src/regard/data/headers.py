@@ -71,11 +71,15 @@ def column_names(path: str | Path) -> list[str]:
         except (ValueError, RecursionError):
             return []
         return list(record) if isinstance(record, dict) else []
-    delimiter = max(",;\t|", key=line.count)
     try:
-        return next(csv.reader([line], delimiter=delimiter), [])
+        return next(csv.reader([line], delimiter=delimiter_of(line)), [])
     except csv.Error as error:
         raise InputError(f"{path}:{number}: has no names of columns ({error}); save the table anew") from error
+
+
+def delimiter_of(line: str) -> str:
+    """The delimiter that a header most probably has: the most frequent of those that tables have."""
+    return max(",;\t|", key=line.count)
 
 
 def partner(column: str, names: Sequence[str]) -> str | None:

@@ -61,11 +61,11 @@ def cut_up(
         return Shard({"pieces": Ragged.of_texts(texts), "lengths": lengths}, {})
 
     table = derived(examples, name, encode)
-    columns = [shard.columns["lengths"] for shard in table.shards]
-    counts = np.concatenate([column.lengths for column in columns])
+    counts = table.lengths("lengths")[:, 0]
     owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     firsts = np.cumsum(counts) - counts
-    return Pieces(OnDisk(table, owners, firsts, codec.of_json), owners, np.concatenate([c.values for c in columns]))
+    lengths = np.concatenate([shard.columns["lengths"].values for shard in table.shards])
+    return Pieces(OnDisk(table, owners, firsts, codec.of_json), owners, lengths)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 
 from regard.config.recognition import TABLES, Kind, first_lines, suffix
+from regard.data.headers import delimiter_of
 from regard.data.lines import Line, placed_lines, with_text
 from regard.data.mixture import Mixed, repeated
 from regard.data.opening import files_of
@@ -147,7 +148,7 @@ def _record(lines: list[str], kind: str) -> dict[str, str]:
     """The first record of the first lines of a .csv or .tsv file, by its header."""
     if kind not in ("csv", "tsv"):
         return {}
-    header, first = csv.reader(lines, delimiter=max(",;\t|", key=lines[0].count))
+    header, first = csv.reader(lines, delimiter=delimiter_of(lines[0]))
     return dict(zip(header, first, strict=True))
 
 

@@ -91,6 +91,15 @@ def batch_size(lengths: Sequence[Lengths] | Sides, tokens: int, name: str) -> in
     return lowered(tokens, max(found // 4, int(longest.max())), f"{len(longest):,} {name} are fewer than one batch")
 
 
+def batch_rows(parts: int, size: int, tokens: int, reason: str, processes: int = 1) -> int:
+    """The parts of `size` tokens in a batch of at most `tokens`, or a quarter of all parts where they are fewer than
+    one such batch of each process, which a line of the log says with the reason."""
+    rows = tokens // size
+    if parts >= rows * processes or not parts:
+        return rows
+    return lowered(tokens, max(1, parts // (4 * processes)) * size, reason) // size
+
+
 def lowered(tokens: int, fewer: int, reason: str) -> int:
     """`fewer` in place of the `tokens` of a batch, with a line for the log."""
     log.info("training.batch_tokens is lowered from %d to %d, since %s", tokens, fewer, reason)

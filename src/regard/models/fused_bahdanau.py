@@ -2,26 +2,18 @@
 
 from typing import cast
 
-from regard.attention.memory import Memory
-from regard.kernels.fused_search import FusedSearch, SearchPlan
 from regard.kernels.recurrent_steps import Place
 from regard.models.bahdanau import BahdanauDecoder, MaxoutReadout
-from regard.nn.decoders.protocol import State
 from regard.nn.decoders.recurrent import RecurrentDecoderState
-from regard.nn.fused_recurrent import DecoderSteps, recurrent_search, require
+from regard.nn.fused_recurrent import DecoderSteps, FusedRecurrentDecoder, require
 
 
-class FusedBahdanauDecoder(BahdanauDecoder):
+class FusedBahdanauDecoder(FusedRecurrentDecoder[RecurrentDecoderState], BahdanauDecoder):
     """The decoder that reads before its step."""
 
     replaces = BahdanauDecoder
 
-    def search(self, memory: Memory, plan: SearchPlan) -> FusedSearch | None:
-        """A search by the kernel; None where only steps serve."""
-        return recurrent_search(self, memory, plan, self._write)
-
-    def _write(self, steps: DecoderSteps, state: State) -> int:
-        state = cast(RecurrentDecoderState, state)
+    def write(self, steps: DecoderSteps, state: RecurrentDecoderState) -> int:
         require(type(self.readout) is MaxoutReadout)
         readout = cast(MaxoutReadout, self.readout)
         width, embedding = self.stack.width, self.embedding.width

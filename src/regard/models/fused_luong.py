@@ -1,27 +1,18 @@
 """Luong's decoders whose searches the kernel can do as a whole."""
 
-from typing import cast
-
 from regard.attention.memory import Memory
-from regard.kernels.fused_search import FusedSearch, SearchPlan
 from regard.kernels.recurrent_steps import Place
 from regard.models.luong import LuongDecoder, LuongState, UnfedLuongDecoder
-from regard.nn.decoders.protocol import State
 from regard.nn.decoders.recurrent import RecurrentDecoderState
-from regard.nn.fused_recurrent import DecoderSteps, recurrent_search
+from regard.nn.fused_recurrent import DecoderSteps, FusedRecurrentDecoder
 
 
-class FusedLuongDecoder(LuongDecoder):
+class FusedLuongDecoder(FusedRecurrentDecoder[LuongState], LuongDecoder):
     """Luong's decoder with input feeding."""
 
     replaces = LuongDecoder
 
-    def search(self, memory: Memory, plan: SearchPlan) -> FusedSearch | None:
-        """A search by the kernel; None where only steps serve."""
-        return recurrent_search(self, memory, plan, self._write)
-
-    def _write(self, steps: DecoderSteps, state: State) -> int:
-        state = cast(LuongState, state)
+    def write(self, steps: DecoderSteps, state: LuongState) -> int:
         attentional, fed = steps.carried(state.attentional), steps.register(self.stack.input_width)
         steps.embedded(self.embedding, Place(fed))
         steps.copy(attentional, Place(fed, self.embedding.width))
@@ -29,17 +20,12 @@ class FusedLuongDecoder(LuongDecoder):
         return attended(self, steps, state.memory, top, attentional)
 
 
-class FusedUnfedLuongDecoder(UnfedLuongDecoder):
+class FusedUnfedLuongDecoder(FusedRecurrentDecoder[RecurrentDecoderState], UnfedLuongDecoder):
     """Luong's decoder without input feeding."""
 
     replaces = UnfedLuongDecoder
 
-    def search(self, memory: Memory, plan: SearchPlan) -> FusedSearch | None:
-        """A search by the kernel; None where only steps serve."""
-        return recurrent_search(self, memory, plan, self._write)
-
-    def _write(self, steps: DecoderSteps, state: State) -> int:
-        state = cast(RecurrentDecoderState, state)
+    def write(self, steps: DecoderSteps, state: RecurrentDecoderState) -> int:
         embedded = steps.register(self.embedding.width)
         steps.embedded(self.embedding, Place(embedded))
         top = steps.network(self.network, embedded, state.cells)

@@ -1,26 +1,17 @@
 """The one-pass decoder whose searches the kernel can do as a whole."""
 
-from typing import cast
-
-from regard.attention.memory import Memory
-from regard.kernels.fused_search import FusedSearch, SearchPlan
 from regard.kernels.recurrent_steps import Place
 from regard.models.one_pass import OnePassDecoder, OnePassState
-from regard.nn.decoders.protocol import State
-from regard.nn.fused_recurrent import DecoderSteps, recurrent_search
+from regard.nn.fused_recurrent import DecoderSteps, FusedRecurrentDecoder
 
 
-class FusedOnePassDecoder(OnePassDecoder):
+class FusedOnePassDecoder(FusedRecurrentDecoder[OnePassState], OnePassDecoder):
     """The decoder with attention between two recurrent networks."""
 
     replaces = OnePassDecoder
 
-    def search(self, memory: Memory, plan: SearchPlan) -> FusedSearch | None:
-        """A search by the kernel; None where only steps serve."""
-        return recurrent_search(self, memory, plan, self._write)
-
-    def _write(self, steps: DecoderSteps, state: State) -> int:
-        state, width, both = cast(OnePassState, state), self.first.width, self.second.input_width
+    def write(self, steps: DecoderSteps, state: OnePassState) -> int:
+        width, both = self.first.width, self.second.input_width
         embedded, fed = steps.register(self.embedding.width), steps.register(both)
         parts = steps.register(self.readout.in_features)
         features = steps.register(self.readout.out_features)

@@ -1,7 +1,8 @@
 """Recurrent decoders' steps as instructions of the kernel for searches, module by module."""
 
-from collections.abc import Callable, Sequence
-from typing import cast
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,9 @@ from regard.nn.recurrent import Recurrent
 
 NAMES: dict[type[nn.Module], str] = {nn.RNN: "tanh", nn.GRU: "gru", nn.LSTM: "lstm"}
 """The kernel's name of the cell in each of PyTorch's networks."""
+
+
+S = TypeVar("S", bound=State)
 
 
 class UnservedError(Exception):
@@ -87,24 +91,22 @@ class DecoderSteps(RecurrentSteps):
 
     def _read(self, attend: Attend, memory: Memory, query: int, to: Place) -> None:
         key, value, score = memory.key.contiguous(), memory.value.contiguous(), attend.score
-        source, scale, weight = Source(key[:, None], value[:, None], lengths_of(memory)), 1.0, None
+        exponentials = energy = weight = None
         match score:
             case Additive(query_weight=weight) if runs(score, Additive) and memory.exponentials is not None:
-                ready = memory.exponentials.contiguous()
-                source = Source(key[:, None], value[:, None], source.lengths, ready, score.energy)
+                exponentials, energy = memory.exponentials.contiguous(), score.energy
             case General(weight=weight) if runs(score, General):
                 pass
             case ScaledDot() if runs(score, ScaledDot):
-                scale = scale_of(score, key.shape[-1])
+                key = key * scale_of(score, key.shape[-1])  # once, and not the query at every step
             case _:
                 require(type(score) is Dot)
-        require(source.energy is not None or key.shape == value.shape)
-        if weight is not None or scale != 1.0:
-            eye = torch.eye(self.width(query)) if weight is None else weight.t().contiguous()
-            projected = self.register(len(eye))
-            self.map(Affine(eye, None), query, Place(projected), scale=scale)
+        require(energy is not None or key.shape == value.shape)
+        if weight is not None:
+            projected = self.register(weight.shape[1])
+            self.map(Affine(weight.t().contiguous(), None), query, Place(projected))
             query = projected
-        self.read(source, query, to)
+        self.read(Source(key[:, None], value[:, None], lengths_of(memory), exponentials, energy), query, to)
 
     def _check(self, attend: Attend, memory: Memory) -> None:
         plain = type(attend) is Attend and type(attend.align) is Softmax and attend.paths is PATHS
@@ -168,20 +170,23 @@ def require(condition: bool) -> None:
         raise UnservedError
 
 
-def recurrent_search(
-    decoder: Decoder, memory: Memory, plan: SearchPlan, write: Callable[[DecoderSteps, State], int]
-) -> FusedSearch | None:
-    """A search by the kernel; None where only steps serve: something observes the inside, or a part has no instruction.
+class FusedRecurrentDecoder(Decoder[S]):
+    """A decoder whose searches the kernel can do as a whole, to be inherited before the plain decoder."""
 
-    write: adds the instructions of a step from the decoder's first state -> the register of the features.
-    """
-    observed = current() is not None or not all(runs(each, type(each)) for each in decoder.modules())
-    if observed or decoder.training or not serves(memory.value) or not len(plan.limits):
-        return None
-    steps = DecoderSteps()
-    try:
-        steps.features = write(steps, decoder.start(memory))
-        steps.output = known(affine(decoder.output))
-    except UnservedError:
-        return None
-    return FusedSearch(steps, plan)
+    @abstractmethod
+    def write(self, steps: DecoderSteps, state: S) -> int:
+        """Add the instructions of a step from the first state. Returns the register of the features."""
+
+    def search(self, memory: Memory, plan: SearchPlan) -> FusedSearch | None:
+        """A search by the kernel; None where only steps serve: something observes the inside, or a part has no
+        instruction."""
+        observed = current() is not None or not all(runs(each, type(each)) for each in self.modules())
+        if observed or self.training or not serves(memory.value) or not len(plan.limits):
+            return None
+        steps = DecoderSteps()
+        try:
+            steps.features = self.write(steps, self.start(memory))
+            steps.output = known(affine(self.output))
+        except UnservedError:
+            return None
+        return FusedSearch(steps, plan)

@@ -78,7 +78,7 @@ class Attribution:
     @property
     def heading(self) -> str:
         """The title of its pictures, and on a line of its own what they show."""
-        return self.options.heading(visible(self.title) or EMPTY, self.detail)
+        return self._titled(self.detail)
 
     @property
     def mean_of_heads(self) -> str:
@@ -93,7 +93,7 @@ class Attribution:
     @property
     def _matrix_heading(self) -> str:
         """The title of the matrix; a page has every head."""
-        return self.options.heading(visible(self.title) or EMPTY, self.detail or self.mean_of_heads)
+        return self._titled(self.detail or self.mean_of_heads)
 
     def figure(self, options: FigureOptions | None = None, /, **settings: Any) -> "Figure":
         """The run's own figure, or a view of its heads. `settings` are fields of `FigureOptions`.
@@ -181,15 +181,9 @@ class Attribution:
         check_size(sources, targets, PARTS if self.has_heads else WHOLE)
         return self.weights
 
-    @property
-    def _view_heading(self) -> str:
-        """The title of a view, which shows the weights of all heads where no kind is chosen."""
-        return self.options.heading(visible(self.title) or EMPTY)
-
-    @property
-    def _averaged_heading(self) -> str:
-        """The title of a view of the mean of all heads."""
-        return self.options.heading(visible(self.title) or EMPTY, self.mean_of_heads)
+    def _titled(self, detail: str = "") -> str:
+        """The title of a picture with a line on what it shows; without one, of a view that shows all heads."""
+        return self.options.heading(visible(self.title) or EMPTY, detail)
 
     def _of_view(self, options: FigureOptions) -> "list[tuple[str, Figure]]":
         name = options.view or "matrix"
@@ -197,15 +191,15 @@ class Attribution:
             view = self.views[name]
             if others := sorted(options.of_view() - view.options):
                 raise InputError(f"the option {others[0]} is not supported by this run's view {name}")
-            return [(self._view_heading, view.draw(options))]
+            return [(self._titled(), view.draw(options))]
         if name != "entropy":
             return [(part.title, VIEWS[name].draw(part)) for part in self._parts(options)]
         options.check()
         if self.options.maps is not None:
             raise InputError("a map is chosen, but the view entropy shows every head; choose no map")
         if self.entropies is not None:
-            return [(self._view_heading, entropy(self.entropies(), len(self.lookups[0].source)))]
-        return [(self._view_heading, entropy_of(self._heads(name)))]
+            return [(self._titled(), entropy(self.entropies(), len(self.lookups[0].source)))]
+        return [(self._titled(), entropy_of(self._heads(name)))]
 
     def _parts(self, options: FigureOptions) -> list[Part]:
         """The content of each figure of a view."""
@@ -220,7 +214,7 @@ class Attribution:
         return VIEWS[name].parts(
             maps,
             places,
-            title=self._averaged_heading if VIEWS[name].averaged else self._view_heading,
+            title=self._titled(self.mean_of_heads if VIEWS[name].averaged else ""),
             page=options.page,
             scale=options.scale,
             threshold=options.threshold,

@@ -49,13 +49,12 @@ def trained_on(
     examples if there are more. Raises InputError for texts of blanks only."""
     if not isinstance(examples, Stored):
         return Tokenizer.train(settings, texts(examples))
-    some = sampled(examples)
-    key = f"{name} {settings}" if some is examples else f"{name} {settings} {SAMPLE}"
-    content = remembered(examples, key, lambda: Tokenizer.train(settings, texts(some)).content)
+    key = f"{name} {settings}" if len(examples) <= SAMPLE else f"{name} {settings} {SAMPLE}"
+    content = remembered(examples, key, lambda: Tokenizer.train(settings, texts(at_most(examples))).content)
     return Tokenizer.of_content(content, str(examples.folder))
 
 
-def sampled(examples: S) -> S:
+def at_most(examples: S) -> S:
     """At most `SAMPLE` examples of a set on disk, evenly spaced."""
     count = len(examples)
     if count <= SAMPLE:

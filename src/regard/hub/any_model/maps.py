@@ -24,9 +24,6 @@ RETURNED = {
 """The roles of the weights that models return themselves."""
 
 
-WHOLE = Choice()
-
-
 @dataclass(frozen=True)
 class RoleMaps:
     """The maps of a role: weights `(layer, head, query, key)`, and a name for each layer."""
@@ -67,8 +64,8 @@ def attended(
         roles = returned(model, inputs, closed, choice)
         return Pass(roles, {each: reason for each, reason in reasons.items() if each not in roles})
     recorded = _recorded(model, inputs, [name for name in found if role in (None, role_of(model, name))], choice)
-    recorded.missing.update({each: reason for each, reason in reasons.items() if each not in recorded.missing})
-    missing = {each: reason for each, reason in recorded.missing.items() if each not in recorded.roles}
+    reasons = recorded.missing | {each: reason for each, reason in reasons.items() if each not in recorded.missing}
+    missing = {each: reason for each, reason in reasons.items() if each not in recorded.roles}
     lacking = closed and any(role in (None, each) for each in missing)
     more = _returned(model, inputs, choice) if lacking else {}
     roles = recorded.roles | {each: more[each] for each in missing if each in more}
@@ -105,7 +102,7 @@ def _recorded(model: Any, inputs: Mapping[str, Any], names: list[str], choice: C
     return Pass({role: stacked(each) for role, each in by_role.items()}, missing)
 
 
-def returned(model: Any, inputs: Mapping[str, Any], closed: list[str], choice: Choice = WHOLE) -> dict[str, RoleMaps]:
+def returned(model: Any, inputs: Mapping[str, Any], closed: list[str], choice: Choice) -> dict[str, RoleMaps]:
     """The maps that a model returns itself, by role. Raises InputError for one that returns none of queries by keys."""
     name, kind = type(model).__name__, model.config.model_type
     if not closed and not any("Attention" in type(each).__name__ for each in model.modules()):

@@ -1,7 +1,7 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
 from regard.data.char_words import SpelledTexts
-from regard.data.token_batches import lowered
+from regard.data.token_batches import batch_rows
 from regard.errors import InputError
 from regard.models.elmo import Elmo
 from regard.storage.run_folder import RunDirectory
@@ -44,10 +44,5 @@ def setup(config: BidirectionalLanguageModelling, folder: RunDirectory, processe
 
 def rows_of(parts: int, config: BidirectionalLanguageModelling, processes: int) -> int:
     """The rows of a batch, or a quarter of the parts where the text has fewer than one batch."""
-    tokens, part = config.training.batch_tokens, config.window + 1
-    rows = tokens // part
-    if parts >= rows * processes:
-        return rows
-    fewer = max(1, parts // (4 * processes))
-    lowered(tokens, fewer * part, f"the training text has {parts:,} parts, fewer than one batch")
-    return fewer
+    reason = f"the training text has {parts:,} parts, fewer than one batch"
+    return batch_rows(parts, config.window + 1, config.training.batch_tokens, reason, processes)

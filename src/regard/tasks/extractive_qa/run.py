@@ -170,12 +170,13 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
             span = best.answers(self.model)[0] if answer.text else None
         lookups, weights = beside(*(each for each, _ in found)), found[0][1]
         title = f"{example[0]} → {answer.text or NO_ANSWER}"
-        detail = READ + (", the mean of all layers and heads" if options.maps is None else "")
         if isinstance(self.model, SpanReader):
-            detail = COMPARED + (", the mean of words and states" if options.maps is None else "")
-            draw = partial(of_two_sides, best, span, weights)
+            detail, averaged, draw = COMPARED, "words and states", partial(of_two_sides, best, span, weights)
         else:
             draw = partial(of_one_row, self.tokenizer, best, span, weights)
+            detail, averaged = READ, "all layers and heads"
+        if options.maps is None:
+            detail += f", the mean of {averaged}"
         return Attribution(answer, title, (lookups,), weights, options, has_heads=True, draw=draw, detail=detail)
 
     def _windowed(self, questions: Sequence[tuple[str, str]]) -> WindowedQuestions:

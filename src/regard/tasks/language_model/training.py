@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from regard.data.token_batches import lowered
+from regard.data.token_batches import batch_rows
 from regard.errors import InputError
 from regard.metrics.perplexity import perplexity
 from regard.models.language_model import LanguageModel
@@ -81,12 +81,8 @@ def make_windows(tokens: Tokens, model: LanguageModel, settings: Training, windo
 
 def rows_of(tokens: int, window: int, most: int) -> int:
     """The windows of a batch of at most `most` tokens, or a quarter of those of a text that is shorter than one."""
-    windows, rows = (tokens - 1) // window, most // window
-    if windows >= rows or not windows:
-        return rows
-    fewer = max(1, windows // 4)
-    lowered(most, fewer * window, f"the training text of {tokens:,} tokens is shorter than one batch")
-    return fewer
+    reason = f"the training text of {tokens:,} tokens is shorter than one batch"
+    return batch_rows((tokens - 1) // window, window, most, reason)
 
 
 def convention(model: LanguageModel) -> str:
