@@ -33,9 +33,12 @@ def test_of_n_draws_the_first_stays_first_and_the_others_come_best_first(regard,
 
 
 def test_row_52_temperature_zero_is_greedy(regard, run: Path):
-    greedy = regard("predict", str(run), TEXT, "--beam", "1", "--json")
-    assert regard("predict", str(run), TEXT, "--temperature", "0", "--top-k", "3", "--json") == greedy
-    assert greedy[0] == 0
+    """The kernel searches where nothing is sampled, so scores agree but for rounding."""
+    searched = regard("predict", str(run), TEXT, "--beam", "1", "--json")
+    sampled = regard("predict", str(run), TEXT, "--temperature", "0", "--top-k", "3", "--json")
+    greedy, coldest = json.loads(searched[1]), json.loads(sampled[1])
+    assert coldest.pop("score") == pytest.approx(greedy.pop("score"), abs=1e-4)
+    assert (sampled[0], coldest, sampled[2]) == (0, greedy, searched[2])
 
 
 def test_row_53_lines_are_drawn_the_same_however_they_arrive(run: Path):

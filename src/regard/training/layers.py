@@ -51,10 +51,10 @@ class RecomputedForward:
     def __init__(self, layer: nn.Module) -> None:
         self.eager: Callable[..., Any] = layer.forward
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
         if not torch.is_grad_enabled() or current() is not None:
-            return self.eager(*inputs)
-        return checkpoint(self.eager, *inputs, use_reentrant=False)
+            return self.eager(*inputs, **options)
+        return checkpoint(self.eager, *inputs, use_reentrant=False, **options)
 
 
 @contextmanager

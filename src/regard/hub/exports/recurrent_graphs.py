@@ -146,8 +146,8 @@ def _in_two(model: EncoderDecoder) -> list[Graph]:
     _, after = decoder.step(torch.zeros(2, dtype=torch.int64), first)
     if getattr(after, "alignment", None) is not None:
         raise InputError(
-            f"the attention of {type(decoder).__name__} carries weights from step to step, which a graph of one step "
-            "does not; onnx takes alignments without a state and no history"
+            "the attention of this run's decoder carries weights from step to step, which a graph of one step does "
+            "not; onnx takes alignments without a state and no history"
         )
     most, width = model.max_source or LONGEST, memory.value.shape[-1]
 
