@@ -1,8 +1,10 @@
 """Aligners that the benchmarks share: statistical ones, and what regard's recurrent model reads."""
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,34 +21,64 @@ Sentence = tuple[str, str]
 Both = tuple[list[Links], list[Links]]
 """Links found from source to target, and those found the other way."""
 ITERATIONS = 5
+NONE = 0.08
+"""The prior probability of no source word near the diagonal (Dyer 2013)."""
+TENSION = 4.0
+"""How much words near the diagonal are preferred (Dyer 2013)."""
 
 
 def statistical(text: Sequence[Sentence], tested: Sequence[Sentence]) -> dict[str, Both]:
-    """What a statistical aligner finds in the tested sentences, which stand last in the text: eflomal if installed."""
+    """What statistical aligners find in the tested sentences, which stand last in the text: eflomal if installed."""
     if find_spec("eflomal"):
         return {"eflomal": eflomal(text, tested)}
-    back = [turned(links) for links in model_one(swapped(text), swapped(tested))]
-    return {"IBM model 1": (model_one(text, tested), back)}
+    return {
+        "IBM model 1": both_ways(text, tested),
+        "IBM model 2 near the diagonal": both_ways(text, tested, TENSION),
+    }
 
 
-def model_one(text: Sequence[Sentence], tested: Sequence[Sentence]) -> list[Links]:
-    """Brown 1993's first model, by expectation maximisation: each target word with its most probable source word."""
+def both_ways(text: Sequence[Sentence], tested: Sequence[Sentence], tension: float = 0.0) -> Both:
+    """The links of `model_one` in both directions."""
+    back = model_one(swapped(text), swapped(tested), tension)
+    return model_one(text, tested, tension), [turned(links) for links in back]
+
+
+def model_one(text: Sequence[Sentence], tested: Sequence[Sentence], tension: float = 0.0) -> list[Links]:
+    """Each target word with its most probable source word, by expectation maximisation: Brown 1993's first model, or
+    with a tension the one that prefers words near the diagonal (Dyer 2013, equations 1 to 3)."""
     pairs = [([*source.split(), ""], target.split()) for source, target in text]
     probability: dict[Sentence, float] = defaultdict(lambda: 1.0)
     for _ in range(ITERATIONS):
         counts, totals = defaultdict(float), defaultdict(float)
         for source, target in pairs:
-            for word in target:
-                whole = sum(probability[word, other] for other in source)
-                for other in source:
-                    share = probability[word, other] / whole
-                    counts[word, other] += share
-                    totals[other] += share
+            for word, prior in zip(target, _priors(len(source) - 1, len(target), tension), strict=True):
+                shares = [probability[word, other] * near for other, near in zip(source, prior, strict=True)]
+                whole = sum(shares)
+                for other, share in zip(source, shares, strict=True):
+                    counts[word, other] += share / whole
+                    totals[other] += share / whole
         probability = defaultdict(float, {key: count / totals[key[1]] for key, count in counts.items()})
     found = []
     for source, target in ([[*one.split(), ""], two.split()] for one, two in tested):
-        best = [max(range(len(source)), key=lambda at, word=word: probability[word, source[at]]) for word in target]
-        found.append(frozenset((at, place) for place, at in enumerate(best) if at < len(source) - 1))
+        links = set()
+        for place, (word, prior) in enumerate(zip(target, _priors(len(source) - 1, len(target), tension), strict=True)):
+            scores = [probability[word, other] * near for other, near in zip(source, prior, strict=True)]
+            at = scores.index(max(scores))
+            if at < len(source) - 1:
+                links.add((at, place))
+        found.append(frozenset(links))
+    return found
+
+
+@cache
+def _priors(source: int, target: int, tension: float) -> list[list[float]]:
+    """For each target word the prior probability of each source word and, last, of none; without a tension 1."""
+    if not tension:
+        return [[1.0] * (source + 1)] * target
+    found = []
+    for place in range(target):
+        near = [math.exp(-tension * abs((at + 1) / source - (place + 1) / target)) for at in range(source)]
+        found.append([*((1 - NONE) * each / sum(near) for each in near), NONE])
     return found
 
 

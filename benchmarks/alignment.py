@@ -7,16 +7,18 @@ the same lower-cased text: Hansards, Multi30k, the gold sentences without their 
 import json
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import aligners, report
 from benchmarks.aligners import Sentence, swapped
 from regard.data.lines import read_lines
 from regard.data.links import read_gold
-from regard.maps.links import Gold, turned
+from regard.maps.links import Gold, Links, grow_diag_final_and, pharaoh, turned
 
 LANGUAGES = "en", "fr"
 STEPS = "training.steps=1500"
+GUIDED = ["attention_losses.guided=1.0"]
 _WORD = re.compile(r"\w+'?|[^\w\s]")
 
 
@@ -47,12 +49,26 @@ def main(given: str) -> None:
     folder = report.ROOT / "runs" / "alignment"
     aligners.written(folder, LANGUAGES, {"train": text, "valid": tested})
     systems = aligners.statistical(text, tested)
-    forward = aligners.recurrent(folder, LANGUAGES, "alignment-fr", [STEPS], tested)
-    backward = aligners.recurrent(folder, swapped([LANGUAGES])[0], "alignment-en", [STEPS], swapped(tested))
-    systems["regard, translate-rnn"] = forward, [turned(links) for links in backward]
+    systems["regard, translate-rnn"] = networks(folder, "alignment", tested, {})
+    rule = aligners.both_ways(text, text, aligners.TENSION)
+    links = [grow_diag_final_and(*pair) for pair in zip(*rule, strict=True)]
+    files = {"fr": folder / "links.fr", "en": folder / "links.en"}
+    files["fr"].write_text("".join(f"{pharaoh(each)}\n" for each in links), encoding="utf-8")
+    files["en"].write_text("".join(f"{pharaoh(turned(each))}\n" for each in links), encoding="utf-8")
+    systems["regard, translate-rnn guided by the model near the diagonal"] = networks(folder, "guided", tested, files)
     found = [row for name, both in systems.items() for row in aligners.rows(name, both, gold, LANGUAGES)]
     aligners.show(found)
     report.write("alignment", found, pairs=len(text))
+
+
+def networks(folder: Path, name: str, tested: Sequence[Sentence], links: Mapping[str, Path]) -> aligners.Both:
+    """The links of a model of each direction, trained with the `links` of its target language where there are some."""
+    found: dict[str, list[Links]] = {}
+    for languages, sentences in ((LANGUAGES, tested), (swapped([LANGUAGES])[0], swapped(tested))):
+        to = languages[1]
+        guided = [*GUIDED, f"data.links={links[to]}"] if links else []
+        found[to] = aligners.recurrent(folder, languages, f"{name}-{to}", [STEPS, *guided], sentences)
+    return found["fr"], [turned(each) for each in found["en"]]
 
 
 if __name__ == "__main__":

@@ -65,7 +65,8 @@ def test_a_section_to_the_letter(title: str, tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     for found in FILE.finditer(SECTIONS[title]):
         write(tmp_path, found["name"], found["content"])
-    commands = [line for found in COMMANDS.finditer(SECTIONS[title]) for line in found["lines"].splitlines()]
+    blocks = (found["lines"].replace("\\\n", "") for found in COMMANDS.finditer(SECTIONS[title]))
+    commands = [line for block in blocks for line in block.splitlines()]
     assert commands
     for line in commands:
         words = shlex.split(line.replace("$'", "'").replace("\\t", "\t"))
