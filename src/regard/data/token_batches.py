@@ -64,7 +64,7 @@ class TokenBatches(Order):
         rows = rows_of(len(self.lengths), self.name, number)
         lengths = self.lengths[rows]
         order = _sorted(lengths, uniform(random, *lengths.shape))
-        return random, rows[order], _cut(rounded(lengths[order].max(1), LENGTH_MULTIPLE), self.tokens)
+        return random, rows[order], _cut(rounded(longest_sides(lengths[order]), LENGTH_MULTIPLE), self.tokens)
 
 
 def as_array(lengths: Sequence[Lengths] | Sides) -> Sides:
@@ -74,15 +74,20 @@ def as_array(lengths: Sequence[Lengths] | Sides) -> Sides:
 
 def first_above(lengths: Sides, tokens: int) -> tuple[int, int]:
     """The first example with a side of more than `tokens`, and the length of that side; zeros where none has."""
-    longest = lengths.max(1, initial=0)
+    longest = longest_sides(lengths)
     index = int(np.argmax(longest > tokens)) if len(longest) else 0
     return (index, int(longest[index])) if len(longest) and longest[index] > tokens else (0, 0)
+
+
+def longest_sides(lengths: Sides) -> Int[np.ndarray, " row"]:
+    """The longer side of each example; NumPy's maximum along rows of two takes twice as long."""
+    return np.maximum(lengths[:, 0], lengths[:, 1])
 
 
 def batch_size(lengths: Sequence[Lengths] | Sides, tokens: int, name: str) -> int:
     """The largest padded size of a batch: `tokens`, or a quarter of the examples where all of them together are fewer
     than one such batch, which a line of the log says. Raises InputError for no examples at all."""
-    longest = as_array(lengths).max(1, initial=0)
+    longest = longest_sides(as_array(lengths))
     found = int(longest.sum(dtype=np.int64))
     if not found:
         raise InputError(f"{name}: there are none; add data")

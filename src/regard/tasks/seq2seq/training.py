@@ -52,7 +52,8 @@ class Seq2SeqObjective:
         self._check_sources("validation", splits.valid, truncate)
         self._check_sources("test", splits.test, truncate)
         self.ids = encode_pairs(self.train, tokenizers, self.limits, truncate=truncate)
-        self.lengths = self.ids.lengths("source", "target") + 1
+        self.lengths = self.ids.lengths("source", "target")
+        self.lengths += 1  # in place: ten million pairs would need another 80 megabytes
         self.random = max(tokenizers.source.settings.dropout, tokenizers.target.settings.dropout) > 0
         self.tokens = batch_size(self.lengths, settings.batch_tokens, "training pairs")
         require_room(self.lengths, settings.batch_tokens, self.place, "pair")
