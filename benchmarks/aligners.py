@@ -51,7 +51,7 @@ def model_one(text: Sequence[Sentence], tested: Sequence[Sentence], tension: flo
     for _ in range(ITERATIONS):
         counts, totals = defaultdict(float), defaultdict(float)
         for source, target in pairs:
-            for word, prior in zip(target, _priors(len(source) - 1, len(target), tension), strict=True):
+            for word, prior in zip(target, priors(len(source) - 1, len(target), tension), strict=True):
                 shares = [probability[word, other] * near for other, near in zip(source, prior, strict=True)]
                 whole = sum(shares)
                 for other, share in zip(source, shares, strict=True):
@@ -61,7 +61,7 @@ def model_one(text: Sequence[Sentence], tested: Sequence[Sentence], tension: flo
     found = []
     for source, target in ([[*one.split(), ""], two.split()] for one, two in tested):
         links = set()
-        for place, (word, prior) in enumerate(zip(target, _priors(len(source) - 1, len(target), tension), strict=True)):
+        for place, (word, prior) in enumerate(zip(target, priors(len(source) - 1, len(target), tension), strict=True)):
             scores = [probability[word, other] * near for other, near in zip(source, prior, strict=True)]
             at = scores.index(max(scores))
             if at < len(source) - 1:
@@ -71,7 +71,7 @@ def model_one(text: Sequence[Sentence], tested: Sequence[Sentence], tension: flo
 
 
 @cache
-def _priors(source: int, target: int, tension: float) -> list[list[float]]:
+def priors(source: int, target: int, tension: float) -> list[list[float]]:
     """For each target word the prior probability of each source word and, last, of none; without a tension 1."""
     if not tension:
         return [[1.0] * (source + 1)] * target
