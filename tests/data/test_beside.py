@@ -97,3 +97,27 @@ def test_folders_of_sounds(tmp_path: Path):
     (tmp_path / "empty" / "sounds").mkdir(parents=True)
     with pytest.raises(InputError, match=r"sounds: has no table of transcripts .* and no audio file with a .txt file"):
         data.read(str(tmp_path / "empty" / "sounds"))
+
+
+def test_the_files_of_flickr8k_and_ljspeech(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Names with the number of a caption, and names without an ending."""
+    monkeypatch.chdir(tmp_path)
+    image = write(tmp_path / "Images" / "dog.jpg", "no image")
+    table = write(tmp_path / "Flickr8k.token.txt", "dog.jpg#0\tA dog runs .", "dog.jpg#1\tA brown dog .")
+    settings = CaptionTables(train=".", image=1, captions=2)
+    (found,) = settings.read(".")
+    assert settings.files.table_in(tmp_path) == table
+    assert (Path(str(found.image)).resolve(), found.captions) == (image, ("A dog runs .", "A brown dog ."))
+    sound = write(tmp_path / "wavs" / "LJ001.wav", "no sound")
+    lines = write(tmp_path / "metadata.csv", "LJ001|Printed 1|printed one")
+    assert SOUNDS.found("LJ001", f"{lines}:1").resolve() == sound
+
+
+def test_a_table_above_a_folder_is_proposed_if_it_names_its_files(tmp_path: Path):
+    write(tmp_path / "mails.csv", "body,subject", "Hello,Greeting")
+    write(tmp_path / "Images" / "dog.jpg", "no image")
+    with pytest.raises(InputError, match=r"has no table of captions .* and no image with a .txt file"):
+        CaptionTables().read(str(tmp_path / "Images"))
+    write(tmp_path / "photos.csv", "file,caption", "dog.jpg,A dog runs .")
+    with pytest.raises(InputError, match=r"photos.csv is one level above"):
+        CaptionTables().read(str(tmp_path / "Images"))

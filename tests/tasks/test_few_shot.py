@@ -254,6 +254,7 @@ def test_batches_are_functions_of_seed_epoch_and_index(folder: Path, tmp_path: P
         ),
         (["data.test=[delta]"], "has no alphabet 'delta'; expected of alpha, beta, gamma"),
         (["data.train=none.npz"], "none.npz: no such file"),
+        (["data.train=none.csv"], "none.csv: is a table; expected a folder with a folder of images for each class"),
         (["images.size=20"], "images.size is 20, but model.side 16; set that alone"),
         (["training.label_smoothing=0.1"], "episodes are not smoothed"),
     ],

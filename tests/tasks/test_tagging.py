@@ -391,3 +391,11 @@ def test_plain_tags_stay(tmp_path: Path):
     made = of_words(["a", "b", "c"], ["NOUN", "O", "NOUN"])
     assert (made.text, made.tags) == ("a b c", ("NOUN", "O", "NOUN"))
     assert of_spans("a b", [(0, 3, "X")]) == Tagged("a b", ((0, 1), (2, 3)), ("B-X", "I-X"), "")
+
+
+def test_a_picture_says_that_no_entity_is_found(run: Path):
+    loaded = load(run, "cpu", task=TaggingRun)
+    text = "the the the ."
+    assert not loaded.predict([text])[0].spans
+    assert loaded.attribute(text).heading.splitlines()[1].startswith("no entity found; attention weights")
+    assert "no entity" not in loaded.attribute("Shares of Marwick Steel fell .").heading

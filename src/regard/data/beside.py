@@ -1,6 +1,7 @@
 """Tables that name files, such as images and sounds: the table of a folder, and the files beside a table."""
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from regard.data.lines import read_lines
 from regard.data.opening import hidden
 from regard.data.tables import kinds
 from regard.errors import InputError
+
+NUMBER = re.compile(r"#\d+$")
+"""What follows the name of an image that has several captions."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +34,22 @@ class FilesBeside:
 
     def found(self, name: str, place: str) -> Path:
         """The file of a name in the table of a place. Raises InputError for one that is not there."""
-        file, table = Path(self.folder) / name, Path(place.rpartition(":")[0])
-        if self.folder == "." and not file.is_file():
-            file = table.parent / name
-            inside = [] if file.is_file() else [each / name for each in folders_in(table.parent)]
-            file = next((each for each in inside if each.is_file()), file)
-        if not file.is_file():
-            searched = "here, beside the table or in a folder there" if self.folder == "." else f"in {self.folder}"
-            raise InputError(f"{place}: no {self.what} {name} {searched}; set {self.key} to the folder that it is in")
-        return file
+        table = Path(place.rpartition(":")[0]).parent
+        for each in self._names(name):
+            folders = (Path(), table, *folders_in(table)) if self.folder == "." else (Path(self.folder),)
+            if file := next((folder / each for folder in folders if (folder / each).is_file()), None):
+                return file
+        searched = "here, beside the table or in a folder there" if self.folder == "." else f"in {self.folder}"
+        raise InputError(f"{place}: no {self.what} {name} {searched}; set {self.key} to the folder that it is in")
+
+    def _names(self, name: str) -> Iterator[str]:
+        """The names that a file may have: as in the table, without Flickr8k's number of a caption (`dog.jpg#0`), and
+        with an ending where it has none, as the recordings of LJSpeech."""
+        yield name
+        if (bare := NUMBER.sub("", name)) != name:
+            yield bare
+        if Path(bare).suffix.lower() not in self.suffixes:
+            yield from (f"{bare}{ending}" for ending in sorted(self.suffixes))
 
     def table_in(self, folder: Path) -> Path | None:
         """The table of a folder: by its ending, or a .txt file whose rows name such files; None if it has none. Raises
@@ -61,7 +72,7 @@ class FilesBeside:
             return [(each, [line.strip() for line in read_lines(text) if line.strip()]) for each, text in found]
         above = folder.absolute().parent
         beside = sorted(each for each in above.iterdir() if each.is_file()) if files else []
-        if tables := [each for each in beside if named_table(each.name) or self._lists(each)]:
+        if tables := [each for each in beside if self._lists(each) or names_some(each, files)]:
             named = folder.parent / min(tables, key=lambda each: SETS.get(each.stem.lower()) != "train").name
             raise InputError(
                 f"{folder}: has {len(files):,} {self.what}s and no {self.table}; {named} is one level above: --set "
@@ -75,4 +86,9 @@ class FilesBeside:
         """Whether a .txt file is a table whose rows name such files."""
         mark = {"tsv": "\t", "csv": ","}.get(text_table(file))
         rows = [line.split(mark) for line in first_lines(file)] if mark else []
-        return any(Path(cell).suffix.lower() in self.suffixes for row in rows for cell in row)
+        return any(Path(NUMBER.sub("", cell)).suffix.lower() in self.suffixes for row in rows for cell in row)
+
+
+def names_some(table: Path, files: Sequence[Path]) -> bool:
+    """Whether the first lines of a file that is a table by its name have the names of some of the files."""
+    return named_table(table.name) and any(each.stem in line for line in first_lines(table) for each in files)

@@ -15,7 +15,7 @@ from torch.nn import functional
 from regard.maps.entropy import bits
 from regard.shapes import Weights, wide
 
-TOGETHER, NUMBERS = 256, 1 << 24
+TOGETHER, NUMBERS = 256, 1 << 20
 """Number of queries whose weights exist at one time, and of their weights; of one query all exist."""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import UInt8
 from pydantic import Field
 
-from regard.config.recognition import Kind
+from regard.config.recognition import Kind, named_table
 from regard.data.arrays import arrays
 from regard.data.images import Depth, ImageFolders, LabelledImage
 from regard.data.splits import check_share, spread
@@ -188,6 +188,10 @@ class OmniglotEpisodes(EpisodeSets):
 
     def read(self, path: str) -> list[LabelledImage]:
         """Read the images. Raises InputError for a file that is missing, damaged or of another format."""
+        if named_table(path):
+            raise InputError(
+                f"{path}: is a table; expected a folder with a folder of images for each class, or Omniglot's .npz file"
+            )
         images, alphabets, characters, names = arrays(path, ("images", "alphabet", "character", "alphabet_names"))
         if images.dtype != np.uint8 or images.ndim != 3:
             raise InputError(f"{path}: images are {images.dtype} {images.shape}; expected uint8 (image, height, width)")

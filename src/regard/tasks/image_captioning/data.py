@@ -61,9 +61,9 @@ class CaptionTables(HeldOut, Tabular):
     valid: str | None = None
     test: str | None = None
     images: str = "."
-    image: str = "image"
-    captions: str = "captions"
-    split: str | None = None
+    image: str | int = "image"
+    captions: str | int = "captions"
+    split: str | int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,7 +111,7 @@ class CaptionTables(HeldOut, Tabular):
             return [Captioned(image, tuple(lines), str(image.with_suffix(".txt"))) for image, lines in found]
         return one_an_image(usable(self._rows(path), self._of, path, skip_bad=self.skip_bad))
 
-    def _by_column(self, path: str, split: str) -> Splits[Captioned]:
+    def _by_column(self, path: str, split: str | int) -> Splits[Captioned]:
         """The sets of one table. Raises InputError as `load` does."""
         rows = self._rows(path)
         known = [name for names in SPLITS.values() for name in names]
@@ -129,7 +129,7 @@ class CaptionTables(HeldOut, Tabular):
         return apart(Splits(sets["train"], sets["valid"], sets["test"]))
 
     def _rows(self, path: str) -> list[Row]:
-        first = {} if self.split is None else {"split": self.split}
+        first: dict[str, str | int] = {} if self.split is None else {"split": self.split}
         table = self.files.table_in(Path(path)) if Path(path).is_dir() else None
         return self.rows(table or path, first | self.columns)
 

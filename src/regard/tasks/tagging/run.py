@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +182,8 @@ class TaggingRun(Run[str, TagsPrediction]):
         with guarded(self.model):
             found = [self._kind(part, example, words, kind, options.maps) for kind in options.each_kind()]
         lookups = beside(*(each for each, _ in found))
-        return Attribution(prediction, prediction.text, (lookups,), found[0][1], options, has_heads=True)
+        shown = Attribution(prediction, prediction.text, (lookups,), found[0][1], options, has_heads=True)
+        return shown if prediction.spans else replace(shown, detail=f"no entity found; {shown.mean_of_heads}")
 
     def _kind(
         self, part: Part, text: str, words: Sequence[tuple[int, int]], kind: Kind, maps: Sequence[int] | None
