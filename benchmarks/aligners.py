@@ -9,10 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks import report
 from regard.data.pair import Pair
 from regard.maps.averages import average_heads
-from regard.maps.links import Gold, Links, grow_diag_final_and, intersection, score_links, strongest, turned
+from regard.maps.links import Gold, Links, grow_diag_final_and, intersection, score_links, turned
 from regard.runs.load import load
 from regard.tasks.seq2seq.run import Seq2SeqRun
 
@@ -116,9 +118,9 @@ def written(folder: Path, languages: Sentence, parts: dict[str, Sequence[Sentenc
 
 def recurrent(
     folder: Path, languages: Sentence, name: str, settings: Sequence[str], tested: Sequence[Sentence]
-) -> list[Links]:
-    """What the recurrent model, trained on `folder/{train,valid}.LANGUAGE`, reads while it is made to write the tested
-    sentences, and for each of them the links from the first language to the second."""
+) -> list[np.ndarray]:
+    """For each tested sentence the words' map `(target, source)` of the recurrent model, trained on
+    `folder/{train,valid}.LANGUAGE`, which is made to write it."""
     files = [
         f"data.{part}={json.dumps([str(folder / f'{part}.{each}') for each in languages])}"
         for part in ("train", "valid")
@@ -127,7 +129,7 @@ def recurrent(
     cut += ["model.heads=1", "model.encoder_layers=1"]
     run = load(report.trained("translate-rnn", name, [*files, *cut, *settings]), task=Seq2SeqRun)
     pairs = [Pair(source, target, f"gold {number}") for number, (source, target) in enumerate(tested, 1)]
-    return [strongest(average_heads(maps)) for maps in run.word_maps(pairs)]
+    return [average_heads(maps) for maps in run.word_maps(pairs)]
 
 
 def rows(system: str, found: Both, gold: Sequence[Gold], languages: Sentence) -> list[dict[str, Any]]:

@@ -9,12 +9,15 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from benchmarks import aligners, report
 from benchmarks.aligners import Sentence, swapped
 from regard.data.lines import read_lines
 from regard.data.links import read_gold
-from regard.maps.links import Gold, Links, grow_diag_final_and, pharaoh, turned
+from regard.maps.links import Gold, agreement, grow_diag_final_and, pharaoh, strongest, turned
 
 LANGUAGES = "en", "fr"
 STEPS = "training.steps=1500"
@@ -48,27 +51,36 @@ def main(given: str) -> None:
     text, tested, gold = read(Path(given).resolve())
     folder = report.ROOT / "runs" / "alignment"
     aligners.written(folder, LANGUAGES, {"train": text, "valid": tested})
-    systems = aligners.statistical(text, tested)
-    systems["regard, translate-rnn"] = networks(folder, "alignment", tested, {})
+    found = [
+        row
+        for name, both in aligners.statistical(text, tested).items()
+        for row in aligners.rows(name, both, gold, LANGUAGES)
+    ]
+    found += networks(folder, "alignment", tested, gold, {})
     rule = aligners.both_ways(text, text, aligners.TENSION)
     links = [grow_diag_final_and(*pair) for pair in zip(*rule, strict=True)]
     files = {"fr": folder / "links.fr", "en": folder / "links.en"}
     files["fr"].write_text("".join(f"{pharaoh(each)}\n" for each in links), encoding="utf-8")
     files["en"].write_text("".join(f"{pharaoh(turned(each))}\n" for each in links), encoding="utf-8")
-    systems["regard, translate-rnn guided by the model near the diagonal"] = networks(folder, "guided", tested, files)
-    found = [row for name, both in systems.items() for row in aligners.rows(name, both, gold, LANGUAGES)]
+    found += networks(folder, "guided", tested, gold, files)
     aligners.show(found)
     report.write("alignment", found, pairs=len(text))
 
 
-def networks(folder: Path, name: str, tested: Sequence[Sentence], links: Mapping[str, Path]) -> aligners.Both:
-    """The links of a model of each direction, trained with the `links` of its target language where there are some."""
-    found: dict[str, list[Links]] = {}
+def networks(
+    folder: Path, name: str, tested: Sequence[Sentence], gold: Sequence[Gold], links: Mapping[str, Path]
+) -> list[dict[str, Any]]:
+    """The figures of a model of each direction, trained with the `links` of its target language where there are
+    some, and of both joined."""
+    maps: dict[str, list[np.ndarray]] = {}
     for languages, sentences in ((LANGUAGES, tested), (swapped([LANGUAGES])[0], swapped(tested))):
         to = languages[1]
         guided = [*GUIDED, f"data.links={links[to]}"] if links else []
-        found[to] = aligners.recurrent(folder, languages, f"{name}-{to}", [STEPS, *guided], sentences)
-    return found["fr"], [turned(each) for each in found["en"]]
+        maps[to] = aligners.recurrent(folder, languages, f"{name}-{to}", [STEPS, *guided], sentences)
+    both = [strongest(each) for each in maps["fr"]], [turned(strongest(each)) for each in maps["en"]]
+    system = "regard, translate-rnn" + (", guided by model 2" if links else "")
+    agreed = [agreement(*pair) for pair in zip(maps["fr"], maps["en"], strict=True)]
+    return [*aligners.rows(system, both, gold, LANGUAGES), aligners.scored(system, "agreement", agreed, gold)]
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from benchmarks import aligners, report
 from benchmarks.alignment import captions
 from regard.data.lines import read_lines
 from regard.data.links import read_gold
-from regard.maps.links import pharaoh
+from regard.maps.links import pharaoh, strongest
 
 LANGUAGES = "en", "cs"
 GIVEN = 1_000
@@ -36,8 +36,8 @@ def main(given: str) -> None:
     (folder / "links").write_text("\n".join(map(pharaoh, links)) + "\n", encoding="utf-8")
     found = {name: forward for name, (forward, _) in aligners.statistical(text, tested).items()}
     for name, more in (("alone", []), ("guided", [*GUIDED, f"data.links={folder / 'links'}"])):
-        run = aligners.recurrent(folder, LANGUAGES, f"guided-{name}", [*COMMON, *more], tested)
-        found[f"regard, translate-rnn {name}"] = run
+        maps = aligners.recurrent(folder, LANGUAGES, f"guided-{name}", [*COMMON, *more], tested)
+        found[f"regard, translate-rnn {name}"] = [strongest(each) for each in maps]
     rows = [aligners.scored(name, "to cs", links, gold[GIVEN:]) for name, links in found.items()]
     aligners.show(rows)
     report.write("guided", rows, pairs=len(text), given=GIVEN)

@@ -60,6 +60,7 @@ class Links(Seq2SeqRun):
     [
         ("intersection", "0-0 1-1 2-2\n0-0 1-1\n"),
         ("union", "0-0 0-3 1-1 2-2 3-3\n0-0 1-1\n"),
+        ("agreement", "0-0 1-1 2-2\n0-0 1-1\n"),
         ("grow-diag-final-and", "0-0 1-1 2-2 3-3\n0-0 1-1\n"),
         (None, "0-0 1-1 2-2 3-3\n0-0 1-1\n"),
     ],

@@ -5,6 +5,7 @@ import pytest
 
 from regard.maps.links import (
     Gold,
+    agreement,
     errors_of_maps,
     grow_diag_final_and,
     intersection,
@@ -93,3 +94,12 @@ def test_errors_of_maps():
     maps = [np.stack([wrong, right]), np.array([[[1.0]], [[1.0]]])]
     assert errors_of_maps(maps, gold) == pytest.approx([1.0, 1 - 4 / 5])
     assert errors_of_maps([], []) == []
+
+
+def test_agreement_multiplies_both_directions():
+    """Each direction prefers another source word for the second target word; the product decides."""
+    forward = np.array([[0.8, 0.2, 0.0], [0.5, 0.4, 0.1]])
+    backward = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
+    assert agreement(forward, backward) == {(0, 0), (1, 1)}
+    assert agreement(forward, backward) != intersection(strongest(forward), turned(strongest(backward)))
+    assert agreement(np.zeros((2, 3)), np.ones((3, 2))) == frozenset()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regard.maps.alignment import Alignment
     from regard.tasks.capabilities import Aligns
 
-Joined = Literal["intersection", "union", "grow-diag-final-and"]
+Joined = Literal["intersection", "union", "grow-diag-final-and", "agreement"]
 
 
 def align(
@@ -107,12 +107,12 @@ def _aligned(run: Path, pairs: "list[Pair]", maps: list[int] | None = None) -> "
 def _joined(runs: tuple[Path, Path], pairs: "list[Pair]", maps: list[int] | None, join: Joined) -> list[str]:
     """The links of each pair in both directions; `maps` are those of the first."""
     from regard.data.pair import Pair
-    from regard.maps.links import grow_diag_final_and, intersection, pharaoh, strongest, turned, union
+    from regard.maps.links import agreement, grow_diag_final_and, intersection, pharaoh, strongest, turned, union
 
-    how = {"intersection": intersection, "union": union, "grow-diag-final-and": grow_diag_final_and}[join]
     exchanged = [Pair(pair.target, pair.source, pair.place) for pair in pairs]
     forward, backward = _aligned(runs[0], pairs, maps), _aligned(runs[1], exchanged)
-    return [
-        pharaoh(how(strongest(one.weights), turned(strongest(other.weights))))
-        for one, other in zip(forward, backward, strict=True)
-    ]
+    both = [(one.weights, other.weights) for one, other in zip(forward, backward, strict=True)]
+    if join == "agreement":
+        return [pharaoh(agreement(*maps)) for maps in both]
+    how = {"intersection": intersection, "union": union, "grow-diag-final-and": grow_diag_final_and}[join]
+    return [pharaoh(how(strongest(one), turned(strongest(other)))) for one, other in both]

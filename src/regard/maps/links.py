@@ -40,6 +40,13 @@ def union(forward: Links, backward: Links) -> Links:
     return forward | backward
 
 
+def agreement(forward: Float[np.ndarray, "target source"], backward: Float[np.ndarray, "source target"]) -> Links:
+    """Links as (source, target) of the maps of both directions: those whose product of weights is the greatest of its
+    target word and of its source word (Liang 2006, Alignment by agreement: posteriors multiplied)."""
+    both = forward * backward.T
+    return intersection(strongest(both), turned(strongest(both.T)))
+
+
 def grow_diag_final_and(forward: Links, backward: Links) -> Links:
     """Grow the intersection within the union, both directions as (source, target) (Och & Ney 2003; Koehn 2005, figure
     1).
