@@ -73,7 +73,7 @@ class RunDirectory:
         """The run at `path`, for reading; it may be in use. Raises InputError with the kind of anything else there."""
         try:
             if not _is_run(path):
-                raise InputError(f"{path}: {_what(path)}; expected the folder of a run")
+                raise InputError(f"{path}: {_what(path)}; expected the folder of a run, which regard train writes")
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror}); expected the folder of a run") from error
         return cls(path, Manifest.read(path), None)
