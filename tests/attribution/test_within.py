@@ -45,6 +45,7 @@ def given(run: LanguageModelRun) -> torch.Tensor:
 def test_a_language_model_reads_its_past_alone(name: str):
     run = opened(CONFIGS[name])
     reading = run.attribute(TEXT)
+    assert reading.prediction.lines() == [f"next token: {reading.prediction.text}"]
     words = ("</s>", *TEXT.split())
     before = ("(vocabulary)",) if name == "copying" else ()
     assert (reading.weights.source, reading.weights.target) == (before + words, words)

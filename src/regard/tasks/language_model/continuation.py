@@ -13,7 +13,7 @@ from regard.decoding.constraints import DecodingConstraints, check_phrases, writ
 from regard.decoding.continuation import Before, Prompted
 from regard.decoding.hypothesis import Hypothesis
 from regard.tasks.options import PredictOptions
-from regard.tasks.prediction import ShortRepr, ranked
+from regard.tasks.prediction import ShortRepr, TextPrediction, flat, ranked
 from regard.text import Tokenizer
 
 
@@ -43,6 +43,15 @@ class Begun:
             prompts=tuple(len(rest) for rest in self.rest),
             banned=BannedTexts.of(tokenizer, options.banned) if options.banned else None,
         )
+
+
+@dataclass(frozen=True, repr=False)
+class NextToken(TextPrediction):
+    """The most probable token after a text."""
+
+    def lines(self) -> list[str]:
+        """The token with what it is, since many a token is a single letter."""
+        return [f"next token: {flat(self.text)}"]
 
 
 @dataclass(frozen=True, repr=False)

@@ -36,7 +36,7 @@ from regard.tasks.attribution import Attribution
 from regard.tasks.evaluation import for_evaluation
 from regard.tasks.language_model.cache import Cache
 from regard.tasks.language_model.config import LanguageModelling
-from regard.tasks.language_model.continuation import Begun, Continuation, begun_ids, behind
+from regard.tasks.language_model.continuation import Begun, Continuation, NextToken, begun_ids, behind
 from regard.tasks.language_model.training import convention, figures
 from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction
@@ -177,7 +177,7 @@ class LanguageModelRun(Run[str, Continuation]):
             if tokens is None:
                 self._check([example], [ids], 1, None)
                 following = int(self._next(ids)[-1].argmax())
-                prediction = TextPrediction(self.tokenizer.pieces([following])[0])
+                prediction = NextToken(self.tokenizer.pieces([following])[0])
             else:
                 *ids, following = ids
                 self._check_forced(example, tokens, ids)
