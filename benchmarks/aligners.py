@@ -3,7 +3,7 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,13 +30,10 @@ TENSION = 4.0
 
 
 def statistical(text: Sequence[Sentence], tested: Sequence[Sentence]) -> dict[str, Both]:
-    """What statistical aligners find in the tested sentences, which stand last in the text: eflomal if installed."""
+    """What a statistical aligner finds in the tested sentences, which stand last in the text: eflomal if installed."""
     if find_spec("eflomal"):
         return {"eflomal": eflomal(text, tested)}
-    return {
-        "IBM model 1": both_ways(text, tested),
-        "IBM model 2 near the diagonal": both_ways(text, tested, TENSION),
-    }
+    return {"IBM model 1": both_ways(text, tested)}
 
 
 def both_ways(text: Sequence[Sentence], tested: Sequence[Sentence], tension: float = 0.0) -> Both:
@@ -53,23 +50,25 @@ def model_one(text: Sequence[Sentence], tested: Sequence[Sentence], tension: flo
     for _ in range(ITERATIONS):
         counts, totals = defaultdict(float), defaultdict(float)
         for source, target in pairs:
-            for word, prior in zip(target, priors(len(source) - 1, len(target), tension), strict=True):
-                shares = [probability[word, other] * near for other, near in zip(source, prior, strict=True)]
-                whole = sum(shares)
-                for other, share in zip(source, shares, strict=True):
-                    counts[word, other] += share / whole
-                    totals[other] += share / whole
+            for word, scores in scored_words(source, target, probability, tension):
+                whole = sum(scores)
+                for other, score in zip(source, scores, strict=True):
+                    counts[word, other] += score / whole
+                    totals[other] += score / whole
         probability = defaultdict(float, {key: count / totals[key[1]] for key, count in counts.items()})
     found = []
     for source, target in ([[*one.split(), ""], two.split()] for one, two in tested):
-        links = set()
-        for place, (word, prior) in enumerate(zip(target, priors(len(source) - 1, len(target), tension), strict=True)):
-            scores = [probability[word, other] * near for other, near in zip(source, prior, strict=True)]
-            at = scores.index(max(scores))
-            if at < len(source) - 1:
-                links.add((at, place))
-        found.append(frozenset(links))
+        best = [scores.index(max(scores)) for _, scores in scored_words(source, target, probability, tension)]
+        found.append(frozenset((at, place) for place, at in enumerate(best) if at < len(source) - 1))
     return found
+
+
+def scored_words(
+    source: Sequence[str], target: Sequence[str], probability: Mapping[Sentence, float], tension: float
+) -> Iterator[tuple[str, list[float]]]:
+    """Each target word with the score of each source word, of which the last stands for none."""
+    for word, prior in zip(target, priors(len(source) - 1, len(target), tension), strict=True):
+        yield word, [probability[word, other] * near for other, near in zip(source, prior, strict=True)]
 
 
 @cache

@@ -24,9 +24,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in the background, and 
 
 @pytest.fixture(autouse=True)
 def seeded() -> None:
-    """Every test starts from the same random state and one thread, whatever ran before it; a server sets MKL's threads
-    for the whole process."""
-    torch.set_num_threads(1)
+    """Every test starts from the same random state, whatever ran before it."""
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)

@@ -121,3 +121,16 @@ def test_a_table_above_a_folder_is_proposed_if_it_names_its_files(tmp_path: Path
     write(tmp_path / "photos.csv", "file,caption", "dog.jpg,A dog runs .")
     with pytest.raises(InputError, match=r"photos.csv is one level above"):
         CaptionTables().read(str(tmp_path / "Images"))
+
+
+def test_folders_are_listed_only_for_a_file_that_is_not_before_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A table of many files beside it would list them for every row."""
+    listed: list[Path] = []
+    monkeypatch.setattr("regard.data.beside.folders_in", lambda folder: listed.append(folder) or [])
+    write(tmp_path / "a.wav", "no sound")
+    place = f"{tmp_path / 'table.csv'}:2"
+    assert (SOUNDS.found("a.wav", place), SOUNDS.found("a", place)) == (tmp_path / "a.wav", tmp_path / "a.wav")
+    assert listed == []
+    with pytest.raises(InputError, match="no sound b"):
+        SOUNDS.found("b", place)
+    assert listed == [tmp_path]

@@ -34,13 +34,21 @@ class FilesBeside:
 
     def found(self, name: str, place: str) -> Path:
         """The file of a name in the table of a place. Raises InputError for one that is not there."""
-        table = Path(place.rpartition(":")[0]).parent
-        for each in self._names(name):
-            folders = (Path(), table, *folders_in(table)) if self.folder == "." else (Path(self.folder),)
-            if file := next((folder / each for folder in folders if (folder / each).is_file()), None):
-                return file
+        names, folders = [*self._names(name)], self._folders(Path(place.rpartition(":")[0]).parent)
+        files = (folder / each for folder in folders for each in names)
+        if file := next((each for each in files if each.is_file()), None):
+            return file
         searched = "here, beside the table or in a folder there" if self.folder == "." else f"in {self.folder}"
         raise InputError(f"{place}: no {self.what} {name} {searched}; set {self.key} to the folder that it is in")
+
+    def _folders(self, beside: Path) -> Iterator[Path]:
+        """The folders that a file may be in; those in a table's folder are listed only for a file that is not before
+        them, since a folder of many files takes long."""
+        if self.folder != ".":
+            yield Path(self.folder)
+            return
+        yield from (Path(), beside)
+        yield from folders_in(beside)
 
     def _names(self, name: str) -> Iterator[str]:
         """The names that a file may have: as in the table, without Flickr8k's number of a caption (`dog.jpg#0`), and
