@@ -1,9 +1,9 @@
-"""Memory of recorded reductions on long inputs: `python -m benchmarks.long_inputs [--show] [LENGTH...]`.
+"""Memory of recorded reductions on long inputs: `python -m benchmarks.long_inputs [--show [--top]] [LENGTH...]`.
 
 A Llama of 12 layers with random weights reads a text of each length, each in a process of its own. Memory is the
 growth of the process beyond the loaded model, at its peak: without a recorder, and with reductions of one head of every
 layer, or of all heads; up to 4,000 tokens with all weights of one head. `--show` measures the command `regard show`
-instead, beyond the same command on eight tokens.
+instead, beyond the same command on eight tokens; with `--top` its table of the four greatest weights of each query.
 """
 
 import resource
@@ -63,8 +63,9 @@ def measured(kind: str, length: str) -> tuple[float, float]:
     return _megabytes() - before, time.perf_counter() - start
 
 
-def shown(length: str) -> tuple[float, float]:
-    """Megabytes and seconds of `regard show` on a text of single letters, beyond the same command on eight of them."""
+def shown(length: str, *options: str) -> tuple[float, float]:
+    """Megabytes and seconds of `regard show` on a text of single letters, beyond the same command on eight of them;
+    with options, of a table."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -78,23 +79,23 @@ def shown(length: str) -> tuple[float, float]:
         PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>").save_pretrained(folder)
         for count in (8, int(length)):
             text, start = " ".join(string.ascii_letters[each] for each in letters[:count]), time.perf_counter()
-            out = str(Path(folder) / f"{count}.html")
-            command = [sys.executable, "-m", "regard", "show", folder, text, "--out", out]
+            out = str(Path(folder) / f"{count}{'.tsv' if options else '.html'}")
+            command = [sys.executable, "-m", "regard", "show", folder, text, "--out", out, *options]
             subprocess.run(command, check=True, capture_output=True, env=report.environment())
             peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
             found.append((peak, time.perf_counter() - start))
     return found[1][0] - found[0][0], found[1][1]
 
 
-def main_of_command(lengths: list[int]) -> None:
-    """Measure the command at each length, each in a process of its own."""
+def main_of_command(lengths: list[int], *options: str) -> None:
+    """Measure the command with these options at each length, each in a process of its own."""
     rows = []
     report.head("tokens", "MB", "seconds")
     for length in lengths or LENGTHS:
-        megabytes, seconds = report.apart("long_inputs", "shown", str(length))
+        megabytes, seconds = report.apart("long_inputs", "shown", str(length), *options)
         rows.append({"tokens": length, "megabytes": round(megabytes), "seconds": round(seconds, 1)})
         report.row(f"{length:,}", f"{megabytes:.0f}", f"{seconds:.1f}")
-    report.write("show_long", rows, layers=LAYERS, heads=HEADS, width=WIDTH)
+    report.write("show_long_table" if options else "show_long", rows, layers=LAYERS, heads=HEADS, width=WIDTH)
 
 
 def main(lengths: list[int]) -> None:
@@ -118,5 +119,8 @@ def _megabytes() -> float:
 
 
 if __name__ == "__main__":
-    numbers = [int(each) for each in sys.argv[1:] if each != "--show"]
-    (main_of_command if "--show" in sys.argv else main)(numbers)
+    numbers = [int(each) for each in sys.argv[1:] if each not in ("--show", "--top")]
+    if "--show" in sys.argv:
+        main_of_command(numbers, *(("--top", "4") if "--top" in sys.argv else ()))
+    else:
+        main(numbers)

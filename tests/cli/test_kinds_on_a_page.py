@@ -12,13 +12,13 @@ from PIL import Image
 from regard.attention.record import record
 from regard.attribution.aggregation import ValueNorms
 from regard.attribution.kinds import Kind
-from regard.cli.show import check_page
+from regard.cli.show import AttributionFlags, check_page
 from regard.data.images import LabelledImage
 from regard.errors import InputError
 from regard.maps.lookups import READS, Lookups
 from regard.pictures.labels import visible
 from regard.tasks.image_classification.training import pixels_of
-from regard.tasks.options import AttributionOptions, FigureOptions
+from regard.tasks.options import FigureOptions
 from tests.attribution.untrained import TEXT, filling, going_on, seeing, telling, writing
 from tests.cli import show
 from tests.pictures.test_view import Reader, numbers
@@ -129,11 +129,11 @@ def test_the_title_names_one_kind_alone(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("out", "figure", "maps"),
-    [("a.png", FigureOptions(), None), ("a.html", FigureOptions(words=True), None), ("a.html", FigureOptions(), [0])],
+    [("a.png", FigureOptions(), None), ("a.html", FigureOptions(words=True), None), ("a.html", FigureOptions(), ["0"])],
 )
-def test_several_kinds_are_for_whole_pages(out: str, figure: FigureOptions, maps: list[int] | None):
-    check_page(Path(out), AttributionOptions(kinds=["norms"], maps=maps), figure, comparing=False)
-    several = AttributionOptions(kinds=["norms", "weights"], maps=maps)
+def test_several_kinds_are_for_whole_pages(out: str, figure: FigureOptions, maps: list[str] | None):
+    check_page(Path(out), AttributionFlags(kinds=["norms"], maps=maps), figure, comparing=False)
+    several = AttributionFlags(kinds=["norms", "weights"], maps=maps)
     with pytest.raises(InputError, match="--kind is given 2 times; several kinds need a page of everything"):
         check_page(Path(out), several, figure, comparing=False)
 

@@ -1,12 +1,12 @@
 """`regard align`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from regard.cli.options import Maps, RunFolder
+from regard.cli.options import Maps, RunFolder, map_numbers
 from regard.cli.output import say, table, warn
 from regard.errors import InputError
 
@@ -41,6 +41,7 @@ def align(
 
     Links of words are printed as i-j, from the attention under teacher forcing.
     """
+    numbers = map_numbers(maps)
     if pick is not None:
         _refuse_with_pick({"--map": maps, "--reverse": reverse, "--join": join})
     if join is not None and reverse is None:
@@ -52,7 +53,7 @@ def align(
         say(table(_ranked(run, pairs, pick)))
         return
     how = "grow-diag-final-and" if join is None else join
-    for line in _links(run, pairs, maps) if reverse is None else _joined((run, reverse), pairs, maps, how):
+    for line in _links(run, pairs, numbers) if reverse is None else _joined((run, reverse), pairs, numbers, how):
         say(line)
 
 
@@ -87,14 +88,14 @@ def _ranked(run: Path, pairs: "list[Pair]", pick: Path) -> dict[str, str]:
     return {f"map {number}": f"{100 * error:.2f}" for number, error in sorted(errors, key=lambda each: each[1])}
 
 
-def _links(run: Path, pairs: "list[Pair]", maps: list[int] | None) -> list[str]:
+def _links(run: Path, pairs: "list[Pair]", maps: Sequence[int] | None) -> list[str]:
     """The links of each pair in one direction."""
     from regard.maps.links import pharaoh, strongest
 
     return [pharaoh(strongest(each.weights)) for each in _aligned(run, pairs, maps)]
 
 
-def _aligned(run: Path, pairs: "list[Pair]", maps: list[int] | None = None) -> "list[Alignment]":
+def _aligned(run: Path, pairs: "list[Pair]", maps: Sequence[int] | None = None) -> "list[Alignment]":
     """The alignment of each pair, with a warning for one that the run can hardly read."""
     from regard.tasks.capabilities import pair_warnings
 
@@ -104,7 +105,7 @@ def _aligned(run: Path, pairs: "list[Pair]", maps: list[int] | None = None) -> "
     return loaded.align(pairs, maps)
 
 
-def _joined(runs: tuple[Path, Path], pairs: "list[Pair]", maps: list[int] | None, join: Joined) -> list[str]:
+def _joined(runs: tuple[Path, Path], pairs: "list[Pair]", maps: Sequence[int] | None, join: Joined) -> list[str]:
     """The links of each pair in both directions; `maps` are those of the first."""
     from regard.data.pair import Pair
     from regard.maps.links import agreement, grow_diag_final_and, intersection, pharaoh, strongest, turned, union

@@ -20,8 +20,12 @@ AnyFolder = Annotated[
 ]
 Beam = Annotated[int | None, Parameter(name="--beam", help="Width of the search; 1 is greedy. Default: the run's own.")]
 Maps = Annotated[
-    list[int] | None,
-    Parameter(name="--map", negative="", help="Only this map: layer x heads + head, from 0. Repeatable. Default: all."),
+    list[str] | None,
+    Parameter(
+        name="--map",
+        negative="",
+        help="Only this map: layer x heads + head, from 0; or the maps A to B-1, as A:B. Repeatable. Default: all.",
+    ),
 ]
 AllowMissing = Annotated[
     bool,
@@ -184,6 +188,19 @@ class BatchFlags:
             raise InputError("texts and --input are both given; choose one")
         if self.part_rows < 1:
             raise InputError(f"--part-rows is {self.part_rows}; expected at least 1")
+
+
+def map_numbers(maps: Sequence[str] | None) -> tuple[int, ...] | None:
+    """The numbers of maps, each A or A:B. Raises InputError for another form, and for a range without a map."""
+    if maps is None:
+        return None
+    numbers: list[int] = []
+    for each in maps:
+        first, colon, last = each.partition(":")
+        if not first.isdecimal() or (colon and not (last.isdecimal() and int(first) < int(last))):
+            raise InputError(f"--map is {each}; expected a number from 0, or A:B for the maps A to B-1")
+        numbers += range(int(first), int(last) if colon else int(first) + 1)
+    return tuple(numbers)
 
 
 def check_source(texts: Sequence[str], piped: bool) -> None:

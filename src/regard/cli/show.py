@@ -1,5 +1,6 @@
 """`regard show`."""
 
+import math
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count
@@ -10,7 +11,7 @@ from cyclopts import Group, Parameter
 
 from regard.attribution.kinds import Kind, Role
 from regard.cli.loading import loading
-from regard.cli.options import AllowMissing, AnyFolder, Beam, Maps, check_search
+from regard.cli.options import AllowMissing, AnyFolder, Beam, Maps, check_search, map_numbers
 from regard.cli.output import say, warn
 from regard.errors import InputError, quoted
 from regard.tasks.options import AttributionOptions, FigureOptions, ViewName
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from regard.tasks.attribution import Attribution
     from regard.tasks.run import Run
 
-PAGE = ".html"
+PAGE, TABLES = ".html", (".tsv", ".jsonl")
 
 
 @Parameter(name="*", group=Group("What is drawn", sort_key=2))
@@ -49,12 +50,16 @@ class AttributionFlags:
         str | None,
         Parameter(help="Of a transformers model: keep the weights of the tokens A to B-1 only, as A:B, from 0."),
     ] = None
+    top: Annotated[
+        int | None,
+        Parameter(help="The greatest K weights of each query only, as a table: --out is a .tsv or .jsonl file."),
+    ] = None
     allow_missing: AllowMissing = False
 
     def options(self) -> AttributionOptions:
-        """The options of the library."""
-        values = {name: value for name, value in vars(self).items() if name != "allow_missing"}
-        return AttributionOptions(**{**values, "kinds": tuple(self.kinds or ())})
+        """The options of the library. Raises InputError as `map_numbers`."""
+        values = {name: value for name, value in vars(self).items() if name not in ("top", "allow_missing")}
+        return AttributionOptions(**{**values, "kinds": tuple(self.kinds or ()), "maps": map_numbers(self.maps)})
 
 
 @Parameter(name="*", group=Group("How it is drawn", sort_key=3))
@@ -128,8 +133,8 @@ Text = Annotated[
 Out = Annotated[
     Path | None,
     Parameter(
-        help="The picture to write: a name ending in .png, .svg, .pdf or .html. Default: RUN-attention.png, with a "
-        "number if there is one, or .html without matplotlib and for a page."
+        help="The picture to write: a name ending in .png, .svg, .pdf or .html; or the weights as a table, .tsv or "
+        ".jsonl. Default: RUN-attention.png, with a number if there is one, or .html without matplotlib and for a page."
     ),
 ]
 Overwrite = Annotated[
@@ -157,16 +162,17 @@ def show(
     options, drawing = attribution.options(), figure.options()
     drawing.check()
     page = drawing.own and options.maps is None and (comparison.chosen or len(set(options.kinds)) > 1)
-    out = default_name(run, page=page, overwrite=overwrite) if out is None else out
-    if out.is_dir():
-        raise InputError(f"{out}: is a directory; expected the name of a picture to write")
-    check_page(out, options, drawing, comparing=comparison.chosen)
+    form = ".tsv" if attribution.top is not None else PAGE if page or find_spec("matplotlib") is None else ".png"
+    out = default_name(run, form, overwrite=overwrite) if out is None else out
+    tabular = is_table(out, attribution, drawing, comparing=comparison.chosen)
     second = comparison.run or run, text if comparison.text is None else comparison.text
     with loading():
         from regard.hub.opening import open_run
 
         loaded = open_run(run, allow_missing=attribution.allow_missing)
         other = loaded if comparison.run is None else open_run(comparison.run, allow_missing=attribution.allow_missing)
+    if tabular:
+        return say(tabulate(loaded, text, out, options, attribution.top, drawing))
     attributions = [attribute(loaded, text, options)]
     if comparison.chosen:
         attributions.append(attribute(other, second[1], options))
@@ -175,9 +181,8 @@ def show(
     say("\n".join([line for each in attributions for line in each.prediction.lines()] + [pictures]))
 
 
-def default_name(run: Path, *, page: bool, overwrite: bool) -> Path:
-    """The name of a picture: the run's and "attention", with a number where there is such a picture already."""
-    form = PAGE if page or find_spec("matplotlib") is None else ".png"
+def default_name(run: Path, form: str, *, overwrite: bool) -> Path:
+    """The name of a file of this suffix: the run's and "attention", with a number where there is one already."""
     name = f"{run.resolve().name}-attention"
     for number in count(1):
         path = Path(f"{name}{form}" if number == 1 else f"{name}-{number}{form}")
@@ -193,6 +198,44 @@ def attribute(run: "Run[Any, Any]", text: str, options: AttributionOptions) -> "
     found = run.attribute(example, options)
     warn(quoted(text), [*run.warnings(example), *run.prediction_warnings(found.prediction)])
     return found
+
+
+def tabulate(
+    run: "Run[Any, Any]",
+    text: str,
+    out: Path,
+    options: AttributionOptions,
+    top: int | None,
+    figure: FigureOptions,
+) -> str:
+    """Write a table: the `top` weights of each query, or all that are kept, or the entropies; return what is said."""
+    from regard.maps.greatest import COLUMNS
+    from regard.pictures.table import write_table
+
+    run.check_supported("attribute", options)
+    if top is not None:
+        found = run.greatest(run.parse(text), top, options)
+        return f"The table is {write_table(out, COLUMNS, found.rows(options.maps))}."
+    attribution = attribute(run, text, options)
+    if figure.view == "entropy":
+        every = ((layer, *each) for layer, heads in enumerate(attribution.bits()) for each in enumerate(heads.tolist()))
+        path = write_table(out, ("layer", "head", "entropy"), (row for row in every if not math.isnan(row[-1])))
+    else:
+        path = write_table(out, COLUMNS, attribution.greatest().rows(options.maps))
+    return "\n".join([*attribution.prediction.lines(), f"The table is {path}."])
+
+
+def check_table(out: Path, flags: AttributionFlags, figure: FigureOptions, *, comparing: bool) -> None:
+    """Raises InputError for a picture of the greatest weights, and for options that a table does not have."""
+    if flags.top is not None and flags.top < 1:
+        raise InputError(f"--top is {flags.top}; expected at least 1 weight for each query")
+    if out.suffix.lower() not in TABLES:
+        raise InputError(f"{out}: --top writes a table of weights, no picture; name a .tsv or .jsonl file by --out")
+    if len(set(flags.kinds or ())) > 1 or comparing:
+        raise InputError("a table has the weights of one text and one --kind; give one of each")
+    viewed = figure.view is not None and (figure.view != "entropy" or flags.top is not None)
+    if others := sorted(figure.of_view() | ({"view"} if viewed else set())):
+        raise InputError(f"the option {others[0]} is one of pictures; a table has --top, --map, --rows, --kind, --role")
 
 
 def write(found: "list[Attribution]", names: tuple[str, str], out: Path, options: FigureOptions) -> list[Path]:
@@ -217,11 +260,20 @@ def apart(one: tuple[Path, str], other: tuple[Path, str]) -> tuple[str, str]:
     return first, second
 
 
-def check_page(out: Path, options: AttributionOptions, figure: FigureOptions, *, comparing: bool) -> None:
+def is_table(out: Path, flags: AttributionFlags, figure: FigureOptions, *, comparing: bool) -> bool:
+    """Whether a table is written, not a picture. Raises InputError for a directory, and as the checks of either."""
+    if out.is_dir():
+        raise InputError(f"{out}: is a directory; expected the name of a picture to write")
+    table = flags.top is not None or out.suffix.lower() in TABLES
+    (check_table if table else check_page)(out, flags, figure, comparing=comparing)
+    return table
+
+
+def check_page(out: Path, flags: AttributionFlags, figure: FigureOptions, *, comparing: bool) -> None:
     """Raises InputError for options of a page of all maps where another figure is written."""
-    if out.suffix.lower() == PAGE and figure.own and options.maps is None:
+    if out.suffix.lower() == PAGE and figure.own and flags.maps is None:
         return
-    count, instead = len(set(options.kinds)), "write a .html file, without --map, --view and what goes with it"
+    count, instead = len(set(flags.kinds or ())), "write a .html file, without --map, --view and what goes with it"
     if count > 1:
         raise InputError(
             f"--kind is given {count} times; several kinds need a page of everything: {instead}, or give one"

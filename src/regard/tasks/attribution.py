@@ -11,6 +11,8 @@ import numpy as np
 from regard.errors import InputError, quoted
 from regard.maps.alignment import Alignment
 from regard.maps.document import DocumentWeights
+from regard.maps.entropy import entropies
+from regard.maps.greatest import GreatestWeights
 from regard.maps.heads import HeadMaps
 from regard.maps.lookups import Lookups, of_text
 from regard.maps.strongest import is_long, strongest
@@ -114,6 +116,15 @@ class Attribution:
 
         Raises InputError if the page would be too large."""
         return self._page(options_of(FigureOptions, options, settings)).page()
+
+    def greatest(self, count: int | None = None) -> GreatestWeights:
+        """The `count` greatest weights of each query in every layer and head of the first lookups, or all. Raises
+        InputError for a count below 1."""
+        return GreatestWeights.of(self.lookups[0], count)
+
+    def bits(self) -> Sequence[np.ndarray]:
+        """The mean entropy of each head of the first lookups over all queries, in bits, a layer at a time."""
+        return [*entropies(np.abs(self.lookups[0].weights))] if self.entropies is None else self.entropies()
 
     def write(self, path: Path | str, options: FigureOptions | None = None, /, **settings: Any) -> list[Path]:
         """Write a figure, .png, .svg or .pdf, or a .html page of all lookups, and return the paths. With the option

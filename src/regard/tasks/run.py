@@ -27,6 +27,7 @@ from regard.text.special import REPLACEMENT
 if TYPE_CHECKING:
     from regard.attribution.kinds import Kind
     from regard.decoding.streaming import StreamEvent
+    from regard.maps.greatest import GreatestWeights
     from regard.tasks.attribution import Attribution
     from regard.text import Tokenizer
 
@@ -148,6 +149,16 @@ class Run(ABC, Generic[E, P]):
         chosen = self._options("attribute", AttributionOptions, options, settings)
         with fitting(chosen):
             return self._attribute(example, chosen)
+
+    def greatest(
+        self, example: E, count: int, options: AttributionOptions | None = None, /, **settings: Any
+    ) -> "GreatestWeights":
+        """The `count` greatest weights of each query in every layer and head, of the attribution's first lookups.
+        `settings` are fields of `AttributionOptions`.
+
+        Raises InputError as `attribute`, and for a count below 1.
+        """
+        return self.attribute(example, options, **settings).greatest(count)
 
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> Any:
         """The examples of files for `evaluate`. Raises InputError for a file in another format than the run's data."""

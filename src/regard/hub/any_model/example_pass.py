@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.attention.recorded import ALL
 from regard.attribution.kinds import ROLES
 from regard.errors import InputError
 from regard.hub.any_model.folder import Loaded
@@ -14,11 +15,14 @@ from regard.hub.any_model.inputs import Inputs, check_ids, single
 from regard.hub.any_model.labels import side_of
 from regard.hub.any_model.lookups import GENERATED, lookups_of, rows_of
 from regard.hub.any_model.maps import Pass, attended, maps_of
+from regard.maps.greatest import GreatestWeights, greatest
 from regard.maps.heads import Side
-from regard.maps.lookups import Lookups
+from regard.maps.lookups import Lookups, Patches
 from regard.maps.reductions import Entropy, Totals
 from regard.tasks.options import AttributionOptions, span
 
+NAMES: dict[str, str] = {"self": "self-attention", **ROLES}
+"""The name of the lookups of each role, the default first."""
 WHOLE = 1024
 """The most positions of which every weight is kept; of more, the mean over queries."""
 KEPT = 50_000_000
@@ -100,43 +104,69 @@ class ExamplePass:
         check_ids(self.loaded.model, (*self.text, *self.written))
         return {"input_ids": single((*self.text, *self.written), device)}
 
-    def _rows(self, rows: str, role: str) -> tuple[Pass, dict[str, Lookups]]:
-        """Some rows of a role."""
+    def greatest(self, count: int, role: str | None, rows: str | None) -> GreatestWeights:
+        """The greatest weights of each query of a role, or of some `rows`. Raises InputError for a count
+        below 1, a role without maps, and rows that there are not."""
+        role, name = role or ("cross" if self.pairs else "self"), type(self.inputs.model).__name__
+        reduction, chosen = greatest(count), slice(None) if rows is None else self._span(rows, role)
+        some = None if rows is None else range(chosen.start, chosen.stop)
+        # of an image or a sound all weights are kept: their number is that of its positions
+        kept = ALL if self.inputs.text is None else reduction
+        found = attended(self.inputs.model, self.tensors(), kept, rows=some, role=role)
+        if role not in found.roles or (role == "cross" and len(self.written) < 2):
+            reason = found.missing.get(role, "none of its parts has that role, or nothing was written")
+            raise InputError(f"{name} has no maps of the role {role}: {reason}")
+        own, keys = found.roles[role], len(self.text) + len(self.written) * (role == "self")
+        source, target, _ = self._sides(role, keys if self.text else own.weights.shape[-1])
+        values, places = reduction.of(own.weights) if own.places is None else (own.weights, own.places)
+        assert places is not None
+        pieces = target.pieces[chosen]
+        if len(pieces) != values.shape[-2] or places.max() >= len(source.pieces):
+            raise InputError(f"{name} reads keys that are not the tokens of its text, so a table cannot name them")
+        own = values.cpu().numpy(), places.cpu().numpy()
+        return GreatestWeights(*own, source.pieces, pieces, chosen.start or 0)
+
+    def _span(self, rows: str, role: str) -> slice:
+        """Some rows of a role. Raises InputError for none, and for an image or a sound."""
         output = role in ("cross", "decoder")
         if not output and self.inputs.text is None:
             raise InputError("rows are tokens of a text; leave --rows out for an image or a sound")
-        keys, maps = len(self.text) + len(self.written), maps_of(self.loaded.model)
-        chosen = span("rows", rows, len(self.written) - 1 if output else len(self.text) if self.pairs else keys)
-        count, most = chosen.stop - chosen.start, max(1, KEPT // (keys * maps))
+        keys = len(self.text) + len(self.written)
+        return span("rows", rows, len(self.written) - 1 if output else len(self.text) if self.pairs else keys)
+
+    def _rows(self, rows: str, role: str) -> tuple[Pass, dict[str, Lookups]]:
+        """Some rows of a role."""
+        chosen, keys = self._span(rows, role), len(self.text) + len(self.written)
+        count, most = chosen.stop - chosen.start, max(1, KEPT // (keys * maps_of(self.loaded.model)))
         if count > most:
             raise InputError(f"{count:,} rows of {keys:,} keys are too many weights; choose at most {most:,} rows")
         found = attended(self.inputs.model, self.tensors(), rows=range(chosen.start, chosen.stop), role=role)
         return found, self._lookups(found, chosen)
 
+    def _sides(self, role: str, keys: int) -> tuple[Side, Side, Patches | None]:
+        """The labels of what a role reads, `keys` positions if it is no text, and of its queries; and the image of
+        which the keys are patches."""
+        tokenizer, text, written = self.loaded.tokenizer, self.text, self.written
+        if role == "decoder":
+            side = side_of(tokenizer, written[:-1] or written)
+            return side, side, None
+        whole = replace(self.inputs, text=(*text, *written)) if role == "self" and text else self.inputs
+        source, patches = whole.side(tokenizer, keys)
+        return source, side_of(tokenizer, written[1:]) if role == "cross" else source, patches
+
     def _lookups(self, found: Pass, rows: slice | None = None) -> dict[str, Lookups]:
         """The lookups of every role that has maps, the default first; of some `rows` only."""
-        tokenizer, roles = self.loaded.tokenizer, found.roles
-        text, written = self.inputs.text, self.written
-
-        def queries(side: Side) -> Side:
-            return side if rows is None else Side.of(side.pieces[rows])
-
         every: dict[str, Lookups] = {}
-        if "cross" in roles and len(written) > 1:
-            source, patches = self.inputs.side(tokenizer, roles["cross"].weights.shape[-1])
-            target = queries(side_of(tokenizer, written[1:]))
-            every["cross"] = lookups_of(ROLES["cross"], roles["cross"], source, target, patches)
-        for role in ("self", "encoder"):
-            if role in roles:
-                whole = replace(self.inputs, text=(*text, *written)) if role == "self" and text else self.inputs
-                side, patches = whole.side(tokenizer, roles[role].weights.shape[-1])
-                name = "self-attention" if role == "self" else ROLES["encoder"]
-                every[role] = lookups_of(name, roles[role], side, queries(side), patches)
-        if "decoder" in roles:
-            side = side_of(tokenizer, written[:-1] or written)
-            every["decoder"] = lookups_of(ROLES["decoder"], roles["decoder"], side, queries(side), None)
-        if "self" in every and text and written and not (found.reduced or rows):
-            generated = rows_of(every["self"], len(text) - 1, side_of(tokenizer, written))
+        for role, name in NAMES.items():
+            if role not in found.roles or (role == "cross" and len(self.written) < 2):
+                continue
+            maps = found.roles[role]
+            source, target, patches = self._sides(role, maps.weights.shape[-1])
+            target = target if rows is None else Side.of(target.pieces[rows])
+            every[role] = lookups_of(name, maps, source, target, patches)
+        if "self" in every and self.text and self.written and not (found.reduced or rows):
+            first = len(self.text) - 1
+            generated = rows_of(every["self"], first, side_of(self.loaded.tokenizer, self.written))
             every = {"generated": generated, **every}
         return every
 

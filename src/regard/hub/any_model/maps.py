@@ -11,7 +11,7 @@ from regard.attention.hugging_face_support import attends
 from regard.attention.record import record
 from regard.attention.recorded import ALL, Choice
 from regard.errors import InputError
-from regard.maps.reductions import Reduction
+from regard.maps.reductions import Greatest, Kept, Reduction
 
 CROSS = ("encoder_attn", "encdecattention", "crossattention", "cross_attn", "cross_attention")
 """Parts of the names of modules by which a decoder reads its encoder."""
@@ -26,10 +26,12 @@ RETURNED = {
 
 @dataclass(frozen=True)
 class RoleMaps:
-    """The maps of a role: weights `(layer, head, query, key)`, and a name for each layer."""
+    """The maps of a role: weights `(layer, head, query, key)`, a name for each layer, and the keys of single weights,
+    below 0 where a query has fewer."""
 
     weights: Tensor
     layers: tuple[str, ...]
+    places: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def _recorded(model: Any, inputs: Mapping[str, Any], names: list[str], choice: C
         return Pass()
     with record(model, names, rows=choice.rows, reduce=choice.reduce) as maps:
         model(**inputs)
-    by_role: dict[str, dict[str, Tensor]] = {}
+    by_role: dict[str, dict[str, Kept]] = {}
     missing: dict[str, str] = {}
     for name, each in maps.items():
         role, kind = role_of(model, name), type(model.get_submodule(name.partition(":")[0])).__name__
@@ -98,7 +100,8 @@ def _recorded(model: Any, inputs: Mapping[str, Any], names: list[str], choice: C
         elif choice.whole and role != "cross" and queries != keys:
             missing[role] = f"{kind} reads {keys} keys that are not its {queries} positions"
         else:
-            by_role.setdefault(role, {})[name] = each[0]
+            places = maps.places(name)[0] if isinstance(choice.reduce, Greatest) else None
+            by_role.setdefault(role, {})[name] = Kept(each[0], places)
     return Pass({role: stacked(each) for role, each in by_role.items()}, missing)
 
 
@@ -135,7 +138,7 @@ def _returned(model: Any, inputs: Mapping[str, Any], choice: Choice) -> dict[str
             continue  # Longformer's and LED's have a column for each place of a window, perhaps as many as queries
         if layers and square and len({each.shape for each in layers}) == 1:
             rows = slice(None) if choice.rows is None else list(choice.rows)
-            reduced = [choice.reduce.of(each[0, :, rows]).values for each in layers]
+            reduced = [choice.reduce.of(each[0, :, rows]) for each in layers]
             roles[role] = stacked({f"layer.{number}": each for number, each in enumerate(reduced)})
     return roles
 
@@ -150,12 +153,16 @@ def role_of(model: Any, name: str) -> str:
     return "decoder" if "decoder" in lower.split(".") else "encoder"
 
 
-def stacked(maps: Mapping[str, Tensor]) -> RoleMaps:
+def stacked(maps: Mapping[str, Kept]) -> RoleMaps:
     """The maps of modules as layers. Of maps of several shapes, those of the most common one."""
-    shapes = [each.shape for each in maps.values()]
+    shapes = [each.values.shape for each in maps.values()]
     most = max(shapes, key=shapes.count)
-    some = {name: each for name, each in maps.items() if each.shape == most}
-    return RoleMaps(torch.stack([*some.values()]).float(), tuple(f"layer {number}" for number in range(len(some))))
+    some = [each for each in maps.values() if each.values.shape == most]
+    places = [each.places for each in some if each.places is not None]
+    layers = tuple(f"layer {number}" for number in range(len(some)))
+    return RoleMaps(
+        torch.stack([each.values for each in some]).float(), layers, torch.stack(places) if places else None
+    )
 
 
 def maps_of(model: Any) -> int:

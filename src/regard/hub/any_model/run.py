@@ -20,6 +20,7 @@ from regard.hub.any_model.generated import Generated, generated
 from regard.hub.any_model.inputs import PICTURES, Example, Inputs, SentFile, inputs_of
 from regard.hub.any_model.maps import Pass
 from regard.maps.alignment import Alignment
+from regard.maps.greatest import GreatestWeights
 from regard.maps.lookups import Lookups, beside, mean_alignment
 from regard.maps.rollout import rollout
 from regard.tasks.attribution import Attribution
@@ -131,6 +132,19 @@ class TransformersRun(Run[Example, Generated]):
             has_heads=True,
             entropies=partial(whole.entropies, role) if found.reduced else None,
         )
+
+    @torch.no_grad()
+    def greatest(
+        self, example: Example, count: int, options: AttributionOptions | None = None, /, **settings: Any
+    ) -> GreatestWeights:
+        """The `count` greatest weights of each query of the chosen role; of a text no tensor of queries by keys exists.
+
+        Raises InputError as `attribute`, for a count below 1, and another kind than the weights."""
+        chosen = self._options("attribute", AttributionOptions, options, settings)
+        if chosen.each_kind() != ("weights",):
+            raise InputError(f"the greatest weights are of the kind weights; leave {chosen.each_kind()[-1]} out")
+        whole = ExamplePass.of(self.loaded, inputs_of(self.loaded, example), chosen)
+        return whole.greatest(count, self._role(chosen), chosen.rows)
 
     def _first(self, every: dict[str, Lookups], found: Pass, options: AttributionOptions) -> tuple[str, Lookups]:
         """The chosen role and its lookups. Raises InputError for a role without maps, with the reason."""
