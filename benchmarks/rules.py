@@ -21,9 +21,9 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import report
+from regard.data.dialogue import Dialogue
 from regard.data.idx import read_idx
 from regard.data.lines import read_lines
-from regard.data.sources import Dialogue
 from regard.metrics.text import METRICS
 from regard.text import Tokenizer, TokenizerSettings
 

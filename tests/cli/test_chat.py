@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.dialogue import TURN, context
-from regard.data.sources import Dialogue
+from regard.data.dialogue import TURN, Dialogue, context
 from regard.errors import InputError
 from regard.runs.load import load
 from regard.tasks.options import PredictOptions

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.dialogue import TURN, Turn, context, read_turns, replies
-from regard.data.sources import Dialogue
+from regard.data.dialogue import TURN, Dialogue, Turn, context, read_turns, replies
 from regard.errors import InputError
 
 TALK = """\
@@ -38,7 +37,7 @@ def written(folder: Path, text: str = TALK) -> str:
 
 def test_turns_are_paragraphs_without_the_name_of_who_speaks(tmp_path: Path):
     path = written(tmp_path)
-    assert read_turns(path) == [
+    assert list(read_turns(path)) == [
         Turn("Before we proceed any further, hear me speak.", f"{path}:2", True),
         Turn("Speak, speak.", f"{path}:6", False),
         Turn("Why?", f"{path}:8", False),
@@ -56,7 +55,7 @@ def test_turns_are_paragraphs_without_the_name_of_who_speaks(tmp_path: Path):
     ],
 )
 def test_replies_know_the_last_turns_of_their_conversation(count: int, sources: list[str], tmp_path: Path):
-    found = replies(read_turns(written(tmp_path)), count, longest=3)
+    found = list(replies(read_turns(written(tmp_path)), count, longest=3))
     assert [pair.source for pair in found] == sources
     assert [pair.target for pair in found] == ["Speak, speak.", "Why?", "Sir:"]
 

@@ -18,6 +18,7 @@ import torch
 
 from regard.data import stored, table
 from regard.data.columns import Ragged, Shard
+from regard.data.dialogue import Dialogue
 from regard.data.progress import Progress
 from regard.data.readers import read_parallel, stream_parallel
 from regard.data.sources import Parallel
@@ -93,6 +94,18 @@ def test_pairs_on_disk_are_those_in_memory(
     assert list(pickle.loads(pickle.dumps(disk.train))) == memory.train
     with pytest.raises(IndexError):
         disk.train[len(memory.train)]
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["valid", "held out"])
+def test_replies_on_disk_are_those_in_memory(given: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in "ab":
+        written(tmp_path / f"{name}.txt", [line for turn in lines(1) for line in (turn, "")])
+    valid = written(tmp_path / "v", ["a", "", "b", "", "c"]) if given else None
+    disk, memory = both(Dialogue(train=str(tmp_path / "*.txt"), valid=valid).load, monkeypatch)
+    assert list(disk.train) == memory.train
+    assert list(disk.valid) == list(memory.valid)
+    assert {pair.place.split(":")[0] for pair in [*memory.train, *memory.valid]} >= {str(tmp_path / "a.txt")}
+    assert pairs_digest(disk) == pairs_digest(memory)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "word"])

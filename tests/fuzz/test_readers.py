@@ -134,7 +134,7 @@ TARGETS = [
     Target("table.csv", b'source,target\n"a, b",c\nd,"e ""f"""\n', lambda path: read_csv(path, ("source", "target"))),
     Target("table.jsonl", JSONL, lambda path: read_jsonl(path, ("source", "target"))),
     Target("questions.json", json.dumps(QUESTIONS).encode(), QuestionFiles().every_question),
-    Target("dialogue.txt", b"hello\n\nyes\n\n\nno\n\nwhy\n", read_turns),
+    Target("dialogue.txt", b"hello\n\nyes\n\n\nno\n\nwhy\n", lambda path: list(read_turns(path))),
     Target("links.txt", b"0-0 1-2 2-1\n3-3\n", read_links),
     Target("gold.txt", b"0-0 1?2 2p1\n3-3\n", read_gold),
     Target("gold.jsonl", b'{"sure": [[0, 1]], "possible": [[1, 1]], "src": "a b", "tgt": "c d"}\n', read_gold),

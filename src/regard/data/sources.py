@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from regard.config.recognition import Kind, suffix
-from regard.data.dialogue import read_turns, replies
 from regard.data.links import check_inside, read_links
 from regard.data.mixture import Mixed, file_of
 from regard.data.pair import Pair
@@ -108,53 +107,6 @@ class Table(HeldOut, Tabular, Mixed):
     def read_pairs(self, path: str) -> list[Pair]:
         """Read the pairs of another table. Raises InputError as `load` does."""
         return pairs(self.rows(path, self.columns))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dialogue:
-    """One text file of conversations per set, optionally .gz: one blank line between turns, two or more between
-    conversations. A first line that ends in a colon names the speaker and is skipped.
-
-    Each turn is the reply to the last `turns` turns (0: to nothing). A turn of more than `longest` words is no reply,
-    and as a source is cut to its last words. Without `valid`, the last `held_out` of the training replies are the
-    validation set."""
-
-    kind: Literal["dialogue"] = "dialogue"
-    train: str
-    valid: str | None = None
-    test: str | None = None
-    turns: int = 2
-    longest: int = 50
-    held_out: float = 0.1
-
-    def __post_init__(self) -> None:
-        if self.turns < 0 or self.longest < 1:
-            raise InputError(
-                f"dialogue: turns is {self.turns} and longest {self.longest}; expected at least 0 and at least 1"
-            )
-        if not 0 < self.held_out < 1:
-            raise InputError(f"dialogue: held_out is {self.held_out}; expected a share above 0 and below 1")
-
-    def load(self) -> Splits[Pair]:
-        """Read all files. Raises InputError naming file and line at fault."""
-        train, test = self.read(self.train), self.read(self.test) if self.test else ()
-        if self.valid is not None:
-            return Splits(train, self.read(self.valid), test)
-        held = round(self.held_out * len(train))
-        if not 0 < held < len(train):
-            raise InputError(f"{self.train}: {len(train)} replies are too few to hold some out; give data.valid")
-        return Splits(train[:-held], train[-held:], test)
-
-    def read(self, path: str) -> list[Pair]:
-        """Read the replies of a file. Raises InputError if it cannot be read or has none."""
-        turns = read_turns(path)
-        found = replies(turns, self.turns, self.longest)
-        if not found:
-            raise InputError(
-                f"{path}: has {len(turns)} turns, and no reply of at most {self.longest} words among them; put a blank "
-                "line between turns"
-            )
-        return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from regard.data.dialogue import Dialogue
 from regard.data.generated.pairs import Bitext, Dates, Letters, Questions
-from regard.data.sources import Dialogue, Parallel, Squad, Table
+from regard.data.sources import Parallel, Squad, Table
 from regard.decoding.search import Search
 from regard.models.catalog import ModelConfig
 from regard.tasks.seq2seq.metrics import MetricName

@@ -1,7 +1,6 @@
 """Conversations with a run that was trained on dialogue."""
 
-from regard.data.dialogue import context
-from regard.data.sources import Dialogue
+from regard.data.dialogue import Dialogue, context
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.texts import limited
 from regard.errors import InputError
