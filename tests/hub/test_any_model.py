@@ -26,6 +26,8 @@ from regard.maps.heads import Side
 from regard.maps.reductions import Totals
 from regard.maps.rollout import rollout
 from regard.maps.sinks import sinks, without
+from regard.serve.openai import Embeddings, embed, openai_operations
+from regard.serve.replica import Replicas
 from regard.tasks.options import AttributionOptions
 from regard.tasks.prediction import TextPrediction
 from tests.hub.tiny_folders import FAMILIES, TEXT, example, picture, sound, tiny_folder
@@ -285,6 +287,11 @@ def test_a_text_from_the_network_names_no_file(tmp_path: Path):
         run.example({"text": str(picture(tmp_path / "disc.png"))})
     with pytest.raises(KeyError):
         open_run(tiny_folder("vit", tmp_path / "vit")).example({"text": "disc.png"})
+    request = Embeddings(model="clip", input=str(tmp_path / "disc.png"))
+    with pytest.raises(InputError, match=r"the text ends in \.png, a file's name; a server opens no files"):
+        embed(run, request)
+    operations = [openai_operations(Replicas(open_run(tmp_path / name))) for name in ("clip", "vit")]
+    assert [[*each] for each in operations] == [["embeddings"], []]
 
 
 def test_a_folder_that_is_neither_is_refused(tmp_path: Path):

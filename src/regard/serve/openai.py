@@ -91,7 +91,7 @@ def openai_operations(replicas: Replicas[Any]) -> dict[str, Operation]:
         completions = Completions(replicas, "tokens" in run.supports["stream"])
         found["completions"] = Operation(Completion, completions.whole)
         found["stream"] = Operation(Completion, completions.streamed, streams=True, form=EVENTS)
-    if isinstance(run, EmbedsTexts):
+    if isinstance(run, EmbedsTexts) and run.inputs == {"text": str}:
         found["embeddings"] = Operation(Embeddings, at_once(lambda requests: [embed(replicas.own, *requests)]))
     return found
 
@@ -209,8 +209,9 @@ class Reply:
 
 
 def embed(run: Any, request: Embeddings) -> dict[str, Any]:
-    """The vectors of the texts of a request."""
+    """The vectors of the texts of a request. Raises InputError for a text that the run would take for a file's name."""
     texts = [request.input] if isinstance(request.input, str) else list(request.input)
+    texts = [run.example({"text": each}) for each in texts]
     vectors = run.embed(texts).float().numpy().astype("<f4")
     if not np.isfinite(vectors).all():
         raise FloatingPointError("the answer is refused: a vector is not finite; the run's weights may be damaged")
