@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from cyclopts import UnknownOptionError
@@ -17,6 +18,8 @@ BLOCK = re.compile(r"^```sh\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^(?:[A-Z_]+=(?:\$\([^)]*\)|\S*) +)*regard +(?P<arguments>.*)$", re.MULTILINE)
 ELSEWHERE = re.compile(r"(?:[<>|;&]|&&|\|\|)$")
 """What ends a command: its input, its output, or another."""
+FOLDER = re.compile(r"data\.train=(\w+)")
+"""A setting that names a folder, by which the kind of the data is recognised."""
 
 
 def commands(text: str) -> Iterator[list[str]]:
@@ -37,7 +40,10 @@ LINES = [
 
 
 @pytest.mark.parametrize("arguments", LINES)
-def test_the_command_takes_what_a_page_gives_it(arguments: list[str]):
+def test_the_command_takes_what_a_page_gives_it(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for found in filter(None, map(FOLDER.fullmatch, arguments)):
+        (tmp_path / found[1]).mkdir()
+    monkeypatch.chdir(tmp_path)
     command, bound, _ = APP.parse_args(arguments, print_error=False, exit_on_error=False)
     assert command.__name__.rstrip("_") == arguments[0]
     recipe = bound.arguments.get("recipe")
@@ -52,8 +58,8 @@ def test_each_command_is_found():
     assert len(LINES) > 50
 
 
-def test_an_option_that_is_no_more_is_refused():
+def test_an_option_that_is_no_more_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(UnknownOptionError, match="--bean"):
-        test_the_command_takes_what_a_page_gives_it(["predict", "runs/a", "--bean", "5"])
+        test_the_command_takes_what_a_page_gives_it(["predict", "runs/a", "--bean", "5"], tmp_path, monkeypatch)
     with pytest.raises(InputError, match="modle"):
-        test_the_command_takes_what_a_page_gives_it(["train", "dates", "--set", "modle.width=8"])
+        test_the_command_takes_what_a_page_gives_it(["train", "dates", "--set", "modle.width=8"], tmp_path, monkeypatch)

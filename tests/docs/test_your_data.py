@@ -54,7 +54,7 @@ def write(folder: Path, name: str, content: str) -> None:
 
 def recording(path: Path) -> None:
     """A tenth of a second of noise."""
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with wave.open(str(path), "wb") as file:
         file.setparams((1, 2, 8000, 0, "NONE", ""))
         file.writeframes(np.random.default_rng(1).integers(-9000, 9000, 800, dtype=np.int16).tobytes())

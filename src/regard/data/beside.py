@@ -74,10 +74,21 @@ class FilesBeside:
     def texts(self, folder: Path) -> list[tuple[Path, list[str]]]:
         """The files of a folder that have a .txt file of their name, with its lines. Raises InputError if there is
         none, with the table in the folder above, if there is one."""
-        files = sorted(each for each in folder.rglob("*") if each.suffix.lower() in self.suffixes and not hidden(each))
+        files = self.within(folder)
         found = [(each, each.with_suffix(".txt")) for each in files if each.with_suffix(".txt").is_file()]
         if found:
             return [(each, [line.strip() for line in read_lines(text) if line.strip()]) for each, text in found]
+        self.check_above(folder, files)
+        raise InputError(
+            f"{folder}: has no {self.table} ({kinds()}) and no {self.what} with a .txt file of the same name; add them"
+        )
+
+    def within(self, folder: Path) -> list[Path]:
+        """The files of this kind in a folder and the folders in it, sorted."""
+        return sorted(each for each in folder.rglob("*") if each.suffix.lower() in self.suffixes and not hidden(each))
+
+    def check_above(self, folder: Path, files: Sequence[Path]) -> None:
+        """Raises InputError for files in a folder whose table is in the folder above."""
         above = folder.absolute().parent
         beside = sorted(each for each in above.iterdir() if each.is_file()) if files else []
         if tables := [each for each in beside if self._lists(each) or names_some(each, files)]:
@@ -86,9 +97,6 @@ class FilesBeside:
                 f"{folder}: has {len(files):,} {self.what}s and no {self.table}; {named} is one level above: --set "
                 f"data.train={named}"
             )
-        raise InputError(
-            f"{folder}: has no {self.table} ({kinds()}) and no {self.what} with a .txt file of the same name; add them"
-        )
 
     def _lists(self, file: Path) -> bool:
         """Whether a .txt file is a table whose rows name such files."""

@@ -177,7 +177,8 @@ def rows(data: Any, splits: Splits[Any]) -> dict[str, Rows]:
 
 def origin_of(data: Any, name: str) -> str:
     """The files that a `data:` section names for a set, or how the set is made."""
-    if found := _origin(getattr(data, name, None)):
+    listed = getattr(data, "listed", {}).get(name)
+    if found := _origin(getattr(data, name, None) or listed):
         return found
     train, seed = _origin(getattr(data, "train", None)), getattr(data, "split_seed", None)
     chosen = "" if seed is None else f" by data.split_seed {seed}"

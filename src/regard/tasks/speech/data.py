@@ -1,6 +1,7 @@
 """The `data:` section of a run file for speech: sounds with transcripts, from tables, and their batches."""
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -22,8 +23,10 @@ from regard.data.usable import usable
 from regard.errors import InputError
 from regard.nn.encoders.grid import cells_of
 from regard.shapes import Float, Int
+from regard.tasks.speech.folders import in_named_folders, is_list, listed, lists_in, speaker
 from regard.text.special import SPECIAL, SpecialTokens
 
+log = logging.getLogger("regard")
 Span = tuple[float, float]
 """The seconds at which a part of a sound begins and ends."""
 
@@ -80,8 +83,10 @@ class Utterance:
 @dataclass(frozen=True, kw_only=True)
 class SpeechTables(HeldOut, Tabular):
     """A table a set with the columns `audio`, a file in the folder `folder`, or beside the table or in a folder there,
-    and `transcript`. A folder instead has one such table, or a .txt file of the same name for each sound. Without
-    `valid`, sounds of the training set are held out.
+    and `transcript`. A folder instead has one such table, or a .txt file of the same name for each sound, or folders of
+    sounds that are named by their transcripts. Without `valid`, sounds of the training set are held out, all of a
+    speaker in one set where file names have the form `SPEAKER_nohash_NUMBER`. Speech Commands' lists of a set in such a
+    folder of folders are read too.
 
     folder: The folder of the recordings, seen from the table's.
     audio: The column of the recording's file.
@@ -115,21 +120,35 @@ class SpeechTables(HeldOut, Tabular):
                 "data.train is not given; expected a table of audio files and transcripts, or a folder with one, "
                 "as --set data.train=PATH"
             )
-        train = self.read(self.train)
-        if self.valid is not None:
-            return Splits(train, self.read(self.valid), self.tests())
-        what = f"{self.train}: {len(train):,} sounds"
-        return Splits(*self.hold_out(train, what, lambda each: str(each.audio)), self.tests())
+        lists = {name: self.read(path) for name, path in self.listed.items()}
+        others = {str(each.audio) for some in lists.values() for each in some}
+        train = [each for each in self.read(self.train) if str(each.audio) not in others]
+        valid = lists.get("valid", []) if self.valid is None else self.read(self.valid)
+        if not valid:
+            what = f"{self.train}: {len(train):,} sounds"
+            train, valid = self.hold_out(train, what, lambda each: speaker(str(each.audio)))
+        return Splits(train, valid, self.tests())
+
+    @property
+    def listed(self) -> dict[str, str]:
+        """The lists of sets in the training folder, which are read where the run file names no files of the set."""
+        return {} if self.train is None else lists_in(Path(self.train))
 
     def tests(self) -> Sequence[Utterance]:
         """The sounds of the test set; none without one. Raises InputError as `load` does."""
-        return [] if self.test is None else self.read(self.test)
+        path = self.listed.get("test") if self.test is None else self.test
+        return [] if path is None else self.read(path)
 
     def read(self, path: str) -> list[Utterance]:
-        """Read the sounds of another table or folder. Raises InputError as `load` does."""
+        """Read the sounds of another table, list or folder. Raises InputError as `load` does."""
         folder = Path(path)
+        if is_list(folder, self.files):
+            return [Utterance(*each) for each in listed(folder)]
         table = self.files.table_in(folder) if folder.is_dir() else path
         if table is None:
+            if named := in_named_folders(folder, self.files):
+                log.info("%s: the transcript of a recording is the name of its folder", path)
+                return [Utterance(sound, name, str(sound)) for sound, name in named]
             found = self.files.texts(folder)
             return [Utterance(sound, " ".join(lines), str(sound.with_suffix(".txt"))) for sound, lines in found]
         return usable(self.rows(table, self.columns), self._of, path, skip_bad=self.skip_bad)
