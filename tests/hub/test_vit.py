@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard import load
 from regard.attention.record import record
+from regard.cli.train import usage
 from regard.errors import InputError
 from regard.hub import export_run, import_run
 from regard.hub.formats import families, vit
@@ -20,9 +21,13 @@ from regard.hub.formats.pretrained_model import PretrainedImageModel
 from regard.images import Preparation
 from regard.models.vit import Vit, VitConfig
 from regard.nn.grid_positions import LearnedGrid
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
+from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.storage.tensors import load_into
 from regard.tasks.image_classification.run import ImageClassificationRun
-from tests.hub.published_images import CLASSES, VITS, classifier
+from tests.hub.published_images import CLASSES, VITS, classifier, preprocessor
 
 KINDS = ("vit", "deit")
 cases = pytest.mark.parametrize(
@@ -133,7 +138,7 @@ def test_a_run_file_that_says_how_images_are_prepared(tmp_path: Path):
         ({"qkv_bias": False}, "qkv_bias is False"),
         ({"id2label": {"0": "a"}}, "id2label does not name the 5 classes of the weights"),
         ({"layer_scale": 1}, "layer_scale is not known"),
-        ({"model_type": "deit"}, "has no cls_classifier.weight; regard reads classifiers of type deit"),
+        ({"model_type": "deit"}, "the tensors are not those of such a model: .* not known: classifier"),
     ],
 )
 def test_row_40_another_architecture(values: dict[str, Any], message: str, tmp_path: Path):
@@ -189,8 +194,66 @@ def test_without_a_preprocessor(tmp_path: Path):
         families.read(Folder(tmp_path))
 
 
-def test_an_encoder_alone(tmp_path: Path):
-    theirs = classifier(tmp_path / "whole", "vit", **VITS[0])
-    theirs.vit.save_pretrained(tmp_path / "alone")
-    with pytest.raises(InputError, match=r"has no classifier\.weight; .* of type vit, .* `regard embed` open it"):
-        families.read(Folder(tmp_path / "alone"))
+@pytest.fixture
+def alone(tmp_path: Path) -> tuple[Path, Any]:
+    """An imported ViT without a classification layer, and as transformers runs it."""
+    from transformers import ViTConfig, ViTModel
+
+    ViTModel(ViTConfig(**VITS[0])).save_pretrained(tmp_path / "alone")  # with a pooler
+    (tmp_path / "alone" / "preprocessor_config.json").write_text(json.dumps(preprocessor("vit", **VITS[0])))
+    import_run(str(tmp_path / "alone"), tmp_path / "run")
+    return tmp_path / "run", ViTModel.from_pretrained(tmp_path / "alone").eval()
+
+
+@torch.no_grad()
+def test_an_encoder_alone_has_vectors_and_maps(alone: tuple[Path, Any], tmp_path: Path, regard: Any):
+    folder, theirs = alone
+    run = load(folder, "cpu", task=ImageClassificationRun)
+    image = np.random.default_rng(5).integers(0, 256, (6, 6, 3), dtype=np.uint8)
+    states = theirs(run.config.images.tensor(image)[None]).last_hidden_state[0]
+    torch.testing.assert_close(run.embed([image])[0], states.mean(0), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(run.embed([image], pool="first")[0], states[0], rtol=1e-5, atol=1e-5)
+    assert run.embed([]).shape == (0, 6)
+    assert run.attribute(image).weights.weights.shape == (3, 3)
+    assert run.attribute(image).prediction.text == "image"
+    Image.fromarray(image).save(tmp_path / "seen.png")
+    code, output, _ = regard("show", str(folder), str(tmp_path / "seen.png"), "--out", str(tmp_path / "page.html"))
+    assert (code, output.splitlines()[0]) == (0, "seen.png")
+    assert regard("embed", str(folder), str(tmp_path / "seen.png"))[0] == 0
+    assert usage(folder, run.config) == f"regard embed {folder} IMAGE"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["predict", "seen.png"], "a run of the task image-classification does not predict; it can attribute"),
+        (["evaluate"], "does not evaluate; it can attribute"),
+        (["show", "seen.png", "--kind", "gradient"], "the run has no classes, so there is no gradient of one"),
+        (["export", "--out", "out"], "this run has no classes; regard exports classifiers: train it on images"),
+        (["export", "--to", "onnx", "--out", "out"], "no graph"),
+    ],
+)
+def test_what_an_encoder_alone_does_not_do(arguments: list[str], message: str, alone: Any, regard: Any):
+    verb, *rest = arguments
+    code, _, errors = regard(verb, str(alone[0]), *rest)
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert message in errors
+
+
+def test_classes_are_learned_on_an_encoder_alone(alone: Any, tmp_path: Path):
+    for name, grey in (("dark", 40), ("light", 200)):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for number in range(12):
+            Image.new("RGB", (6, 6), (grey + number,) * 3).save(tmp_path / "images" / name / f"{number}.png")
+    before = RunDirectory.open(alone[0]).load_tensors(WEIGHTS)
+    settings = [f"data={{kind: image-folders, train: {tmp_path / 'images'}}}", f"training.start={alone[0]}"]
+    settings += ["training.steps=1", "training.threads=1", "training.validate_every=0", "training.precision=fp32"]
+    own = load(alone[0], "cpu", task=ImageClassificationRun).config.model
+    names = ("image", "patch", "channels", "layers", "width", "heads", "hidden", "epsilon")
+    settings += [f"model.{name}={getattr(own, name)}" for name in names]
+    launch.train(run_file.read(path_of("vit"), settings), tmp_path / "trained")
+    run = load(tmp_path / "trained", "cpu", task=ImageClassificationRun)
+    assert run.predict([np.full((6, 6, 3), 40, dtype=np.uint8)])[0].label in ("dark", "light")
+    name = "encoder.layers.0.self_attention.query.weight"
+    assert 0 < (run.model.state_dict()[name] - before[name]).abs().max() < 0.01
+    assert export_run(tmp_path / "trained", tmp_path / "exported")[-1] == "transformers"

@@ -19,7 +19,7 @@ from regard.storage.cache_folder import VARIABLE
 if TYPE_CHECKING:
     from regard.tasks.task import RunConfig
 
-CONFIG = "config.yaml"
+CONFIG, LABELS = "config.yaml", "labels.json"
 log = logging.getLogger("regard")
 
 Recipe = Annotated[
@@ -146,10 +146,13 @@ def trained(folder: Path, config: "RunConfig") -> str:
 
 
 def usage(folder: Path, config: "RunConfig") -> str:
-    """The command that uses a run."""
+    """The command that uses a run; without any class it predicts none."""
     from regard.tasks.catalog import TASKS
 
-    return TASKS[config.task].usage(config).replace("{}", shlex.quote(str(folder)))
+    labels, command = folder / LABELS, TASKS[config.task].usage(config)
+    if labels.is_file() and labels.read_text(encoding="utf-8").strip() == "[]":
+        command = command.replace(" predict ", " embed ")
+    return command.replace("{}", shlex.quote(str(folder)))
 
 
 def _run_file(recipe: str | None, out: Path | None, resume: bool) -> Path:

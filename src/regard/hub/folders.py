@@ -73,7 +73,7 @@ def _write(
     run.write_text(CONFIG, config)
     run.write_json(ORIGIN, dict(origin))
     labels = labels_of(pretrained)
-    if labels:
+    if labels or isinstance(pretrained, PretrainedImageModel):  # an encoder alone has none
         run.write_json(LABELS, list(labels))
     if isinstance(pretrained, PretrainedModel):
         if isinstance(pretrained.head, Number):

@@ -201,8 +201,19 @@ def layer(config: VitConfig) -> EncoderLayer:
     )
 
 
+def classifier(width: int, classes: int) -> nn.Module:
+    """A linear map to classes, which starts with zeros; none without classes."""
+    if not classes:
+        return nn.Identity()
+    output = nn.Linear(width, classes)
+    nn.init.zeros_(output.weight)
+    nn.init.zeros_(output.bias)
+    return output
+
+
 class Vit(nn.Module):
-    """The encoder and a linear classifier; a distilled model has two classifiers and predicts their mean.
+    """The encoder and a linear classifier; a distilled model has two classifiers and predicts their mean. Without
+    classes there is none, and the outputs are the states that it would read, `(batch, width)`.
 
     The paper has one linear layer in fine-tuning and a hidden layer before it in pre-training (section 3.1). Here it is
     one linear layer in both, so that a pre-trained run can continue as it is or with another `output`.
@@ -212,13 +223,10 @@ class Vit(nn.Module):
 
     def __init__(self, classes: int, config: VitConfig):
         super().__init__()
-        self.config = config
+        self.config, self.classes = config, classes
         self.encoder = VitEncoder(config)
-        self.output = nn.Linear(config.width, classes)
-        self.taught = nn.Linear(config.width, classes) if config.distilled else None
-        for each in (self.output, *([] if self.taught is None else [self.taught])):
-            nn.init.zeros_(each.weight)
-            nn.init.zeros_(each.bias)
+        self.output = classifier(config.width, classes)
+        self.taught = classifier(config.width, classes) if config.distilled else None
 
     def forward(self, pixels: Pixels) -> Float[Tensor, "batch class"]:
         """Logits `(batch, class)`, the mean of `both`."""

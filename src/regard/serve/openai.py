@@ -87,11 +87,12 @@ def openai_operations(replicas: Replicas[Any]) -> dict[str, Operation]:
     """The operations of OpenAI's interface that a run has, by the ends of their paths; `stream` is a streamed
     completion."""
     run, found = replicas.run, dict[str, Operation]()
-    if "stream" in run.supports and run.inputs == {"text": str}:
+    texts = run.inputs == {"text": str}
+    if "stream" in run.supports and texts:
         completions = Completions(replicas, "tokens" in run.supports["stream"])
         found["completions"] = Operation(Completion, completions.whole)
         found["stream"] = Operation(Completion, completions.streamed, streams=True, form=EVENTS)
-    if isinstance(run, EmbedsTexts) and run.inputs == {"text": str}:
+    if isinstance(run, EmbedsTexts) and texts:
         found["embeddings"] = Operation(Embeddings, at_once(lambda requests: [embed(replicas.own, *requests)]))
     return found
 

@@ -114,7 +114,7 @@ def graphs(model: nn.Module) -> list[Graph]:
             return [_read_at_once(model, model.encoder, ("logits",))]
         case BertSpans():
             return [_read_at_once(model, model.encoder, ("start_logits", "end_logits"))]
-        case Vit():
+        case Vit() if model.classes:
             return [_of_images(model)]
         case GPT2() if isinstance(model.positions, Learned):
             return [_cached(model)]

@@ -74,7 +74,8 @@ DEIT = VitVariant(
 
 
 def read(folder: Folder, variant: VitVariant) -> PretrainedImageModel:
-    """Read the classifier in a folder. Raises InputError for a model of another variant or without a classifier."""
+    """Read the classifier in a folder, or the encoder alone, without its pooler. Raises InputError for a model of
+    another variant."""
     settings = Settings(folder.json(CONFIG), str(folder.path / CONFIG))
     settings.check(USED, FIXED, IGNORED)
     sizes: dict[str, Any] = {field: settings.size(key, getattr(DEFAULTS, field)) for field, key in SIZES.items()}
@@ -84,13 +85,11 @@ def read(folder: Folder, variant: VitVariant) -> PretrainedImageModel:
     sizes["epsilon"] = settings.above("layer_norm_eps", 1e-12)
     config = settings.build(VitConfig, **sizes, distilled=variant.distilled)
     weights = {name.removeprefix(f"{variant.name}."): tensor for name, tensor in folder.tensors().items()}
-    head = variant.heads[0].published
-    if head not in weights:
-        raise InputError(
-            f"{folder.path}: has no {head}; regard reads classifiers of type {variant.name}, and a model without "
-            "classes predicts nothing; `regard show` and `regard embed` open it as it is"
-        )
-    settings.require_classes(len(weights[head]))
+    heads = {part.published for part in variant.heads}
+    alone = not heads & set(weights)
+    weights = {name: tensor for name, tensor in weights.items() if not (alone and name.startswith("pooler."))}
+    if not alone:
+        settings.require_classes(len(weights.get(variant.heads[0].published, ())))
     patches, positions = "embeddings.patch_embeddings.projection.weight", "embeddings.position_embeddings"
     claimed = {
         "hidden_size": (config.width, patches, 0),
@@ -99,16 +98,20 @@ def read(folder: Folder, variant: VitVariant) -> PretrainedImageModel:
         "intermediate_size": (config.hidden, "encoder.layer.0.intermediate.dense.weight", 0),
     }
     check_sizes(settings.place, weights, {"num_hidden_layers": config.layers}, claimed)
-    tensors = imported(variant.parts, weights, config.layers)
-    names = settings.labels(len(weights[head]))
+    parts = [part for part in variant.parts if not (alone and part.published in heads)]
+    tensors = imported(parts, weights, config.layers)
+    names = () if alone else settings.labels(len(weights[variant.heads[0].published]))
     return PretrainedImageModel(
         config, _ours(tensors, config, str(folder.path)), names, preprocessor.read(folder, config)
     )
 
 
 def write(pretrained: PretrainedImageModel) -> Files:
-    """Return the published files of a model. Raises InputError for positions or pooling that no release has."""
+    """Return the published files of a model. Raises InputError for positions or pooling that no release has, and for a
+    model without classes."""
     config = pretrained.config
+    if not pretrained.labels:
+        raise InputError("this run has no classes; regard exports classifiers: train it on images with classes first")
     check_attention(config, "this run")
     if (config.positions, config.pooling, config.stem) != ("learned", "first", "linear"):
         raise InputError(

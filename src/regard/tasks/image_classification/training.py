@@ -127,4 +127,4 @@ def probabilities(
         return model(torch.stack(some).to(device)).softmax(-1).cpu()
 
     found = computed(shares, range(0, len(images), ROWS))
-    return torch.cat([torch.zeros(0, model.output.out_features), *found])
+    return torch.cat([torch.zeros(0, model.classes), *found])
