@@ -10,7 +10,7 @@ from numpy.random import default_rng
 from regard.maps.lookups import Lookups, Patches, patch_labels
 from regard.maps.other_map import OtherMap
 from regard.pictures import View
-from tests.browser.test_view import choose, lookups, show
+from tests.browser.view import choose, lookups, show
 
 Opened = Callable[..., Any]
 PIXELS = default_rng(3).integers(0, 255, (12, 8, 3), dtype=np.uint8)
