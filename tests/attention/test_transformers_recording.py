@@ -137,8 +137,18 @@ def test_row_86_prompt_lookup_leaves_no_rejected_tokens(name: str):
     with record(model, "*decoder*" if name in PAIRS else "*") as whole:
         model(prompt, decoder_input_ids=written[:, :-1]) if name in PAIRS else model(written[:, :-1])
     for module in whole:
-        assert maps[module].shape[2] == whole[module].shape[2]
+        assert maps[module].shape == whole[module].shape
         torch.testing.assert_close(maps[module], whole[module], rtol=1e-4, atol=1e-6)
+
+
+@torch.no_grad()
+def test_row_86_the_last_drafts_leave_no_keys():
+    model, prompt = tiny("gpt2"), torch.tensor([[5, 7, 9, 5, 7, 9, 5, 7]])
+    options = {"max_new_tokens": 12, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+    for drafts in range(1, 8):  # some end with rejected drafts
+        with record(model) as maps:
+            written = model.generate(prompt, **options, prompt_lookup_num_tokens=drafts)
+        assert {each.shape[2:] for each in maps.values()} == {(written.shape[1] - 1, written.shape[1] - 1)}
 
 
 @torch.no_grad()

@@ -48,7 +48,7 @@ class Maps(Mapping[str, Tensor], Observer):
     """Recorded weights by module name, `(batch, [head,] query, key)`. The steps of a decode are joined along the query
     axis; keys that an early step did not have are 0 there. Further calls of a module in one pass of a model of
     transformers are further layers, `name:1` and so on. After a beam search of that library the rows are those of the
-    returned sequences; queries of rejected drafts are dropped."""
+    returned sequences; queries and keys of rejected drafts are dropped."""
 
     def __init__(self, names: dict[int, str], choice: Choice):
         self._names, self.choice = names, choice

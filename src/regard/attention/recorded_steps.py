@@ -45,6 +45,12 @@ class Part:
         places = None if self.places is None else self.places[..., kept, :]
         return replace(self, values=self.values[..., kept, :], places=places, rows=[self.rows[each] for each in kept])
 
+    def without_keys(self, count: int) -> "Part":
+        """The part without its last keys, of which the queries that are kept read none; unchanged if one reads them."""
+        if self.places is not None or self.values[..., -count:].any():
+            return self
+        return replace(self, values=self.values[..., :-count])
+
 
 class Steps:
     """The parts of one module, in the order of the queries. `queries` has the number of queries of each pass."""
@@ -77,8 +83,9 @@ class Steps:
 
     def reject(self, queries: int) -> None:
         """Drop the last queries. Raises ValueError as `Part.before`."""
-        most = self.count - queries
+        keys, most = self.count, self.count - queries
         self.parts = [each for part in self.parts if (each := part.before(most)).rows or not part.rows]
+        self.parts = [each.without_keys(queries) if each.values.shape[-1] == keys else each for each in self.parts]
         while queries > 0 and self.queries:
             less = min(queries, self.queries[-1])
             self.queries[-1] -= less
