@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 
 from regard.maps import Alignment
@@ -5,6 +7,8 @@ from regard.pictures.heatmap import heatmap
 from regard.pictures.inches import sheet
 from regard.pictures.style import plotting
 from regard.pictures.title import LINES, titled
+from regard.tasks.seq2seq.prediction import Prediction
+from tests.attribution.untrained import writing
 
 
 def lines_of(title: str, room: float = 4.0) -> tuple[list[str], list[str]]:
@@ -40,3 +44,12 @@ def test_axes_are_named_and_the_end_is_explained():
     shown = [each.get_text() for each in two.texts]
     assert {"source (keys) →", "← target (queries)"} <= {*shown}
     assert "".join(sorted(each for each in shown if set(each) == {"t"})) == "t" * 150
+
+
+def test_an_output_that_ends_at_its_length_limit_is_marked():
+    found = writing().attribute("the cat")
+    assert isinstance(found.prediction, Prediction)
+    assert not found.prediction.finished
+    assert found.heading.splitlines()[-1] == "the output reached the length limit unfinished"
+    ended = replace(found, prediction=replace(found.prediction, finished=True))
+    assert "unfinished" not in ended.heading

@@ -16,7 +16,7 @@ from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.classification.data import Labelled
 from regard.tasks.regression.config import NumberTables
-from regard.tasks.regression.outputs import SCALE, NumberOutput
+from regard.tasks.regression.outputs import SCALE, NumberOutput, NumberPrediction
 from regard.tasks.regression.run import RegressionRun
 
 WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
@@ -122,6 +122,15 @@ def test_a_gradient_explains_the_number(run: Path):
     found = load(run, "cpu", task=RegressionRun).attribute("two and five", kinds=["gradient"])
     assert found.weights.name == found.prediction.text
     assert abs(found.weights.weights).sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_the_title_of_a_picture_says_what_the_number_is(run: Path):
+    opened = load(run, "cpu", task=RegressionRun)
+    assert opened.titled(NumberPrediction(4.25)) == "predicted number: 4.25"
+    opened.column = "relatedness_score"
+    assert opened.titled(NumberPrediction(4.25)) == "predicted relatedness score: 4.25"
+    found = opened.attribute("two and five")
+    assert found.title == f"predicted relatedness score: {found.prediction.text}"
 
 
 @pytest.mark.parametrize("label", ["high", "3,500", "nan", "inf"])

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from torch import nn
 
+from regard.cli.main import main
 from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs.recipes import path_of
+from regard.runs.train import log_setup
+from regard.tasks.setup import Setup
 from regard.training import progress
 from regard.training.progress import Progress
 from regard.training.selection import Selection, Validated
@@ -107,3 +110,15 @@ def test_a_long_validation_shows_that_it_goes_on(monkeypatch: pytest.MonkeyPatch
         for _ in range(3):
             checkpoint()
     assert stream.getvalue() == "validating, 0:31\n"
+
+
+def test_the_line_on_a_shorter_training_comes_after_all_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    table, line = tmp_path / "a.csv", "training.steps is lowered to 30, and the warm-up from 200 to 3 updates"
+    changed = ["training.steps=30", f"data.train={table}"]
+    assert run_file.shortened(path_of("classify"), changed) == [line]
+    assert run_file.shortened(path_of("classify"), [*changed, "training.warmup=9"]) == []
+    table.write_text("text,label\na b,x\nb a,x\n", encoding="utf-8")
+    assert main(["train", "classify", "--out", str(tmp_path / "run"), *(f"--set={each}" for each in changed)]) == 2
+    assert "lowered" not in capsys.readouterr().err
+    log_setup(Setup(toy.model(), toy.Following(), "", "all", notes=(line,)), Training(steps=30, warmup=3))
+    assert capsys.readouterr().err.endswith(f"\n  {line}\n")

@@ -105,9 +105,9 @@ def train(
     from regard.runs import train as launch
     from regard.storage.replacement import is_run, replaced
 
-    config = run_file.read(path, overrides)
+    config, notes = run_file.read(path, overrides), run_file.shortened(path, overrides)
     with replaced(folder, is_run, "a run") if overwrite else advised(path, folder, by_file):
-        figures = launch.train(config, folder, resume=resume, allow_change=allow_change)
+        figures = launch.train(config, folder, resume=resume, allow_change=allow_change, notes=notes)
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         say(table(figures))
         say(trained(folder, config))

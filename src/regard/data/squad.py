@@ -1,19 +1,25 @@
 """The files of SQuAD (Rajpurkar 2016, 1606.05250): questions about paragraphs, with their answers."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from regard.config.recognition import Kind, suffix
+from regard.data.answer_offsets import END, START, offset_columns, placed_answers
+from regard.data.bad_records import Row
 from regard.data.columns import Ragged, Shard
+from regard.data.headers import column_names
 from regard.data.lines import read_lines
+from regard.data.memory import Records
 from regard.data.pair import Pair
 from regard.data.records import ONE_LINE, parse_json
 from regard.data.splits import HeldOut, Splits
 from regard.data.stored import Stored
-from regard.data.tables import Tabular
+from regard.data.tables import Tabular, kind, table_files
+from regard.data.usable import usable_stream
 from regard.errors import InputError
 
 Files = str | tuple[str, ...]
@@ -59,11 +65,14 @@ class StoredQuestions(Stored[Question]):
 class QuestionFiles(HeldOut, Tabular):
     """Questions about paragraphs: SQuAD's published .json, or tables (.jsonl, .csv, .tsv), optionally .gz. `question`,
     `context` and `answer` are the columns of a table; in JSON `answer` may be a list of texts. Several files of a set
-    are concatenated. Without `valid`, the questions of some paragraphs of the training files are held out.
+    are concatenated. Without `valid`, the questions of some paragraphs of the training files are held out. Where a
+    table has offsets of characters, from 0, they are the answer's place; with an end the answer's text is not needed.
 
     question: The column of the question, or its number from 1.
     context: The column of the text that has the answer.
     answer: The column of the answer; in JSON its text, a list of texts, or answers with their places.
+    answer_start: The column of the offset of the answer's first character in the context.
+    answer_end: The column of the offset behind its last character.
     """
 
     train: Files = ()
@@ -72,6 +81,8 @@ class QuestionFiles(HeldOut, Tabular):
     question: str | int = "question"
     context: str | int = "context"
     answer: str | int = "answer_text"
+    answer_start: str | int = START
+    answer_end: str | int = END
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -83,6 +94,11 @@ class QuestionFiles(HeldOut, Tabular):
     def columns(self) -> dict[str, str | int]:
         """The columns of a table. The answer is the last, which may be a list."""
         return {"question": self.question, "context": self.context, "answer": self.answer}
+
+    @property
+    def offsets(self) -> dict[str, str | int]:
+        """The columns of the offsets, which a table may have."""
+        return {START: self.answer_start, END: self.answer_end}
 
     def questions(self) -> Splits[Question]:
         """Read all files. Raises InputError with file and place for an invalid record."""
@@ -113,6 +129,7 @@ class QuestionFiles(HeldOut, Tabular):
 
     def streamed_questions(self, path: str | Path, *, large: bool = True) -> Iterator[Question]:
         """The questions of `every_question`; of a large table with one in memory at a time."""
+        document: Any = None
         if suffix(path) == "json":
             document, fault = parse_json("\n".join(read_lines(path, ONE_LINE)))
             if fault:
@@ -120,11 +137,12 @@ class QuestionFiles(HeldOut, Tabular):
             if not isinstance(document, list):
                 yield from _questions(document, str(path))
                 return
-        rows = self.streamed(str(path), self.columns) if large else self.rows(path, self.columns)
-        for row in rows:
-            question, context, answer = row.fields
-            answers = tuple(locate(text, context) for text in (answer, *row.others))
-            yield Question(question, context, answers, row.place)
+        names = list(document[0]) if document and isinstance(document[0], dict) else []
+        columns = offset_columns({**self.columns, **self.offsets}, names or _names(path), str(path))
+        offsets = tuple(columns[key] for key in self.offsets if key in columns)
+        read = self.streamed if large else self.rows
+        of = partial(_of_row, columns=columns)
+        yield from usable_stream(read(path, columns, offsets, offsets), of, path, skip_bad=self.skip_bad)
 
     def _read_all(self, paths: Files) -> list[Question]:
         return [each for path in listed(paths) for each in self.read(path)]
@@ -152,6 +170,21 @@ def locate(text: str, context: str, start: Any = None) -> Answer:
         return Answer(text, start)
     first = context.find(text)
     return Answer(text, None if first < 0 else first)
+
+
+def _names(path: str | Path) -> list[str]:
+    """The columns of the first table of a path, or none of a kind without a header that is text."""
+    (file, *_) = table_files(path)
+    return list(column_names(file)) if isinstance(file, Records) or kind(file) in ("csv", "tsv", "jsonl") else []
+
+
+def _of_row(row: Row, columns: Mapping[str, str | int]) -> Question:
+    """The question of a row of these columns. Raises InputError for offsets that do not fit."""
+    question, context = row.fields[:2]
+    placed = placed_answers(row, columns) if START in columns else []
+    others = () if END in columns else (row.fields[-1], *row.others)[len(placed) :]
+    answers = *(Answer(*each) for each in placed), *(locate(each, context) for each in others)
+    return Question(question, context, answers, row.place)
 
 
 def _questions(document: Any, path: str) -> Iterator[Question]:

@@ -56,9 +56,10 @@ def train(
     path = path_of(str(recipe))
     folder = Path("runs") / path.stem if out is None else Path(out)
     named, sets = in_memory(settings)
-    config = run_file.read(path, list(overrides(named)))
+    changed = list(overrides(named))
+    config, notes = run_file.read(path, changed), run_file.shortened(path, changed)
     config = replace(config, data=with_rows(config.data, sets))
-    train_file(config, folder, resume=resume, allow_change=allow_change)
+    train_file(config, folder, resume=resume, allow_change=allow_change, notes=notes)
     run = load(folder)
     run.config = replace(run.config, data=with_rows(run.config.data, sets))
     return run

@@ -53,7 +53,7 @@ def read(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
         log.log(logging.DEBUG if example else logging.INFO, line)
 
     try:
-        return yaml_file.load(path, RunConfig, [*overrides, *_following(path, overrides, log.info)], RENAMED, note)
+        return yaml_file.load(path, RunConfig, [*overrides, *_following(path, overrides)], RENAMED, note)
     except InputError as error:
         if absent := absent_plugins(path.parent):
             raise InputError(
@@ -73,14 +73,21 @@ def check_shared(path: Path, overrides: Sequence[str] = ()) -> None:
 
 def check_training(path: Path, overrides: Sequence[str] = ()) -> None:
     """Raises InputError where the settings of training contradict each other; no model is imported for it."""
-    _training(path, [*overrides, *_following(path, overrides, log.debug)])
+    _training(path, [*overrides, *_following(path, overrides)])
 
 
 def _training(path: Path, overrides: Sequence[str]) -> Training:
     return yaml_file.part(path, "training", Training, overrides)
 
 
-def _following(path: Path, overrides: Sequence[str], note: Callable[..., None]) -> list[str]:
+def shortened(path: Path, overrides: Sequence[str] = ()) -> list[str]:
+    """A line on the warm-up where overrides shorten it with the training; none else. Raises InputError as `read`."""
+    lines: list[str] = []
+    _following(path, overrides, lines.append)
+    return lines
+
+
+def _following(path: Path, overrides: Sequence[str], note: Callable[[str], None] = log.debug) -> list[str]:
     """Overrides that follow from one of `training.steps`: it replaces the file's `epochs`, and where it is lower than
     the file's steps and the warm-up is not overridden too, this becomes at most a tenth of the updates."""
     changed = {each.partition("=")[0].strip() for each in overrides}
@@ -95,7 +102,7 @@ def _following(path: Path, overrides: Sequence[str], note: Callable[..., None]) 
     own = _training(path, [each for each in overrides if each.partition("=")[0].strip() != "training.steps"])
     warmup = own.warmup if steps >= own.steps else min(own.warmup, tenth(steps))
     if warmup < own.warmup:
-        note("training.steps is lowered to %d, and the warm-up from %d to %d updates", steps, own.warmup, warmup)
+        note(f"training.steps is lowered to {steps:,}, and the warm-up from {own.warmup:,} to {warmup:,} updates")
     return ["training.epochs=null", f"training.warmup={warmup}"]
 
 

@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import timedelta
@@ -50,8 +50,11 @@ Begin = Callable[[RunConfig, RunDirectory, PartialState, bool], tuple[RunConfig,
 log = logging.getLogger("regard")
 
 
-def train(config: RunConfig, out: Path, *, resume: bool = False, allow_change: bool = False) -> dict[str, float]:
-    """Train the run file `config` in the folder `out`; with `resume`, continue the run in that folder.
+def train(
+    config: RunConfig, out: Path, *, resume: bool = False, allow_change: bool = False, notes: Sequence[str] = ()
+) -> dict[str, float]:
+    """Train the run file `config` in the folder `out`; with `resume`, continue the run in that folder. `notes` are
+    lines on its settings that are printed once everything is checked.
 
     Under torchrun or `accelerate launch` every process calls it; the first one writes, all of them read `out`.
 
@@ -62,7 +65,12 @@ def train(config: RunConfig, out: Path, *, resume: bool = False, allow_change: b
         InputError: the data, the folder, the device or a change since the run began is invalid.
         RunError: training failed.
     """
-    return train_setup(config, begin, out, resume=resume, allow_change=allow_change)
+
+    def noted(*of: Any) -> tuple[RunConfig, Setup]:
+        full, setup = begin(*of)
+        return full, replace(setup, notes=tuple(notes))
+
+    return train_setup(config, noted, out, resume=resume, allow_change=allow_change)
 
 
 def train_setup(
@@ -214,7 +222,7 @@ def log_setup(setup: Setup, training: Training) -> None:
         log.info("\n  ".join(("the data", *setup.data.lines())))
         for warning in setup.data.warnings:
             log.warning("warning: %s", warning)
-    log.info("\n  ".join(filter(None, ("the training", training.plan(), setup.simplest))))
+    log.info("\n  ".join(filter(None, ("the training", training.plan(), *setup.notes, setup.simplest))))
 
 
 def describe(run: RunDirectory, config: RunConfig, identity: dict[str, Any], setup: Setup) -> None:

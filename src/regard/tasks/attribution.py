@@ -26,13 +26,15 @@ from regard.pictures.view import View
 from regard.pictures.views import PARTS, VIEWS, WHOLE, Part, check_size, entropy, entropy_of
 from regard.pictures.write import PAGE, write, write_document, write_figure, write_view
 from regard.tasks.options import AttributionOptions, FigureOptions, ViewName, options_of
-from regard.tasks.prediction import LONGEST, Prediction
+from regard.tasks.prediction import LONGEST, Prediction, SearchedPrediction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EMPTY = "(empty)"
 """The title of a picture whose text is empty."""
+UNFINISHED = "\nthe output reached the length limit unfinished"
+"""The line below the title of such an output."""
 BEGINNING = 150
 """The characters of a long source that are the title of its picture, which has the source's strongest tokens."""
 
@@ -194,7 +196,9 @@ class Attribution:
 
     def _titled(self, detail: str = "") -> str:
         """The title of a picture with a line on what it shows; without one, of a view that shows all heads."""
-        return self.options.heading(visible(self.title) or EMPTY, detail)
+        searched = self.prediction
+        cut = isinstance(searched, SearchedPrediction) and not searched.finished
+        return self.options.heading(visible(self.title) or EMPTY, detail) + (UNFINISHED if cut else "")
 
     def _of_view(self, options: FigureOptions) -> "list[tuple[str, Figure]]":
         name = options.view or "matrix"

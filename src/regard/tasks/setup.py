@@ -25,7 +25,8 @@ class Setup:
     `files` are further values of the run, by the names of their JSON files. Parameters whose names begin with one of
     `fresh` are initialised when the run starts from a run of another task. `pretrained` maps a part of the model to the
     prefix of its parameters in the run that it is loaded from. `data` is the summary of what training reads, `simplest`
-    a line on the simplest prediction for the validation examples, with which their figures compare.
+    a line on the simplest prediction for the validation examples, with which their figures compare, and `notes` are
+    lines on the settings of training.
     """
 
     model: nn.Module
@@ -39,6 +40,7 @@ class Setup:
     pretrained: Mapping[str, str] = field(default_factory=dict)
     data: DataSummary | None = None
     simplest: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def check_beam(beam: int, size: int, vocabulary: str) -> None:

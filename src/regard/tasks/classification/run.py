@@ -188,13 +188,17 @@ class TextRun(Run[Text, P]):
         found = [self._kind(example, kind, options.maps) for kind in options.each_kind(default)]
         return Attribution(
             found[0].prediction,
-            str(found[0].prediction),
+            self.titled(found[0].prediction),
             (beside(*(each.lookups() for each in found)),),
             found[0].weights,
             options,
             has_heads=found[0].heads is not None,
             detail=_DETAILS[default] if isinstance(found[0].weights, TextWeights) else "",
         )
+
+    def titled(self, prediction: Prediction) -> str:
+        """The title of a picture of a prediction."""
+        return str(prediction)
 
     def _kind(self, example: Labelled[Any], kind: Kind, maps: Sequence[int] | None) -> KindOfAttribution:
         name = self.config.classifier.name

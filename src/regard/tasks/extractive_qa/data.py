@@ -40,7 +40,7 @@ class Questions(QuestionFiles):
         paths = listed(self.train)
         if not paths or not is_large(paths):
             return self.questions()
-        how = f"{dict(self.columns)} {self.layout()} {self.skip_bad} {self.unanswerable}"
+        how = f"{self.columns | self.offsets} {self.layout()} {self.skip_bad} {self.unanswerable}"
         every = stored(StoredQuestions, paths, how, lambda: self._streamed(paths), lambda: 0)
         if self.valid:
             return Splits(every, [each for path in listed(self.valid) for each in self.read(path)], self.tests())
