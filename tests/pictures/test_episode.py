@@ -52,7 +52,7 @@ def test_a_long_title_is_wrapped_above_the_images():
 
 def test_a_block_a_lookup():
     figure = episode(IMAGES[0], IMAGES, LABELS, np.array([[0.5, 0.25, 0.0, 0.25], [0.0, 0.0, 1.0, 0.0]]))
-    assert [each.get_text() for each in figure.texts[1:]] == ["lookup 1", "lookup 2"]
+    assert [each.get_text() for each in figure.texts[1:]] == ["attention layer 1 of 2", "attention layer 2 of 2"]
     assert [each.get_xlabel() for each in figure.axes[5:]] == ["query", "cat 0.00", "cat 0.00", "dog 0.00", "dog 1.00"]
     first, second = (figure.axes[place].get_position() for place in (4, 9))
     assert second.x0 > first.x1

@@ -52,7 +52,7 @@ def episode(
 
         for lookup, own in enumerate(weights):
             place = lookup * block + GAP, height - head + HEADING / 2
-            inches.text(figure, f"lookup {lookup + 1}", place, size=9, color=MUTED)
+            inches.text(figure, f"attention layer {lookup + 1} of {len(weights)}", place, size=9, color=MUTED)
             itself = own[len(labels)] if len(own) > len(labels) else None
             _draw(axes_at(lookup, 0, 0), query, "query" if itself is None else f"query, {itself:.2f}", itself or 0.0)
             for row, (name, places) in enumerate(zip(names, rows, strict=True)):
