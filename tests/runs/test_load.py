@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 import regard
 from regard.data.pair import Pair
@@ -12,6 +13,7 @@ from regard.nn.encoder_decoder import EncoderDecoder
 from regard.runs import load as runs
 from regard.runs import run_file
 from regard.runs import train as launch
+from regard.runs.unfinished import averaged
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.setup import setup
@@ -104,6 +106,59 @@ def test_a_run_that_has_no_weights_yet(tmp_path: Path):
     path, _ = make(tmp_path, weights=False)
     with pytest.raises(InputError, match=rf"has no {WEIGHTS} yet; finish its training with .* --resume"):
         regard.load(path)
+
+
+def stopped(folder: Path, best: list[int], *, decay: float = 0.0) -> tuple[RunDirectory, dict[str, Tensor]]:
+    """A run with checkpoints of updates 2, 4 and 6, whose weights are halved from one to the next, with averages that
+    are their negatives, and the weights of the first; it is locked, as while it is trained."""
+    path, model = make(folder, weights=False, settings=SETTINGS.replace("9}", f"9, average_decay: {decay}}}"))
+    weights = model.state_dict()
+    run = RunDirectory.create(path, resume=True)
+    state = {"selection": {"best": [{"update": update} for update in best]}}
+    for number, update in enumerate((2, 4, 6)):
+        groups = {"model": {name: each / 2**number for name, each in weights.items()}}
+        groups["average"] = {name: -each for name, each in groups["model"].items()}
+        run.save_checkpoint(update, groups if decay else {"model": groups["model"]}, state)
+    return run, weights
+
+
+@pytest.mark.parametrize(
+    ("best", "decay", "which", "factor"),
+    [([4, 2], 0.0, "best checkpoint, of update 4", 0.5), ([], 0.9, "newest checkpoint, of update 6", -0.25)],
+)
+def test_an_unfinished_run_has_the_weights_of_a_checkpoint(
+    best: list[int], decay: float, which: str, factor: float, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    run, weights = stopped(tmp_path, best, decay=decay)
+    before = {each: each.stat().st_mtime_ns for each in run.path.rglob("*")}
+    found = regard.load(run.path)
+    assert {each: each.stat().st_mtime_ns for each in run.path.rglob("*")} == before
+    for name, tensor in weights.items():
+        assert torch.equal(found.model.state_dict()[name], factor * tensor), name
+    (line,) = [each.getMessage() for each in caplog.records]
+    assert line == (
+        f"{run.path}: this run is unfinished: its {which}, is used; regard train --out {run.path} --resume goes on"
+    )
+    assert found.predict(["abc"])
+    run.close()
+
+
+def test_an_unfinished_run_s_checkpoint_of_another_model(tmp_path: Path):
+    run, weights = stopped(tmp_path, [])
+    run.save_checkpoint(8, {"model": weights | {"more": torch.ones(2)}}, {"selection": {"best": []}})
+    with pytest.raises(InputError, match="weights do not fit Luong: 1 unexpected: more"):
+        regard.load(run.path)
+    run.close()
+
+
+def test_tied_weights_of_a_checkpoint_have_one_average():
+    own = {"embed": torch.ones(2), "fixed": torch.zeros(2), "output": torch.ones(2)}
+    found = averaged(own, {"embed": torch.full((2,), 5.0)})
+    assert {name: each.tolist() for name, each in found.items()} == {
+        "embed": [5, 5],
+        "fixed": [0, 0],
+        "output": [5, 5],
+    }
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, runs.CONFIG, SOURCE, TARGET])

@@ -15,7 +15,7 @@ from regard.models.language_model import LanguageModel
 from regard.nn.cells import Cell
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.fast_linear import with_int8
-from regard.runs import run_file
+from regard.runs import run_file, unfinished
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.storage.tensors import check, check_fit, outlines
 from regard.tasks.catalog import TASKS
@@ -44,23 +44,21 @@ def load(
     int8: bool = False,
     task: type[Any] = object,
 ) -> Any:
-    """The trained run in the folder `path`; with `allow_missing`, parameters that its weights lack stay as initialised.
-    With `int8` the weights of its linear maps are bytes, for inference on a CPU.
+    """The trained run in the folder `path`, an unfinished one with the weights of its best checkpoint, or of its newest
+    without a validation. With `allow_missing`, parameters that its weights lack stay as initialised. With `int8` the
+    weights of its linear maps are bytes, for inference on a CPU.
 
     What it can do depends on its task; its class is that which `task` names.
 
     Raises InputError for a missing or damaged file, weights with NaN or infinity, a folder that is no run, a run of
     another task, and `int8` on an unsupported model or device."""
     folder = RunDirectory.open(Path(path))
-    if not folder.has(WEIGHTS):
-        raise InputError(
-            f"{path}: has no {WEIGHTS} yet; finish its training with `regard train ... --out {path} --resume`"
-        )
     config = run_file.read(folder.file(CONFIG))
-    check_sizes(folder, config, allow_missing=allow_missing)
+    tensors = None if folder.has(WEIGHTS) else unfinished.weights(folder, config.training)
+    check_sizes(folder, config, tensors, allow_missing=allow_missing)
     run = TASKS[config.task].open(folder, config)
     expect(run, task, path)
-    load_weights(run, folder.load_tensors(WEIGHTS), path, allow_missing)
+    load_weights(run, folder.load_tensors(WEIGHTS) if tensors is None else tensors, path, allow_missing)
     run.model.to(choose_device("cpu" if int8 and device == "auto" else device)).eval()
     if int8:
         quantised(run.model, str(path))
@@ -127,20 +125,29 @@ class _Outline(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def check_sizes(folder: RunDirectory, config: RunConfig, *, allow_missing: bool = False) -> None:
-    """Build the run's model without storage and compare it with the header of its weights.
+def check_sizes(
+    folder: RunDirectory,
+    config: RunConfig,
+    weights: Mapping[str, Tensor] | None = None,
+    *,
+    allow_missing: bool = False,
+) -> None:
+    """Build the run's model without storage and compare it with the weights, or with the header of the run's own file.
 
     Raises:
         InputError: parameters have other shapes than the weights, or the model would be far larger than these.
     """
-    path = folder.file(WEIGHTS)
-    header = check(path)
+    if weights is None:
+        path = folder.file(WEIGHTS)
+        header = check(path)
+        count, own = len(header), path.stat().st_size
+    else:
+        header, count, own = {}, len(weights), sum(each.nbytes for each in weights.values())
     place = f"{folder.path}: its run file"
-    with _Outline(place, TENSORS * len(header) + FIRST):
+    with _Outline(place, TENSORS * count + FIRST):
         model = TASKS[config.task].open(folder, config).model
     size = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
-    most = FACTOR * path.stat().st_size + FREE
-    if size > most:
-        raise InputError(f"{place} describes a model of {size:,} bytes, its weights have {path.stat().st_size:,}")
+    if size > FACTOR * own + FREE:
+        raise InputError(f"{place} describes a model of {size:,} bytes, its weights have {own:,}")
     if next(model.parameters(), None) is not None:  # a custom run gets its parameters from the weights
-        check_fit(model, outlines(header), allow_missing=allow_missing)
+        check_fit(model, outlines(header) if weights is None else weights, allow_missing=allow_missing)

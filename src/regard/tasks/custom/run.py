@@ -24,6 +24,7 @@ class CustomRun(Run[Any, Any]):
 
     def __init__(self, config: Custom, folder: RunDirectory, model: nn.Module, objective: Objective | None = None):
         self.config, self.folder, self.model, self.objective = config, folder, model, objective
+        self.tensors: Mapping[str, Tensor] = {}
 
     @classmethod
     def open(cls, folder: RunDirectory, config: Custom) -> "CustomRun":
@@ -31,7 +32,7 @@ class CustomRun(Run[Any, Any]):
         return cls(config, folder, Weights({}))
 
     def load_weights(self, tensors: Mapping[str, Tensor], *, allow_missing: bool = False) -> None:
-        self.model = Weights(tensors)
+        self.model, self.tensors = Weights(tensors), tensors
 
     def restore(self, model: M, objective: Objective | None = None) -> M:
         """The user's own model with the run's weights, in evaluation mode; with an `objective` the run can evaluate.
@@ -39,7 +40,7 @@ class CustomRun(Run[Any, Any]):
         Raises:
             InputError: the model's parameters have other names or shapes.
         """
-        load_into(model, self.folder.load_tensors(WEIGHTS))
+        load_into(model, self.tensors or self.folder.load_tensors(WEIGHTS))
         self.model, self.objective = model.eval(), objective
         return model
 
