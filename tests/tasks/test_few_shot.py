@@ -20,6 +20,7 @@ from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.data import Place, draw, seen
 from regard.tasks.few_shot.run import EpisodeWeights, FewShotExample, FewShotRun
 from regard.tasks.few_shot.setup import setup
+from regard.tasks.few_shot.tables import TableEpisodes
 
 QUICK = [
     "model={name: snail, side: 16, code_filters: 16, width: 32, filters: 16}",
@@ -136,6 +137,7 @@ def test_several_examples_of_a_class_are_numbered():
     image, weights = np.zeros((16, 16, 1), np.uint8), np.eye(5)[None]
     found = EpisodeWeights(image, np.stack([image] * 4), ("a", "a", "b", "b"), weights)
     assert found.lookups()[1].source == ("a 1", "a 2", "b 1", "b 2", "query")
+    assert [each.layers for each in found.lookups()] == [("attention layer 1 of 1",)] * 2
 
 
 def test_commands(regard, folder: Path, tmp_path: Path):
@@ -170,6 +172,47 @@ def test_folders_of_classes(folder: Path, tmp_path: Path, caplog: pytest.LogCapt
     assert "500 validation episodes of 2 classes (ways) with 2 images of each (shots)" in caplog.text
     assert "is ignored" not in caplog.text  # the recipe's test alphabets, which nobody set
     assert "images_per_second" in json.loads((tmp_path / "run" / "result.json").read_text())
+
+
+def tabular(path: Path, *settings: str) -> FewShot:
+    quick = [each for each in QUICK if not each.startswith("data.")]
+    small = "data.ways=2", "data.questions=1", "data.mirrored=false"
+    found = run_file.read(path_of("few-shot"), [*quick, f"data.train={path}", *small, *settings])
+    assert isinstance(found, FewShot)
+    assert isinstance(found.data, TableEpisodes)
+    return found
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
+def test_a_table_of_image_files(ending: str, tmp_path: Path):
+    write_folders(tmp_path / "classes", characters(count=3))
+    rows = [(str(file.relative_to(tmp_path)), file.parent.name) for file in sorted(tmp_path.rglob("*.png"))]
+    if ending == "jsonl":
+        lines = [json.dumps({"file": file, "class": kind}) for file, kind in rows]
+    else:
+        lines = ["\t,"[ending == "csv"].join(row) for row in [("file", "class"), *rows]]
+    (tmp_path / f"a.{ending}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    found = tabular(tmp_path / f"a.{ending}", "data.image=file", "data.label=class", "data.held_out=0.3")
+    classes = found.data.load()
+    assert [len(each) for each in (classes.train, classes.valid, classes.test)] == [6, 3, 0]
+    for label, images in [*classes.train.items(), *classes.valid.items()]:
+        assert [Path(str(each.image)).parent.name for each in images] == [label] * 6
+    with pytest.raises(InputError, match=r"'kind'.*data\.label"):
+        tabular(tmp_path / f"a.{ending}", "data.image=file", "data.label=kind").data.load()
+
+
+def test_a_table_of_pixels(tmp_path: Path):
+    lines = ["class,pixel0,pixel1,pixel2,pixel3", *(f"{kind},255,0,255,{n}" for kind in "abcdef" for n in range(3))]
+    path = tmp_path / "a.csv"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    found = tabular(path, "data.label=class", "data.held_out=0.3")
+    with RunDirectory.create(tmp_path / "run") as run:
+        prepared = setup(found, run, 1)
+    assert "4 classes to train on, each in 4 variants, turned or mirrored, 2 to validate, 0 to test" in prepared.summary
+    assert np.asarray(found.data.read(str(path))[1].image).tolist() == [[255, 0], [255, 1]]
+    path.write_text("".join(f"{line}\n" for line in lines[:5]), encoding="utf-8")
+    with pytest.raises(InputError, match=r"a\.csv:5: class 'b' has 1 images; an episode of 1 shots needs 2"):
+        found.data.checked(found.data.read(str(path)), "a")
 
 
 def test_no_class_is_in_two_sets(folder: Path):
@@ -254,7 +297,6 @@ def test_batches_are_functions_of_seed_epoch_and_index(folder: Path, tmp_path: P
         ),
         (["data.test=[delta]"], "has no alphabet 'delta'; expected of alpha, beta, gamma"),
         (["data.train=none.npz"], "none.npz: no such file"),
-        (["data.train=none.csv"], "none.csv: is a table; expected a folder with a folder of images for each class"),
         (["images.size=20"], "images.size is 20, but model.side 16; set that alone"),
         (["training.label_smoothing=0.1"], "episodes are not smoothed"),
     ],

@@ -22,6 +22,11 @@ SIDE, LABEL, GAP, HEADING, FOOT = 0.8, 0.2, 0.15, 0.27, 0.2
 """Inches of an image's side, the line below it, the gap between images, a block's heading and the legend."""
 
 
+def layer_names(count: int) -> tuple[str, ...]:
+    """The names of so many attention layers."""
+    return tuple(f"attention layer {number} of {count}" for number in range(1, count + 1))
+
+
 def episode(
     query: UInt8[np.ndarray, "height width channel"],
     support: UInt8[np.ndarray, "image height width channel"],
@@ -52,7 +57,7 @@ def episode(
 
         for lookup, own in enumerate(weights):
             place = lookup * block + GAP, height - head + HEADING / 2
-            inches.text(figure, f"attention layer {lookup + 1} of {len(weights)}", place, size=9, color=MUTED)
+            inches.text(figure, layer_names(len(weights))[lookup], place, size=9, color=MUTED)
             itself = own[len(labels)] if len(own) > len(labels) else None
             _draw(axes_at(lookup, 0, 0), query, "query" if itself is None else f"query, {itself:.2f}", itself or 0.0)
             for row, (name, places) in enumerate(zip(names, rows, strict=True)):

@@ -7,6 +7,7 @@ from regard.images import Preparation
 from regard.images.augmentation import Augmentation
 from regard.models.few_shot_snail import SnailConfig
 from regard.tasks.few_shot.data import FolderEpisodes, OmniglotEpisodes
+from regard.tasks.few_shot.tables import TableEpisodes
 from regard.training.settings import Amount, Training
 
 
@@ -16,7 +17,7 @@ class FewShot:
     room for `training.batch_tokens` images."""
 
     task: Literal["few-shot"] = "few-shot"
-    data: FolderEpisodes | OmniglotEpisodes
+    data: FolderEpisodes | TableEpisodes | OmniglotEpisodes
     images: Preparation = field(default_factory=Preparation)
     augmentation: Augmentation = field(default_factory=Augmentation)
     model: SnailConfig = field(default_factory=SnailConfig)

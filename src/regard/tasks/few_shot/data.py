@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import UInt8
 from pydantic import Field
 
-from regard.config.recognition import Kind, named_table
+from regard.config.recognition import Kind
 from regard.data.arrays import arrays
 from regard.data.images import Depth, ImageFolders, LabelledImage
 from regard.data.splits import check_share, spread
@@ -129,18 +129,11 @@ class EpisodeSets(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FolderEpisodes(EpisodeSets):
-    """Each set is a folder that has a folder of image files for each class. No name of a class is in two of them.
-    `skip_bad` skips files that are no images or broken ones, and counts them. With `depth` 2 the classes are the
-    folders in those folders."""
+class SeparateSets(EpisodeSets):
+    """Each set has a path of its own. No name of a class is in two of them."""
 
-    kind: Literal["class-folders"] = "class-folders"
     valid: str | None = None
     test: str | None = None
-    skip_bad: bool = False
-    depth: Depth = None
-
-    recognised: ClassVar[tuple[Kind, ...]] = ("folder",)
 
     def load(self) -> ImageClasses:
         train = self.read(self._path())
@@ -156,6 +149,19 @@ class FolderEpisodes(EpisodeSets):
                     "set classes of its own"
                 )
         return ImageClasses(*found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderEpisodes(SeparateSets):
+    """Each set is a folder that has a folder of image files for each class. No name of a class is in two of them.
+    `skip_bad` skips files that are no images or broken ones, and counts them. With `depth` 2 the classes are the
+    folders in those folders."""
+
+    kind: Literal["class-folders"] = "class-folders"
+    skip_bad: bool = False
+    depth: Depth = None
+
+    recognised: ClassVar[tuple[Kind, ...]] = ("folder",)
 
     def read(self, path: str) -> list[LabelledImage]:
         return ImageFolders(skip_bad=self.skip_bad, depth=self.depth).read(path)
@@ -188,10 +194,6 @@ class OmniglotEpisodes(EpisodeSets):
 
     def read(self, path: str) -> list[LabelledImage]:
         """Read the images. Raises InputError for a file that is missing, damaged or of another format."""
-        if named_table(path):
-            raise InputError(
-                f"{path}: is a table; expected a folder with a folder of images for each class, or Omniglot's .npz file"
-            )
         images, alphabets, characters, names = arrays(path, ("images", "alphabet", "character", "alphabet_names"))
         if images.dtype != np.uint8 or images.ndim != 3:
             raise InputError(f"{path}: images are {images.dtype} {images.shape}; expected uint8 (image, height, width)")

@@ -19,7 +19,7 @@ from regard.images import Image, decode_image
 from regard.maps.lookups import Lookups
 from regard.models.few_shot_snail import FewShotSnail
 from regard.nonfinite import guarded
-from regard.pictures.episode import episode
+from regard.pictures.episode import episode, layer_names
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.class_prediction import ClassPrediction
@@ -74,9 +74,10 @@ class EpisodeWeights:
         several = len(set(self.labels)) < len(self.labels)
         names = [f"{label} {n}" if several else label for label, n in zip(self.labels, numbers, strict=True)]
         labels, images = (*names, QUERY), np.concatenate([self.support, self.query[None]])
+        layers = layer_names(len(self.maps))
         return (
-            Lookups(self.maps[:, None, -1:], labels, (QUERY,), "the query image", images=images),
-            Lookups(self.maps[:, None], labels, labels, "every image", images=images),
+            Lookups(self.maps[:, None, -1:], labels, (QUERY,), "the query image", layers, images=images),
+            Lookups(self.maps[:, None], labels, labels, "every image", layers, images=images),
         )
 
     def figure(self, title: str) -> "Figure":
