@@ -218,16 +218,30 @@ def test_an_object_in_place_of_a_text_names_its_keys(file):
     assert [row.fields for row in data.rows(str(path), {"q": "source", "a": "target.text"})] == [("a", "b")]
 
 
-def test_files_of_excel_and_coco_say_what_to_do(tmp_path):
+def test_files_of_excel_say_what_to_do(tmp_path):
     for name in ("a.xlsx", "a.xls"):
         with pytest.raises(InputError, match=r"a.xlsx?: a workbook of a spreadsheet; save its sheet as 'CSV UTF-8' in"):
             tables.read_table(tmp_path / name, ("a",))
     (tmp_path / "a.csv").write_bytes("a,b\ncaf\u00e9,1\n".encode("cp1252"))
     with pytest.raises(InputError, match=r"a.csv:2: byte 0xe9 .*`iconv -f cp1252 -t utf-8 IN > OUT`, or save it as"):
         tables.read_table(tmp_path / "a.csv", ("a",))
-    (tmp_path / "a.json").write_text('{"images": [], "annotations": []}')
-    with pytest.raises(InputError, match=r"a.json: COCO's files are not read; expected a list of objects"):
-        tables.read_table(tmp_path / "a.json", ("a",))
+
+
+def test_annotations_of_coco_have_the_fields_of_their_image(tmp_path):
+    path = tmp_path / "captions.json"
+    images = [{"id": 7, "file_name": "7.jpg", "width": 3}, {"id": 9, "file_name": "9.jpg", "width": 4}]
+    captions = [{"id": 1, "image_id": 9, "caption": "a dog"}, {"id": 2, "image_id": 7, "caption": "a boat"}]
+    path.write_text(json.dumps({"info": {}, "images": images, "annotations": captions}))
+    rows = tables.read_table(path, ("file_name", "caption"))
+    assert [row.fields for row in rows] == [("9.jpg", "a dog"), ("7.jpg", "a boat")]
+    with pytest.raises(
+        InputError, match="no key 'image' in the object, which has 'id', 'file_name', 'width', 'image_id'"
+    ):
+        tables.read_table(path, ("image", "caption"))
+    for images in ([{"id": 7, "file_name": "7.jpg"}], [{"file_name": "9.jpg"}], None):
+        path.write_text(json.dumps({"images": images, "annotations": captions}))
+        with pytest.raises(InputError, match=r"captions.json: has COCO's 'images' .*, but .*; expected an 'id'"):
+            tables.read_table(path, ("file_name", "caption"))
 
 
 @pytest.mark.parametrize("reader", HEADER)

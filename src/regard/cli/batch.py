@@ -12,6 +12,8 @@ from regard.cli.output import say, table
 from regard.errors import InputError
 from regard.extras import how_to_install
 
+PIXELS = "tables of pixels are for train and evaluate; to predict, write the images as files and name them in a column"
+
 if TYPE_CHECKING:
     from regard.runs.batch_prediction.workers import Worker
 
@@ -25,6 +27,7 @@ def run_batch(
     """Compute the files in parts and print the totals. Raises InputError and RunError as `run_job`."""
     from regard.data.bad_records import MissingColumns
     from regard.data.opening import files_of
+    from regard.data.pixel_tables import pixel_columns
     from regard.data.spans import RowReader
     from regard.data.truncation import counted_together
     from regard.runs.batch_prediction.engine import run_job
@@ -46,7 +49,8 @@ def run_batch(
     try:
         job = begin(flags.output, request)
     except MissingColumns as error:
-        raise error.advised(f"name yours with --columns {','.join(map(str.upper, columns))}") from error
+        named = f"name yours with --columns {','.join(map(str.upper, columns))}"
+        raise error.advised(PIXELS if pixel_columns(error.known) else named) from error
     if flags.on == "ray":
         from regard.runs.batch_prediction.cluster import run_on_ray
 

@@ -63,12 +63,26 @@ def read_json(
 
 
 def list_of_objects(path: str | Path) -> list[Any]:
-    """The list in a JSON file. Raises InputError for a file without one."""
+    """The list in a JSON file, or the annotations of one of COCO's form. Raises InputError for another file."""
     records, fault = parse_json("\n".join(read_lines(path, ONE_LINE)))
+    if not fault and isinstance(records, dict) and {"images", "annotations"} <= records.keys():
+        return annotations(records, path)
     if fault or not isinstance(records, list):
-        fault = "COCO's files are not read" if not fault and "annotations" in records else fault or "is no list"
-        raise InputError(f"{path}: {fault}; expected a list of objects; one a line is .jsonl")
+        raise InputError(f"{path}: {fault or 'is no list'}; expected a list of objects; one a line is .jsonl")
     return records
+
+
+def annotations(content: Mapping[str, Any], path: str | Path) -> list[Any]:
+    """The annotations of a file of COCO's form (Lin 2014, 1405.0312), such as captions, each with the fields of its
+    image, such as `file_name`. Raises InputError for one without an image."""
+    try:
+        images = {each["id"]: each for each in content["images"]}
+        return [images[each["image_id"]] | each for each in content["annotations"]]
+    except (LookupError, TypeError) as error:
+        raise InputError(
+            f"{path}: has COCO's 'images' and 'annotations', but {error} is missing or of another form; expected an "
+            "'id' of each image, and the 'image_id' of each annotation"
+        ) from error
 
 
 def records_to_rows(

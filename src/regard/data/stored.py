@@ -27,6 +27,7 @@ from regard.data.pair import Pair
 from regard.data.parallel import in_parallel
 from regard.data.remote import is_remote
 from regard.data.table import ROWS, Table, in_memory, on_disk
+from regard.data.text_folders import has_texts
 from regard.extras import how_to_install
 from regard.storage.atomic import write
 from regard.storage.cache_folder import BEGUN, SOURCE, named_remedy, sets
@@ -146,7 +147,11 @@ class Mapped(LazySequence[V], Generic[V]):
 
 
 def is_large(paths: Iterable[str]) -> bool:
-    """Whether files are stored: regular files of `SMALL` bytes or more together, where pyarrow is installed."""
+    """Whether files are stored: regular files of `SMALL` bytes or more together, where pyarrow is installed. Texts in
+    folders of their classes are not."""
+    paths = list(paths)
+    if any(map(has_texts, paths)):
+        return False
     files = [file for path in paths for file in files_of(path)]
     if not all(is_remote(file) or os.path.isfile(file) for file in files):
         return False  # the reader says what is wrong, or reads a stream

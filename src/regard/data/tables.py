@@ -18,6 +18,7 @@ from regard.data.headers import FIRST_LINE
 from regard.data.lines import WORKBOOK
 from regard.data.memory import Records
 from regard.data.opening import files_of
+from regard.data.text_folders import has_texts
 from regard.errors import InputError
 
 T = TypeVar("T", bound="Tabular")
@@ -42,11 +43,14 @@ STREAMS = Registry(
         "csv": "delimited:stream_csv",
         "jsonl": "records:stream_jsonl",
         "parquet": "parquet:stream_parquet",
+        "folders": "text_folders:stream_text_folders",
     },
 )
 """Readers that have one row in memory at a time."""
 KEYED = frozenset({"jsonl", "json", "parquet", "arrow", "memory"})
 """The kinds of table whose records have keys instead of columns in an order."""
+FOLDERS = "folders"
+"""The kind of a folder with texts in its folders."""
 TEXT = "txt"
 """The ending of a text file, which is a table if its lines are those of one."""
 WRITTEN = {"tab": "\t", "\\t": "\t"}
@@ -170,8 +174,11 @@ def stream_table(
 
 def table_files(path: str | Path) -> Sequence[str | Path]:
     """The tables that a path names (`opening.files_of`): of a folder those of one kind, Arrow files if it has some, as
-    the folder of a data set has. Raises InputError for none, and for a folder with several kinds."""
+    the folder of a data set has; a folder with texts in its folders is a table itself. Raises InputError for none, and
+    for a folder with several kinds."""
     if isinstance(path, Records):
+        return [path]
+    if has_texts(path):
         return [path]
     found = files_of(str(path))
     if not os.path.isdir(path):
@@ -190,7 +197,7 @@ def kind(path: str | Path) -> str:
     """The kind of a table by the ending of its name; of a folder that of its tables. Raises InputError for an unknown
     kind."""
     if not isinstance(path, Records) and os.path.isdir(path):
-        return suffix(table_files(path)[0])
+        return FOLDERS if has_texts(path) else suffix(table_files(path)[0])
     found = suffix(path)
     if found == TEXT and (listed := text_table(path)):
         return listed
