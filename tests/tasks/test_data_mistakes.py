@@ -132,6 +132,12 @@ def test_row_84_colours_that_are_lost(tmp_path: Path):
     assert images_seen(paths, 8, 3)[1]
 
 
+def test_oblong_images_are_seen_in_the_middle():
+    square, oblong = np.zeros((9, 9), np.uint8), np.zeros((9, 12), np.uint8)
+    assert images_seen([oblong], 9, 1, cropped=True)[0][1] == "9 x 9, grey, the middle square"
+    assert images_seen([square], 9, 1, cropped=True)[0][1] == images_seen([oblong], 9, 1)[0][1] == "9 x 9, grey"
+
+
 def test_row_84_source_and_target_exchanged():
     train = bitext(60, 1)
     assert exchanged(train, turned(bitext(40, 2)))

@@ -24,6 +24,11 @@ class Survey:
     largest: tuple[int, int]
     coloured: bool
 
+    @property
+    def oblong(self) -> bool:
+        """Whether the least or the largest sides differ."""
+        return self.least[0] != self.least[1] or self.largest[0] != self.largest[1]
+
     def __str__(self) -> str:
         sizes = dict.fromkeys(f"{height} x {width}" for height, width in (self.least, self.largest))
         return f"{' to '.join(sizes)}, {'colour' if self.coloured else 'grey'}"

@@ -255,14 +255,16 @@ def running_text(data: Any, splits: Splits[str], tokenizer: Tokenizer) -> DataSu
     )
 
 
-def images_seen(images: Sequence[Image], side: int, channels: int, key: str = "model.image") -> SeenImages:
+def images_seen(
+    images: Sequence[Image], side: int, channels: int, key: str = "model.image", *, cropped: bool = False
+) -> SeenImages:
     """A sample of images before and after the model's preparation, with a warning where colours or most of the pixels
-    are lost. `key` is the run file's key of the side."""
+    are lost. `key` is the run file's key of the side; of oblong images that are `cropped` the middle is seen."""
     before = survey(sampled(images))
-    after = f"{side} x {side}, {'grey' if channels == 1 else 'colour'}"
+    middle = ", the middle square" if cropped and before.oblong else ""
+    after = f"{side} x {side}, {'grey' if channels == 1 else 'colour'}{middle}"
     grey = before.coloured and channels == 1
-    small = min(before.least) > SHRUNK * side
-    if not (grey or small):
+    if not grey and min(before.least) <= SHRUNK * side:
         return (before, after), ()
     remedies = [*(["model.channels=3 keeps colours"] if grey else []), f"a larger {key} keeps details"]
     return (before, after), (f"images of {before} become {after}: {', '.join(remedies)}",)

@@ -29,7 +29,10 @@ def caption_summary(config: ImageCaptioning, splits: Splits[Captioned], tokenize
     }
     unknown = unknown_shares(tokenizer, captions)
     images, warnings = images_seen(
-        [each.image for each in sampled(splits.train)], config.model.image, config.model.channels
+        [each.image for each in sampled(splits.train)],
+        config.model.image,
+        config.model.channels,
+        cropped=config.images.shape == "kept",
     )
     others = {name: share for name, share in unknown.items() if name != "train"}
     first = splits.train[0]

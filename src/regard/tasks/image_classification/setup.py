@@ -61,7 +61,12 @@ def on_disk(splits: Splits[LabelledImage], config: ImageClassification) -> str:
 def summary(config: ImageClassification, splits: Splits[LabelledImage]) -> DataSummary:
     """The images before training, and what the model reads of them."""
     classes = most_common(label_counts(splits.train))
-    images, warnings = images_seen([each.image for each in sampled(splits.train)], config.size, config.model.channels)
+    images, warnings = images_seen(
+        [each.image for each in sampled(splits.train)],
+        config.size,
+        config.model.channels,
+        cropped=config.images.shape == "kept",
+    )
     return DataSummary(
         unit="images",
         rows=rows(config.data, splits),
