@@ -12,10 +12,9 @@ from cyclopts import Group, Parameter
 from regard.attribution.kinds import Kind, Role
 from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, AnyFolder, Beam, Maps, check_search, map_numbers
-from regard.cli.output import say, warn, warn_of_unfinished
+from regard.cli.output import say, warn
 from regard.errors import InputError, quoted
 from regard.tasks.options import AttributionOptions, FigureOptions, ViewName
-from regard.tasks.prediction import SearchedPrediction
 
 if TYPE_CHECKING:
     from regard.tasks.attribution import Attribution
@@ -198,8 +197,6 @@ def attribute(run: "Run[Any, Any]", text: str, options: AttributionOptions) -> "
     example = run.parse(text)
     found = run.attribute(example, options)
     warn(quoted(text), [*run.warnings(example), *run.prediction_warnings(found.prediction)])
-    if isinstance(found.prediction, SearchedPrediction) and not found.prediction.finished:
-        warn_of_unfinished(1, 1)
     return found
 
 
