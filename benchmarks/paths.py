@@ -66,7 +66,7 @@ def measured(run: Seq2SeqRun, sources: list[str], beam: int) -> tuple[list[str],
 def main(path: Path, most: int) -> None:
     """Write the test set on each path by greedy search and a beam of 5, and print the table."""
     torch.set_num_threads(1)
-    pairs = list(tests_of(plain(path).config.data))[:most]
+    pairs = list(tests_of(run_file.read(path / CONFIG).data))[:most]
     sources, references = [pair.source for pair in pairs], [[pair.target for pair in pairs]]
     report.head("path", "beam", "BLEU", "chrF", "texts of the plain path", "sentences/s")
     rows: list[dict[str, Any]] = []

@@ -115,8 +115,10 @@ def test_a_long_validation_shows_that_it_goes_on(monkeypatch: pytest.MonkeyPatch
 def test_the_line_on_a_shorter_training_comes_after_all_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     table, line = tmp_path / "a.csv", "training.steps is lowered to 30, and the warm-up from 200 to 3 updates"
     changed = ["training.steps=30", f"data.train={table}"]
-    assert run_file.shortened(path_of("classify"), changed) == [line]
-    assert run_file.shortened(path_of("classify"), [*changed, "training.warmup=9"]) == []
+    for options, expected in ((changed, [line]), ([*changed, "training.warmup=9"], [])):
+        lines: list[str] = []
+        run_file.read(path_of("classify"), options, lines.append)
+        assert lines == expected
     table.write_text("text,label\na b,x\nb a,x\n", encoding="utf-8")
     assert main(["train", "classify", "--out", str(tmp_path / "run"), *(f"--set={each}" for each in changed)]) == 2
     assert "lowered" not in capsys.readouterr().err

@@ -19,7 +19,7 @@ from regard.storage.cache_folder import VARIABLE
 if TYPE_CHECKING:
     from regard.tasks.task import RunConfig
 
-CONFIG, LABELS = "config.yaml", "labels.json"
+CONFIG = "config.yaml"
 log = logging.getLogger("regard")
 
 Recipe = Annotated[
@@ -90,7 +90,7 @@ def train(
     if overwrite:
         check_overwriting(recipe, out, resume)
     path = _run_file(recipe, out, resume)
-    overrides = [*(["training.compile=true"] if compile else []), *(settings or ())]
+    overrides, notes = [*(["training.compile=true"] if compile else []), *(settings or ())], list[str]()
     from regard.runs import keys
 
     name = path.stem
@@ -105,7 +105,7 @@ def train(
     from regard.runs import train as launch
     from regard.storage.replacement import is_run, replaced
 
-    config, notes = run_file.read(path, overrides), run_file.shortened(path, overrides)
+    config = run_file.read(path, overrides, notes.append)
     with replaced(folder, is_run, "a run") if overwrite else advised(path, folder, by_file):
         figures = launch.train(config, folder, resume=resume, allow_change=allow_change, notes=notes)
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
@@ -147,6 +147,7 @@ def trained(folder: Path, config: "RunConfig") -> str:
 
 def usage(folder: Path, config: "RunConfig") -> str:
     """The command that uses a run; without any class it predicts none."""
+    from regard.storage.run_folder import LABELS
     from regard.tasks.catalog import TASKS
 
     labels, command = folder / LABELS, TASKS[config.task].usage(config)

@@ -71,10 +71,9 @@ class FilesBeside:
         names = f"{tables[0].name} and {tables[1].name}"
         raise InputError(f"{folder}: has several tables, such as {names}; name {advice or 'one'}")
 
-    def texts(self, folder: Path) -> list[tuple[Path, list[str]]]:
-        """The files of a folder that have a .txt file of their name, with its lines. Raises InputError if there is
-        none, with the table in the folder above, if there is one."""
-        files = self.within(folder)
+    def texts(self, folder: Path, files: Sequence[Path]) -> list[tuple[Path, list[str]]]:
+        """Of the files `within` a folder those that have a .txt file of their name, with its lines. Raises InputError
+        if there is none, with the table in the folder above, if there is one."""
         found = [(each, each.with_suffix(".txt")) for each in files if each.with_suffix(".txt").is_file()]
         if found:
             return [(each, [line.strip() for line in read_lines(text) if line.strip()]) for each, text in found]

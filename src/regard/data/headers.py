@@ -9,7 +9,6 @@ from typing import Any
 
 from regard.data.lines import numbered_lines
 from regard.data.memory import Records
-from regard.data.text_folders import COLUMNS, has_texts
 from regard.errors import InputError
 
 NAMES = frozenset(
@@ -62,11 +61,9 @@ def check_no_header(cells: Sequence[str], place: str) -> None:
 
 def column_names(path: str | Path) -> list[str]:
     """The cells of the first line of a delimited table, or the keys of the first object of JSON lines or of rows in
-    memory, or those of texts in folders; none of another file. Raises InputError for a file that cannot be read."""
+    memory; none of another file. Raises InputError for a file that cannot be read."""
     if isinstance(path, Records):
         return list(path.records[0])
-    if has_texts(path):
-        return list(COLUMNS)
     number, line = next(numbered_lines(path))
     if line.lstrip().startswith(("{", "[")):
         try:

@@ -11,14 +11,12 @@ from regard.config.recognition import Kind, suffix
 from regard.data.answer_offsets import END, START, offset_columns, placed_answers
 from regard.data.bad_records import Row
 from regard.data.columns import Ragged, Shard
-from regard.data.headers import column_names
 from regard.data.lines import read_lines
-from regard.data.memory import Records
 from regard.data.pair import Pair
 from regard.data.records import ONE_LINE, parse_json
 from regard.data.splits import HeldOut, Splits
 from regard.data.stored import Stored
-from regard.data.tables import Tabular, kind, table_files
+from regard.data.tables import Tabular, names_in
 from regard.data.usable import usable_stream
 from regard.errors import InputError
 
@@ -138,7 +136,7 @@ class QuestionFiles(HeldOut, Tabular):
                 yield from _questions(document, str(path))
                 return
         names = list(document[0]) if document and isinstance(document[0], dict) else []
-        columns = offset_columns({**self.columns, **self.offsets}, names or _names(path), str(path))
+        columns = offset_columns({**self.columns, **self.offsets}, names or names_in(path), str(path))
         offsets = tuple(columns[key] for key in self.offsets if key in columns)
         read = self.streamed if large else self.rows
         of = partial(_of_row, columns=columns)
@@ -170,12 +168,6 @@ def locate(text: str, context: str, start: Any = None) -> Answer:
         return Answer(text, start)
     first = context.find(text)
     return Answer(text, None if first < 0 else first)
-
-
-def _names(path: str | Path) -> list[str]:
-    """The columns of the first table of a path, or none of a kind without a header that is text."""
-    (file, *_) = table_files(path)
-    return list(column_names(file)) if isinstance(file, Records) or kind(file) in ("csv", "tsv", "jsonl") else []
 
 
 def _of_row(row: Row, columns: Mapping[str, str | int]) -> Question:

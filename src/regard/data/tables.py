@@ -14,7 +14,7 @@ from regard.config.recognition import SPREADSHEETS, suffix, text_table
 from regard.config.registry import Registry
 from regard.data.bad_records import MissingColumns, Row
 from regard.data.delimited import Columns
-from regard.data.headers import FIRST_LINE
+from regard.data.headers import FIRST_LINE, column_names
 from regard.data.lines import WORKBOOK
 from regard.data.memory import Records
 from regard.data.opening import files_of
@@ -49,6 +49,8 @@ STREAMS = Registry(
 """Readers that have one row in memory at a time."""
 KEYED = frozenset({"jsonl", "json", "parquet", "arrow", "memory"})
 """The kinds of table whose records have keys instead of columns in an order."""
+HEADED = frozenset({"tsv", "csv", "jsonl"})
+"""The kinds of table whose first line has the names of the columns, as a header or as the keys of an object."""
 FOLDERS = "folders"
 """The kind of a folder with texts in its folders."""
 TEXT = "txt"
@@ -166,9 +168,10 @@ def stream_table(
     layout: Mapping[str, Any] | None = None,
 ) -> Iterator[Row]:
     """The rows of `read_table`, one in memory at a time where the kind of table allows it."""
-    more: dict[str, Any] = {"numbers": numbers} if kind(path) in KEYED else dict(layout or {})
+    form = kind(path)
+    more: dict[str, Any] = {"numbers": numbers} if form in KEYED else dict(layout or {})
     more |= {"lists": lists} if lists else {}
-    read = (STREAMS if kind(path) in STREAMS else READERS)[kind(path)]
+    read = (STREAMS if form in STREAMS else READERS)[form]
     return iter(read(path, columns, skip_bad=skip_bad, **more))
 
 
@@ -193,11 +196,19 @@ def table_files(path: str | Path) -> Sequence[str | Path]:
     return [file for file in found if suffix(file) == chosen]
 
 
+def names_in(path: str | Path) -> list[str]:
+    """The columns of the first table of a path, or none of a kind without a header that is text. Raises InputError as
+    `table_files` and `kind`."""
+    (file, *_) = table_files(path)
+    return column_names(file) if isinstance(file, Records) or kind(file) in HEADED else []
+
+
 def kind(path: str | Path) -> str:
     """The kind of a table by the ending of its name; of a folder that of its tables. Raises InputError for an unknown
     kind."""
     if not isinstance(path, Records) and os.path.isdir(path):
-        return FOLDERS if has_texts(path) else suffix(table_files(path)[0])
+        first = table_files(path)[0]
+        return FOLDERS if first == path else suffix(first)
     found = suffix(path)
     if found == TEXT and (listed := text_table(path)):
         return listed

@@ -56,8 +56,8 @@ def train(
     path = path_of(str(recipe))
     folder = Path("runs") / path.stem if out is None else Path(out)
     named, sets = in_memory(settings)
-    changed = list(overrides(named))
-    config, notes = run_file.read(path, changed), run_file.shortened(path, changed)
+    notes: list[str] = []
+    config = run_file.read(path, list(overrides(named)), notes.append)
     config = replace(config, data=with_rows(config.data, sets))
     train_file(config, folder, resume=resume, allow_change=allow_change, notes=notes)
     run = load(folder)

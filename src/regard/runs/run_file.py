@@ -43,9 +43,10 @@ TARGET = "tokenizers.target."
 log = logging.getLogger("regard")
 
 
-def read(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Read the run file at `path` with `key.sub=value` overrides. Raises InputError with the line of each mistake, or
-    with the missing package of a run that was trained with one."""
+def read(path: Path, overrides: Sequence[str] = (), shortened: Callable[[str], None] = log.debug) -> RunConfig:
+    """Read the run file at `path` with `key.sub=value` overrides; `shortened` gets a line on the warm-up where they
+    shorten it with the training. Raises InputError with the line of each mistake, or with the missing package of a run
+    that was trained with one."""
 
     def note(line: str) -> None:
         # What a recipe names beside its kind of data is an example, which nobody set.
@@ -53,7 +54,7 @@ def read(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
         log.log(logging.DEBUG if example else logging.INFO, line)
 
     try:
-        return yaml_file.load(path, RunConfig, [*overrides, *_following(path, overrides)], RENAMED, note)
+        return yaml_file.load(path, RunConfig, [*overrides, *_following(path, overrides, shortened)], RENAMED, note)
     except InputError as error:
         if absent := absent_plugins(path.parent):
             raise InputError(
@@ -78,13 +79,6 @@ def check_training(path: Path, overrides: Sequence[str] = ()) -> None:
 
 def _training(path: Path, overrides: Sequence[str]) -> Training:
     return yaml_file.part(path, "training", Training, overrides)
-
-
-def shortened(path: Path, overrides: Sequence[str] = ()) -> list[str]:
-    """A line on the warm-up where overrides shorten it with the training; none else. Raises InputError as `read`."""
-    lines: list[str] = []
-    _following(path, overrides, lines.append)
-    return lines
 
 
 def _following(path: Path, overrides: Sequence[str], note: Callable[[str], None] = log.debug) -> list[str]:

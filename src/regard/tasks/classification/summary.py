@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from regard.data.headers import column_names, partner
+from regard.data.headers import partner
 from regard.data.splits import Splits
-from regard.data.tables import table_files
+from regard.data.tables import names_in
 from regard.tasks.classification.config import TextConfig
 from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.classification.forms.protocol import Form
@@ -66,7 +66,7 @@ def _unread(config: TextConfig) -> list[str]:
         or isinstance(data.text, int)
     ):
         return []
-    second = partner(data.text, column_names(table_files(data.train)[0]))
+    second = partner(data.text, names_in(data.train))
     if second is None:
         return []
     return [

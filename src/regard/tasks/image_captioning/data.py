@@ -107,7 +107,7 @@ class CaptionTables(HeldOut, Tabular):
     def read(self, path: str) -> list[Captioned]:
         """Read the images of another table or folder. Raises InputError as `load` does."""
         if Path(path).is_dir() and not self.files.table_in(Path(path)):
-            found = self.files.texts(Path(path))
+            found = self.files.texts(Path(path), self.files.within(Path(path)))
             return [Captioned(image, tuple(lines), str(image.with_suffix(".txt"))) for image, lines in found]
         return one_an_image(usable(self._rows(path), self._of, path, skip_bad=self.skip_bad))
 

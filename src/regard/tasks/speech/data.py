@@ -127,7 +127,7 @@ class SpeechTables(HeldOut, Tabular):
         if not valid:
             what = f"{self.train}: {len(train):,} sounds"
             train, valid = self.hold_out(train, what, lambda each: speaker(str(each.audio)))
-        return Splits(train, valid, self.tests())
+        return Splits(train, valid, lists.get("test", []) if self.test is None else self.read(self.test))
 
     @property
     def listed(self) -> dict[str, str]:
@@ -146,10 +146,11 @@ class SpeechTables(HeldOut, Tabular):
             return [Utterance(*each) for each in listed(folder)]
         table = self.files.table_in(folder) if folder.is_dir() else path
         if table is None:
-            if named := in_named_folders(folder, self.files):
+            every = self.files.within(folder)
+            if named := in_named_folders(folder, every, self.files):
                 log.info("%s: the transcript of a recording is the name of its folder", path)
                 return [Utterance(sound, name, str(sound)) for sound, name in named]
-            found = self.files.texts(folder)
+            found = self.files.texts(folder, every)
             return [Utterance(sound, " ".join(lines), str(sound.with_suffix(".txt"))) for sound, lines in found]
         return usable(self.rows(table, self.columns), self._of, path, skip_bad=self.skip_bad)
 

@@ -1,7 +1,7 @@
 """Recordings in folders that are named by their transcripts, as those of Speech Commands (Warden 2018, 1804.03209)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from regard.config.recognition import first_lines, suffix
@@ -18,11 +18,10 @@ SPEAKER = re.compile(r"([0-9a-f]+)_nohash_\d+")
 """The name of a recording by its speaker and how often the speaker says the word."""
 
 
-def in_named_folders(folder: Path, files: FilesBeside) -> list[tuple[Path, str]]:
-    """The recordings in the folders of a folder, each with its folder's name, its transcript. None where they may have
+def in_named_folders(folder: Path, every: Sequence[Path], files: FilesBeside) -> list[tuple[Path, str]]:
+    """Of every recording in a folder, each with the name of its own folder, its transcript. None where they may have
     other transcripts: one has a .txt file of its name, or one is in the folder itself or deeper than in a folder of it.
     Raises InputError for folders that are named after sets, and for a table in the folder above."""
-    every = files.within(folder)
     if not every or any(each.with_suffix(".txt").is_file() for each in every):
         return []
     check_classes(str(folder), [each.name for each in folders_in(folder)])
