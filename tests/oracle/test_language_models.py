@@ -83,10 +83,12 @@ def test_attention_over_what_was_before(itself: bool):
         past.append(hidden)
 
 
-def test_lstmn():
-    """Equations 4 to 10 of Cheng 2016."""
-    model = make(LSTMNConfig(embedding=5, width=7, attention=3, window=4, tied=False))
+@pytest.mark.parametrize("positions", ["none", "bucketed"])
+def test_lstmn(positions: Any):
+    """Equations 4 to 10 of Cheng 2016, and with a learned number for each distance within the softmax."""
+    model = make(LSTMNConfig(embedding=5, width=7, attention=3, window=4, positions=positions, tied=False))
     score = model.attend.score
+    near = np.zeros(9) if positions == "none" else numbers(model.attend.positions.table)[0]
     query, key, energy = numbers(score.query_weight), numbers(score.key_weight), numbers(score.energy)
     hiddens, cells, read = [], [], np.zeros(7)
     found = model(WORDS, model.begin(1))[0][0]
@@ -94,13 +96,23 @@ def test_lstmn():
         read_cell = np.zeros(7)
         if hiddens:
             tape, memory = np.array(hiddens[-4:]), np.array(cells[-4:])
-            weights = softmax(np.tanh(np.concatenate([inputs, read]) @ query + tape @ key) @ energy)
+            scores = np.tanh(np.concatenate([inputs, read]) @ query + tape @ key) @ energy
+            weights = softmax(scores + near[len(tape) : 0 : -1])
             read, read_cell = weights @ tape, weights @ memory
         hidden, cell = lstm(model.cell, inputs, read, read_cell)
         wanted = numbers(model.output.weight) @ hidden + numbers(model.output.bias)
         np.testing.assert_allclose(numbers(found[place]), wanted, rtol=1e-10)
         hiddens.append(hidden)
         cells.append(cell)
+
+
+def test_an_lstmn_with_distances_prefers_its_last_state_at_first():
+    torch.manual_seed(1)
+    model: Any = build_language_model(LSTMNConfig(embedding=5, width=7, attention=3, positions="bucketed"), 13).eval()
+    nn.init.zeros_(model.attend.score.energy)
+    with record(model) as maps:
+        model(WORDS, model.begin(1))
+    np.testing.assert_allclose(numbers(maps["attend"])[0, -1, -1], 1 - np.exp(-2), atol=1e-3)
 
 
 def test_an_lstmn_whose_tape_has_one_place_is_an_lstm():

@@ -10,6 +10,7 @@ from regard.attention import Attend
 from regard.attention.masks import window
 from regard.attention.memory import Memory
 from regard.attention.observer import observer_of
+from regard.attention.positions import BucketedBias
 from regard.attention.scores import Additive
 from regard.models.language_model import LanguageModel, make_output
 from regard.models.sizes import Share, Size
@@ -23,13 +24,15 @@ from regard.shapes import Float, States, Tokens
 @dataclass(frozen=True)
 class LSTMNConfig:
     """Sizes. The paper has one layer of width 300 and keeps the whole sentence; here the tape has at most `window`
-    places, so that texts can be long. The other fields are those of `recurrent`."""
+    places, so that texts can be long. With `positions: bucketed` the score also has a learned number for the distance
+    of a place, which at first prefers the last one, as an LSTM does. The other fields are those of `recurrent`."""
 
     name: Literal["lstmn"] = "lstmn"
     embedding: Size = 256
     width: Size = 256
     attention: Size = 256
     window: Size = 50
+    positions: Literal["none", "bucketed"] = "none"
     tied: bool = True
     variational: bool = True
     dropout: Share = 0.3
@@ -63,7 +66,8 @@ class LSTMN(LanguageModel[LSTMNState]):
         self.window, self.width = config.window, config.width
         self.embedding = TokenEmbedding(vocabulary, config.embedding)
         self.dropout = make_dropout(config.dropout, variational=config.variational)
-        self.attend = Attend(Additive(config.embedding + config.width, config.width, config.attention))
+        score = Additive(config.embedding + config.width, config.width, config.attention)
+        self.attend = Attend(score, positions=nearest_first() if config.positions == "bucketed" else None)
         self.cell = nn.LSTMCell(config.embedding, config.width)
         self.readout, self.output = make_output(
             config.width, self.embedding, output_kind(config.softmax), tied=config.tied
@@ -95,10 +99,19 @@ class LSTMN(LanguageModel[LSTMNState]):
         recent = (
             window(1, places, before=self.window - 1, after=0, device=query.device) if places > self.window else None
         )
-        context = self.attend.read(query, Memory(state.keys, state.values, recent, clean=False)).context[:, 0]
+        memory = Memory(state.keys, state.values, recent, clean=False)
+        context = self.attend.read(query, memory, places=places).context[:, 0]
         read, cell = context.chunk(2, -1)
         output, cell = self.cell(inputs, (read, cell))
         keys = torch.cat([state.keys, self.attend.score.prepare(output[:, None])], 1)
         values = torch.cat([state.values, torch.cat([output, cell], -1)[:, None]], 1)
         state = LSTMNState(keys, values, read)
         return output, self.recent(state) if observer_of(self.attend) is None else state
+
+
+def nearest_first() -> BucketedBias:
+    """Learned numbers of distances that start with 86 % of the weight on the last place."""
+    positions = BucketedBias(1, both_sides=False)
+    with torch.no_grad():
+        positions.table.copy_(-2.0 * torch.arange(positions.buckets))
+    return positions
