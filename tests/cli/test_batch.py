@@ -76,10 +76,6 @@ def test_columns_of_a_table(run: Path, tmp_path: Path, regard):
         errors
         == f"regard: {path}:1: no column 'text' in the header, which has 'id', 'when'; name yours with --columns TEXT\n"
     )
-    path.write_text("pixel0,pixel1,pixel2,pixel3\n1,2,3,4\n")
-    code, _, errors = regard("predict", str(run), "--input", str(path), "--output", out)
-    assert code == 2
-    assert "tables of pixels are for train and evaluate; to predict, write the images as files" in errors
     code, _, errors = regard("predict", str(run), "--input", str(path), "--output", out, "--columns", "id,when")
     assert (code, errors) == (2, "regard: columns is 'id,when'; expected 1 names or numbers, TEXT\n")
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -19,6 +20,7 @@ from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.class_prediction import in_order_of
+from regard.tasks.image_classification import TASK
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.image_classification.training import ImageClassificationObjective
@@ -206,6 +208,34 @@ def test_the_command_tells_classes(regard, folder: Path):
     for given in ((), (files,)):
         code, output, _ = regard("evaluate", str(folder / "run"), *given, "--json")
         assert (code, json.loads(output)["accuracy"] > 90) == (0, True)
+
+
+def test_the_command_predicts_from_tables_of_pixels_and_idx(regard, folder: Path, tmp_path: Path):
+    images, labels = (each[:5] for each in drawn(2, 100))
+    table, run = tmp_path / "new.csv", str(folder / "run")
+    rows = [",".join(map(str, image.ravel())) for image in images]
+    table.write_text("\n".join([",".join(f"pixel{number}" for number in range(144)), *rows]) + "\n", encoding="utf-8")
+    idx = folder / "test-images-idx3-ubyte.gz"
+    expected = [NAMES[label] for label in labels]
+    for first, path in ((2, table), (1, idx)):
+        places = [f"{path}:{number}" for number in range(first, first + 5)]
+        code, output, errors = regard("predict", run, *places)
+        assert (code, [line.split("\t")[0] for line in output.splitlines()]) == (0, expected), errors
+        out = tmp_path / f"from-{path.name}"
+        code, _, errors = regard("predict", run, "--input", str(path), "--output", str(out))
+        found = [json.loads(line) for line in (out / "part-000000.jsonl").read_text(encoding="utf-8").splitlines()]
+        assert [(each["place"], each["label"]) for each in found[:5]] == list(zip(places, expected, strict=True)), (
+            errors
+        )
+        assert all("image" not in each for each in found)
+    code, output, errors = regard("show", run, f"{table}:2", "--out", str(tmp_path / "a.png"))
+    assert (code, (tmp_path / "a.png").exists()) == (0, True), errors
+
+
+def test_what_comes_after_training(folder: Path):
+    found = config(folder)
+    assert TASK.usage(found) == f"regard predict {{}} {folder}/train-images-idx3-ubyte.gz:1"
+    assert TASK.usage(replace(found, data=replace(found.data, train=None))) == "regard predict {} IMAGE"
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))

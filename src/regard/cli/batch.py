@@ -12,8 +12,6 @@ from regard.cli.output import say, table
 from regard.errors import InputError
 from regard.extras import how_to_install
 
-PIXELS = "tables of pixels are for train and evaluate; to predict, write the images as files and name them in a column"
-
 if TYPE_CHECKING:
     from regard.runs.batch_prediction.workers import Worker
 
@@ -26,9 +24,8 @@ def run_batch(
 ) -> None:
     """Compute the files in parts and print the totals. Raises InputError and RunError as `run_job`."""
     from regard.data.bad_records import MissingColumns
+    from regard.data.image_inputs import reader_of
     from regard.data.opening import files_of
-    from regard.data.pixel_tables import pixel_columns
-    from regard.data.spans import RowReader
     from regard.data.truncation import counted_together
     from regard.runs.batch_prediction.engine import run_job
     from regard.runs.batch_prediction.job import Request, begin
@@ -42,15 +39,14 @@ def run_batch(
     choose_own_accelerator()
     inputs = [file for path in flags.input for file in files_of(path)]
     worker, columns = load()
-    reader = RowReader(chosen_columns(columns, flags.columns))
+    reader = reader_of(chosen_columns(columns, flags.columns))
     chosen = {name: value for name, value in settings.items() if value not in (None, False, (), "")}
     request = Request(verb, run, chosen, inputs, reader, flags.format, flags.part_rows, flags.skip_bad)
     assert flags.output is not None
     try:
         job = begin(flags.output, request)
     except MissingColumns as error:
-        named = f"name yours with --columns {','.join(map(str.upper, columns))}"
-        raise error.advised(PIXELS if pixel_columns(error.known) else named) from error
+        raise error.advised(f"name yours with --columns {','.join(map(str.upper, columns))}") from error
     if flags.on == "ray":
         from regard.runs.batch_prediction.cluster import run_on_ray
 

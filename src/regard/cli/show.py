@@ -126,8 +126,8 @@ Text = Annotated[
     str,
     Parameter(
         name="TEXT",
-        help="What the run predicts for; two texts with a tab between, an image or a sound by its path, an episode as "
-        "JSON.",
+        help="What the run predicts for; two texts with a tab between, an image or a sound by its path, an image of a "
+        "table as FILE:LINE, an episode as JSON.",
     ),
 ]
 Out = Annotated[

@@ -114,6 +114,11 @@ class ImageShards(ImageSets):
 
     recognised: ClassVar[tuple[Kind, ...]] = ("shards",)
 
+    @property
+    def columns(self) -> dict[str, str | int]:
+        """The columns of image and class of a Parquet table."""
+        return {"image": self.image, "label": self.label}
+
     def load(self) -> Splits[LabelledImage]:
         """Read the indices of all sets. Raises InputError naming the file at fault."""
         if self.train is None or self.valid is not None:
@@ -151,9 +156,8 @@ class ImageShards(ImageSets):
         return self._named(value, self.classes, f"{file}: sample {key!r}")
 
     def _of_parquet(self, file: str) -> Iterator[Sample]:
-        columns: dict[str, str | int] = {"image": self.image, "label": self.label}
         names: tuple[str, ...] | None = None
-        for place, part, label in parquet_parts(file, columns):
+        for place, part, label in parquet_parts(file, self.columns):
             if names is None:
                 names = self.classes or _class_names(file, self.label)
             if label is None or label == "":

@@ -11,6 +11,7 @@ from regard.data.images import ImageSets, LabelledImage
 from regard.data.pixel_tables import columns_with, image_of, pixel_columns
 from regard.data.tables import Tabular, names_in
 from regard.data.usable import usable
+from regard.errors import InputError
 from regard.images import SUFFIXES, read_image
 
 
@@ -76,4 +77,8 @@ class ImageTables(ImageRows, ImageSets):
 
 
 def _of_pixels(row: Row) -> LabelledImage:
-    return LabelledImage(image_of(row), row.fields[0], row.place)
+    label, *cells = row.fields
+    try:
+        return LabelledImage(image_of(cells), label, row.place)
+    except InputError as error:
+        raise InputError(f"{row.place}: {error}") from error

@@ -2,20 +2,29 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from regard.data.tables import Tabular
+import numpy as np
+
 from regard.errors import InputError
 from regard.tasks.run import Run
 
 SOURCE = "source"
 
 
+@runtime_checkable
+class Columned(Protocol):
+    """A `data:` section that names the columns of a table."""
+
+    @property
+    def columns(self) -> Mapping[str, str | int]: ...
+
+
 def input_columns(run: Run[Any, Any]) -> dict[str, str | int]:
     """The column of each of a run's inputs: that of the data which it was trained on, or one of the input's name. An
     optional input without a column there has none."""
     data = getattr(run.config, "data", None)
-    own = dict(data.columns) if isinstance(data, Tabular) else {}
+    own = dict(data.columns) if isinstance(data, Columned) else {}
     if len(run.inputs) == 1 and SOURCE in own:
         own[next(iter(run.inputs))] = own[SOURCE]
     optional = {key for key, kind in run.inputs.items() if kind == str | None}
@@ -37,13 +46,15 @@ def chosen_columns(own: Mapping[str, str | int], names: str | None) -> dict[str,
 
 def row_example(run: Run[Any, Any], content: str | Mapping[str, Any], place: str) -> Any:
     """The example of a row: of a line as `run.parse`, of values as `run.example`. A text in place of a file's bytes is
-    its path. Raises InputError with the place."""
+    its path, an array is an image. Raises InputError with the place."""
     if isinstance(content, str):
         return run.parse(content, place)
     values = {key: content.get(key) for key in run.inputs}
     kinds = run.inputs.items()
     for key, kind in kinds:
         value = values[key]
+        if isinstance(value, np.ndarray):
+            return value
         if kind is bytes and isinstance(value, str) and len(values) == 1:
             return run.parse(value, place)
         if kind in (str, bytes) and not isinstance(value, kind):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.data.image_inputs import ImageReader
 from regard.data.opening import stamp
 from regard.data.spans import RowReader, Span
 from regard.errors import InputError
@@ -35,7 +36,7 @@ class Request:
     run: Path
     settings: Mapping[str, Any]
     inputs: Sequence[str]
-    reader: RowReader
+    reader: RowReader | ImageReader
     format: PartFormat
     part_rows: int
     skip_bad: bool = False

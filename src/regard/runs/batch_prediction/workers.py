@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from regard.data.spans import RawRow
 from regard.tasks.options import PredictOptions
 from regard.tasks.row_examples import row_example
@@ -69,4 +71,5 @@ class Embedder:
 
 
 def _has_bytes(row: RawRow) -> bool:
-    return isinstance(row.content, Mapping) and any(isinstance(value, bytes) for value in row.content.values())
+    values = row.content.values() if isinstance(row.content, Mapping) else ()
+    return any(isinstance(value, bytes | np.ndarray) for value in values)

@@ -11,6 +11,7 @@ from einops import rearrange
 
 from regard.attribution.kinds import Kind
 from regard.attribution.roles import within_part
+from regard.data.image_inputs import image_at
 from regard.data.memory import Records
 from regard.data.token_words import readable, side
 from regard.data.usable import usable_files
@@ -33,6 +34,7 @@ from regard.tasks.image_captioning.shards import CaptionShards
 from regard.tasks.image_captioning.training import decode, encoded, figures, read
 from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, ranked
+from regard.tasks.row_examples import input_columns
 from regard.tasks.run import Run
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
@@ -66,8 +68,8 @@ class ImageCaptioningRun(Run[Image, Caption]):
         return cls(config, build_captioner(config.model, tokenizer.size), tokenizer)
 
     def parse(self, line: str, place: str = "text 1") -> Image:
-        """The path of an image."""
-        return line
+        """The path of an image, or its place in a file, as `photos.parquet:1` (`image_at`)."""
+        return image_at(line, input_columns(self)["image"])
 
     def example(self, values: Mapping[str, Any]) -> Image:
         """The content of an image file. Raises InputError for bytes that are no image."""
@@ -83,7 +85,7 @@ class ImageCaptioningRun(Run[Image, Caption]):
         return super().description() | {"kind": "image", "model": model, "end": end}
 
     def record(self, example: Image) -> dict[str, Any]:
-        return {"image": str(example)}
+        return {"image": str(example)} if isinstance(example, str | Path) else {}
 
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Captioned]:
         """The images of tables, folders or shards with captions. Raises InputError as `CaptionTables.read`."""

@@ -77,6 +77,11 @@ class CaptionShards(HeldOut):
 
     recognised: ClassVar[tuple[Kind, ...]] = ("shards",)
 
+    @property
+    def columns(self) -> dict[str, str | int]:
+        """The columns of image and captions of a Parquet table."""
+        return {"image": self.image, "captions": self.captions}
+
     def load(self) -> Splits[Captioned]:
         """Read the indices of all sets. Raises InputError naming the file at fault."""
         if self.train is None:
@@ -113,8 +118,7 @@ class CaptionShards(HeldOut):
             yield Sample(Part(file, *parts[image]), _captions(value, place, what), f"{file}:{key}{image}")
 
     def _of_parquet(self, file: str) -> Iterator[Sample]:
-        columns: dict[str, str | int] = {"image": self.image, "captions": self.captions}
-        for place, part, value in parquet_parts(file, columns):
+        for place, part, value in parquet_parts(file, self.columns):
             yield Sample(part, _captions(value, place, f" under {self.captions!r}"), place)
 
 

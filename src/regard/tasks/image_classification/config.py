@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from regard.data.image_inputs import first_image
 from regard.data.image_shards import ImageShards
 from regard.data.image_tables import ImageTables
 from regard.data.images import IdxImages, ImageFolders
@@ -49,3 +50,8 @@ class ImageClassification:
     def positions(self) -> int:
         """The number of positions of an image in a batch: its patches and the tokens before them."""
         return self.model.marks + (self.size // self.model.patch) ** 2
+
+    @property
+    def first_image(self) -> str | None:
+        """The place of the first training image in a file of many; None for images in files of their own."""
+        return first_image(self.data.train)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard.attribution.available import LAYERED
 from regard.attribution.kinds import AMOUNTS, VERBS, Kind
+from regard.data.image_inputs import image_at
 from regard.data.images import LabelledImage
 from regard.data.memory import Records
 from regard.data.usable import usable_files
@@ -32,6 +33,7 @@ from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import decodable, pixels_of, probabilities
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions, Verb
 from regard.tasks.prediction import TextPrediction
+from regard.tasks.row_examples import input_columns
 from regard.tasks.run import Run, refuse_one
 
 ROLLOUT = "attention rollout: what the class reads of each patch through all layers"
@@ -64,8 +66,8 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         return cls(config, Vit(len(labels), config.model), labels)
 
     def parse(self, line: str, place: str = "text 1") -> Image:
-        """The path of an image."""
-        return line
+        """The path of an image, or its place in a file, as `digits.csv:2` (`image_at`)."""
+        return image_at(line, input_columns(self)["image"])
 
     def example(self, values: Mapping[str, Any]) -> Image:
         """The content of an image file. Raises InputError for bytes that are no image."""
@@ -81,7 +83,7 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         return super().description() | (form if self.labels else {})
 
     def record(self, example: Image) -> dict[str, Any]:
-        return {"image": str(example)}
+        return {"image": str(example)} if isinstance(example, str | Path) else {}
 
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[LabelledImage]:
         """The images of sets of the kind of the run's own. Raises InputError as `ImageSets.read`."""
