@@ -15,6 +15,8 @@ from regard.config.mistakes import FEW, unknown
 from regard.config.registry import Discriminated, Registry
 from regard.config.yaml_file import load
 from regard.config.yaml_text import dump
+from regard.data.image_tables import ImageTables
+from regard.data.images import IdxImages, ImageFolders
 from regard.errors import InputError
 
 
@@ -279,6 +281,15 @@ def test_many_keys_are_not_listed_beside_the_nearest() -> None:
     hints = {f"key{number}": int for number in range(FEW + 1)}
     assert unknown("key_3", hints, {}) == "unknown key; did you mean 'key3'?"
     assert unknown("other", {"key": int}, {}) == "unknown key; expected one of 'key'"
+
+
+def test_a_key_of_another_kind_of_data_names_the_kind() -> None:
+    expected = "unknown key; expected one of 'train'"
+    kinds = [ImageFolders, ImageTables, IdxImages]
+    assert unknown("depth", {"train": str}, {}, kinds) == (
+        f"{expected}; 'depth' is a key of image-folders, the kind that reads a folder"
+    )
+    assert unknown("skip_bad", {"train": str}, {}, kinds) == unknown("none", {"train": str}, {}, kinds) == expected
 
 
 def test_row_03_duplicate_keys_are_reported_beside_other_mistakes(write) -> None:

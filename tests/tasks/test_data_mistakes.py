@@ -13,6 +13,7 @@ from regard.data.exchanged import exchanged
 from regard.data.images import ImageFolders
 from regard.data.pair import Pair
 from regard.errors import InputError
+from regard.tasks.class_prediction import class_indices
 from regard.tasks.classification.data import LabelledTables
 from regard.tasks.image_captioning.data import CaptionTables
 from regard.tasks.label_checks import check_numbers, label_warnings
@@ -99,6 +100,22 @@ def test_row_84_numbers_are_no_classes():
     (warning,) = label_warnings({str(number): 3 for number in range(41)})
     assert warning.startswith("the labels are 41 different numbers from 0 to 40, each a class of its own here")
     assert not label_warnings({str(number): 3 for number in range(10)})
+
+
+def test_the_label_of_texts_without_agreement(tmp_path: Path):
+    (warning,) = label_warnings({"entailment": 500, "neutral": 400, "-": 5})
+    assert warning.startswith("5 training examples have the label '-', with which SNLI and MultiNLI mark texts whose")
+    assert warning.endswith("and a class is expected; --set data.ignore=- leaves such rows out of all sets")
+    assert not label_warnings({"+": 9, "-": 9})
+    path = written(tmp_path, "a.tsv", ["text\tlabel", "one\tyes", "two\t-", "three\tno"])
+    for labels, data in ((["yes", "-", "no"], LabelledTables()), (["yes", "no"], LabelledTables(ignore="-"))):
+        assert [each.label for each in data.read(path)] == labels
+    with pytest.raises(InputError) as refused:
+        class_indices(["yes", "no"], LabelledTables().read(path))
+    assert str(refused.value) == (
+        f"{path}:3: label '-' is none of the training set's: yes, no; train with --set data.ignore=-, which leaves "
+        "such rows out of all sets"
+    )
 
 
 def test_row_84_a_row_for_each_caption(tmp_path: Path):

@@ -16,15 +16,15 @@ FEW = 16
 """The number of keys up to which all are listed beside the nearest one."""
 
 
-def unknown(key: str, hints: Mapping[str, Any], entries: Mapping[str, Node]) -> str:
+def unknown(key: str, hints: Mapping[str, Any], entries: Mapping[str, Node], choices: Sequence[Any] = ()) -> str:
     """What is wrong with a key, and which key it could be. `hints` has the types of the mapping's known keys, `entries`
-    its values."""
+    its values; `choices` are the dataclasses that the mapping may be."""
     places = list(dict.fromkeys(_elsewhere(key, hints, entries)))
     if places:
         return f"unknown key; did you mean {' or '.join(map(repr, places))}?"
     advice = nearest(key, list(hints))
     listed = f" The keys are {', '.join(map(repr, hints))}" if advice.startswith("did") and len(hints) <= FEW else ""
-    return f"unknown key; {advice}{listed}"
+    return f"unknown key; {advice}{listed}{'' if advice.startswith('did') else _other_kind(key, choices)}"
 
 
 def unfit(annotation: Any, node: Node, path: str) -> Problem:
@@ -79,6 +79,17 @@ def broken_rule(node: Node, path: str, entries: Mapping[str, Node], what: str) -
         if not each.line
     ]
     return Problem(f"--set {' and '.join(own)}", 0, "", what) if own and node.line else node.problem(path, what)
+
+
+def _other_kind(key: str, choices: Sequence[Any]) -> str:
+    """The only other kind of data that has a key, and the files that it reads; nothing without one."""
+    hints = [get_type_hints(each) for each in choices if dataclasses.is_dataclass(each)]
+    having = [(each, found) for each, found in zip(choices, hints, strict=False) if {key, "kind"} <= found.keys()]
+    if len(having) != 1:
+        return ""
+    schema, found = having[0]
+    files = " or ".join(words for words, _ in in_words([schema]))
+    return f"; {key!r} is a key of {expected(found['kind'])}{f', the kind that reads {files}' if files else ''}"
 
 
 def _elsewhere(key: str, hints: Mapping[str, Any], entries: Mapping[str, Node]) -> Iterator[str]:

@@ -141,7 +141,7 @@ def _section(classes: list[Any], chosen: Any, node: Node, path: str, problems: l
     if known and data and _build(hints[RECOGNISED], data, "", []) is FAILED:
         problems.append(other_files(classes, chosen, data, join(path, RECOGNISED)))
         return FAILED
-    return _fill(chosen, _kept(chosen, node, path, problems), path, problems)
+    return _fill(chosen, _kept(chosen, node, path, problems), path, problems, classes)
 
 
 def _of_option(node: Node) -> Node | None:
@@ -242,13 +242,13 @@ def _kept(schema: Any, node: Node, path: str, problems: list[Problem]) -> Node:
     return dataclasses.replace(node, value=kept)
 
 
-def _fill(schema: Any, node: Node, path: str, problems: list[Problem]) -> Any:
+def _fill(schema: Any, node: Node, path: str, problems: list[Problem], choices: Sequence[Any] = ()) -> Any:
     before, hints = len(problems), get_type_hints(schema, include_extras=True)
     fields = {field.name: field for field in dataclasses.fields(schema) if field.init}
     entries, known = _sized(schema, node.value, path, problems), {name: hints[name] for name in fields}
     for key, entry in entries.items():
         if key not in fields:
-            problems.append(entry.problem(join(path, key), unknown(key, known, entries)))
+            problems.append(entry.problem(join(path, key), unknown(key, known, entries, choices)))
     values = {}
     for name, field in fields.items():
         if name in entries:

@@ -15,6 +15,7 @@ from regard.data.stored import remembered
 from regard.errors import InputError
 from regard.shapes import Float
 from regard.storage.run_folder import LABELS, RunDirectory
+from regard.tasks.label_checks import UNDECIDED
 from regard.tasks.prediction import ShortRepr, flat
 
 Weight = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
@@ -115,6 +116,8 @@ def class_indices(labels: Sequence[str], examples: Sequence[LabelledExample]) ->
             shown = ", ".join(labels[:SHOWN]) + (f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else "")
             numbers = len(labels) > SHOWN and all(label.replace(".", "", 1).isdecimal() for label in labels)
             hint = "; numbers are learned by the recipe regression" if numbers else ""
+            if each.label == UNDECIDED:
+                hint = "; train with --set data.ignore=-, which leaves such rows out of all sets"
             raise InputError(f"{each.place}: label {each.label!r} is none of the training set's: {shown}{hint}")
     return [known[each.label] for each in examples]
 

@@ -9,6 +9,7 @@ NUMBERS = 20
 IMBALANCED = 10
 """How many times as frequent as the rarest a class is that deserves a mention."""
 SEPARATORS = "|;,"
+UNDECIDED = "-"
 
 
 def check_numbers(labels: Sequence[str], path: str | None) -> None:
@@ -26,6 +27,12 @@ def check_numbers(labels: Sequence[str], path: str | None) -> None:
 def label_warnings(classes: Mapping[str, int], first: str = "") -> list[str]:
     """What labels are probably instead of classes. `first` is the label of the first row."""
     found = []
+    if UNDECIDED in classes and "+" not in classes:
+        found.append(
+            f"{classes[UNDECIDED]:,} training examples have the label {UNDECIDED!r}, with which SNLI and MultiNLI mark "
+            "texts whose annotators do not agree, and a class is expected; --set data.ignore=- leaves such rows out of "
+            "all sets"
+        )
     numbers = _numbers(classes)
     if len(numbers) > NUMBERS:
         found.append(

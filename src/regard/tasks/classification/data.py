@@ -100,6 +100,7 @@ class LabelledTables(Tabular, Mixed):
     text: The column of the text, or its number from 1; in JSON the text may be a list of sentences.
     second: The column of the other text of a pair.
     label: The column of the label.
+    ignore: A label whose rows are left out, such as SNLI's -, where annotators do not agree.
     fold: A column of the training file by whose values sets are chosen.
     valid_folds: The values of `fold` whose rows are for validation.
     test_folds: The values of `fold` whose rows are the test set.
@@ -112,6 +113,7 @@ class LabelledTables(Tabular, Mixed):
     text: Value = "text"
     second: Value | None = None
     label: Value = "label"
+    ignore: str | None = None
     fold: Value | None = None
     valid_folds: tuple[Value, ...] = ()
     test_folds: tuple[Value, ...] = ()
@@ -254,8 +256,10 @@ class LabelledTables(Tabular, Mixed):
 
     def _labelled(self, rows: Callable[[], Iterable[Row]], fold: Value | None) -> Iterator[tuple[str, Labelled[Any]]]:
         count = len(self.columns) - 1
-        plain = self.notation(row.fields[count - 1] for row in rows())
+        plain = self.notation(field for row in rows() if (field := row.fields[count - 1]) != self.ignore)
         for row in rows():
+            if row.fields[count - 1] == self.ignore:
+                continue
             sentences = (row.fields[-1], *row.others)
             texts = (" ".join(sentences), *row.fields[: count - 1])
             value = "" if fold is None else row.fields[-2]
