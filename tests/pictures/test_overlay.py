@@ -42,10 +42,21 @@ def test_written_the_same_each_time(channels: int, suffix: str, tmp_path: Path):
 
 
 def test_a_photograph_keeps_its_colours_where_nothing_is_read():
-    blue = np.full((8, 8, 3), (20, 60, 200), dtype=np.uint8)
+    blue = np.full((8, 8, 3), (90, 140, 250), dtype=np.uint8)
     found = heated(blue, WEIGHTS)
     assert (found[:2, :2] == blue[:2, :2]).all()
     assert found[-1, -1, 0] > 90 > found[-1, -1, 2]
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_what_is_read_most_is_dark_on_a_light_image_and_light_on_a_dark_one(channels: int):
+    for level, sign in ((255, -1), (0, 1)):
+        photo = np.full((8, 8, channels), level, dtype=np.uint8)
+        bar = overlay(photo, WEIGHTS).axes[-1].images[0].get_array()
+        for brightness in (heated(photo, WEIGHTS)[-1].mean(1), np.asarray(bar)[0].mean(1)):
+            assert (np.diff(brightness) * sign >= 0).all()
+            assert brightness[0] == level
+            assert abs(brightness[-1] - level) > 130
 
 
 def test_a_word_has_its_greatest_weight_and_its_remark():

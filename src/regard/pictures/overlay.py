@@ -11,7 +11,7 @@ from jaxtyping import Float, UInt8
 
 from regard.pictures.inches import Word, measured, sheet, text
 from regard.pictures.scale import EVEN, end_of, nearly_even, share
-from regard.pictures.style import GRID, INK, MUTED, heat, plotting, sizes
+from regard.pictures.style import GRID, INK, MUTED, heat, is_dark, plotting, sizes
 from regard.pictures.title import DETAIL, LEAST, titled, wrapped
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _figure(panels: Sequence[Panel], title: str, notes: Sequence[str], side: flo
             for spine in axes.spines.values():
                 spine.set(edgecolor=GRID, linewidth=0.6)
             axes.imshow(coloured(panel.pixels), interpolation="nearest", aspect="auto")
-        _bar(figure, legend, foot, whole)
+        _bar(figure, legend, foot, whole, dark=is_dark(panels[0].pixels))
     return figure
 
 
@@ -108,11 +108,12 @@ def _name(figure: Figure, word: Word, remark: str, place: tuple[float, float]) -
         text(figure, remark, (left, top - 0.3), size=7.0, color=MUTED)
 
 
-def _bar(figure: Figure, legend: Sequence[Word], top: float, whole: tuple[float, float]) -> None:
-    """The colours of the heat map below `top`, as on white: from 0 to the weight that the lines of a legend name."""
+def _bar(figure: Figure, legend: Sequence[Word], top: float, whole: tuple[float, float], *, dark: bool) -> None:
+    """The colours of the heat map below `top`, as on white, or on black over a dark photograph: from 0 to the weight
+    that the lines of a legend name."""
     axes = figure.add_axes(share((GAP + 0.12, top - BAR[1] - 0.1, BAR[0], BAR[1]), whole))
     ramp = np.linspace(0.0, 1.0, 256)[None]
-    axes.imshow(blended(np.full((1, 256, 3), 255, np.uint8), ramp), aspect="auto")
+    axes.imshow(blended(np.full((1, 256, 3), 0 if dark else 255, np.uint8), ramp, dark=dark), aspect="auto")
     axes.set(xticks=[], yticks=[])
     for spine in axes.spines.values():
         spine.set(edgecolor=GRID, linewidth=0.6)
@@ -130,13 +131,13 @@ def coloured(pixels: Pixels) -> np.ndarray:
 
 def heated(photo: Pixels, weights: Float[np.ndarray, "row column"]) -> np.ndarray:
     """A photograph under the heat map of patch weights."""
-    return blended(coloured(photo), spread(weights, *photo.shape[:2]))
+    return blended(coloured(photo), spread(weights, *photo.shape[:2]), dark=is_dark(photo))
 
 
-def blended(pixels: Pixels, shares: Float[np.ndarray, "height width"]) -> Pixels:
-    """Pixels under the colours of shares from 0 to 1; 0 has none."""
+def blended(pixels: Pixels, shares: Float[np.ndarray, "height width"], *, dark: bool = False) -> Pixels:
+    """Pixels under the colours of shares from 0 to 1, those for `dark` photographs or others; 0 has none."""
     opacity = STRONGEST * shares[:, :, None]
-    colours = heat()[np.rint(255 * shares).astype(int)]
+    colours = heat(dark)[np.rint(255 * shares).astype(int)]
     return np.rint((1 - opacity) * pixels + opacity * colours).astype(np.uint8)
 
 

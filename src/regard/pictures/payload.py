@@ -13,6 +13,7 @@ from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
 from regard.pictures.labels import visible
 from regard.pictures.packed import BYTES, deflated, packed_map, packed_vectors
+from regard.pictures.style import is_dark
 
 FORMAT = 1
 LARGEST = 16.0
@@ -102,6 +103,7 @@ def _patches(patches: Patches) -> dict[str, Any]:
         "rows": patches.rows,
         "columns": patches.columns,
         "first": patches.first,
+        "dark": is_dark(patches.pixels),
         "height": height,
         "width": width,
         "channels": channels,

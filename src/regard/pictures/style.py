@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from jaxtyping import UInt8
 
 from regard.errors import InputError
 from regard.extras import how_to_install
@@ -20,6 +21,10 @@ DARK_COLOURS = "#8899ff", "#ee8811", "#77ff00", "#cc1100", "#ffffff", "#5544ff",
 """The background of dark pages, and the same colours for it."""
 DARK = 0.57
 """The shade above which letters are light, so that their contrast is at least 4 to 1."""
+DIM = 90
+"""The mean luma below which a photograph is dark, of 255; Fashion-MNIST has 73, a photograph by day about 115."""
+LUMA = 0.299, 0.587, 0.114
+"""The shares of red, green and blue in luma."""
 LARGEST_RASTER = 7000
 SETTINGS: Any = {
     "font.family": ["DejaVu Sans"],
@@ -76,9 +81,11 @@ def _even(path: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @cache
-def heat() -> np.ndarray:
+def heat(dark: bool = False) -> np.ndarray:
     """(256, 3) sRGB in 0..255 for the heat map over a photograph: pale yellow, orange, red, dark red. Lightness falls
-    monotonically."""
+    monotonically; over a dark photograph it rises, from dark red to pale yellow."""
+    if dark:
+        return heat()[::-1]
     stops = np.array([[255, 240, 170], [255, 190, 60], [245, 115, 25], [210, 35, 30], [120, 0, 40]])
     at = np.linspace(0, len(stops) - 1, 256)
     return np.stack([np.interp(at, np.arange(len(stops)), stops[:, part]) for part in range(3)], axis=-1).round()
@@ -89,6 +96,12 @@ def diverging() -> np.ndarray:
     """(511, 3) sRGB in 0..255 for -1 to 1: deep orange, white, and the deep blue of `palette()`."""
     warm = _even(lambda t: (1 - 0.62 * t, 0.12 * np.sin(np.pi * t) + 0.09 * t, np.radians(62 - 22 * t)))
     return np.concatenate([warm[:0:-1], palette()])
+
+
+def is_dark(pixels: UInt8[np.ndarray, "height width channel"]) -> bool:
+    """Whether the mean luma of a photograph, by ITU-R BT.601, is below `DIM`."""
+    means = pixels.mean((0, 1))
+    return float(means @ LUMA if len(means) == len(LUMA) else means[0]) < DIM
 
 
 def hex_colour(weight: float, dark: bool = False) -> str:

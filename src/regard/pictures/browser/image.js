@@ -55,7 +55,7 @@ regard.views.image = (() => {
       context.drawImage(this.image, 0, 0, canvas.width, canvas.height);
       row.forEach((weight, place) => {
         const share = Math.abs(weight) / table.scale < choice.threshold ? 0 : Math.max(0, weight) / most;
-        const [red, green, blue] = heat[Math.round(255 * share)];
+        const [red, green, blue] = this.colour(share);
         shades.data.set([red, green, blue, Math.round(255 * STRONGEST * share)], 4 * place);
       });
       const mask = new OffscreenCanvas(columns, rows);
@@ -80,6 +80,12 @@ regard.views.image = (() => {
       this.thumbs.forEach((each, at) => each.classList.toggle("regard-on", at === this.at));
     }
 
+    // The colour of a share of the scale, which over a dark photograph is the lighter the greater it is.
+    colour(share) {
+      const place = Math.round(255 * share);
+      return heat[this.panel.lookup.patches.dark ? 255 - place : place];
+    }
+
     // The weights of a target label on the patches.
     row(target) {
       const { table, lookup: { patches: { first, rows, columns } } } = this.panel;
@@ -89,9 +95,10 @@ regard.views.image = (() => {
     // The colours of the heat map, with the weights at both ends, and the meaning of a gate.
     legend(most) {
       const ramp = element("span", { className: "regard-ramp", ariaHidden: "true" }), { notes } = this.panel.table;
+      ramp.style.background = this.panel.lookup.patches.dark ? "black" : "white";
       for (let i = 0; i <= 10; i++) {
         const step = element("i"), share = i / 10;
-        step.style.background = `rgb(${heat[Math.round(255 * share)].join(" ")} / ${STRONGEST * share})`;
+        step.style.background = `rgb(${this.colour(share).join(" ")} / ${STRONGEST * share})`;
         ramp.append(step);
       }
       const shades = element("p", { className: "regard-key" }, "0", ramp, number(most), element("span", {}, `the greatest weight of this label, at least ${EVEN} times an even share`));
