@@ -9,7 +9,7 @@ from torch import Tensor
 
 import regard.attention.paths
 from regard.attention import Attend
-from regard.attention.heads import MultiHead, self_attention
+from regard.attention.heads import MultiHead, NormalizedHeads, self_attention
 from regard.attention.masks import Mask, causal, padding
 from regard.attention.memory import Memory, Packing
 from regard.attention.positions import (
@@ -215,6 +215,38 @@ def test_stretched_frequencies():
     stretched = Rotary(8, scaling=RotaryScaling("ntk", 3.0)).frequencies
     assert stretched[0] == plain[0] == 1.0
     torch.testing.assert_close(stretched[-1], plain[-1] / 3)
+
+
+def rotary_heads(kind: type[MultiHead], **more) -> MultiHead:
+    torch.manual_seed(3)
+    attend = Attend(ScaledDot(), positions=Rotary(WIDTH))
+    return kind(HEADS * WIDTH, HEADS, attend=attend, key_value_heads=2, **more).eval()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("kind", [MultiHead, NormalizedHeads])
+def test_inference_that_turns_in_place_gives_the_results_of_training(kind: type[MultiHead], shared: bool):
+    """In one pass and in steps; one projection of keys and values is not turned where it is the value."""
+    heads, inputs = rotary_heads(kind, shared_key_value=shared), states().float()
+    expected, past = self_attention(heads, inputs, causal(LENGTH)), empty_past(heads, inputs)
+    with torch.no_grad():
+        torch.testing.assert_close(self_attention(heads, inputs, causal(LENGTH)), expected)
+        for place, one in enumerate(inputs.split(1, 1)):
+            found, past = read_past(heads, one, past)
+            torch.testing.assert_close(found[:, 0], expected[:, place])
+
+
+@pytest.mark.parametrize("hooked", ["query", "key", "query_norm", "key_norm"])
+def test_projections_that_a_hook_holds_are_not_turned(hooked: str):
+    heads, inputs, seen = rotary_heads(NormalizedHeads), states().float(), list[Tensor]()
+
+    def hold(module: torch.nn.Module, inputs: object, output: Tensor) -> None:
+        seen.extend((output, output.clone()))
+
+    heads.get_submodule(hooked).register_forward_hook(hold)
+    with torch.no_grad():
+        self_attention(heads, inputs)
+    assert torch.equal(*seen)
 
 
 class Backwards(Rotary):

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from regard.attention.positions import Rotary, turns
 from regard.kernels import rotary
-from regard.kernels.rotary import plain, serves, turned
+from regard.kernels.rotary import plain, serves, turn_in_place, turned
 
 LAYOUTS = {
     "as they are": lambda states: states,
@@ -110,3 +110,28 @@ def test_without_a_library_it_is_plain(monkeypatch: pytest.MonkeyPatch):
     states, angles = sample(torch.float32, 6)
     monkeypatch.setattr(rotary, "library", lambda: None)
     assert torch.equal(turned(states, angles, 5), plain(states, angles, 5))
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("width", [2, 6, 70])
+def test_both_sides_in_place(width: int, dtype: torch.dtype):
+    """Equal to new tensors, number by number."""
+    query, angles = sample(dtype, width)
+    key = query[:, :2] * 3
+    flat = tuple(each.transpose(1, 2).flatten(2).contiguous() for each in (query, key))
+    assert turn_in_place(flat[0], flat[1], angles, 4)
+    for found, side in zip(flat, (query, key), strict=True):
+        assert torch.equal(found.unflatten(2, (-1, width)).transpose(1, 2), turned(side, angles, 4))
+
+
+def test_what_the_kernel_cannot_turn_in_place_stays(monkeypatch: pytest.MonkeyPatch):
+    _, angles = sample(torch.float32, 6)
+    query, key = torch.randn(3, 7, 12), torch.randn(3, 7, 6)
+    before = query.clone(), key.clone()
+    assert not turn_in_place(query.double(), key.double(), angles, 0)
+    assert not turn_in_place(query, key.mT.contiguous().mT, angles, 0)
+    monkeypatch.setattr(rotary, "library", lambda: None)
+    assert not turn_in_place(query, key, angles, 0)
+    assert torch.equal(query, before[0])
+    assert torch.equal(key, before[1])

@@ -1,8 +1,9 @@
 """Multi-head attention over any score: split, attend, merge (Vaswani 2017, section 3.2.2)."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
@@ -14,6 +15,15 @@ from regard.attention.scores import ScaledDot, SoftCapped
 from regard.attention.scores.protocol import Product
 from regard.kernels.product import over_heads
 from regard.shapes import Float
+
+
+class Projections(NamedTuple):
+    """Queries `(batch, head, query, width)` and the prepared memory that they read. `turned`: whether the queries are
+    turned by their positions."""
+
+    query: Tensor
+    memory: Memory
+    turned: bool = False
 
 
 class MultiHead(nn.Module):
@@ -85,17 +95,41 @@ class MultiHead(nn.Module):
         if memory.key.shape[-1] != self.key.in_features or memory.value.shape[-1] != self.value.in_features:
             expect_size("the map of MultiHead to keys", self.key.in_features, "the memory's key", memory.key.shape[-1])
             expect_size("the map to values", self.value.in_features, "the memory's value", memory.value.shape[-1])
-        key = self.key(memory.key)
-        shared = self.value is self.key and memory.value is memory.key
-        prepared = self._prepared(key, key if shared else self.value(memory.value), memory.mask, memory.places)
-        bias = memory.bias
-        return prepared if bias is None else replace(prepared, bias=over_heads(bias, 3), clean=False)
+        return self._prepared(*self._projected(memory), memory)
 
-    def _prepared(self, key: Tensor, value: Tensor, mask: Mask | None, places: Tensor | int | None = None) -> Memory:
-        split = self.split_key(key)
+    def project(self, query: Tensor, memory: Memory) -> Projections:
+        """Project and split queries `(batch, query, width)` and a memory; the first query stands where the first key
+        does. Inference turns both sides in place: a new tensor of queries costs more than their rotation."""
+        queries, (key, value) = self.projected_query(query), self._projected(memory)
+        turned = value is not key and self._turn(queries, key, memory.places)
+        return Projections(self.split_query(queries), self._prepared(key, value, memory, turned), turned)
+
+    def _projected(self, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Keys and values, one tensor if they share a projection."""
+        key = self.projected_key(memory.key)
+        shared = self.value is self.key and memory.value is memory.key
+        return key, key if shared else self.value(memory.value)
+
+    def _prepared(self, key: Tensor, value: Tensor, memory: Memory, turned: bool = False) -> Memory:
+        split, mask, bias = self.split(key), memory.mask, memory.bias
         mask = None if mask is None else mask.over_heads()
         value = split if value is key else self.split(value)
-        return self.attend.prepare(Memory(split, value, mask, places=places, clean=False))
+        split = Memory(split, value, mask, places=memory.places, clean=False)
+        prepared = self.attend.prepare(split, turned=turned)
+        return prepared if bias is None else replace(prepared, bias=over_heads(bias, 3), clean=False)
+
+    def _turn(self, query: Tensor, key: Tensor, places: Tensor | int | None) -> bool:
+        """Turn projected queries and keys in place where nothing else holds them; return whether they are turned."""
+        positions = self.attend.positions
+        if positions is None or torch.is_grad_enabled() or isinstance(places, Tensor):
+            return False
+        if query.size(1) != key.size(1) or not self._owns_projections():
+            return False
+        return positions.rotate_in_place(query, key, places or 0)
+
+    def _owns_projections(self) -> bool:
+        """Whether projected queries and keys are new tensors that no hook has seen."""
+        return runs(self.query, nn.Linear) and runs(self.key, nn.Linear)
 
     def split(self, states: Tensor) -> Tensor:
         """`(batch, position, group * width)` -> `(batch, group, position, width)`. Each group is repeated for its heads
@@ -111,9 +145,13 @@ class MultiHead(nn.Module):
         """Projected queries `(batch, query, head * width)` -> `(batch, head, query, width)`."""
         return rearrange(states, "b t (h d) -> b h t d", h=self.heads)
 
-    def split_key(self, states: Tensor) -> Tensor:
-        """Projected keys as `split`."""
-        return self.split(states)
+    def projected_query(self, states: Tensor) -> Tensor:
+        """Queries `(*batch, width)` -> `(*batch, head * width)`."""
+        return self.query(states)
+
+    def projected_key(self, states: Tensor) -> Tensor:
+        """Keys `(*batch, memory_width)` -> `(*batch, group * width)`."""
+        return self.key(states)
 
     def transformed(self, value: Tensor) -> Tensor:
         """Contribution of each single value to the output of each head, W_o^h v: `(batch, head, key, head_width)` ->
@@ -122,7 +160,12 @@ class MultiHead(nn.Module):
 
     def read(self, query: Tensor, memory: Memory, state: Any = None, *, places: Tensor | int | None = None) -> Read:
         """Read a prepared memory with queries `(batch, query, width)` at `places` -> context of the same shape."""
-        read = self.attend.read(self.split_query(self.query(query)), memory, state, places=places)
+        split = self.split_query(self.projected_query(query))
+        return self.read_projected(Projections(split, memory), state, places=places)
+
+    def read_projected(self, sides: Projections, state: Any = None, *, places: Tensor | int | None = None) -> Read:
+        """`read` with projected queries."""
+        read = self.attend.read(sides.query, sides.memory, state, places=places, turned=sides.turned)
         return read._replace(context=self.output(rearrange(read.context, "b h t d -> b t (h d)")))
 
     def attend_self(
@@ -130,11 +173,11 @@ class MultiHead(nn.Module):
     ) -> Float[Tensor, "token width"]:
         """Self-attention of packed tokens: each reads its own sequence, under the `mask` of the padded batch.
         Projections are computed for real tokens only."""
-        key = self.key(states)
-        value = key if self.value is self.key else self.value(states)
+        key, value = self._projected(Memory(states, states))
         laid_out = packing.unpack(key)
-        memory = self._prepared(laid_out, laid_out if value is key else packing.unpack(value), mask)
-        query = self.split_query(packing.unpack(self.query(states)))
+        value = laid_out if value is key else packing.unpack(value)
+        memory = self._prepared(laid_out, value, Memory(laid_out, value, mask, clean=False))
+        query = self.split_query(packing.unpack(self.projected_query(states)))
         context: Tensor = self.attend.read(query, memory).context
         return self.output(packing.pack(rearrange(context, "b h t d -> b t (h d)")))
 
@@ -147,7 +190,7 @@ class MultiHead(nn.Module):
         check(query, memory.key, memory.value, memory.mask, self.widths)
         if query.ndim != 3:
             raise ValueError(f"heads need one batch axis: (batch, query, width); got query {tuple(query.shape)}")
-        return self.read(query, self.prepare(memory)).context
+        return self.read_projected(self.project(query, memory)).context
 
 
 def without_bias(*maps: nn.Linear) -> None:
@@ -166,11 +209,17 @@ class NormalizedHeads(MultiHead):
         head_width = self.query.out_features // heads
         self.query_norm, self.key_norm = nn.RMSNorm(head_width, epsilon), nn.RMSNorm(head_width, epsilon)
 
-    def split_query(self, states: Tensor) -> Tensor:
-        return self.query_norm(super().split_query(states))
+    def projected_query(self, states: Tensor) -> Tensor:
+        return self._normalized(self.query(states), self.query_norm)
 
-    def split_key(self, states: Tensor) -> Tensor:
-        return self.key_norm(super().split_key(states))
+    def projected_key(self, states: Tensor) -> Tensor:
+        return self._normalized(self.key(states), self.key_norm)
+
+    def _normalized(self, states: Tensor, norm: nn.RMSNorm) -> Tensor:
+        return norm(states.unflatten(-1, (-1, *norm.normalized_shape))).flatten(-2)
+
+    def _owns_projections(self) -> bool:
+        return runs(self.query_norm, nn.RMSNorm) and runs(self.key_norm, nn.RMSNorm)
 
 
 def self_attention(heads: MultiHead, states: Tensor, mask: Mask | Tensor | None = None) -> Tensor:

@@ -172,11 +172,12 @@ class Attend(nn.Module):
         if history is not None and isinstance(score, TanhSum):
             expect_size(f"the history {type(history).__name__}", history.width, name, score.hidden_width)
 
-    def prepare(self, memory: Memory) -> Memory:
-        """Compute the score's key side, once per memory. Raises ValueError for keys of another width."""
+    def prepare(self, memory: Memory, *, turned: bool = False) -> Memory:
+        """Compute the score's key side, once per memory, of keys that are `turned` by their positions or not yet.
+        Raises ValueError for keys of another width."""
         if self.score.key_width not in (None, memory.key.shape[-1]):
             self.check_sizes(key=memory.key.shape[-1])
-        key = self._turned(memory.key, 0 if memory.places is None else memory.places)
+        key = memory.key if turned else self._turned(memory.key, 0 if memory.places is None else memory.places)
         key = self.score.prepare(key)
         steady = self.history is None and runs(self.score, TanhSum) and can_fuse(key)
         return replace(memory, key=key, exponentials=exponentials(key) if steady else None, clean=False)
@@ -189,13 +190,15 @@ class Attend(nn.Module):
         *,
         weights: bool = False,
         places: Tensor | int | None = None,
+        turned: bool = False,
     ) -> Read:
         """Read a prepared memory with queries `(*batch, query, query_width)`. `state` is the alignment's, None at the
         first step. The result holds the weights only if `weights` is True. `places ([batch,] query)` are the positions
-        of the queries, for relative positions, or the first of them; by default those of the first keys."""
+        of the queries, for relative positions, or the first of them; by default those of the first keys. Queries are
+        `turned` by them or not yet."""
         observer = observer_of(self)
         needs_weights = weights or (observer is not None and observer.needs_weights)
-        query, bias = self._placed(query, memory, places)
+        query, bias = self._placed(query, memory, places, turned)
         parts = self.score, self.align, self.history
         if memory.bias is not None:
             bias = TensorBias(memory.bias) if bias is None else SumOfBiases(bias, TensorBias(memory.bias))
@@ -214,10 +217,12 @@ class Attend(nn.Module):
             return self.positions.rotate(states, places)
         return self.positions.rotate_from(states, places)
 
-    def _placed(self, query: Tensor, memory: Memory, places: Tensor | int | None) -> tuple[Tensor, Bias | None]:
+    def _placed(
+        self, query: Tensor, memory: Memory, places: Tensor | int | None, turned: bool
+    ) -> tuple[Tensor, Bias | None]:
         """The queries turned by their positions, and the bias that positions add to scores."""
         positions, count = self.positions, query.shape[-2]
-        if positions is None:
+        if positions is None or (turned and not positions.adds_bias):
             return query, None
         if places is None and isinstance(memory.places, Tensor):
             if count > memory.places.shape[-1]:
@@ -226,10 +231,10 @@ class Attend(nn.Module):
             places = memory.places[..., :count]
         elif places is None:
             places = memory.places or 0
-        turned = self._turned(query, places)
+        query = query if turned else self._turned(query, places)
         if not positions.adds_bias:
-            return turned, None
-        return turned, Bias(positions, turned, counted(places, count, query.device), memory.positions())
+            return query, None
+        return query, Bias(positions, query, counted(places, count, query.device), memory.positions())
 
     def forward(self, query: Float[Tensor, "..."], memory: Memory) -> Context:
         """Queries `(*batch, query, query_width)` -> context `(*batch, query, value_width)`. Raises the errors of

@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.kernels.rotary import turned
+from regard.kernels.rotary import turn_in_place, turned
 from regard.shapes import Float, Int, Scores
 
 LARGEST_TABLE = 1 << 14
@@ -38,6 +38,11 @@ class RelativePositions(nn.Module, ABC):
     def rotate_from(self, states: Float[Tensor, "*batch position width"], first: int) -> Tensor:
         """Turn queries or keys that stand at successive positions, of which this is the first."""
         return self.rotate(states, counted(first, states.shape[-2], states.device))
+
+    def rotate_in_place(self, query: Tensor, key: Tensor, first: int) -> bool:
+        """Turn queries and keys `(batch, position, head * width)` in place, without a gradient, where a kernel serves
+        them; return whether it does. Both stand at successive positions from `first` on."""
+        return False
 
     def bias(self, query: Tensor, places: Int[Tensor, "..."], keys: Int[Tensor, "..."]) -> Scores:
         """The bias of each pair, `([*batch,] [head,] query, key)`, for queries `(*batch, [head,] query, width)` at
@@ -151,14 +156,21 @@ class Rotary(RelativePositions):
         return turned(states, found)
 
     def rotate_from(self, states: Float[Tensor, "*batch position width"], first: int) -> Tensor:
-        last = first + states.shape[-2]
+        table = self._table(states, first + states.shape[-2])
+        return super().rotate_from(states, first) if table is None else turned(states, table, first)
+
+    def rotate_in_place(self, query: Tensor, key: Tensor, first: int) -> bool:
+        table = self._table(query, first + query.shape[1])
+        return table is not None and turn_in_place(query, key, table, first)
+
+    def _table(self, states: Tensor, last: int) -> Float[Tensor, "2 position width"] | None:
+        """The turns of these states at positions before `last`, if they are in a table. All layers and steps share one:
+        a step would spend more time on its angles than on its products."""
         own = type(self) is not Rotary  # a subclass may turn otherwise
         if own or torch.compiler.is_compiling() or last > LARGEST_TABLE:
-            return super().rotate_from(states, first)
-        # all layers and steps share one table: a step would spend more time on its angles than on its products
+            return None
         known, plain = max(512, 1 << (last - 1).bit_length()), self.frequencies
-        table = table_of_turns(self.width, self.base, self.scaling, known, plain.dtype, states.dtype, states.device)
-        return turned(states, table, first)
+        return table_of_turns(self.width, self.base, self.scaling, known, plain.dtype, states.dtype, states.device)
 
 
 def turns(places: Int[Tensor, "*batch"], frequencies: Tensor, length: float) -> Float[Tensor, "2 *batch width"]:

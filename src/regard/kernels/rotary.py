@@ -27,6 +27,8 @@ def library() -> ctypes.CDLL | None:
     if built is not None:
         arguments = ctypes.POINTER(_Problem), ctypes.c_float, ctypes.c_int, ctypes.c_void_p
         built.rotary_turn.argtypes = arguments
+        pointers, sizes = [ctypes.c_void_p] * 3, [ctypes.c_int64] * 6
+        built.rotary_turn_both.argtypes = *pointers, *sizes, ctypes.c_int, ctypes.c_void_p
     return built
 
 
@@ -44,6 +46,23 @@ def turned(states: Tensor, turns: Tensor, first: int = 0) -> Tensor:
     if torch.is_grad_enabled() and states.requires_grad:
         return _Turn.apply(states, turns, first, 1.0)
     return _turn(states, turns, first, 1.0)
+
+
+def turn_in_place(query: Tensor, key: Tensor, turns: Tensor, first: int) -> bool:
+    """Turn queries and keys `(row, position, head * width)` as `turned` does, but in place and without a gradient,
+    where the kernel serves them; return whether it does. `turns` are `(2, position, width)`. Both sides begin at
+    `first`."""
+    if not (serves(query, turns) and query.is_contiguous() and key.is_contiguous()):
+        return False
+    kernel = library()
+    assert kernel is not None
+    (rows, positions, all_query), all_key, (_, known, width) = query.shape, key.shape[-1], turns.shape
+    start = turns.data_ptr() + first * width * turns.element_size()
+    sizes = rows, positions, all_query // width, all_key // width, width, known * width
+    half = query.dtype == torch.bfloat16
+    if kernel.rotary_turn_both(query.data_ptr(), key.data_ptr(), start, *sizes, half, threads()):
+        raise RuntimeError("the kernel of rotations failed; report it")
+    return True
 
 
 def plain(states: Tensor, turns: Tensor, first: int = 0) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from regard.attention.heads import MultiHead
+from regard.attention.heads import MultiHead, Projections
 from regard.attention.masks import Mask, window
 from regard.attention.masks import prefix as prefix_mask
 from regard.attention.memory import Memory, selected
@@ -166,7 +166,7 @@ def read_past(
     read, except while gradients or weights are recorded. Raises InputError for a part of the prefix only."""
     count = states.shape[1]
     places = past.position if attention.attend.positions is not None and past.length else None
-    new = attention.prepare(Memory(states, states, places=places))
+    query, new, turned = attention.project(states, Memory(states, states, places=places))
     grown = past.append(new.key, new.value)
     slides = before is not None and grown.position > before + 1
     mask = None  # a single query reads its whole past
@@ -176,7 +176,8 @@ def read_past(
         mask = window(count, grown.length, before=reach, after=after, sinks=sinks, device=states.device)
     if past.prefix is not None:
         mask = checked_prefix(past.prefix, count).over_heads() & (mask if slides else None)
-    read = attention.read(states, grown.memory(mask), past.alignment, places=places)
+    sides = Projections(query, grown.memory(mask), turned)
+    read = attention.read_projected(sides, past.alignment, places=places)
     grown = replace(grown, alignment=read.state)
     if before is None or read.state is not None or torch.is_grad_enabled() or current() is not None:
         return read.context, grown
