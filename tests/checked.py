@@ -2,15 +2,20 @@
 
 jaxtyping checks that sizes of the same name agree within a call, and binds the arguments to the signature for it, which
 takes ten times as long as most of the functions. So it is for functions with shapes; beartype alone checks the others.
+What jaxtyping finds depends on the types and shapes of a call alone: a function is checked once for each.
 """
 
 import dataclasses
 import inspect
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Hashable
+from functools import partial, update_wrapper
+from threading import get_ident
+from types import FunctionType
 from typing import Any, get_args
 
 import jaxtyping
+import numpy as np
+import torch
 from beartype import BeartypeConf, beartype
 
 CHECKER = "beartype.beartype"
@@ -28,14 +33,20 @@ def checked(shapes_checked: Callable[..., Any], function: Any = None, *, typeche
     """A function or class with its checks; without one, the decorator."""
     if function is None:
         return partial(checked, shapes_checked, typechecker=typechecker)
-    inner = function.__init__ if dataclasses.is_dataclass(function) else function
-    if inspect.isclass(inner) or any(map(has_shapes, getattr(inner, "__annotations__", {}).values())):
+    inner: Any = function.__init__ if dataclasses.is_dataclass(function) else function
+    shaped = any(map(has_shapes, getattr(inner, "__annotations__", {}).values()))
+    if shaped and inspect.isfunction(inner):
+        check = partial(once_for_each_form, shapes_checked=partial(shapes_checked, typechecker=typechecker))
+    elif shaped or inspect.isclass(inner):
         return shapes_checked(function, typechecker=typechecker)
-    if inner is not function:
-        function.__init__ = types_checked(inner)
-        return function
-    within = "<locals>" in getattr(function, "__qualname__", "")  # it would be decorated anew at every call
-    return function if within else types_checked(function)
+    elif inner is function and "<locals>" in getattr(function, "__qualname__", ""):
+        return function  # it would be decorated anew at every call
+    else:
+        check = types_checked
+    if inner is function:
+        return check(function)
+    function.__init__ = check(inner)
+    return function
 
 
 def has_shapes(hint: Any) -> bool:
@@ -45,3 +56,49 @@ def has_shapes(hint: Any) -> bool:
     return (isinstance(hint, type) and issubclass(hint, jaxtyping.AbstractArray)) or any(
         map(has_shapes, get_args(hint))
     )
+
+
+def once_for_each_form(function: Any, shapes_checked: Callable[[Any], Any]) -> Any:
+    """A function whose arguments and result are checked where a call has types and shapes of no earlier one."""
+    found: dict[Hashable, set[Hashable]] = {}
+    results: dict[int, Any] = {}  # those to be checked, of each thread
+    thread = get_ident
+
+    def compute(*arguments: Any, **named: Any) -> Any:
+        key = thread()
+        return results.pop(key) if key in results else function(*arguments, **named)
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return function(*arguments, **named)
+        key = (form(arguments), form(named))
+        known = found.get(key)
+        if known is None:
+            result = within_checks(*arguments, **named)
+            found[key] = {form(result)}
+            return result
+        result = function(*arguments, **named)
+        if (formed := form(result)) not in known:
+            results[thread()] = result
+            within_checks(*arguments, **named)
+            known.add(formed)
+        return result
+
+    # jaxtyping resolves names of annotations in a function's globals
+    there = FunctionType(compute.__code__, function.__globals__, function.__name__, None, compute.__closure__)
+    within_checks = shapes_checked(update_wrapper(there, function))
+    return update_wrapper(call, function)
+
+
+def form(value: Any) -> Hashable:
+    """All of a value that its check depends on."""
+    kind = type(value)
+    if issubclass(kind, (torch.Tensor, np.ndarray)):
+        return kind, value.dtype, value.shape
+    if kind is tuple or issubclass(kind, (tuple, list)):
+        return kind, *[form(each) for each in value]
+    if kind is dict or issubclass(kind, dict):
+        return kind, *[(form(key), form(each)) for key, each in value.items()]
+    if issubclass(kind, (set, frozenset)):
+        return kind, frozenset(map(form, value))
+    return (kind, value) if issubclass(kind, (bool, int, str, type)) else kind
