@@ -6,7 +6,7 @@ import pytest
 from regard.maps.alignment import Alignment
 from regard.maps.strongest import OMITTED, is_long, strongest
 from regard.pictures.heatmap import heatmap
-from regard.tasks.attribution import Attribution
+from regard.tasks.attribution import BEGINNING, Attribution, beginning
 from regard.tasks.seq2seq.prediction import Prediction
 
 
@@ -53,3 +53,11 @@ def test_the_picture_of_a_long_source_has_its_strongest_positions_on_a_scale_of_
     assert len(shown) < 60
     assert found.axes[0].collections[0].get_clim() == (0, 0.5)
     assert any("of 600 source tokens" in each.get_text() for each in found.texts)
+
+
+def test_a_long_source_is_the_title_by_its_first_words():
+    assert beginning("a short source") == "a short source"
+    assert beginning("word " * 90) == f"{'word ' * 29}word …"
+    assert beginning("字" * 400) == f"{'字' * BEGINNING} …"
+    found = Attribution(Prediction("a b", 0.0, True, ("a", "b"), None), "word " * 90, (), long_map(9))
+    assert found.heading == f"{'word ' * 29}word …"

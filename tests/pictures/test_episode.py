@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.pictures.episode import episode
+from regard.pictures.episode import NO_IMAGE, episode
 from regard.pictures.write import write_figure
 
 IMAGES = np.random.default_rng(0).integers(0, 255, (4, 7, 7, 1)).astype(np.uint8)
@@ -25,6 +25,12 @@ def test_a_row_a_class_with_the_weights_under_the_images():
     assert [each.get_xlabel() for each in axes] == ["query", "cat 0.50", "cat 0.25", "dog 0.25", "dog 0.00"]
     heights = [round(each.get_position().y0, 6) for each in axes]
     assert heights[0] == heights[1] == heights[2] > heights[3] == heights[4]
+
+
+def test_nearly_even_weights_are_said_to_be_even():
+    for weights, even in (([[0.25, 0.24, 0.25, 0.26]], True), ([[0.25] * 4, [0.7, 0.1, 0.1, 0.1]], False)):
+        texts = {each.get_text() for each in episode(IMAGES[0], IMAGES, LABELS, np.array(weights)).texts}
+        assert (NO_IMAGE in texts) == even
 
 
 def test_the_scale_is_stated():

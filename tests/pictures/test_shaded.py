@@ -103,3 +103,19 @@ def test_even_weights_of_words_of_any_length_are_drawn_alike_and_said_to_be_even
     notes = [{each.get_text() for each in shaded(found).texts} & {module.NO_WORD} for found in (even, uneven)]
     assert notes == [{module.NO_WORD}, set()]
     np.testing.assert_allclose(even.weights, np.array([1, 1, 1.2, 1]) / 10.2)
+
+
+@pytest.mark.parametrize(
+    ("weights", "even"),
+    [
+        ([0.55, 0.45], True),
+        ([0.65, 0.35], False),
+        ([0.3, 0.36, 0.34], True),
+        ([0.3, 0.45, 0.25], False),
+        ([1.0], False),
+    ],
+)
+def test_a_text_of_a_few_words_is_said_to_be_even_where_they_hardly_differ(weights: list[float], even: bool):
+    count = len(weights)
+    found = shaded_parts([Parts(tuple("abc"[:count]), tuple(range(count)), (False,) * count)], [np.array(weights)], "x")
+    assert (module.NO_WORD in {each.get_text() for each in shaded(found).texts}) == even

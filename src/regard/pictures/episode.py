@@ -11,6 +11,7 @@ from jaxtyping import Float, UInt8
 from regard.pictures import inches
 from regard.pictures.fonts import families
 from regard.pictures.labels import distinct
+from regard.pictures.scale import nearly_even
 from regard.pictures.style import MUTED, hex_colour, plotting
 from regard.pictures.title import titled
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 SIDE, LABEL, GAP, HEADING, FOOT = 0.8, 0.2, 0.15, 0.27, 0.2
 """Inches of an image's side, the line below it, the gap between images, a block's heading and the legend."""
+
+
+NO_IMAGE = "nearly even: no support image is preferred"
 
 
 def layer_names(count: int) -> tuple[str, ...]:
@@ -40,12 +44,12 @@ def episode(
     of the query itself. Raises InputError without matplotlib, or if no installed font has a character."""
     names = list(dict.fromkeys(labels))
     rows = [[place for place, label in enumerate(labels) if label == name] for name in names]
-    columns = 1 + max(map(len, rows))
     with plotting():
-        block = columns * (SIDE + GAP) + 5 * GAP
+        block = (1 + max(map(len, rows))) * (SIDE + GAP) + 5 * GAP
         figure, width = inches.sheet(), len(weights) * block
-        heading = titled(figure, title, width - 2 * GAP)
-        head = HEADING + (GAP + heading.height if title else 0.0)
+        note = NO_IMAGE if all(map(nearly_even, weights[:, : len(labels)])) else ""
+        heading = titled(figure, title, width - 2 * GAP, note)
+        head = HEADING + (GAP + heading.height if heading.height else 0.0)
         height = head + len(rows) * (SIDE + LABEL + GAP) + FOOT
         figure.set_size_inches(width, height)
         inches.text(figure, "frames: white 0, dark 1", (GAP, FOOT), size=7, color=MUTED)

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 EVEN = 4
 """A scale of shares ends at no less than so many times an even share: nearly even shares are faint."""
-PREFERRED, FEW = 1.5, 4
-"""The greatest of nearly even shares is less than so many times an even one; of fewer shares none are nearly even."""
+PREFERRED, FEW, OF_FEW = 1.5, 4, 1.2
+"""The greatest of nearly even shares is less than `PREFERRED` times an even one, or of fewer than `FEW` shares, which
+differ less from it, `OF_FEW` times."""
 SMALL = 0.3
 """A scale from 0 to 1 hardly shows weights below."""
 Box = tuple[float, float, float, float]
@@ -63,8 +64,10 @@ def end_of(shares: np.ndarray) -> float:
 
 
 def nearly_even(shares: np.ndarray) -> bool:
-    """Whether no share stands out: all have one sign, and the greatest is less than `PREFERRED` times the mean."""
-    return shares.size >= FEW and float(shares.min()) >= 0 and float(shares.max()) < PREFERRED * float(shares.mean())
+    """Whether no share stands out: all have one sign, and the greatest is less than `PREFERRED` times the mean, or of
+    few shares `OF_FEW` times. One alone is not even."""
+    bound = PREFERRED if shares.size >= FEW else OF_FEW
+    return shares.size > 1 and float(shares.min()) >= 0 and float(shares.max()) < bound * float(shares.mean())
 
 
 def even_rows(weights: np.ndarray) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +35,15 @@ EMPTY = "(empty)"
 UNFINISHED = "\nthe output reached the length limit unfinished"
 """The line below the title of such an output."""
 BEGINNING = 150
-"""The characters of a long source that are the title of its picture, which has the source's strongest tokens."""
+"""The most characters of a title that is a text, whose picture or page has its tokens."""
+
+
+def beginning(text: str) -> str:
+    """A text as a title: of a long one the first words, or where it has no blanks the first characters."""
+    if len(text) <= BEGINNING:
+        return text
+    cut = text[:BEGINNING]
+    return f"{cut.rpartition(' ')[0] or cut} …"
 
 
 @dataclass(frozen=True)
@@ -184,8 +191,7 @@ class Attribution:
     def _strongest(self) -> "tuple[str, Figure]":
         """The map of a long source with its strongest positions; its greatest weight is darkest."""
         found, most = strongest(self.weights), round_up(self.weights.weights)
-        short = replace(self, title=shorten(self.title, BEGINNING, placeholder=" …"))
-        title = f"{short._matrix_heading}\n{found.note}"
+        title = f"{self._matrix_heading}\n{found.note}"
         return title, heatmap(found.alignment, title=title, most=most, gaps=found.gaps)
 
     def _matrix(self) -> Alignment:
@@ -198,7 +204,7 @@ class Attribution:
         """The title of a picture with a line on what it shows; without one, of a view that shows all heads."""
         searched = self.prediction
         cut = isinstance(searched, SearchedPrediction) and not searched.finished
-        return self.options.heading(visible(self.title) or EMPTY, detail) + (UNFINISHED if cut else "")
+        return self.options.heading(visible(beginning(self.title)) or EMPTY, detail) + (UNFINISHED if cut else "")
 
     def _of_view(self, options: FigureOptions) -> "list[tuple[str, Figure]]":
         name = options.view or "matrix"

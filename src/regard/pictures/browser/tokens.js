@@ -24,8 +24,12 @@ regard.tokens = (() => {
   const EVEN = 4;
   const end = (row) => Math.max(greatest(row), (EVEN * row.reduce((sum, each) => sum + Math.abs(each), 0)) / Math.max(1, row.length)) || 1;
 
-  // Whether no weight of a row stands out: all have one sign, and the greatest is below one and a half times the mean.
-  const nearlyEven = (row) => row.length >= 4 && row.every((each) => each >= 0) && greatest(row) < (1.5 * row.reduce((sum, each) => sum + each, 0)) / row.length;
+  // Whether no weight of a row stands out: all have one sign, and the greatest is below one and a half times the mean, of
+  // two or three weights 1.2 times.
+  const nearlyEven = (row) => {
+    const most = ((row.length >= 4 ? 1.5 : 1.2) * row.reduce((sum, each) => sum + each, 0)) / row.length;
+    return row.length > 1 && row.every((each) => each >= 0) && greatest(row) < most;
+  };
 
   const greatest = (row) => row.reduce((most, each) => Math.max(most, Math.abs(each)), 0);
 
