@@ -186,10 +186,8 @@ def start(path: Path, processes: int, changes: dict[str, Any]) -> list[int]:
         rank.start()
     ranks[0].join()
     for rank in ranks[1:]:
-        rank.join(2)
-        if rank.exitcode is None and changes.get("trouble", ("",))[0] == "stop one":
+        if changes.get("trouble", ("",))[0] == "stop one":
             rank.kill()  # as a launcher does once one of its processes has failed
-            rank.join()
         rank.join()
     return [rank.exitcode or 0 for rank in ranks]
 
@@ -264,11 +262,13 @@ ACCIDENTS = ("raise", "kill one", "terminate one", "stop one")
 def accidents(path: Path) -> dict[str, Any]:
     """Two processes of which the second has an accident at update 11, of each kind: the exit codes, the seconds until
     both ended, the updates that were saved, the first's error, and what the same run comes to when it is resumed."""
-    changes, result = {"keep_best": 0, "process_timeout": 3}, {}
+    changes, result = {"keep_best": 0}, {}
     assert start(path / "whole", 2, changes) == [0, 0]
     for kind in ACCIDENTS:
         began, line = time.monotonic(), path / f"{kind}.error"
-        codes = start(path / kind, 2, {**changes, "trouble": (kind, 11)})
+        # the others are noticed at once; a busy machine may take so long between two updates
+        limit = {"process_timeout": 3} if kind == "stop one" else {}
+        codes = start(path / kind, 2, {**changes, **limit, "trouble": (kind, 11)})
         result[kind] = {
             "codes": codes,
             "seconds": time.monotonic() - began,
