@@ -28,13 +28,16 @@ def drawn(path: Path, text: str) -> list[str]:
     return [name for name in names if not (path.parent / name).exists()]
 
 
-def run(path: Path, text: str, folder: Path) -> None:
+def run(path: Path, text: str, folder: Path) -> int:
     """Runs the blocks of a page as one session from top to bottom, in a folder; those marked `no-run` are left out.
+
+    Returns the number of those that ran.
 
     Raises:
         ValueError: a block has another mark, or a picture that the page shows was not drawn.
     """
     namespace: dict[str, object] = {"__name__": path.stem}
+    count = 0
     with chdir(folder):
         for line, mark, code in blocks(text):
             if mark not in ("", "no-run"):
@@ -42,5 +45,7 @@ def run(path: Path, text: str, folder: Path) -> None:
             compiled = compile("\n" * line + code, str(path), "exec")
             if not mark:
                 exec(compiled, namespace)
+                count += 1
     if missing := [name for name in drawn(path, text) if not (folder / name).exists()]:
         raise ValueError(f"{path}: shows {', '.join(missing)}, which neither lies beside it nor is drawn by its code")
+    return count

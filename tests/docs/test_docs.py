@@ -22,7 +22,9 @@ def name(path: Path) -> str:
 
 @pytest.mark.parametrize("path", UNDRAWN, ids=name)
 def test_python_blocks_run(path: Path, tmp_path: Path):
-    run(path, path.read_text(encoding="utf-8"), tmp_path)
+    text = path.read_text(encoding="utf-8")
+    marked = re.findall(r"^```python(.*)$", text, re.MULTILINE)
+    assert run(path, text, tmp_path) == len(marked) - marked.count(" no-run")
 
 
 def test_blocks_are_found():

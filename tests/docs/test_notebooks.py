@@ -56,4 +56,6 @@ def test_a_notebook_trains_on_a_file_and_keeps_its_outputs():
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_every_notebook_is_one(path: Path):
-    nbformat.validate(read(notebook(path)))
+    made = read(notebook(path))
+    assert list(nbformat.validator.iter_validate(made)) == []
+    assert len({each["id"] for each in made["cells"]}) == len(made["cells"]) > 0

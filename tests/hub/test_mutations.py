@@ -119,8 +119,11 @@ def test_keys_of_the_first_years_that_do_nothing(published: Path, tmp_path: Path
     path, sizes = published / "config.json", {"fc_size": 768, "num_attention_heads": 12, "num_fc_layers": 3}
     pooler = {f"pooler_{key}": value for key, value in (sizes | {"size_per_head": 128, "type": "first"}).items()}
     given = json.loads(path.read_text(encoding="utf-8")) | pooler | {"directionality": "bidi"}
+    import_run(str(published), tmp_path / "plain")
     path.write_text(json.dumps(given))
     import_run(str(published), tmp_path / "run")
+    for name in ("weights.safetensors", "tokenizer.json", "config.yaml"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
 
 
 @pytest.mark.parametrize("published", ["vit"], indirect=True)
