@@ -7,12 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.attention.record import record_breakdown
+from regard.attention.record import record, record_breakdown
 from regard.attribution.aggregation import AGGREGATIONS, single_map
 from regard.attribution.gradients import check_no_maps, contributions, embeddings
 from regard.attribution.kinds import Kind
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
+from regard.maps.greatest import GreatestWeights, greatest
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.shapes import Float
@@ -36,10 +37,8 @@ def attribute_within(
     Raises:
         InputError: the model has no self-attention, no such map, or no maps for a rollout.
     """
-    if names is None:
-        raise InputError("the run's model is recurrent without attention, so there is nothing to draw")
     aggregation = AGGREGATIONS[kind]
-    with record_breakdown(model, names, aggregation.measure(model)) as found:
+    with record_breakdown(model, _known(names), aggregation.measure(model)) as found:
         call()
     joined = aggregation.aggregate(found, maps)
     more = joined.shape[-1] - len(text.pieces)
@@ -57,6 +56,45 @@ def attribute_within(
     )
     words = {"source_words": source.words, "target_words": text.words}
     return aggregation.lookups(replace(lookups, **words)), attention
+
+
+@torch.no_grad()
+def greatest_within(
+    model: nn.Module,
+    names: str | tuple[str, ...] | None,
+    text: Side,
+    call: Callable[[int], object],
+    count: int,
+    *,
+    target: Sequence[str] | None = None,
+    before: str = "",
+) -> GreatestWeights:
+    """The `count` greatest weights of each query in every layer and head while `call(length)` runs the model on that
+    many pieces of one text; of its last queries only, under their labels, if there is a `target`. Other arguments are
+    those of `attribute_within`. Weights of a few queries exist at a time.
+
+    Raises InputError for a model without self-attention, and for a count below 1.
+    """
+    names, reduction, length = _known(names), greatest(count), len(text.pieces)
+    with record(model, names) as one:  # a pass over one piece has the keys in front of the text
+        call(1)
+    source = text.after(before, max(each.shape[-1] for each in one.values()) - 1)
+    target = text.pieces if target is None else tuple(target)
+    with record(model, names, rows=range(length - len(target), length), reduce=reduction) as found:
+        call(length)
+    places = torch.cat([_with_heads(found.places(name)) for name in found], 1).unflatten(1, (len(found), -1))
+    weights = torch.cat([_with_heads(each) for each in found.values()], 1).unflatten(1, (len(found), -1))
+    return GreatestWeights(weights[0].float().cpu().numpy(), places[0].cpu().numpy(), source.pieces, target)
+
+
+def _with_heads(recorded: Tensor) -> Tensor:
+    return recorded if recorded.ndim == 4 else recorded[:, None]
+
+
+def _known(names: str | tuple[str, ...] | None) -> str | tuple[str, ...]:
+    if names is None:
+        raise InputError("the run's model is recurrent without attention, so there is nothing to draw")
+    return names
 
 
 def _placed(weights: np.ndarray, less: int) -> np.ndarray:

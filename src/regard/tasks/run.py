@@ -158,7 +158,9 @@ class Run(ABC, Generic[E, P]):
 
         Raises InputError as `attribute`, and for a count below 1.
         """
-        return self.attribute(example, options, **settings).greatest(count)
+        chosen = self._options("attribute", AttributionOptions, options, settings)
+        with fitting(chosen):
+            return self._greatest(example, count, chosen)
 
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> Any:
         """The examples of files for `evaluate`. Raises InputError for a file in another format than the run's data."""
@@ -238,6 +240,9 @@ class Run(ABC, Generic[E, P]):
 
     def _attribute(self, example: E, options: AttributionOptions, /) -> "Attribution":
         raise self._missing("attribute")
+
+    def _greatest(self, example: E, count: int, options: AttributionOptions, /) -> "GreatestWeights":
+        return self._attribute(example, options).greatest(count)
 
     def _missing(self, verb: Verb) -> AssertionError:
         """`supports` names a verb that the class does not implement: a mistake of its author."""

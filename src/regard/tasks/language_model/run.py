@@ -15,7 +15,7 @@ from regard.attribution.aggregation import single_map
 from regard.attribution.available import kinds_within
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
-from regard.attribution.self_attention import attribute_within, contributed
+from regard.attribution.self_attention import attribute_within, contributed, greatest_within
 from regard.data.memory import Records
 from regard.data.texts import with_column
 from regard.data.token_words import side
@@ -24,6 +24,7 @@ from regard.decoding.continuation import Prompted, Sliding
 from regard.decoding.streaming import StepOptions, StreamEvent, StreamSource, check_prefixes
 from regard.errors import InputError, quoted
 from regard.maps.alignment import Alignment
+from regard.maps.greatest import GreatestWeights
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups, beside, of_rows
 from regard.models.catalog import build_language_model
@@ -37,6 +38,7 @@ from regard.tasks.evaluation import for_evaluation
 from regard.tasks.language_model.cache import Cache
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.continuation import Begun, Continuation, NextToken, begun_ids, behind
+from regard.tasks.language_model.forced import check_forced, forced_tokens
 from regard.tasks.language_model.training import convention, figures
 from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction
@@ -45,6 +47,8 @@ from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
 Beyond = Literal["stop", "slide"]
+VOCABULARY = "(vocabulary)"
+"""The label of a copying model's entry for its vocabulary."""
 
 
 class LanguageModelRun(Run[str, Continuation]):
@@ -171,18 +175,15 @@ class LanguageModelRun(Run[str, Continuation]):
             InputError: the model does not attend and the kind is not gradient; the text is too long; a continuation is
                 empty; or the model has no such map, or no rollout.
         """
-        tokens = self._forced(options)
-        ids = [*self._ids(example), *(tokens or ())]
+        tokens = forced_tokens(self.tokenizer, options)
         with guarded(self.model), torch.no_grad():
+            ids, labels = self._labelled(example, tokens)
             if tokens is None:
-                self._check([example], [ids], 1, None)
                 following = int(self._next(ids)[-1].argmax())
                 prediction = NextToken(self.tokenizer.pieces([following])[0])
             else:
-                *ids, following = ids
-                self._check_forced(example, tokens, ids)
+                following = tokens[-1]
                 prediction = TextPrediction(behind(example, tokens, self.tokenizer))
-            labels = side(self.tokenizer, ids, texts=[example] if example else [])
             found = [self._kind(ids, labels, following, options, kind) for kind in options.each_kind()]
         lookups, weights = beside(*(each for each, _ in found)), found[0][1]
         if tokens is not None:
@@ -191,28 +192,27 @@ class LanguageModelRun(Run[str, Continuation]):
             weights = replace(weights, weights=weights.weights[rows], target=target.pieces)
         return Attribution(prediction, example, (lookups,), weights, options, has_heads=True)
 
-    def _forced(self, options: AttributionOptions) -> list[int] | None:
-        """The tokens of the forced continuation, END included if it is finished; None without one. Raises InputError
-        for an empty one."""
-        if options.target_tokens is None and options.target is None:
-            return None
-        tokens = list(options.target_tokens or ())
-        if options.target is not None:
-            tokens = [
-                *self.tokenizer.encode(options.target),
-                *([self.tokenizer.special.end] if options.finished else []),
-            ]
-        if not tokens:
-            raise InputError("the target is empty and not finished, so there is nothing to attribute; give a text")
-        return tokens
+    def _labelled(self, example: str, tokens: Sequence[int] | None) -> tuple[list[int], Side]:
+        """The tokens that predict a text's next one, or each of a forced continuation, with their labels. Raises
+        InputError for more than the model reads."""
+        ids = self._ids(example)
+        if tokens is None:
+            self._check([example], [ids], 1, None)
+        else:
+            ids = [*ids, *tokens[:-1]]
+            check_forced(example, tokens, ids, self.model.context)
+        return ids, side(self.tokenizer, ids, texts=[example] if example else [])
 
-    def _check_forced(self, prompt: str, tokens: Sequence[int], ids: Sequence[int]) -> None:
-        """Raises InputError for a text longer than the model's context."""
-        if self.model.context is not None and len(ids) > self.model.context:
-            raise InputError(
-                f"the prompt {quoted(prompt)} and its continuation have {len(ids)} tokens, and the model reads "
-                f"{self.model.context} at once; write at most {max(0, self.model.context - len(ids) + len(tokens))}"
-            )
+    def _greatest(self, example: str, count: int, options: AttributionOptions) -> GreatestWeights:
+        """They are recorded instead of the weights, so that no tensor of all queries by all keys exists."""
+        if options.each_kind() != ("weights",):
+            return super()._greatest(example, count, options)
+        tokens = forced_tokens(self.tokenizer, options)
+        with guarded(self.model):
+            ids, labels = self._labelled(example, tokens)
+            answers = None if tokens is None else side(self.tokenizer, tokens).pieces
+            names, call = self.model.self_attention, lambda length: self._next(ids[:length])
+            return greatest_within(self.model, names, labels, call, count, target=answers, before=VOCABULARY)
 
     def _kind(
         self, ids: Sequence[int], labels: Side, following: int, options: AttributionOptions, kind: Kind
@@ -226,7 +226,7 @@ class LanguageModelRun(Run[str, Continuation]):
             return single_map(attention, kind), attention
         names = self.model.self_attention
         return attribute_within(
-            self.model, names, labels, lambda: self._next(ids), options.maps, kind=kind, before="(vocabulary)"
+            self.model, names, labels, lambda: self._next(ids), options.maps, kind=kind, before=VOCABULARY
         )
 
     def _next(self, ids: Sequence[int]) -> Float[Tensor, "position vocabulary"]:
