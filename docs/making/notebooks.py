@@ -18,6 +18,8 @@ from docs.making.pages import BLOCK, IMAGE, drawn
 DOCS = Path(__file__).resolve().parents[1]
 PAGES = sorted([*(DOCS / "guide").glob("*.md"), *(DOCS / "mechanisms").glob("*.md")])
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^):#\s]+)\.md(?P<part>#[^)]*)?\)")
+UNSHOWN = "ignore:IProgress not found"
+"""The warning of tqdm where a kernel has no ipywidgets; training then writes lines."""
 DIRECTIVE = re.compile(r"^```\{.*?^```\n?", re.MULTILINE | re.DOTALL)
 
 
@@ -86,6 +88,7 @@ def executed(made: dict[str, Any]) -> dict[str, Any]:
     paths = os.pathsep.join([str(DOCS.parent / "src"), str(DOCS.parent)])
     with tempfile.TemporaryDirectory() as folder:
         own = {"PYTHONPATH": paths, "IPYTHONDIR": f"{folder}/ipython", "JUPYTER_RUNTIME_DIR": folder}
+        own |= {"PYTHONWARNINGS": UNSHOWN}
         given = nbformat.reads(json.dumps(made), as_version=4)
         client = NotebookClient(given, timeout=600, resources={"metadata": {"path": folder}})
         return json.loads(nbformat.writes(client.execute(env={**os.environ, **own})))

@@ -52,6 +52,7 @@ def test_a_notebook_trains_on_a_file_and_keeps_its_outputs():
     assert "ClassPrediction bad" in str(outputs[2])
     assert "ClassPrediction good" in str(outputs[2])
     assert "<iframe" in str(outputs[3])
+    assert "IProgress" not in str(outputs)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
