@@ -263,6 +263,9 @@ MODELS: dict[str, Callable[[], EncoderDecoder]] = {
     ),
     "pointer": lambda: PointerGenerator(13, 13, PointerConfig(embedding=3, width=5, attention=7, history="coverage")),
     "pointer-closed": lambda: PointerGenerator(13, 13, PointerConfig(embedding=3, width=5, attention=3, copying=False)),
+    "pointer-matching": lambda: PointerGenerator(
+        13, 13, PointerConfig(embedding=3, width=5, attention=3, matching=True)
+    ),
     "one-pass-apart": lambda: OnePass(11, 13, OnePassConfig(width=5, encoder_width=3, shared=False)),
     "bottleneck": lambda: Bottleneck(11, 13, BottleneckConfig(embedding=3, width=5, layers=2)),
     "bottleneck-every-step": lambda: Bottleneck(

@@ -119,3 +119,21 @@ def lstm(p: Parameters, name: str, x: Array, h: Array, c: Array, suffix: str = "
 def tanh(p: Parameters, name: str, x: Array, h: Array) -> Array:
     from_input = p[f"{name}.cell.weight_ih"] @ x + p[f"{name}.cell.bias_ih"]
     return np.tanh(from_input + p[f"{name}.cell.weight_hh"] @ h + p[f"{name}.cell.bias_hh"])
+
+
+def both_ways(p: Parameters, name: str, sequence: list[Array], layers: int = 1) -> list[Array]:
+    """The states of LSTMs that read a text in both directions, one position at a time."""
+    for layer in range(layers):
+        ahead = _states(p, f"{name}.forwards.{layer}", sequence)
+        back = _states(p, f"{name}.backwards.{layer}", sequence[::-1])[::-1]
+        sequence = [np.concatenate(pair) for pair in zip(ahead, back, strict=True)]
+    return sequence
+
+
+def _states(p: Parameters, name: str, sequence: list[Array]) -> list[Array]:
+    state = cell = np.zeros(p[f"{name}.weight_hh_l0"].shape[1])
+    states = []
+    for each in sequence:
+        state, cell = lstm(p, name, each, state, cell, "_l0")
+        states.append(state)
+    return states

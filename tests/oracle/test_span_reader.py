@@ -46,22 +46,6 @@ def inputs(rows: list[int], characters: int = CONFIG.characters) -> tuple[torch.
     return question, question_lengths, context, lengths, together, *spellings
 
 
-def lstm(p: Parameters, name: str, sequence: list[Array]) -> list[Array]:
-    state, cell, states = np.zeros(CONFIG.width), np.zeros(CONFIG.width), []
-    for each in sequence:
-        state, cell = reference.lstm(p, name, each, state, cell, "_l0")
-        states.append(state)
-    return states
-
-
-def both_ways(p: Parameters, name: str, sequence: list[Array], layers: int) -> list[Array]:
-    for layer in range(layers):
-        ahead = lstm(p, f"{name}.forwards.{layer}", sequence)
-        back = lstm(p, f"{name}.backwards.{layer}", sequence[::-1])[::-1]
-        sequence = [np.concatenate(pair) for pair in zip(ahead, back, strict=True)]
-    return sequence
-
-
 def mixed(query: Array, keys: list[Array], values: list[Array]) -> Array:
     weights = reference.softmax([float(query @ key) for key in keys])
     return np.sum([weight * value for weight, value in zip(weights, values, strict=True)], 0)
@@ -93,14 +77,14 @@ def logits_of(p: Parameters, question: list[int], context: list[int], features: 
     keys = [relu(p, "alike", each) for each in words]
     aligned = [mixed(relu(p, "alike", each), keys, words) for each in read]
     rows = [np.concatenate(each) for each in zip(read, aligned, features, strict=True)]
-    states = both_ways(p, "question", words, CONFIG.layers)
+    states = reference.both_ways(p, "question", words, CONFIG.layers)
     compared = []
-    for state in both_ways(p, "context", rows, CONFIG.layers):
+    for state in reference.both_ways(p, "context", rows, CONFIG.layers):
         other = mixed(state, states, states)
         compared.append(relu(p, "compared", np.concatenate([state, other, state - other, state * other])))
     summary = mixed(p["summary"], states, states)
     ends = np.split(p["output.weight"] @ summary, 2)
-    found = [[float(state @ end) for end in ends] for state in both_ways(p, "composed", compared, 1)]
+    found = [[float(state @ end) for end in ends] for state in reference.both_ways(p, "composed", compared)]
     return np.array([p["none.weight"] @ summary + p["none.bias"], *found])
 
 

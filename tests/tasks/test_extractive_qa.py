@@ -338,7 +338,11 @@ def test_fixed_vectors_are_not_trained(folder: Path, tmp_path: Path):
     [
         ("company.txt", "{name: span-reader, characters: 2}", "characters is 2, and a filter reads 5"),
         ("nowhere.txt", "{name: span-reader, embedding: 16, width: 16}", "nowhere.txt: no such file"),
-        ("company.txt", "{name: span-reader, embedding: 300, width: 16}", "lower model.embedding, or raise tokenizer"),
+        (
+            "company.txt",
+            "{name: span-reader, embedding: 300, width: 16}",
+            "lower model.embedding, or raise the tokenizer's size",
+        ),
         ("company.txt", "{name: bert, layers: 1, width: 16, heads: 2}", "vectors: the model has no table of word"),
     ],
 )

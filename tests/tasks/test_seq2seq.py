@@ -3,7 +3,7 @@
 import random
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -29,6 +29,8 @@ from regard.tasks.seq2seq.metrics import Scoring, figures
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.tasks.seq2seq.setup import setup
 from regard.tasks.seq2seq.training import Seq2SeqObjective
+from regard.tasks.tokenizer_file import SOURCE
+from regard.tasks.word_vectors import WordVectors
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, IGNORED, UNKNOWN
 from regard.training.settings import Training
@@ -266,6 +268,36 @@ def test_a_model_starts_from_the_frequencies_of_tokens_on_request(
     silent = prepared.model.decoder.output(torch.zeros(6)).softmax(-1)
     counts = prepared.objective.frequencies() + 1 if start == "frequencies" else torch.ones_like(silent)
     torch.testing.assert_close(silent, counts / counts.sum())
+
+
+def started(tmp_path: Path, **settings: Any) -> Any:
+    """Setup of a model whose two sides share a table of letters, from a file of letters."""
+    (tmp_path / "letters.txt").write_text("a b é a b é é a\n" * 3, encoding="utf-8")
+    config = Seq2Seq(
+        data=Dates(kind="dates", train=50, valid=3, test=3),
+        tokenizers=TokenizerPair(TokenizerSettings("character"), shared=True),
+        model=PointerConfig(embedding=4, width=6, matching=True),
+        metrics=("exact-match",),
+        vectors=WordVectors(str(tmp_path / "letters.txt")),
+        training=Training(batch_tokens=300, **settings),
+    )
+    with RunDirectory.create(tmp_path / "run") as run:
+        return setup(config, run, 1)
+
+
+def test_vectors_of_other_texts_fill_the_table_of_both_sides(tmp_path: Path):
+    prepared = started(tmp_path)
+    tokenizer, table = prepared.tokenizers[SOURCE], prepared.model.encoder.embedding
+    pair = Dates(kind="dates", train=50, valid=3, test=3).load().train[0]
+    for text in (pair.source, pair.target, "é"):  # vectors of words have the length 2, the others are small at first
+        lengths = (table.table.weight[tokenizer.encode(text)] * table.scale).norm(dim=-1)
+        torch.testing.assert_close(lengths, torch.full_like(lengths, 2))
+    assert prepared.model.decoder.embedding is table
+
+
+def test_vectors_beside_the_weights_of_a_run_are_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"`vectors` would replace weights of the run in `training\.start`"):
+        started(tmp_path, start="runs/other")
 
 
 def test_perplexity_is_of_the_targets_tokens_and_lower_is_better():

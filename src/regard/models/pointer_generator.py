@@ -19,6 +19,7 @@ from regard.nn.decoders.protocol import Decoder, State
 from regard.nn.decoders.recurrent import InitialStateName, SummaryInitialState, choose_initial_state, first_cells
 from regard.nn.embeddings import OpenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.encoders.matching import MatchingEncoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
 from regard.nn.output import Output
 from regard.nn.recurrent import SequenceReader
@@ -31,7 +32,8 @@ class PointerConfig(Sides):
     """Sizes. The paper has embedding 128, width 256, attention 512; both sides share one vocabulary.
 
     With `copying: false` the same model generates words of its vocabulary only. The paper's coverage is `history:
-    coverage` with `attention_losses: {coverage: 1.0}`. A source has at most `max_source` tokens.
+    coverage` with `attention_losses: {coverage: 1.0}`. A source has at most `max_source` tokens. With `matching` the
+    encoder reads beside each word the other words of the source that are like it, as a question with its paragraph.
     """
 
     one_tokenizer: ClassVar[bool] = True
@@ -45,6 +47,7 @@ class PointerConfig(Sides):
     window: Size = 10
     history: HistoryName | None = None
     start: InitialStateName = "encoder"
+    matching: bool = False
     dropout: Share = 0.0
     max_source: Size = 400
 
@@ -134,7 +137,11 @@ class PointerGenerator(EncoderDecoder):
         if source_vocabulary != target_vocabulary:
             raise ValueError(f"the vocabularies have {source_vocabulary} and {target_vocabulary} entries; share one")
         embedding = OpenEmbedding(target_vocabulary, config.embedding, dropout=config.dropout)
-        encoder = RecurrentEncoder(embedding, SequenceReader("lstm", config.embedding, config.width), config.dropout)
+        if config.matching:
+            encoder = MatchingEncoder(embedding, config.width, config.dropout)
+        else:
+            reader = SequenceReader("lstm", config.embedding, config.width)
+            encoder = RecurrentEncoder(embedding, reader, config.dropout)
         memory_width = encoder.memory_width
         inputs = config.embedding + memory_width
         stack = Stack("lstm", inputs, config.width)

@@ -68,7 +68,7 @@ def fill_vectors(
     if embedding.width >= tokenizer.size:
         raise InputError(
             f"model.embedding: vectors of {embedding.width} numbers need more words than that; the vocabulary has "
-            f"{tokenizer.size}; lower model.embedding, or raise tokenizer.size"
+            f"{tokenizer.size}; lower model.embedding, or raise the tokenizer's size"
         )
     ids = (tokenizer.encode(text) for text in texts)
     found = cooccurrence_vectors(ids, tokenizer.size, embedding.width, vectors.window)

@@ -9,6 +9,7 @@ from regard.data.sources import Parallel, Squad, Table
 from regard.decoding.search import Search
 from regard.models.catalog import ModelConfig
 from regard.tasks.seq2seq.metrics import MetricName
+from regard.tasks.word_vectors import WordVectors
 from regard.text import TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
 from regard.training.settings import Training
@@ -39,15 +40,16 @@ class TokenizerPair:
 class Seq2Seq:
     """A run file. `metrics` are computed in validation and on the test set; the first chooses the best weights.
     `truncate` cuts texts that are longer than the model can take, in training and prediction; otherwise they are
-    refused.
-    `attention_losses` are added to the loss. `output_bias` initialises the output layer: zeros, or the logarithm of
-    each token's frequency in the training targets."""
+    refused. `vectors` are word vectors that the table of the source's words starts from. `attention_losses` are added
+    to the loss. `output_bias` initialises the output layer: zeros, or the logarithm of each token's frequency in the
+    training targets."""
 
     task: Literal["seq2seq"] = "seq2seq"
     data: Dates | Questions | Bitext | Letters | Parallel | Table | Dialogue | Squad
     tokenizers: TokenizerPair
     model: ModelConfig
     metrics: tuple[MetricName, ...]
+    vectors: WordVectors | None = None
     training: Training = field(default_factory=Training)
     search: Search = field(default_factory=Search)
     truncate: bool = False
@@ -57,6 +59,10 @@ class Seq2Seq:
     def __post_init__(self) -> None:
         if not self.metrics:
             raise ValueError("`metrics` is empty; name at least one")
+        if self.vectors is not None and self.training.start is not None:
+            raise ValueError(
+                "`vectors` would replace weights of the run in `training.start`; remove one, as vectors: null"
+            )
         if self.model.one_tokenizer and not self.tokenizers.shared:
             raise ValueError(f"model {self.model.name} needs one vocabulary; set tokenizers.shared: true")
         if self.model.shared and not self.tokenizers.one_vocabulary:

@@ -20,6 +20,8 @@ from regard.tasks.seq2seq.summary import pairs_summary
 from regard.tasks.seq2seq.training import Seq2SeqObjective
 from regard.tasks.setup import Setup, check_beam, digest_of_sets
 from regard.tasks.tokenizer_file import SOURCE, TARGET, trained_on
+from regard.tasks.word_vectors import fill_vectors, with_vector_texts
+from regard.text import Tokenizer
 from regard.training.state import count_parameters
 
 
@@ -31,8 +33,10 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
     """
     splits = config.data.load()
     kept = load_tokenizers(folder, config) if folder.has(SOURCE) and folder.has(TARGET) else None
-    tokenizers = kept or make_tokenizers(config, splits)
+    texts = None if config.vectors is None else vector_texts(config, splits, folder)
+    tokenizers = kept or make_tokenizers(config, splits, texts)
     model = build(config.model, *tokenizers.sizes, tokenizers.special)
+    fill_vectors(model.encoder, config.vectors, tokenizers.source, texts or (), folder)
     check_search(config.search, tokenizers.target.size, model)
     task = Seq2SeqObjective(
         splits,
@@ -56,16 +60,28 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
     )
 
 
-def make_tokenizers(config: Seq2Seq, splits: Splits[Pair]) -> Tokenizers:
-    """Train the tokenizers, as a function of the training pairs only."""
+def vector_texts(config: Seq2Seq, splits: Splits[Pair], folder: RunDirectory) -> list[str]:
+    """The texts of the source's tokenizer with those of word vectors behind them. Raises InputError for a file that is
+    missing or no text."""
+    read = texts_of if config.tokenizers.target is None else sources_of
+    return with_vector_texts(config.vectors, list(read(splits.train)), folder)
+
+
+def make_tokenizers(config: Seq2Seq, splits: Splits[Pair], texts: list[str] | None = None) -> Tokenizers:
+    """Train the tokenizers, as a function of the training pairs only; with `texts` the source's on these."""
     settings, train = config.tokenizers, splits.train
-    if settings.target is None:
-        both = trained_on(train, settings.source, "both", lambda some: chain(sources_of(some), targets_of(some)))
-        return Tokenizers(both, both, config.copying)
-    return Tokenizers(
-        trained_on(train, settings.source, "source", sources_of),
-        trained_on(train, settings.target, "target", targets_of),
+    name, read = ("both", texts_of) if settings.target is None else ("source", sources_of)
+    source = (
+        trained_on(train, settings.source, name, read) if texts is None else Tokenizer.train(settings.source, texts)
     )
+    if settings.target is None:
+        return Tokenizers(source, source, config.copying)
+    return Tokenizers(source, trained_on(train, settings.target, "target", targets_of))
+
+
+def texts_of(pairs: Sequence[Pair]) -> Iterator[str]:
+    """The sources of pairs, then the targets."""
+    return chain(sources_of(pairs), targets_of(pairs))
 
 
 def sources_of(pairs: Sequence[Pair]) -> Iterator[str]:
