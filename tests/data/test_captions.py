@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
     lines = []
     for number, split in enumerate(("train", "train", "val", "test")):
         (tmp_path / "images" / f"{number}.png").write_bytes(b"an image")
-        lines.append(json.dumps({"image": f"{number}.png", "captions": ["a b", "c"], "split": split}))
+        lines.append(json.dumps({"image": f"{number}.png", "captions": ["a b", "c"], "split": split, "part": "a"}))
     (tmp_path / "all.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return tmp_path
 
@@ -75,7 +75,8 @@ def test_one_table_with_all_sets_or_one_a_set(folder: Path):
     [
         ({"train": None}, "data.train is not given; expected a table of images and captions"),
         ({"split": "split", "valid": "x"}, "captions: with split all sets are in the file train"),
-        ({"split": "image"}, "image is '0.png'; expected one of train, valid, val, dev, test"),
+        ({"split": "part"}, "part is 'a'; expected one of train, valid, val, dev, test"),
+        ({"split": "image"}, "data.split and data.image name one column, 'image'; expected a column for each"),
         ({"split": "split", "images": "nowhere"}, "no image 0.png in nowhere; set data.images to the folder"),
         ({"split": "splt"}, "'splt'"),
     ],

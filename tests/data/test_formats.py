@@ -86,6 +86,20 @@ def test_missing_columns_are_named_at_once_with_their_keys(tmp_path: Path):
     )
 
 
+def test_missing_columns_are_probably_different_ones_in_their_order(tmp_path: Path):
+    path = tmp_path / "snli.jsonl"
+    path.write_text(json.dumps({"gold_label": "a", "sentence1": "b", "sentence2": "c"}) + "\n", encoding="utf-8")
+    tables = LabelledTables(train=str(path), text="sentence_A", second="sentence_B", label="entailment_judgment")
+    expected = "data.text=sentence1 and --set data.second=sentence2 and --set data.label=gold_label"
+    with pytest.raises(InputError, match=expected):
+        tables.load()
+
+
+def test_one_column_for_two_keys_is_refused():
+    with pytest.raises(InputError, match=r"data.text and data.second name one column, 'b'; expected a column for each"):
+        LabelledTables(train="a.csv", text="b", second="b", label="c")
+
+
 def test_a_missing_column_is_sought_by_its_key_too(tmp_path: Path):
     path = written(tmp_path, "a.csv", "premise,hypothesis,label\na,b,c\n")
     with pytest.raises(MissingColumns, match=r"name yours with --set data.label=label$"):

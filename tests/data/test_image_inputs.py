@@ -37,6 +37,12 @@ def test_a_line_of_a_table_of_pixels_is_an_image(label: bool, delimiter: str, tm
         assert np.array_equal(np.asarray(image_at(f"{path}:{number}")), expected)
 
 
+def test_a_file_of_several_images_wants_a_place(tmp_path: Path):
+    path = table(tmp_path)
+    with pytest.raises(InputError, match=f"{path}: has more than one image; name one, as {path}:2, or read all with"):
+        image_at(path)
+
+
 def test_images_of_idx_count_from_1(tmp_path: Path):
     path = idx(tmp_path)
     assert first_image(path) == f"{path}:1"

@@ -42,6 +42,12 @@ def test_the_column_of_the_class_may_have_another_name_and_be_the_last(tmp_path:
     )
 
 
+def test_a_table_of_pixels_alone_has_no_classes(tmp_path: Path):
+    path = table(tmp_path, NAMES, [LEVELS[0]])
+    with pytest.raises(InputError, match="9 columns of pixels, and no other one; its images have no classes"):
+        ImageTables().read(path)
+
+
 def test_lines_of_json(tmp_path: Path):
     path = tmp_path / "digits.jsonl"
     path.write_text(json.dumps({"label": 7} | dict(zip(NAMES, LEVELS[0], strict=True))) + "\n", encoding="utf-8")

@@ -1,9 +1,9 @@
 """The rows of one file, and the policy for its bad records."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from pathlib import Path
 from types import MappingProxyType
 
@@ -14,6 +14,8 @@ _log = logging.getLogger(__name__)
 
 SKIP = "--set data.skip_bad=true"
 """The option of training by which bad records are left out."""
+ALIKE = 0.6
+"""The likeness from which on a name is close to another one."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,15 @@ class MissingColumns(InputError):
         """The same at a place, `file:line`."""
         return MissingColumns(self.names, self.known, self.where, f"{place}: {self.place}")
 
-    def closest(self, name: str) -> str | None:
-        """The known name closest to a missing one, in its object, as a whole or by its last part; None where none is
-        close."""
-        if inside := self.inside(name):
+    def closest(self, name: str, besides: Collection[str] = ()) -> str | None:
+        """The known name closest to a missing one, in its object, as a whole or by its last part, and the first of
+        several as close; None where none is close. Those in `besides` are left out."""
+        known = [each for each in self.known if each not in besides]
+        if inside := [each for each in self.inside(name) if each in known]:
             return inside[0]
-        last = {each.rpartition(".")[2].casefold(): each for each in reversed(self.known)}
-        near = get_close_matches(name, self.known, 1) or get_close_matches(name.casefold(), last, 1)
-        return last.get(near[0], near[0]) if near else None
+        last = {each.rpartition(".")[2].casefold(): each for each in reversed(known)}
+        near = _nearest(name, known) or _nearest(name.casefold(), [*last][::-1])
+        return near and last.get(near, near)
 
     def advised(self, advice: str, columns: Mapping[str, str | int] = MappingProxyType({})) -> "MissingColumns":
         """The same with what to do, and the names in the order of `columns`, by the keys that name them."""
@@ -84,6 +87,13 @@ class MissingColumns(InputError):
         error = MissingColumns(names, self.known, self.where, self.place, advice)
         error.keys = tuple(columns)
         return error
+
+
+def _nearest(name: str, names: Sequence[str]) -> str | None:
+    """The first of the names most like one; None without any that is alike."""
+    likeness = {each: SequenceMatcher(None, each, name).ratio() for each in names}
+    near = max(likeness, key=likeness.__getitem__, default=None)
+    return near if near is not None and likeness[near] >= ALIKE else None
 
 
 class BadRecord(InputError):

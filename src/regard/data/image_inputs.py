@@ -74,8 +74,10 @@ def image_at(text: str, column: str | int = KEY) -> Image:
     `images-idx3-ubyte:1` the first image of IDX and `images.parquet:1` the first row.
 
     Raises:
-        InputError: a file has no image at this place, or cannot be read.
+        InputError: a file has no image at this place, or several without a place, or cannot be read.
     """
+    if place := first_image(text):
+        raise InputError(f"{text}: has more than one image; name one, as {place}, or read all with --input {text}")
     found = PLACE.fullmatch(text)
     if found is None or Path(text).exists() or not Path(found["file"]).is_file():
         return text

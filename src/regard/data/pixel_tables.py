@@ -38,10 +38,14 @@ def columns_with(label: str | int, names: Sequence[str], path: str) -> Mapping[s
     pixels that is no square, and without a column of that name."""
     pixels = pixels_in(names, path)
     if label not in names:
-        others = [repr(name) for name in names if name not in pixels] or ["no other column"]
+        others = [repr(name) for name in names if name not in pixels]
+        lacks = f"{path}: no column {label!r} beside its {len(pixels):,} columns of pixels"
+        if not others:
+            raise InputError(
+                f"{lacks}, and no other one; its images have no classes, so `regard predict` reads them only"
+            )
         raise InputError(
-            f"{path}: no column {label!r} beside its {len(pixels):,} columns of pixels, but {', '.join(others)}; name "
-            "the column of the classes with --set data.label=COLUMN"
+            f"{lacks}, but {', '.join(others)}; name the column of the classes with --set data.label=COLUMN"
         )
     return {"label": label} | {name: name for name in pixels}
 

@@ -133,7 +133,8 @@ class Tabular:
         return {name: value for name, value in stated.items() if value is not None}
 
     def check_columns(self, columns: Mapping[str, str | int], *paths: str | None) -> None:
-        """Raises InputError for names among numbers, and for numbers of a table with keys."""
+        """Raises InputError for names among numbers, for numbers of a table with keys, and for two keys that name one
+        column."""
         numbered = {isinstance(column, int) for column in columns.values()}
         keyed = KEYED & {suffix(path) for path in paths if path is not None}
         if len(numbered) > 1 or (True in numbered and keyed):
@@ -141,6 +142,13 @@ class Tabular:
                 f"the columns {', '.join(map(repr, columns.values()))} must all be names, or all numbers of the "
                 "columns of .tsv or .csv files without a header"
             )
+        for column in columns.values():
+            same = [other for other, each in columns.items() if each == column]
+            if len(same) > 1:
+                raise InputError(
+                    f"{' and '.join(f'data.{each}' for each in same)} name one column, {column!r}; expected a column "
+                    f"for each, so name another one with --set data.{same[1]}=COLUMN"
+                )
 
 
 def read_table(
@@ -237,9 +245,16 @@ def _setting(key: str, columns: Mapping[str, str | int], error: MissingColumns) 
     """The option that names the missing column of a key, probably the closest one that the table has; of a key with
     several columns, all of them."""
     name, several, _ = key.partition("[")
-    found = [
-        str(column) if column not in error.names else error.closest(str(column)) or error.closest(each) or "COLUMN"
-        for each, column in columns.items()
-        if each == key or (several and each.startswith(f"{name}["))
-    ]
+    proposed = _proposed(columns, error)
+    found = [column for each, column in proposed.items() if each == key or (several and each.startswith(f"{name}["))]
     return "--set " + shlex.quote(f"data.{name}=[{', '.join(found)}]" if several else f"data.{name}={found[0]}")
+
+
+def _proposed(columns: Mapping[str, str | int], error: MissingColumns) -> dict[str, str]:
+    """For each key its column, or probably the closest one that the table has and no other key names."""
+    found = {key: str(column) for key, column in columns.items() if column not in error.names}
+    for key, column in columns.items():
+        if key not in found:
+            others = found.values()
+            found[key] = error.closest(str(column), others) or error.closest(key, others) or "COLUMN"
+    return {key: found[key] for key in columns}
