@@ -103,7 +103,9 @@ CASES = {
     ),
     "language-lstm": Case(sized(200, embedding=16, width=24, softmax=ADAPTIVE) | {"window": "20"}, files.text),
     "language-lstmn": Case(
-        sized(140, embedding=16, width=24, attention=16, window=7, softmax=ADAPTIVE) | {"window": "14"}, files.text
+        sized(140, embedding=16, width=24, attention=16, window=7, positions="none", softmax=ADAPTIVE)
+        | {"window": "14"},
+        files.text,
     ),
     "letters": Case(PAIRS | sized(400, **RECURRENT) | {"data.most": "10"}),
     "mdps": Case({"data.episodes": "4", "data.valid": "8"} | sized(160)),
