@@ -44,6 +44,7 @@ def rows(count: int = 60) -> list[dict[str, Any]]:
         {
             "text": text,
             "label": ("good", "bad", "none")[len(text) % 3],
+            "part": ("first", "second", "third")[len(text) % 3],
             "number": len(text) / 7,
             "sets": text.split()[:2],
         }
@@ -53,9 +54,10 @@ def rows(count: int = 60) -> list[dict[str, Any]]:
 
 def csv(path: Path, separator: str = ",") -> None:
     lines = [
-        separator.join((each["text"], each["label"], str(each["number"]), "|".join(each["sets"]))) for each in rows()
+        separator.join((each["text"], each["label"], each["part"], str(each["number"]), "|".join(each["sets"])))
+        for each in rows()
     ]
-    path.write_text("\n".join([separator.join(("text", "label", "number", "sets")), *lines]) + "\n")
+    path.write_text("\n".join([separator.join(("text", "label", "part", "number", "sets")), *lines]) + "\n")
 
 
 def jsonl(path: Path) -> None:
@@ -99,20 +101,20 @@ def test_texts_on_disk_are_those_in_memory(ending: str, given: bool, tmp_path: P
 @pytest.mark.parametrize(
     "folds",
     [
-        {"valid_folds": ("good",), "test_folds": ("bad",)},
-        {"test_folds": ("bad",), "held_out": 0.2},
-        {"test_folds": ("bad",), "valid": "a.csv"},
+        {"valid_folds": ("first",), "test_folds": ("second",)},
+        {"test_folds": ("second",), "held_out": 0.2},
+        {"test_folds": ("second",), "valid": "a.csv"},
     ],
 )
 def test_folds_on_disk_are_those_in_memory(folds: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     csv(tmp_path / "a.csv")
     monkeypatch.chdir(tmp_path)
-    data = LabelledTables(train="a.csv", fold="label", **folds)
+    data = LabelledTables(train="a.csv", fold="part", **folds)
     disk, tests = data.load(), data.tests()
-    with pytest.raises(InputError, match=r"a.csv: no row has better for 'label'; there are bad, good, none"):
-        replace(data, test_folds=("better",)).load()
+    with pytest.raises(InputError, match=r"a.csv: no row has last for 'part'; there are first, second, third"):
+        replace(data, test_folds=("last",)).load()
     with pytest.raises(InputError, match="no row is left to train on; give fewer folds"):
-        replace(data, valid=None, valid_folds=("good", "none"), test_folds=("bad",)).load()
+        replace(data, valid=None, valid_folds=("first", "third"), test_folds=("second",)).load()
     monkeypatch.setattr(stored, "SMALL", 1 << 30)
     memory = data.load()
     assert isinstance(disk.train, StoredLabelled)
@@ -308,7 +310,7 @@ def test_a_bad_row_of_a_large_file_is_named(tmp_path: Path):
     csv(tmp_path / "a.csv")
     with (tmp_path / "a.csv").open("a") as file:
         file.write("only a text\n")
-    with pytest.raises(InputError, match=r"a.csv:62: 1 columns, expected 4 columns as in line 1"):
+    with pytest.raises(InputError, match=r"a.csv:62: 1 columns, expected 5 columns as in line 1"):
         LabelledTables(train=str(tmp_path / "a.csv")).load()
     found = LabelledTables(train=str(tmp_path / "a.csv"), skip_bad=True).load()
     assert len(found.train) + len(found.valid) == 60
