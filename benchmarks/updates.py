@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import AdamW
 
+from benchmarks.arithmetic import Update, products_of
 from regard.data.batching import PairBatch
 from regard.data.order import START
 from regard.models.catalog import MODELS
@@ -34,8 +36,6 @@ from regard.training.signals import Stop
 from regard.training.update import Updater, make_optimizer
 
 VOCABULARY, WIDTH, HIDDEN, HEADS, LAYERS, DROPOUT, SMOOTHING, LONGEST = 8000, 256, 1024, 4, 3, 0.1, 0.1, 128
-Update = Callable[[PairBatch, bool], object]
-"""Of a batch, with bf16 products or without."""
 
 
 def looped(model: nn.Module, loss: Callable[[PairBatch], Tensor]) -> Update:
@@ -199,11 +199,24 @@ JOEYNMT = {
     },
     "transformer": {"encoder": LAYERED, "decoder": LAYERED, "tied_embeddings": True, "tied_softmax": True},
 }
-SYSTEMS: dict[str, Callable[[], Update]] = {
+OURS: dict[str, Callable[[], Update]] = {
     "regard, one-pass LSTM": lambda: ours("one-pass", width=WIDTH, encoder_width=WIDTH),
     "regard, Luong GRU": lambda: ours("luong", embedding=WIDTH, width=WIDTH, layers=1, cell="gru", bidirectional=True),
-    "JoeyNMT, Luong GRU": lambda: joeynmt("luong"),
     "regard, Transformer": lambda: ours("transformer", layers=LAYERS, width=WIDTH, hidden=HIDDEN, heads=HEADS),
+}
+PRODUCTS = {name: f"the products of {name}" for name in OURS}
+"""The limit of each: an update that would do all but its products for nothing."""
+
+
+def products(name: str) -> Update:
+    """The products of one of this library's updates."""
+    return products_of(OURS[name]())
+
+
+SYSTEMS: dict[str, Callable[[], Update]] = {
+    **OURS,
+    **{PRODUCTS[name]: partial(products, name) for name in OURS},
+    "JoeyNMT, Luong GRU": lambda: joeynmt("luong"),
     "Hugging Face Marian": marian,
     "nn.Transformer": plain,
     "JoeyNMT, Transformer": lambda: joeynmt("transformer"),

@@ -13,6 +13,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from benchmarks import training, updates
+from benchmarks.arithmetic import Products, products_of
 from regard.data.batching import PairBatch
 
 SMALL = [([5, 7, 11], [13, 5]), ([7], [5, 11, 7, 13]), ([5, 11], [5])] * 8
@@ -92,9 +93,28 @@ def test_aims_are_costs(monkeypatch: pytest.MonkeyPatch):
     taken = dict.fromkeys(training.QUICK, 1.0) | {"regard, Transformer": 0.5, "regard, Luong GRU": 0.7}
     answering(monkeypatch, taken)
     found = training.aims()
-    assert [aim.met for aim in found] == [False, False, True] * 2
-    assert [aim.most for aim in found] == [None, None, None, None, 100.0, None]
-    assert found[2].ratio == pytest.approx(2.0)
+    assert [aim.met for aim in found] == [False, False, True, True, True, True] * 2
+    assert [aim.most for aim in found] == [None] * 7 + [100.0] + [None] * 4
+    assert [aim.ratio for aim in found[2:6]] == pytest.approx([2.0, 1.0, 1 / 0.7, 2.0])
+
+
+def test_products_are_those_of_an_update():
+    """A product of two factors has two more behind it, one for the gradient of each."""
+    weight, calls = torch.ones(3, 2, requires_grad=True), list[str]()
+
+    def update(batch: PairBatch, bf16: bool) -> None:
+        calls.append("update")
+        states = batch.source.to(torch.float32).requires_grad_()
+        (states[:, :3] @ weight).exp().sum().backward()
+
+    products, [batch, *_] = products_of(update), training.batches_of(SMALL, 32)
+    products(batch, False)
+    with Products() as kept:
+        products(batch, False)
+    assert calls == ["update"]
+    shapes = [(tuple(a.shape), tuple(b.shape)) for _, (a, b), _ in kept.calls]
+    rows = len(batch.source)
+    assert sorted(shapes) == sorted([((rows, 3), (3, 2)), ((3, rows), (rows, 2)), ((rows, 2), (2, 3))])
 
 
 def test_a_process_that_ends_is_told(monkeypatch: pytest.MonkeyPatch):
