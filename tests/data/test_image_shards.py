@@ -16,6 +16,7 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage import cache_folder
+from regard.tasks.class_prediction import class_indices
 from tests.data.tar_files import packed
 
 CLASSES = ("bag", "shoe", "shirt")
@@ -63,6 +64,11 @@ def test_tar_files(large: bool, tmp_path: Path):
     assert [each.image for each in every] == [picture(number) for number in range(24)]
     assert [each.label for each in every] == [CLASSES[number % 3] for number in range(24)]
     assert every[11].place == f"{tmp_path}/shards/0010.tar:a/0011.png"
+    assert class_indices(CLASSES, found.train) == [CLASSES.index(each.label) for each in found.train]
+    with pytest.raises(
+        InputError, match=r"0000.tar:a/0001.png: label 'shoe' is none of the training set's: bag, shirt"
+    ):
+        class_indices(("bag", "shirt"), found.train)
     assert [each.place for each in found.valid] == [every[number].place for number in range(3, 24, 4)]
     assert decode_image(every[0].image, 1).shape == (9, 9, 1)  # pyright: ignore[reportArgumentType]
 

@@ -78,6 +78,13 @@ class StoredImages(Stored[LabelledImage]):
         label, origin = (shard.columns[name].text(place) for name in ("label", "place"))
         return Sample(stored_part(shard, place), label, origin).image()
 
+    def values(self, name: str) -> Iterator[Any]:
+        """An attribute of each example; the label and the place are read without the rest of the image."""
+        if name not in ("label", "place"):
+            return super().values(name)
+        rows = range(len(self)) if self.rows is None else self.rows.tolist()
+        return (shard.columns[name].text(place) for shard, place in map(self.table.at, rows))
+
     @staticmethod
     def shard(samples: Sequence[Sample]) -> Shard:
         """Samples as a shard."""

@@ -63,6 +63,10 @@ class Stored(LazySequence[E], Generic[E]):
         """The example at an index."""
         return self.example(*self.table.at(index if self.rows is None else int(self.rows[index])))
 
+    def values(self, name: str) -> Iterator[Any]:
+        """An attribute of each example."""
+        return (getattr(each, name) for each in self)
+
     def part(self: "S", rows: Int[np.ndarray, " row"], name: str) -> "S":
         """The examples of some rows."""
         return replace(self, rows=rows, name=name)

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, runtime_checkable
@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from regard.data.stored import remembered
+from regard.data.stored import Stored, remembered
 from regard.errors import InputError
 from regard.shapes import Float
 from regard.storage.run_folder import LABELS, RunDirectory
@@ -74,7 +74,11 @@ class LabelledExample(Protocol):
 
 def label_counts(examples: Sequence[LabelledExample]) -> dict[str, int]:
     """How often each label occurs; of a set on disk they are counted once."""
-    return remembered(examples, "labels", lambda: dict(Counter(each.label for each in examples)))
+    return remembered(examples, "labels", lambda: dict(Counter(_labels(examples))))
+
+
+def _labels(examples: Sequence[LabelledExample]) -> Iterator[str]:
+    return examples.values("label") if isinstance(examples, Stored) else (each.label for each in examples)
 
 
 def constant_accuracy(counts: Mapping[str, int]) -> str:
@@ -111,15 +115,19 @@ def in_order_of(start: str | None, labels: list[str]) -> list[str]:
 def class_indices(labels: Sequence[str], examples: Sequence[LabelledExample]) -> list[int]:
     """The class of each example. Raises InputError for a class that the model was not trained on."""
     known = {label: number for number, label in enumerate(labels)}
-    for each in examples:
-        if each.label not in known:
-            shown = ", ".join(labels[:SHOWN]) + (f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else "")
-            numbers = len(labels) > SHOWN and all(label.replace(".", "", 1).isdecimal() for label in labels)
-            hint = "; numbers are learned by the recipe regression" if numbers else ""
-            if each.label == UNDECIDED:
-                hint = "; train with --set data.ignore=-, which leaves such rows out of all sets"
-            raise InputError(f"{each.place}: label {each.label!r} is none of the training set's: {shown}{hint}")
-    return [known[each.label] for each in examples]
+    found = [known.get(label, -1) for label in _labels(examples)]
+    if -1 in found:
+        raise _unknown_class(examples[found.index(-1)], labels)
+    return found
+
+
+def _unknown_class(example: LabelledExample, labels: Sequence[str]) -> InputError:
+    shown = ", ".join(labels[:SHOWN]) + (f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else "")
+    numbers = len(labels) > SHOWN and all(label.replace(".", "", 1).isdecimal() for label in labels)
+    hint = "; numbers are learned by the recipe regression" if numbers else ""
+    if example.label == UNDECIDED:
+        hint = "; train with --set data.ignore=-, which leaves such rows out of all sets"
+    return InputError(f"{example.place}: label {example.label!r} is none of the training set's: {shown}{hint}")
 
 
 def class_weights(setting: ClassWeights, labels: Sequence[str], counts: Mapping[str, int]) -> tuple[float, ...]:
