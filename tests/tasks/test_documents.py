@@ -219,7 +219,7 @@ def test_folds(folder: Path):
         (["data.fold=null"], "fold, and valid_folds or test_folds, go together"),
         (["data.valid=a.jsonl"], "one set has both a file and folds"),
         (["data.fold=part"], r"reviews.jsonl:1: no key 'part' in the object"),
-        (["data.second=mood"], "the model han reads one text, and data.second names another; leave it out"),
+        (["data.second=comment"], "the model han reads one text, and data.second names another; leave it out"),
         (["training.batch_tokens=16"], r"reviews.jsonl:\d+: \d+ tokens, more than training.batch_tokens, 16; raise it"),
     ],
 )
