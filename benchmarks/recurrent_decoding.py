@@ -9,6 +9,7 @@ and takes turns with the others; times are those of the processor, medians of ro
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,6 +25,7 @@ from regard.decoding import Beam, greedy
 from regard.decoding.logits_processors import MinimumLength
 from regard.models.catalog import MODELS
 from regard.models.fused import fuse
+from regard.nn.fast_linear import with_int8
 from regard.text.special import END
 from regard.training.allocator import keep_freed_memory
 
@@ -38,10 +40,13 @@ Search = Callable[[Sequence[list[int]], int], object]
 """Of sources, with a beam of this width."""
 
 
-def ours(name: str, **sizes: Any) -> Search:
+def ours(system: str, *, int8: bool) -> Search:
     """One of this library's, as a run writes with it."""
     keep_freed_memory()
+    name, sizes = OURS[system]
     model = MODELS[name](VOCABULARY, VOCABULARY, MODELS[name].config_class(**sizes)).eval()
+    if int8:
+        with_int8(model)
     fuse(model)
     endless = (MinimumLength(TOKENS + 1),)
 
@@ -80,19 +85,21 @@ def joeynmt(kind: str) -> Search:
 
 
 RECURRENT: dict[str, Any] = {"embedding": WIDTH, "width": WIDTH, "cell": "gru"}
+OURS: dict[str, tuple[str, dict[str, Any]]] = {
+    "Luong GRU": ("luong", {"layers": 1, "bidirectional": True, **RECURRENT}),
+    "Bahdanau GRU": ("bahdanau", RECURRENT),
+    "one-pass LSTM": ("one-pass", {"width": WIDTH, "encoder_width": WIDTH}),
+}
 SYSTEMS: dict[str, Callable[[], Search]] = {
-    "regard, Luong GRU": lambda: ours("luong", layers=1, bidirectional=True, **RECURRENT),
+    **{f"regard, {name}": partial(ours, name, int8=False) for name in OURS},
+    **{f"regard, {name}, int8": partial(ours, name, int8=True) for name in OURS},
     "JoeyNMT, Luong GRU": lambda: joeynmt("luong"),
-    "regard, Bahdanau GRU": lambda: ours("bahdanau", **RECURRENT),
     "JoeyNMT, Bahdanau GRU": lambda: joeynmt("bahdanau"),
-    "regard, one-pass LSTM": lambda: ours("one-pass", width=WIDTH, encoder_width=WIDTH),
     "JoeyNMT, Luong LSTM": lambda: joeynmt("luong-lstm"),
 }
-PEERS = {
-    "regard, Luong GRU": "JoeyNMT, Luong GRU",
-    "regard, Bahdanau GRU": "JoeyNMT, Bahdanau GRU",
-    "regard, one-pass LSTM": "JoeyNMT, Luong LSTM",
-}
+BESIDE = {name: f"JoeyNMT, {name.replace('one-pass', 'Luong')}" for name in OURS}
+PEERS = {f"regard, {name}{kind}": peer for kind in ("", ", int8") for name, peer in BESIDE.items()}
+"""The peer of each of ours; JoeyNMT itself multiplies in float32 only."""
 
 
 def sources() -> list[list[int]]:

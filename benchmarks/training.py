@@ -3,7 +3,7 @@
 `python -m benchmarks.training [FOLDER]` makes JoeyNMT's environment in `runs/joeynmt`. FOLDER has Multi30k's files
 `train.de.gz` and `train.en.gz`, of which joint BPE of 8,000 pieces is learned; without one, pairs are drawn whose
 lengths are like theirs. Every system has a process of its own, which treats memory as the system does; all get the same
-batches and take turns. Told are medians of rounds, by the processor's time.
+batches and take turns. Figures are medians of rounds, by the processor's time.
 """
 
 import gzip

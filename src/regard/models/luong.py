@@ -72,10 +72,11 @@ class LuongState(State):
     alignment: Any = None
 
 
-def check_read(attend: Attend, combine: nn.Linear, memory: Memory, width: int) -> None:
-    """Check that states of this width can read the memory, and W_c its contexts. Raises ValueError."""
+def check_read(attend: Attend, combined: int, memory: Memory, width: int) -> None:
+    """Check that states of this width can read the memory, and that context and state have the `combined` width that
+    W_c reads. Raises ValueError."""
     attend.check_sizes(width, memory.key.shape[-1])
-    expect_size("the combining map", combine.in_features, "context and state", memory.value.shape[-1] + width)
+    expect_size("the combining map", combined, "context and state", memory.value.shape[-1] + width)
 
 
 class LuongDecoder(RecurrentDecoder[LuongState]):
@@ -105,7 +106,7 @@ class LuongDecoder(RecurrentDecoder[LuongState]):
         expect_size("the output layer", output.in_features, "the attentional vector", combine.out_features)
 
     def start(self, memory: Memory) -> LuongState:
-        check_read(self.attend, self.combine, memory, self.stack.width)
+        check_read(self.attend, self.combine.in_features, memory, self.stack.width)
         cells = first_cells(self.initial, memory, self.stack.state_shape)
         attentional = cells.new_zeros(cells.shape[0], self.combine.out_features)
         return LuongState(cells, attentional, self.attend.prepare(memory))
@@ -143,7 +144,7 @@ class UnfedLuongDecoder(SequenceDecoder[RecurrentDecoderState]):
         expect_size("the output layer", output.in_features, "the attentional vector", combine.out_features)
 
     def start(self, memory: Memory) -> RecurrentDecoderState:
-        check_read(self.attend, self.combine, memory, self.network.width)
+        check_read(self.attend, self.combine.in_features, memory, self.network.width)
         cells = first_cells(self.initial, memory, self.network.state_shape)
         return RecurrentDecoderState(cells, self.attend.prepare(memory))
 
