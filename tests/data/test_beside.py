@@ -20,16 +20,19 @@ def write(path: Path, *lines: str) -> Path:
     return path
 
 
-def test_files_here_beside_the_table_and_in_a_folder_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_files_beside_the_table_in_a_folder_there_and_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     table = write(tmp_path / "set" / "table.csv", "audio,transcript", "a.wav,one")
     place = f"{table}:2"
-    with pytest.raises(InputError, match=r"csv:2: no sound a.wav here, beside the table or in a folder there; set"):
+    with pytest.raises(InputError, match=r"csv:2: no sound a.wav beside the table, in a folder there or here; set"):
         SOUNDS.found("a.wav", place)
     (tmp_path / "set" / "empty").mkdir()
-    for where in ("set/sounds", "set", "."):
+    monkeypatch.chdir(tmp_path)
+    for where in (".", "set/sounds", "set"):  # a file of that name here is the last to be meant
         file = write(tmp_path / where / "a.wav", where)
-        monkeypatch.chdir(tmp_path if where == "." else tmp_path / "set" / "empty")
         assert SOUNDS.found("a.wav", place).resolve() == file
+    for folder in ("set/sounds", "sounds", str(tmp_path / "set" / "sounds")):
+        named = FilesBeside("sound", "table", {".wav"}, "data.folder", folder)
+        assert named.found("a.wav", place).resolve() == tmp_path / "set" / "sounds" / "a.wav"
     elsewhere = FilesBeside("sound", "table", {".wav"}, "data.folder", str(tmp_path / "set" / "empty"))
     with pytest.raises(InputError, match=r"no sound a.wav in .*empty; set data.folder to the folder"):
         elsewhere.found("a.wav", place)

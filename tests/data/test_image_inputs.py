@@ -55,6 +55,12 @@ def test_a_row_of_parquet_has_the_bytes_of_a_file(tmp_path: Path):
     parquet.write_table(pa.table({"picture": [b"one", b"two"]}), path)
     assert first_image(path) == f"{path}:1"
     assert image_at(f"{path}:2", "picture") == b"two"
+    images = [{"bytes": b"one", "path": "1.png"}, {"bytes": None, "path": "2.png"}]  # as datasets writes them
+    parquet.write_table(pa.table({"image": images, "label": [0, 1]}), path)
+    assert [image_at(f"{path}:{number}") for number in (1, 2)] == [b"one", "2.png"]
+    reader = reader_of({"image": "image"})
+    rows = [row.content for span in reader.spans(path, 2) for row in reader.rows(span, RowCollector(path, False))]
+    assert rows == [{"image": b"one"}, {"image": "2.png"}]
 
 
 def test_other_texts_are_paths(tmp_path: Path):

@@ -17,6 +17,7 @@ from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage import cache_folder
 from regard.tasks.class_prediction import class_indices
+from regard.tasks.image_classification.config import ImageClassification
 from tests.data.tar_files import packed
 
 CLASSES = ("bag", "shoe", "shirt")
@@ -134,6 +135,18 @@ def test_damaged_and_other_files(tmp_path: Path):
     (folder / "a.txt").write_text("a")
     with pytest.raises(InputError, match=r"has files other than .tar and .parquet; expected shards of images"):
         data.read(str(folder))
+
+
+def test_names_of_classes_are_those_of_one_set(tmp_path: Path):
+    """The recipe's clothes are not the classes of other shards; names that an option gives are."""
+    train = f"data.train={packed(tmp_path / 'x.tar', {'1.cls': b'0', '1.png': picture(1)})}"
+    plain, named = (run_file.read(path_of("vit"), [train, *more]) for more in ([], ["data.classes=[bag]"]))
+    assert isinstance(plain, ImageClassification)
+    assert isinstance(named, ImageClassification)
+    assert isinstance(plain.data, ImageShards)
+    assert isinstance(named.data, ImageShards)
+    assert (plain.data.classes, named.data.classes) == ((), ("bag",))
+    assert [each.label for each in plain.data.read(str(tmp_path / "x.tar"))] == ["0"]
 
 
 def test_training_from_shards(large: bool, tmp_path: Path):

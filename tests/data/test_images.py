@@ -122,7 +122,7 @@ def test_a_table_of_images_and_classes(tmp_path: Path):
         ImageTables(image="file_name", label="category", images="a").read(str(table))
     (root / "train/7.png").unlink()
     folders(tmp_path, "train/9.png")
-    with pytest.raises(InputError, match=r"no image 7.png here, beside the table or in a folder there"):
+    with pytest.raises(InputError, match=r"no image 7.png beside the table, in a folder there or here"):
         data.read(str(table))
     assert [recognises(ImageTables, name) for name in ("labels.csv", "labels.idx")] == [True, False]
 

@@ -192,7 +192,7 @@ def test_tables_of_files(tmp_path: Path):
     assert (one.transcript, one.place) == ("One", f"{table}:1")
     assert one.features(LogMel(rate=8000, mels=9)).shape[1] == 9
     table.write_text(json.dumps({"audio": "b.wav", "transcript": "One"}) + "\n")
-    with pytest.raises(InputError, match=r"t.jsonl:1: no audio file b.wav here, beside the table or in"):
+    with pytest.raises(InputError, match=r"t.jsonl:1: no audio file b.wav beside the table, in a folder"):
         SpeechTables(train=str(table)).load()
     with pytest.raises(InputError, match=r"data.train is not given; expected a table of audio files"):
         SpeechTables().load()

@@ -220,14 +220,15 @@ def is_discriminator(kinds: Sequence[Any]) -> bool:
 
 
 def _kept(schema: Any, node: Node, path: str, problems: list[Problem]) -> Node:
-    """The mapping without the file's keys that the dataclass lacks or that do not fit it, if an option chose another
-    dataclass than the file."""
-    option = _switched(schema, node)
-    if option is None:
+    """The mapping without the file's keys that the dataclass lacks, that do not fit it, or that describe the file's own
+    data, its `describing`, if an option chose another dataclass than the file."""
+    if (option := _switched(schema, node)) is None:
         return node
     hints, kept, left = get_type_hints(schema, include_extras=True), {}, []
     for key, entry in node.value.items():
         mistakes: list[Problem] = []
+        if entry.line and key in getattr(schema, "describing", ()):
+            continue
         if entry.line and key in hints:
             _build(hints[key], entry, join(path, key), mistakes)
         if entry.line and (mistakes or key not in hints) and key not in getattr(schema, "named_sizes", {}):

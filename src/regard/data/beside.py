@@ -22,8 +22,8 @@ class FilesBeside:
 
     what, table: the names of such a file and of what its table has, for messages.
     suffixes: the endings of the files' names, in small letters.
-    key: the key of a run file that names the `folder` of the files; for `.` they are here, beside the table, or in a
-    folder beside it.
+    key: the key of a run file that names the `folder` of the files, seen from the working directory or from the
+    table's; for `.` they are beside the table, in a folder there, or, where neither has one of the name, here.
     """
 
     what: str
@@ -38,17 +38,18 @@ class FilesBeside:
         files = (folder / each for folder in folders for each in names)
         if file := next((each for each in files if each.is_file()), None):
             return file
-        searched = "here, beside the table or in a folder there" if self.folder == "." else f"in {self.folder}"
+        searched = "beside the table, in a folder there or here" if self.folder == "." else f"in {self.folder}"
         raise InputError(f"{place}: no {self.what} {name} {searched}; set {self.key} to the folder that it is in")
 
     def _folders(self, beside: Path) -> Iterator[Path]:
-        """The folders that a file may be in; those in a table's folder are listed only for a file that is not before
-        them, since a folder of many files takes long."""
+        """The folders that a file may be in. The working directory comes last, since its files of the same name may
+        be of another set; folders there are listed only where they are needed, since many files take long."""
         if self.folder != ".":
-            yield Path(self.folder)
+            yield from (Path(self.folder), beside / self.folder)
             return
-        yield from (Path(), beside)
+        yield beside
         yield from folders_in(beside)
+        yield Path()
 
     def _names(self, name: str) -> Iterator[str]:
         """The names that a file may have: as in the table, without Flickr8k's number of a caption (`dog.jpg#0`), and

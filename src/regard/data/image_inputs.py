@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from regard.config.recognition import suffix
 from regard.data.bad_records import BadRecord, RowCollector
@@ -47,7 +48,7 @@ class ImageReader:
             return
         pixels = self._of_pixels(span.path)
         if pixels is None:
-            yield from self.other.rows(span, collector)
+            yield from (RawRow(row.number, _content(row.content)) for row in self.other.rows(span, collector))
             return
         for row in pixels.rows(span, collector):
             try:
@@ -62,6 +63,13 @@ class ImageReader:
         names = names_in(path) if suffix(path) in (*DELIMITED, LINES) else []
         pixels = () if self.columns[KEY] in names else pixels_in(names, path)
         return RowReader({name: name for name in pixels}) if pixels else None
+
+
+def _content(row: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    """A row; of an image that is an object with `bytes` and `path`, as `datasets` writes it into Parquet, what is
+    there."""
+    image = row[KEY] if isinstance(row, Mapping) and KEY in row else None
+    return {KEY: image["bytes"] or image.get("path")} if isinstance(image, Mapping) and "bytes" in image else row
 
 
 def reader_of(columns: Mapping[str, str | int]) -> RowReader | ImageReader:

@@ -120,6 +120,8 @@ class ImageShards(ImageSets):
     classes: tuple[str, ...] = ()
 
     recognised: ClassVar[tuple[Kind, ...]] = ("shards",)
+    describing: ClassVar[tuple[str, ...]] = ("classes",)
+    """The keys that describe one set: a recipe's names of classes are not those of another set."""
 
     @property
     def columns(self) -> dict[str, str | int]:

@@ -22,7 +22,7 @@ class ImageRows(Tabular):
     column `image` may have the grey levels of square images, 0 to 255, in columns called `pixel0`, `pixel1`, ..., or
     `1x1`, `1x2`, ...
 
-    images: The folder of the images.
+    images: The folder of the images, seen from here or from the table's folder.
     image: The column of the image's file, or its number from 1.
     label: The column of its class, or its number from 1.
     """

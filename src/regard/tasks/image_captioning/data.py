@@ -50,7 +50,7 @@ class CaptionTables(HeldOut, Tabular):
     dev) and test, all sets are in the file `train`; without `split` and `valid`, images of the training set are held
     out.
 
-    images: The folder of the images, seen from the table's.
+    images: The folder of the images, seen from here or from the table's folder.
     image: The column of the image's file.
     captions: The column of the caption or captions.
     split: The column that says of which set an image is: train, valid (or val, or dev) or test.

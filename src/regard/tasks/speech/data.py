@@ -88,7 +88,7 @@ class SpeechTables(HeldOut, Tabular):
     speaker in one set where file names have the form `SPEAKER_nohash_NUMBER`. Speech Commands' lists of a set in such a
     folder of folders are read too.
 
-    folder: The folder of the recordings, seen from the table's.
+    folder: The folder of the recordings, seen from here or from the table's folder.
     audio: The column of the recording's file.
     transcript: The column of the transcript.
     """
