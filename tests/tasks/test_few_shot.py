@@ -183,6 +183,14 @@ def tabular(path: Path, *settings: str) -> FewShot:
     return found
 
 
+def test_a_folder_holds_out_a_share_of_its_own(tmp_path: Path):
+    """The recipe's share is that of Omniglot's thousand classes."""
+    (tmp_path / "bag").mkdir()
+    found = [run_file.read(path_of("few-shot"), more) for more in ([], [f"data.train={tmp_path}"])]
+    shares = [each.data.held_out for each in found if isinstance(each, FewShot)]
+    assert shares == [0.04, 0.1]
+
+
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
 def test_a_table_of_image_files(ending: str, tmp_path: Path):
     write_folders(tmp_path / "classes", characters(count=3))

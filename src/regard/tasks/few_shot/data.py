@@ -132,6 +132,9 @@ class EpisodeSets(ABC):
 class SeparateSets(EpisodeSets):
     """Each set has a path of its own. No name of a class is in two of them."""
 
+    describing: ClassVar[tuple[str, ...]] = ("held_out",)
+    """The keys that describe one set: Omniglot has nearly a thousand classes, of which a few are enough to validate."""
+
     valid: str | None = None
     test: str | None = None
 
