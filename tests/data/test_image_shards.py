@@ -86,6 +86,7 @@ def test_parquet(large: bool, tmp_path: Path):
     assert [each.image for each in found] == [picture(number) for number in range(12)]
     assert Counter(each.label for each in found) == dict.fromkeys(CLASSES, 4)
     assert found[7].place == f"{tmp_path}/a.parquet:8"
+    assert ImageShards(image="image.bytes").read(str(tmp_path / "a.parquet"))[7].image == picture(7)
     plain = pa.table({"picture": [each["bytes"] for each in images], "name": [f"{n % 2}" for n in range(12)]})
     parquet.write_table(plain, tmp_path / "b.parquet")
     found = ImageShards(image="picture", label="name").read(str(tmp_path / "b.parquet"))

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from regard.errors import InputError
+from regard.runs import run_file
+from regard.runs.recipes import path_of
 from regard.tasks.multi_target.data import Multiparallel
 
 
@@ -62,6 +64,18 @@ def test_a_table_with_a_column_for_each_language(tmp_path: Path):
         Multiparallel(languages=("de", "fr")).load()
     with pytest.raises(InputError, match=r"no column 'it' .*; name yours with --set 'data.languages=\[de, COLUMN\]'"):
         Multiparallel(languages=("de", "it"), train=files["a.csv"], source="en").load()
+
+
+def test_columns_by_number_in_a_table_without_a_header(tmp_path: Path):
+    lines = "".join(f"{n} cats\tein {n}\tun {n}\n" for n in range(20))
+    table = written(tmp_path, **{"a.tsv": lines})["a.tsv"]
+    settings = [f"data.train={table}", "data.source=1", "data.languages=[3, 2]"]
+    data = run_file.read(path_of("translate-many"), settings).data
+    splits = data.load()
+    assert {name: each.train[0].target for name, each in splits.items()} == {"3": "un 0", "2": "ein 0"}
+    assert data.alone("2").load() == splits["2"]
+    with pytest.raises(InputError, match=r"a list, each text or a whole number, as --set 'data.languages=\[A, B\]'"):
+        run_file.read(path_of("translate-many"), [*settings, "data.languages=2"])
 
 
 def test_files_without_validation(tmp_path: Path):

@@ -4,13 +4,15 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from regard.data import stored
+from regard.data.bad_records import MissingColumns
 from regard.data.lines import Position, numbered_lines, placed_lines
 from regard.data.sources import Parallel, Table
-from regard.data.stored import StoredPairs
+from regard.data.stored import Stored, StoredPairs
 from regard.data.texts import RunningText
 from regard.errors import InputError
 from regard.storage import cache_folder
@@ -131,6 +133,53 @@ def test_parquet_with_texts_lists_and_numbers(tmp_path: Path):
     assert [(pair.source, pair.target, pair.others) for pair in pairs] == [("a", "x", ("y",)), ("b", "z", ())]
     with pytest.raises(InputError, match=r"a.parquet: no column 'txt' in the header, which has 'text', 'label'"):
         LabelledTables(text="txt").read(str(path))
+
+
+NESTED = [
+    {"id": "7", "review": {"body": f"text {row}", "meta": {"stars": row % 2}}, "langs": {"de": [f"{row}", "x"]}}
+    for row in range(5)
+]
+
+
+def as_parquet(folder: Path, table: Any) -> Path:
+    pytest.importorskip("pyarrow.parquet").write_table(table, folder / "a.parquet", row_group_size=2)
+    return folder / "a.parquet"
+
+
+def as_arrow(folder: Path, table: Any) -> Path:
+    with pytest.importorskip("pyarrow").ipc.new_stream(str(folder / "data-0.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    return folder
+
+
+@pytest.mark.parametrize("write", [as_parquet, as_arrow])
+@pytest.mark.parametrize("large", [False, True])
+def test_keys_inside_structs(write: Callable[..., Path], large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pa = pytest.importorskip("pyarrow")
+    monkeypatch.setattr(stored, "SMALL", 1 if large else 1 << 30)
+    monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "cache"))
+    path = str(write(tmp_path, pa.Table.from_pylist(NESTED)))
+    how = LabelledTables(train=path, valid=path, text="review.body", label="review.meta.stars")
+    found = how.load().train
+    assert [(each.texts[0], each.label) for each in found] == [(f"text {row}", f"{row % 2}") for row in range(5)]
+    pairs = Table(train=path, valid=path, source="id", target="langs.de").load().train
+    assert [(pair.target, pair.others) for pair in pairs] == [(f"{row}", ("x",)) for row in range(5)]
+    assert isinstance(found, Stored) is isinstance(pairs, Stored) is large
+    assert Table(train=path, source="id", target="langs.de.1").read_pairs(path)[4].target == "x"
+    with pytest.raises(MissingColumns, match=r"which has 'id', 'review.body', 'review.meta.stars', 'langs.de'; name"):
+        Table(train=path, source="review.boy", target="langs.de.x").load()
+    with pytest.raises(MissingColumns, match=r"'review' is an object with 'body', 'meta.stars'; .* data.text=review.b"):
+        LabelledTables(train=path, text="review", label="id").load()
+
+
+def test_classes_inside_structs_have_their_names(tmp_path: Path):
+    pa = pytest.importorskip("pyarrow")
+    features = {"review": {"body": {"_type": "Value"}, "meta": {"stars": {"names": ["bad", "good"]}}}}
+    features["review"]["meta"]["stars"]["_type"] = "ClassLabel"
+    metadata = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
+    path = str(as_arrow(tmp_path, pa.Table.from_pylist(NESTED).replace_schema_metadata(metadata)))
+    found = LabelledTables(text="review.body", label="review.meta.stars").read(path)
+    assert [each.label for each in found] == ["bad", "good", "bad", "good", "bad"]
 
 
 def test_a_folder_that_datasets_saved(tmp_path: Path):

@@ -146,3 +146,12 @@ def test_files_that_cannot_be_read_in_parts(tmp_path: Path):
     broken.write_bytes(b"PAR1 not")
     with pytest.raises(InputError, match=r"a.parquet: is no sound Parquet file"):
         list(READER.spans(str(broken), 3))
+
+
+def test_a_row_of_parquet_has_what_is_inside_a_struct(tmp_path: Path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.Table.from_pylist([{"t": {"de": "a", "en": "b"}}, {"t": None}]), path)
+    reader = RowReader({"text": "t.de", "second": "t.en"})
+    found = [row.content for span in reader.spans(str(path), 9) for row in reader.rows(span, RowCollector(path, False))]
+    assert found == [{"text": "a", "second": "b"}, {"text": None, "second": None}]

@@ -107,7 +107,7 @@ def test_a_new_run_file_shows_keys_with_their_meaning_and_default(capsys: pytest
     assert "  # With kind: dialogue the keys are train, valid, test, turns, longest, held_out.\n" in text
     assert main(["new", "translate-many"]) == 0
     text = capsys.readouterr().out
-    assert "(a list of texts; must be filled in)\n  # languages:\n" in text
+    assert "(a list, each text or a whole number; must be filled in)\n  # languages:\n" in text
     assert "languages" not in yaml.safe_load(text)["data"]
 
 

@@ -239,7 +239,7 @@ def test_the_models_of_recipes_can_be_built(name: str):
         assert type(model).__name__.lower().removesuffix("languagemodel") == run.model.name
         return
     if isinstance(run, MultiTarget):
-        many = build_many(run, dict.fromkeys(run.data.languages, tokenizers()))
+        many = build_many(run, dict.fromkeys(run.data.names, tokenizers()))
         assert [type(many.of(name).decoder).__name__ for name in ("de", "fr")] == ["OnePassDecoder"] * 2
         return
     if isinstance(run, MaskedLanguageModelling):

@@ -44,7 +44,7 @@ def _form(annotation: Any, path: str) -> str:
     """The option that sets a list of texts; nothing for another type."""
     for each in members(annotation):
         inner = get_args(each)
-        if get_origin(each) in (tuple, list) and inner[0] is str:
+        if get_origin(each) in (tuple, list) and str in members(inner[0]):
             texts = "A, B" if inner[-1] is Ellipsis else ", ".join(ascii_uppercase[: len(inner)])
             return f", as --set '{path}=[{texts}]'"
     return ""

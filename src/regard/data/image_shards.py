@@ -16,7 +16,7 @@ from regard.data.bad_records import MissingColumns
 from regard.data.columns import Ragged, Shard
 from regard.data.images import ImageSets, LabelledImage
 from regard.data.opening import DAMAGED, files_of, opened
-from regard.data.parquet import class_names, opened_parquet, parquet_rows
+from regard.data.parquet import class_names, opened_parquet, parquet_rows, values_in_group
 from regard.data.records import parse_json
 from regard.data.splits import Splits, spread_rows
 from regard.data.stored import Stored, is_large, stored
@@ -229,7 +229,7 @@ def parquet_parts(file: str, columns: Mapping[str, str | int]) -> Iterator[tuple
     with opened_parquet(file) as table:
         row = 0
         for group in range(table.num_row_groups):
-            for number, value in enumerate(table.read_row_group(group, [other]).column(0).to_pylist()):
+            for number, value in enumerate(values_in_group(table, file, group, other).to_pylist()):
                 row += 1
                 yield f"{file}:{row}", Part(file, group, number, image), value
 
@@ -271,7 +271,7 @@ def _members(file: str) -> Iterator[tuple[str, str, int, int]]:
 def _group(file: str, group: int, column: str) -> Any:
     """The images of a group of rows of a Parquet table."""
     with opened_parquet(file) as table:
-        return table.read_row_group(group, [column], use_threads=False).column(0)
+        return values_in_group(table, file, group, column)
 
 
 def _bytes(value: Any) -> bytes:

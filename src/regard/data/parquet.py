@@ -1,4 +1,5 @@
-"""Parquet tables, read in groups of rows, and Arrow streams, by pyarrow."""
+"""Parquet tables, read in groups of rows, and Arrow streams, by pyarrow. A column `review.body` is `body` in the struct
+`review`."""
 
 import importlib
 import json
@@ -8,7 +9,7 @@ from typing import Any
 
 from regard.data.bad_records import MissingColumns, Row, RowCollector
 from regard.data.opening import opened
-from regard.data.records import records_to_rows
+from regard.data.records import records_to_rows, value_at
 from regard.errors import InputError
 
 ENDING = "parquet"
@@ -18,28 +19,35 @@ def parquet_rows(path: str, columns: Sequence[str]) -> int:
     """The number of rows of a file. Raises InputError for one that is no sound Parquet file, and MissingColumns for
     columns that it lacks."""
     with opened_parquet(path) as file:
-        names = file.schema_arrow.names
-        if lacking := [name for name in columns if name not in names]:
-            raise MissingColumns(lacking, names, "header", f"{path}: ")
+        stored_columns(path, file.schema_arrow, columns)
         return file.metadata.num_rows
 
 
 def read_parquet_records(path: str, columns: Sequence[str], first: int, count: int) -> Iterator[dict[str, Any]]:
-    """`count` rows from row `first` on as values by column; one group of rows in memory at a time. Raises InputError
-    for a damaged file."""
+    """`count` rows from row `first` on as records, whose columns `records.value_at` reads; one group of rows in
+    memory at a time. Raises InputError for a damaged file, and MissingColumns as `parquet_rows`."""
     with opened_parquet(path) as file:
-        begin = 0
+        begin, stored = 0, stored_columns(path, file.schema_arrow, columns)
         for group in range(file.num_row_groups):
             size = file.metadata.row_group(group).num_rows
             start, stop = max(first - begin, 0), min(first + count - begin, size)
             if start < stop:
-                yield from _group(file, path, group, columns).slice(start, stop - start).to_pylist()
+                yield from _group(file, path, group, stored).slice(start, stop - start).to_pylist()
             begin += size
 
 
-def _group(file: Any, path: str, group: int, columns: Sequence[str]) -> Any:
+def values_in_group(file: Any, path: str, group: int, column: str) -> Any:
+    """The array of a column's values in a group of rows of an open file."""
+    (stored,) = stored_columns(path, file.schema_arrow, [column])
+    array = file.read_row_group(group, [stored], use_threads=False).column(0)
+    for _ in [] if stored in file.schema_arrow.names else stored.split(".")[1:]:
+        (array,) = array.flatten()  # a struct, of which one field is read
+    return array
+
+
+def _group(file: Any, path: str, group: int, columns: list[str]) -> Any:
     try:
-        return file.read_row_group(group, columns=list(columns))
+        return file.read_row_group(group, columns=columns)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: group {group} of its rows is damaged ({_line(error)}); fetch it again") from error
 
@@ -101,10 +109,9 @@ def read_arrow(
     ipc = importlib.import_module("pyarrow").ipc
     try:
         with opened(path) as stream, ipc.open_stream(stream) as reader:
-            names = class_names(reader.schema)
-            if lacking := [name for name in columns if name not in reader.schema.names]:
-                raise MissingColumns(lacking, reader.schema.names, "header", f"{path}: ")
-            batches = [batch.select(list(columns)).to_pylist() for batch in reader]
+            names, stored = class_names(reader.schema), stored_columns(path, reader.schema, columns)
+            outer = [each if each in reader.schema.names else each.partition(".")[0] for each in stored]
+            batches = [batch.select(list(dict.fromkeys(outer))).to_pylist() for batch in reader]
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -113,15 +120,59 @@ def read_arrow(
     return list(records_to_rows(records, columns, RowCollector(path, skip_bad), numbers, lists))
 
 
+def stored_columns(path: str, schema: Any, columns: Sequence[str]) -> list[str]:
+    """The columns or fields of structs that have these columns: of an item of a list, as `answers.0`, the list. Raises
+    MissingColumns for columns that a schema lacks."""
+    found = {column: _stored(schema, column) for column in columns}
+    if lacking := [column for column, stored in found.items() if not stored]:
+        raise MissingColumns(lacking, [name for each in schema for name in _leaves(each)], "header", f"{path}: ")
+    return list(found.values())
+
+
+def _stored(schema: Any, column: str) -> str:
+    """The column or field that has a column; empty for none."""
+    if column in schema.names:
+        return column
+    types = importlib.import_module("pyarrow").types
+    found, fields, listed = [], {each.name: each for each in schema}, False
+    for step in column.split("."):
+        if step not in fields:
+            return ".".join(found) if listed and step.isdecimal() else ""
+        found.append(step)
+        inner = _inside(fields[step])
+        listed = types.is_nested(fields[step].type) and not inner
+        fields = {each.name: each for each in inner}
+    return ".".join(found)
+
+
+def _leaves(field: Any) -> Iterator[str]:
+    """The names of the fields in a struct, as `outer.inner`; of another field its own."""
+    fields = _inside(field)
+    yield from (f"{field.name}.{name}" for each in fields for name in _leaves(each)) if fields else (field.name,)
+
+
+def _inside(field: Any) -> list[Any]:
+    """The fields of a struct; none of another type."""
+    types = importlib.import_module("pyarrow").types
+    return [field.type.field(place) for place in range(field.type.num_fields)] if types.is_struct(field.type) else []
+
+
 def class_names(schema: Any) -> dict[str, list[str]]:
     """The names of classes by column, as `datasets` writes them beside its schema."""
     try:
-        features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
-        return {name: each["names"] for name, each in features.items() if each.get("_type") == "ClassLabel"}
+        return dict(_classes(json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]))
     except (ValueError, LookupError, TypeError, AttributeError):
         return {}
 
 
+def _classes(features: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    for name, each in features.items():
+        if isinstance(each, dict) and each.get("_type") == "ClassLabel":
+            yield name, each["names"]
+        elif isinstance(each, dict) and not isinstance(each.get("_type"), str):  # a struct
+            yield from ((f"{name}.{inner}", names) for inner, names in _classes(each))
+
+
 def _named(record: dict[str, Any], names: Mapping[str, list[str]]) -> dict[str, Any]:
-    classes = {name: names[name][value] for name, value in record.items() if name in names and isinstance(value, int)}
-    return record | classes
+    numbers = {name: value_at(record, name) for name in names}
+    return record | {name: names[name][value] for name, value in numbers.items() if isinstance(value, int)}

@@ -111,7 +111,8 @@ class RowReader:
     def _parquet(self, span: Span) -> Iterator[RawRow]:
         found = read_parquet_records(span.path, self._names, span.lines, span.rows)
         for number, record in enumerate(found, span.lines + 1):
-            yield RawRow(number, {key: record[str(column)] for key, column in self.columns.items()})
+            values = {key: value_at(record, str(column)) for key, column in self.columns.items()}
+            yield RawRow(number, {key: None if value is ABSENT else value for key, value in values.items()})
 
     @property
     def _names(self) -> list[str]:

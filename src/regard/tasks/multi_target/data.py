@@ -25,19 +25,20 @@ Row = tuple[Pair, ...]
 @dataclass(frozen=True, kw_only=True)
 class Multiparallel(HeldOut, Tabular):
     """For each set the source's file and one for each of `languages`, in their order, aligned by line; or one table,
-    whose columns are `source` and the languages; that of a key in JSON, `translation.de`, is called by its last part.
-    Without `valid`, rows of the training set are held out.
+    whose columns are `source` and the languages; that of a key in JSON, `translation.de`, is called by its last part,
+    and one by number by its number. Without `valid`, rows of the training set are held out.
 
-    languages: The columns of the languages of a table, or the names of the files' languages, in their order.
-    source: The column of the source in a table.
+    languages: The columns of the languages of a table, or their numbers from 1, or the names of the files' languages,
+        in their order.
+    source: The column of the source in a table, or its number from 1.
     """
 
     kind: Literal["multiparallel"] = "multiparallel"
-    languages: tuple[str, ...]
+    languages: tuple[str | int, ...]
     train: str | tuple[str, ...] = ()
     valid: str | tuple[str, ...] = ()
     test: str | tuple[str, ...] = ()
-    source: str = "source"
+    source: str | int = "source"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,8 +62,8 @@ class Multiparallel(HeldOut, Tabular):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the languages: their columns, or of keys inside others the last part."""
-        return tuple(name.rpartition(".")[2] for name in self.languages)
+        """The names of the languages: their columns, or of keys inside others the last part, or the numbers."""
+        return tuple(str(name).rpartition(".")[2] for name in self.languages)
 
     @property
     def columns(self) -> dict[str, str | int]:
