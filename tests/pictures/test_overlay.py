@@ -52,8 +52,8 @@ def test_a_photograph_keeps_its_colours_where_nothing_is_read():
 def test_what_is_read_most_is_dark_on_a_light_image_and_light_on_a_dark_one(channels: int):
     for level, sign in ((255, -1), (0, 1)):
         photo = np.full((8, 8, channels), level, dtype=np.uint8)
-        bar = overlay(photo, WEIGHTS).axes[-1].images[0].get_array()
-        for brightness in (heated(photo, WEIGHTS)[-1].mean(1), np.asarray(bar)[0].mean(1)):
+        on_white, on_black = np.asarray(overlay(photo, WEIGHTS).axes[-1].images[0].get_array())
+        for brightness in (heated(photo, WEIGHTS)[-1].mean(1), (on_white if level else on_black).mean(1)):
             assert (np.diff(brightness) * sign >= 0).all()
             assert brightness[0] == level
             assert abs(brightness[-1] - level) > 130

@@ -109,11 +109,12 @@ def _name(figure: Figure, word: Word, remark: str, place: tuple[float, float]) -
 
 
 def _bar(figure: Figure, legend: Sequence[Word], top: float, whole: tuple[float, float], *, dark: bool) -> None:
-    """The colours of the heat map below `top`, as on white, or on black over a dark photograph: from 0 to the weight
-    that the lines of a legend name."""
+    """The colours of the heat map below `top`, above as on white and below as on black, which differ as they let the
+    photograph through: from 0 to the weight that the lines of a legend name."""
     axes = figure.add_axes(share((GAP + 0.12, top - BAR[1] - 0.1, BAR[0], BAR[1]), whole))
-    ramp = np.linspace(0.0, 1.0, 256)[None]
-    axes.imshow(blended(np.full((1, 256, 3), 0 if dark else 255, np.uint8), ramp, dark=dark), aspect="auto")
+    ramp = np.linspace(0.0, 1.0, 256)[None].repeat(2, 0)
+    below = np.array([255, 0], np.uint8)[:, None, None].repeat(256, 1).repeat(3, 2)
+    axes.imshow(blended(below, ramp, dark=dark), aspect="auto", interpolation="nearest")
     axes.set(xticks=[], yticks=[])
     for spine in axes.spines.values():
         spine.set(edgecolor=GRID, linewidth=0.6)
