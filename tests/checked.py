@@ -7,7 +7,7 @@ What jaxtyping finds depends on the types and shapes of a call alone: a function
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial, update_wrapper
 from threading import get_ident
 from types import FunctionType
@@ -71,7 +71,7 @@ def once_for_each_form(function: Any, shapes_checked: Callable[[Any], Any]) -> A
     def call(*arguments: Any, **named: Any) -> Any:
         if torch.compiler.is_compiling():
             return function(*arguments, **named)
-        key = (form(arguments), form(named))
+        key = (*map(form, arguments), form(named)) if named else tuple(map(form, arguments))
         known = found.get(key)
         if known is None:
             result = within_checks(*arguments, **named)
@@ -93,12 +93,24 @@ def once_for_each_form(function: Any, shapes_checked: Callable[[Any], Any]) -> A
 def form(value: Any) -> Hashable:
     """All of a value that its check depends on."""
     kind = type(value)
-    if issubclass(kind, (torch.Tensor, np.ndarray)):
+    if kind is torch.Tensor:
         return kind, value.dtype, value.shape
-    if kind is tuple or issubclass(kind, (tuple, list)):
-        return kind, *[form(each) for each in value]
-    if kind is dict or issubclass(kind, dict):
-        return kind, *[(form(key), form(each)) for key, each in value.items()]
-    if issubclass(kind, (set, frozenset)):
-        return kind, frozenset(map(form, value))
-    return (kind, value) if issubclass(kind, (bool, int, str, type)) else kind
+    what = FORMS[kind]
+    return kind if what is None else (kind, *what(value))
+
+
+class Forms(dict[type, Callable[[Any], Iterable[Hashable]] | None]):
+    """What checks depend on beside the type, of values of each type; None where that is nothing."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], Iterable[Hashable]] | None:
+        ways: dict[Any, Callable[[Any], Iterable[Hashable]]] = {
+            (torch.Tensor, np.ndarray): lambda value: (value.dtype, value.shape),
+            (tuple, list): partial(map, form),
+            dict: lambda value: [(form(key), form(each)) for key, each in value.items()],
+            (set, frozenset): lambda value: [frozenset(map(form, value))],
+            (bool, int, str, type): lambda value: [value],
+        }
+        return self.setdefault(kind, next((way for kinds, way in ways.items() if issubclass(kind, kinds)), None))
+
+
+FORMS = Forms()

@@ -24,6 +24,11 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_I
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def pytest_collection_finish() -> None:
+    """The tests and what they import stay too, and are not gone through when the process ends."""
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     """Every test starts from the same random state, whatever ran before it."""

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -127,6 +128,28 @@ def fresh(arguments: Sequence[str], env: dict[str, str], **options: Any) -> "sub
     """As `start`, in an interpreter of its own."""
     given = {**dict.fromkeys(STREAMS, subprocess.PIPE), **options}
     return subprocess.Popen([sys.executable, *arguments], env=env, text=True, encoding="utf-8", **given)
+
+
+def together(count: int, arguments: Sequence[str], env: dict[str, str]) -> list[tuple[int, str, str]]:
+    """Processes of one command as a launcher starts them on a machine: exit code, output and errors of each."""
+    port = free_port()
+    processes = [start(arguments, {**env, **launched(rank, count, port)}) for rank in range(count)]
+    with ThreadPoolExecutor(count) as pool:
+        written = list(pool.map(lambda each: each.communicate(timeout=300), processes))
+    return [(each.returncode, *both) for each, both in zip(processes, written, strict=True)]
+
+
+def launched(rank: int, count: int, port: int) -> dict[str, str]:
+    """The variables that `torch.distributed.run` gives to a process, by which they find each other."""
+    own, all_of_them = dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank)), str(count)
+    shared = {"WORLD_SIZE": all_of_them, "LOCAL_WORLD_SIZE": all_of_them, "MASTER_ADDR": "127.0.0.1"}
+    return {**own, **shared, "MASTER_PORT": str(port)}
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def read_at_start(variables: Mapping[str, str]) -> dict[str, str]:

@@ -1,8 +1,6 @@
 """One checkpoint gives the same texts on every path: plain, fused, compiled; and in bytes nearly the same."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,8 +19,8 @@ from regard.runs.load import quantised
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.text.special import IGNORED
-from tests.attribution import compiled_scores
-from tests.cli.command import environment
+from tests import forked
+from tests.cli.command import environment, finish
 from tests.runs.test_load import SETTINGS, make
 
 TEXTS = ["abc", "", "gagde", "fedcba", "aaaaaaaaaaaaaaaaa", "b"]
@@ -73,9 +71,10 @@ def test_plain_fused_and_compiled(path: Path):
         torch.testing.assert_close(probabilities(run), likely, rtol=1e-5, atol=1e-5)
     assert fused.call_count
     assert len({text for texts in wanted for text in texts}) > 3
-    command = [sys.executable, compiled_scores.__file__, str(path), *TEXTS]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
-    compiled = torch.tensor([each for scores in json.loads(done.stdout) for each in scores])
+    code = "import sys; from tests.attribution import compiled_scores; compiled_scores.main(*sys.argv[1:])"
+    status, output, errors = finish(forked.start(("-c", code, str(path), *TEXTS), environment()))
+    assert status == 0, errors
+    compiled = torch.tensor([each for scores in json.loads(output) for each in scores])
     torch.testing.assert_close(compiled, likely, rtol=1e-5, atol=1e-5)
 
 

@@ -28,6 +28,13 @@ def start(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
     return forked.start(("-m", "regard", *arguments), **{"env": environment(), **options})
 
 
+def start_limited(size: int, *arguments: str) -> "subprocess.Popen[str]":
+    """As `start`, where no file can be longer than so many bytes, as on a disk that is full."""
+    code = f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size})); "
+    code += "from regard.cli.main import main; sys.exit(main())"
+    return forked.start(("-c", code, *arguments), environment())
+
+
 def fresh(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
     """As `start`, in an interpreter of its own."""
     return forked.fresh(("-m", "regard", *arguments), **{"env": environment(), **options})

@@ -1,13 +1,12 @@
 """Training on sets on disk as a user starts it: the cache, an exact resume, a full disk."""
 
-import resource
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from regard.data import order, stored, table
-from tests.cli.command import environment, finish, start
+from tests.cli.command import environment, finish, start, start_limited
 from tests.training.toy import digest
 
 pytest.importorskip("pyarrow")
@@ -69,12 +68,9 @@ def test_a_run_of_a_set_on_disk_resumes_exactly(regard, tmp_path: Path, monkeypa
 
 @pytest.mark.slow
 def test_row_75_a_full_disk_while_encoding(tmp_path: Path):
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
     out, given = tmp_path / "run", options(tmp_path, 160_000)
     arguments = ["--out", str(out), *given, "--cache", str(tmp_path / "cache")]
-    code, _, errors = finish(start("train", "translate-transformer", *arguments, preexec_fn=limited))
+    code, _, errors = finish(start_limited(100_000, "train", "translate-transformer", *arguments))
     assert code == 1
     assert "000000.arrow: cannot be written: no space" in errors.splitlines()[-1]
     assert "Traceback" not in errors

@@ -2,15 +2,15 @@
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cli.command import environment, finish, start, tiny
+from tests.cli.command import environment, finish, start, start_limited, tiny
 
 ALONE = """
 import pwd, sys
@@ -42,27 +42,32 @@ def test_row_67_the_reader_of_a_command_leaves(run: Path, arguments: list[str]):
     assert (code, errors) == (0, "")
 
 
-def nobody() -> None:
+def closed() -> dict[str, Any]:
+    return {"preexec_fn": lambda: os.close(2)}
+
+
+def left() -> dict[str, Any]:
     reading, writing = os.pipe()
     os.close(reading)
-    os.dup2(writing, 2)
+    return {"stderr": writing}
 
 
-@pytest.mark.parametrize("deaf", [nobody, lambda: os.close(2)], ids=["reader gone", "closed"])
-def test_row_67_training_outlives_who_reads_its_progress(tmp_path: Path, deaf: Callable[[], None]):
-    options = tiny(training__log_every="1")
-    code, output, _ = finish(start("train", "dates", "--out", str(tmp_path / "run"), *options, preexec_fn=deaf))
+@pytest.mark.parametrize("deaf", [left, closed], ids=["reader gone", "closed"])
+def test_row_67_training_outlives_who_reads_its_progress(tmp_path: Path, deaf: Callable[[], dict[str, Any]]):
+    streams = deaf()
+    process = start("train", "dates", "--out", str(tmp_path / "run"), *tiny(training__log_every="1"), **streams)
+    if "stderr" in streams:
+        os.close(streams["stderr"])
+    code, output, _ = finish(process)
     assert code == 0
     assert "test/exact-match" in output
     assert "loss" not in output  # where a print without a stream would go
 
 
 def test_row_75_a_full_disk_while_training(tmp_path: Path):
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))  # above the files that precede training
-
     options = tiny(training__steps="500", training__log_every="1", training__tensorboard="false")
-    process = start("train", "dates", "--out", str(tmp_path / "run"), *options, preexec_fn=limited)
+    # above the files that precede training
+    process = start_limited(5000, "train", "dates", "--out", str(tmp_path / "run"), *options)
     code, _, errors = finish(process)
     last = errors.splitlines()[-1]
     assert code == 1
@@ -78,11 +83,7 @@ def test_row_75_a_full_disk_while_training(tmp_path: Path):
 def test_row_75_a_picture_on_a_full_disk(run: Path, tmp_path: Path, form: str):
     old = tmp_path / f"picture{form}"
     old.write_text("old")
-
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-
-    process = start("show", str(run), "14 July 1989", "--out", str(old), preexec_fn=limited)
+    process = start_limited(2000, "show", str(run), "14 July 1989", "--out", str(old))
     code, _, errors = finish(process)
     assert code == 1
     assert errors == f"regard: {old}: cannot write the picture: File too large; nothing there was changed\n"

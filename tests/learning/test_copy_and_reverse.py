@@ -33,11 +33,12 @@ class Lesson:
     model: Callable[[], EncoderDecoder]
     steps: int
     rows: int
+    rate: float
 
 
 LESSONS = {
-    "luong": Lesson(lambda: Luong(VOCABULARY, VOCABULARY, LUONG), 160, 32),
-    "transformer": Lesson(lambda: Transformer(VOCABULARY, VOCABULARY, TRANSFORMER), 250, 64),
+    "luong": Lesson(lambda: Luong(VOCABULARY, VOCABULARY, LUONG), 100, 32, 1e-2),
+    "transformer": Lesson(lambda: Transformer(VOCABULARY, VOCABULARY, TRANSFORMER), 250, 64, 5e-3),
 }
 
 
@@ -57,7 +58,7 @@ def examples(count: int, order: Order, random: Random) -> list[tuple[Words, Word
 
 def learn(lesson: Lesson, order: Order) -> EncoderDecoder:
     model, random, steps = lesson.model(), Random(1), lesson.steps
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3, betas=(0.9, 0.98), fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=lesson.rate, betas=(0.9, 0.98), fused=True)
     rate = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 20) * (1 - step / steps))
     for _ in range(steps):
         batch = collate(examples(lesson.rows, order, random))

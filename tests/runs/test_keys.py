@@ -13,7 +13,7 @@ from regard.config.yaml_text import plain
 from regard.errors import InputError
 from regard.runs import keys, run_file
 from regard.runs.recipes import names, path_of
-from tests.cli.command import environment, finish, start
+from tests.cli.command import environment, finish, fresh
 from tests.code.tree import SOURCE
 from tests.runs.test_run_file import needed, recipe
 
@@ -65,11 +65,11 @@ def test_a_check_by_the_schema_finds_what_the_dataclasses_find(name: str):
 def test_a_mistake_is_reported_before_torch_is_imported(tmp_path: Path):
     (tmp_path / "torch.py").write_text("raise AssertionError('torch is imported')", encoding="utf-8")
     broken = environment(PYTHONPATH=f"{tmp_path}:{SOURCE.parent}")
-    code, output, errors = finish(start("train", "dates", "--set", "model.widht=3", env=broken, cwd=tmp_path))
+    code, output, errors = finish(fresh("train", "dates", "--set", "model.widht=3", env=broken, cwd=tmp_path))
     assert (code, output) == (2, "")
     assert errors.startswith("regard: --set model.widht: unknown key; did you mean 'width'? The keys are 'name', 'emb")
     contradictory = ("--set", "training.steps=5", "--set", "training.warmup=9")
-    code, output, errors = finish(start("train", "dates", *contradictory, env=broken, cwd=tmp_path))
+    code, output, errors = finish(fresh("train", "dates", *contradictory, env=broken, cwd=tmp_path))
     assert (code, output) == (2, "")
     assert errors.startswith("regard: --set training.steps and training.warmup: warmup is 9, and training ends after 5")
 

@@ -1,9 +1,8 @@
-"""As a script under torchrun, `sharded.py FILE [CHOICE]...`: three updates of small models of each kind, and into FILE
-their losses and the bytes that this first process holds. Choices are settings of training, NAME=VALUE, or NAME where
+"""In each of some processes, `main(FILE, *CHOICES)`: three updates of small models of each kind, and into FILE their
+losses and the bytes that the first process holds. Choices are settings of training, NAME=VALUE, or NAME where
 they are true."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -130,7 +129,3 @@ def main(path: Path, *choices: str) -> None:
             result[name] = train(models()["gpt2"], replace(settings, **more))
     if Processes(settings).main:
         path.write_text(json.dumps(result), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -1,8 +1,6 @@
 """Work that processes divide has the results of one process, bit for bit, and each computes its part only."""
 
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +15,7 @@ from regard.runs.load import load
 from regard.tasks.options import EvaluationOptions
 from regard.training.processes import Everyone
 from regard.work import computed, divided_by
+from tests import forked
 from tests.cli.command import environment, tiny
 from tests.witness.cases import CASES
 
@@ -120,14 +119,12 @@ def test_figures_of_every_task(recipe: str, tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.slow
 def test_two_processes_validate_and_test(tmp_path: Path):
     """The figures of a training by two processes, and of an evaluation by two, are those of one process."""
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
     out = str(tmp_path / "run")
 
     def call(count: int, *arguments: str) -> str:
-        command = [*launcher, str(count), "-m", "regard", *arguments]
-        done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        done = forked.together(count, ("-m", "regard", *arguments), environment())
+        assert [code for code, _, _ in done] == [0] * count, done
+        return done[0][1]
 
     call(2, "train", "dates", "--out", out, *tiny(data="{kind: dates, train: 200, valid: 11, test: 400}"))
     one, two = (json.loads(call(count, "evaluate", out, "--json")) for count in (1, 2))

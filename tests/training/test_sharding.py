@@ -1,9 +1,6 @@
 """Shards of FSDP: each process has its part, and one layer is whole at a time; the losses are the same."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,8 @@ from regard.models.catalog import build_classifier
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.training.layers import recomputing, sharded_parts
+from tests import forked
+from tests.cli.command import environment
 from tests.training import sharded, toy
 
 SLACK = 1024
@@ -23,12 +22,12 @@ SLACK = 1024
 
 
 def launched(folder: Path, processes: int, *choices: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    command = command if processes > 1 else [sys.executable]
     path = folder / "result.json"
-    arguments = [os.fspath(Path(sharded.__file__)), str(path), *choices]
-    done = subprocess.run([*command, *arguments], env=toy.environment(), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    code = "import sys; from pathlib import Path; from tests.training import sharded; "
+    code += "sharded.main(Path(sys.argv[1]), *sys.argv[2:])"
+    env = environment(PYTHONPATH=toy.environment()["PYTHONPATH"])
+    for status, _, errors in forked.together(processes, ("-c", code, str(path), *choices), env):
+        assert status == 0, errors
     return json.loads(path.read_text())
 
 

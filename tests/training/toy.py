@@ -8,7 +8,6 @@ import json
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -177,9 +176,7 @@ def directory(path: Path, resume: bool) -> RunDirectory:
 
 def start(path: Path, processes: int, changes: dict[str, Any]) -> list[int]:
     """Runs `train` in forked processes (gloo between them, if there are several); their exit codes."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = forked.free_port()
     context = multiprocessing.get_context("fork")
     ranks = [context.Process(target=_child, args=(rank, processes, port, path, changes)) for rank in range(processes)]
     for rank in ranks:
@@ -194,14 +191,7 @@ def start(path: Path, processes: int, changes: dict[str, Any]) -> list[int]:
 
 def _child(rank: int, processes: int, port: int, path: Path, changes: dict[str, Any]) -> None:
     if processes > 1:
-        os.environ.update(
-            RANK=str(rank),
-            LOCAL_RANK=str(rank),
-            WORLD_SIZE=str(processes),
-            LOCAL_WORLD_SIZE=str(processes),
-            MASTER_ADDR="127.0.0.1",
-            MASTER_PORT=str(port),
-        )
+        os.environ.update(forked.launched(rank, processes, port))
     code = train(path, changes)
     sys.stderr.flush()
     os._exit(code)
