@@ -1,5 +1,6 @@
 import math
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -10,10 +11,11 @@ import pytest
 from hypothesis import given, settings, strategies
 from pydantic import Field
 
-from regard.config import yaml_file
+from regard.config import yaml_file, yaml_nodes
 from regard.config.mistakes import FEW, unknown
 from regard.config.registry import Discriminated, Registry
 from regard.config.yaml_file import load
+from regard.config.yaml_nodes import Node, setting
 from regard.config.yaml_text import dump
 from regard.data.image_tables import ImageTables
 from regard.data.images import IdxImages, ImageFolders
@@ -221,7 +223,7 @@ extra: 3
         "recipe.yaml:9: training.betas: got [0.9, 'fast'], expected a list, each a number",
         "recipe.yaml:10: training.average: got 'yes', expected true or false",
         "recipe.yaml:11: training.precision: got 'float16', expected float32 or bfloat16",
-        "recipe.yaml:12: title: got 12, expected text",
+        'recipe.yaml:12: title: got 12, expected text, in quotation marks: "12"',
         "recipe.yaml:13: data: got [], expected a list, each a mapping with kind, path, columns of length >= 1",
         "recipe.yaml:14: extra: got 3, expected a mapping",
     ]
@@ -383,10 +385,35 @@ class Titled:
     name: str | None
 
 
+@dataclass(frozen=True)
+class Listed:
+    texts: str | tuple[str, ...]
+    mixed: tuple[str | int, ...]
+
+
 @pytest.mark.parametrize("sign", ["|", ">", "#", "-", ",", ";", "\t", " ", "'", "&", "%", "?", ":"])
 def test_an_override_may_be_a_single_sign(sign: str, write) -> None:
     assert load(write("name: a\n"), Titled, [f"name={sign}"]).name == sign
     assert load(write("name: a\n"), Titled, ["name=~"]).name is None
+
+
+def test_a_number_is_a_text_of_an_option_where_a_text_is_expected(write) -> None:
+    assert load(write("name: a\n"), Titled, ["name=-1"]).name == "-1"
+    assert load(write("name: a\n"), Titled, ["name=007"]).name == "007"
+    assert load(write("name: a\n"), Titled, ["name=null"]).name is None
+    assert load(write("texts: a\n"), Listed, ["texts=[a, 12]", "mixed=[a, 12]"]) == Listed(("a", "12"), ("a", 12))
+    assert complaints(write("name: false\n"), schema=Titled) == [
+        "recipe.yaml:1: name: got false, expected text or null"
+    ]
+
+
+@given(strategies.text("aB1-.,: '\"[]{}#&~ü\\\t$", max_size=9))
+def test_a_proposed_option_is_read_as_the_value(value: str) -> None:
+    for whole in (value, [value, 3], 17):
+        option, text = shlex.split(setting("data.key", whole))
+        root = Node({}, "", "", 1)
+        assert (option, yaml_nodes.place(root, text)) == ("--set", [])
+        assert root.plain() == {"data": {"key": whole}}
 
 
 def test_mistakes_in_overrides_name_the_option(write) -> None:

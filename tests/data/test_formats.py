@@ -3,6 +3,7 @@
 import codecs
 import gzip
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from regard.data.sources import Parallel, Squad, Table
 from regard.data.splits import HeldOut
 from regard.data.tables import read_table
 from regard.errors import InputError
+from regard.runs import run_file
+from regard.runs.recipes import path_of
 from regard.tasks.classification.data import LabelledTables
 from regard.tasks.extractive_qa.data import Questions
 from regard.tasks.image_captioning.data import CaptionTables
@@ -84,6 +87,24 @@ def test_missing_columns_are_named_at_once_with_their_keys(tmp_path: Path):
         "--set data.text=COLUMN and --set data.label=COLUMN; without a header name them by number, as --set "
         "data.text=1"
     )
+
+
+@pytest.mark.parametrize("name", ["Text ", " text", "text:", "text, #1"])
+def test_a_proposed_column_is_read_when_it_is_typed(name: str, tmp_path: Path):
+    path = written(tmp_path, "a.csv", f'"{name}",label\n' + "a,b\n" * 10)
+    with pytest.raises(MissingColumns) as caught:
+        texts(path)
+    _, typed = shlex.split(str(caught.value).partition("name yours with ")[2])
+    data = run_file.read(path_of("classify"), [f"data.train={path}", typed]).data
+    assert data.text == name
+    assert len(data.load().train) == 9
+
+
+def test_a_column_whose_name_is_a_number():
+    with pytest.raises(InputError, match=r"'text', 2019 must all be names.* is in quotation marks, as --set") as caught:
+        LabelledTables(train="a.csv", label=2019)
+    typed = shlex.split(str(caught.value).partition("marks, as --set ")[2])
+    assert run_file.read(path_of("classify"), ["data.train=a.csv", *typed]).data.label == "2019"
 
 
 def test_missing_columns_are_probably_different_ones_in_their_order(tmp_path: Path):

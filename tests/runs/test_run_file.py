@@ -62,6 +62,18 @@ FILES = ["data.train=[a, b]", "data.valid=[c, d]"]
 PLAIN = {"tokenizers": "target: {kind: character}", "model": "name: bahdanau", "metrics": "bleu"}
 
 
+def test_a_number_that_is_the_name_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "13").mkdir()
+    said = "got 13, a whole number .*, and there is a folder of this name; expected ./13 .* as --set data.train=./13, "
+    with pytest.raises(InputError, match=rf"^--set data.train: {said}or another number$"):
+        run_file.read(path_of("spoken-digits"), ["data.train=13"])
+    assert run_file.read(path_of("spoken-digits"), ["data.train=./13"]).data.kind == "speech"
+    assert run_file.read(path_of("spoken-digits"), ["data.train=14"]).data.train == 14
+    data = run_file.read(path_of("vit"), ["data.train=13"]).data
+    assert (data.kind, data.train) == ("image-folders", "13")
+
+
 def write(folder: Path, **parts: str) -> Path:
     path = folder / "run.yaml"
     path.write_text(RUN.format(**{**PLAIN, **parts}), encoding="utf-8")

@@ -78,6 +78,22 @@ def _bounds(notes: Sequence[Any]) -> list[str]:
     return [f"{word} {value}" for word, value in named if value is not None]
 
 
+def valued(annotation: Any, node: Node) -> Any:
+    """The plain value of a node for a type; a number of an option as text where a text and no number is expected."""
+    kinds = [bare(each) for each in members(annotation)]
+    if isinstance(node.value, list):
+        items = {inner for kind in kinds for inner in get_args(kind) if inner is not Ellipsis}
+        return [valued(next(iter(items)) if len(items) == 1 else Any, each) for each in node.value]
+    return node.plain() if node.line or not is_number_for_text(annotation, node) else node.text
+
+
+def is_number_for_text(annotation: Any, node: Node) -> bool:
+    """Whether a value is a number where a text and no number is expected."""
+    kinds = {bare(each) for each in members(annotation)}
+    number = isinstance(node.value, int | float) and not isinstance(node.value, bool)
+    return number and str in kinds and not {int, float} & kinds
+
+
 def shown(node: Node) -> str:
     """The value as in the file, shortened; text in quotes."""
     if isinstance(node.value, dict):

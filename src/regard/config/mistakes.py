@@ -8,9 +8,9 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, get_args, get_origin, get_type_hints
 
-from regard.config.expected import expected, members, shown
+from regard.config.expected import bare, expected, is_number_for_text, members, shown
 from regard.config.recognition import has_tabs, in_words
-from regard.config.yaml_nodes import Node, Problem, join, nearest
+from regard.config.yaml_nodes import Node, Problem, join, nearest, setting
 
 FEW = 16
 """The number of keys up to which all are listed beside the nearest one."""
@@ -30,6 +30,8 @@ def unknown(key: str, hints: Mapping[str, Any], entries: Mapping[str, Node], cho
 def unfit(annotation: Any, node: Node, path: str) -> Problem:
     """The problem with a value of another type; a list that an option sets has the form of the option beside it."""
     form = "" if node.line else _form(annotation, path)
+    if is_number_for_text(annotation, node):
+        form = f', in quotation marks: "{node.text}"'
     return node.problem(path, f"got {shown(node)}, expected {expected(annotation)}{form}")
 
 
@@ -48,6 +50,24 @@ def _form(annotation: Any, path: str) -> str:
             texts = "A, B" if inner[-1] is Ellipsis else ", ".join(ascii_uppercase[: len(inner)])
             return f", as --set '{path}=[{texts}]'"
     return ""
+
+
+def wrong_files(schemas: Sequence[Any], chosen: Any, node: Node, path: str, fits: bool) -> Problem | None:
+    """The problem with an option that names files which do not fit the `chosen` dataclass, or that is a number of
+    examples and the name of a file or folder; None without one."""
+    if not fits:
+        return other_files(schemas, chosen, node, path)
+    if isinstance(node.value, bool) or not isinstance(node.value, int) or not Path(node.text).exists():
+        return None
+    hint = get_type_hints(chosen, include_extras=True)[path.rpartition(".")[2]]
+    if int not in map(bare, members(hint)):
+        return None
+    what, named = "folder" if Path(node.text).is_dir() else "file", f"./{node.text}"
+    return node.problem(
+        path,
+        f"got {node.text}, {expected(hint)} of examples, and there is a {what} of this name; expected {named} for the "
+        f"{what}, as {setting(path, named)}, or another number",
+    )
 
 
 def other_files(schemas: Sequence[Any], chosen: Any, node: Node, path: str) -> Problem:

@@ -123,6 +123,8 @@ def recognised(node: Node, key: str, named: Mapping[str, Any]) -> Node:
     if entry is None or not entry.line or entry.value not in named:
         return node
     value = data.plain()
+    if isinstance(value, int) and getattr(named[entry.value], "recognised", ()) and Path(data.text).exists():
+        value = data.text  # no number of examples, since the file's dataclass reads files
     fits = [name for name in dict.fromkeys([entry.value, *named]) if recognises(named[name], value)]
     if not fits or fits[0] == entry.value:
         return node

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import pydantic
 
 from regard.config import yaml_nodes
-from regard.config.expected import bare, expected, members, shown
-from regard.config.mistakes import broken_rule, missing, other_files, unfit, unknown
+from regard.config.expected import bare, expected, members, shown, valued
+from regard.config.mistakes import broken_rule, missing, unfit, unknown, wrong_files
 from regard.config.recognition import RECOGNISED, recognised
 from regard.config.registry import Discriminated
 from regard.config.yaml_nodes import Node, Problem, join, nearest
@@ -134,13 +134,13 @@ def _build(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
 
 
 def _section(classes: list[Any], chosen: Any, node: Node, path: str, problems: list[Problem]) -> Any:
-    """The chosen dataclass of a mapping. Where an option names files that none of the classes reads, the mapping's
-    other mistakes follow from that."""
-    data, hints = _of_option(node), get_type_hints(chosen, include_extras=True)
-    known = RECOGNISED in hints and any(getattr(each, "recognised", ()) for each in classes)
-    if known and data and _build(hints[RECOGNISED], data, "", []) is FAILED:
-        problems.append(other_files(classes, chosen, data, join(path, RECOGNISED)))
-        return FAILED
+    """The chosen dataclass of a mapping, whose other mistakes follow where files of an option do not fit."""
+    data, hint = _of_option(node), get_type_hints(chosen, include_extras=True).get(RECOGNISED)
+    if data and hint and any(getattr(each, "recognised", ()) for each in classes):
+        fits = _build(hint, data, "", []) is not FAILED
+        if wrong := wrong_files(classes, chosen, data, join(path, RECOGNISED), fits):
+            problems.append(wrong)
+            return FAILED
     return _fill(chosen, _kept(chosen, node, path, problems), path, problems, classes)
 
 
@@ -284,7 +284,7 @@ def _sized(schema: Any, entries: dict[str, Node], path: str, problems: list[Prob
 def _leaf(annotation: Any, node: Node, path: str, problems: list[Problem]) -> Any:
     """Check as JSON: pydantic's strict rules there refuse "12" as a number but accept a list as a tuple."""
     try:
-        return pydantic.TypeAdapter(annotation, config=STRICT).validate_json(json.dumps(node.plain()))
+        return pydantic.TypeAdapter(annotation, config=STRICT).validate_json(json.dumps(valued(annotation, node)))
     except pydantic.ValidationError as error:
         steps = list(error.errors()[0]["loc"])
         problems.append(dataclasses.replace(unfit(annotation, node, path), line=_line(node, steps)))

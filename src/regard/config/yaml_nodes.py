@@ -1,7 +1,9 @@
 """YAML text as a tree of values with the line of each."""
 
 import difflib
+import json
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -203,6 +205,25 @@ def place(root: Node, override: str) -> list[Problem]:
     before = holder.value.get(last)
     holder.value[last] = replace(node, replaced=before if before is None or before.line else before.replaced)
     return problems
+
+
+def setting(path: str, value: "str | int | Sequence[str | int]") -> str:
+    """The option that sets a key to a text, a number or a list of them, in such quotation marks that the shell and YAML
+    leave it as it is: `--set 'data.label="2019"'`."""
+    alone = isinstance(value, str | int)
+    written = _as_yaml(value, False) if alone else f"[{', '.join(_as_yaml(each, True) for each in value)}]"
+    return f"--set {shlex.quote(f'{path}={written}')}"
+
+
+def _as_yaml(value: str | int, listed: bool) -> str:
+    """A number, or a text in quotation marks where it would be another value without."""
+    if isinstance(value, int):
+        return str(value)
+    try:
+        found = parse(f"[{value}]" if listed else value, "", 0)[0].plain()
+    except InputError:
+        found = None
+    return value if found == ([value] if listed else value) else json.dumps(value, ensure_ascii=False)
 
 
 def _is_sign(text: str) -> bool:

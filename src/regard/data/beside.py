@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config.recognition import first_lines, named_table, text_table
+from regard.config.yaml_nodes import setting
 from regard.data.images import SETS, folders_in
 from regard.data.lines import read_lines
 from regard.data.opening import hidden
@@ -68,7 +69,7 @@ class FilesBeside:
         if len(tables) <= 1:
             return tables[0] if tables else None
         sets = {SETS[each.stem.lower()]: each for each in tables if each.stem.lower() in SETS}
-        advice = " ".join(f"--set data.{key}={sets[key]}" for key in ("train", "valid", "test") if key in sets)
+        advice = " ".join(setting(f"data.{key}", str(sets[key])) for key in ("train", "valid", "test") if key in sets)
         names = f"{tables[0].name} and {tables[1].name}"
         raise InputError(f"{folder}: has several tables, such as {names}; name {advice or 'one'}")
 
@@ -94,8 +95,8 @@ class FilesBeside:
         if tables := [each for each in beside if self._lists(each) or names_some(each, files)]:
             named = folder.parent / min(tables, key=lambda each: SETS.get(each.stem.lower()) != "train").name
             raise InputError(
-                f"{folder}: has {len(files):,} {self.what}s and no {self.table}; {named} is one level above: --set "
-                f"data.train={named}"
+                f"{folder}: has {len(files):,} {self.what}s and no {self.table}; {named} is one level above: "
+                + setting("data.train", str(named))
             )
 
     def _lists(self, file: Path) -> bool:

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from regard.config.recognition import Kind
+from regard.config.yaml_nodes import setting
 from regard.data.bad_records import RowCollector
 from regard.data.idx import read_idx
 from regard.data.opening import hidden
@@ -159,7 +160,7 @@ def _deeper(folders: Sequence[Path]) -> str:
             "of the classes"
         )
     classes = any(_is_image(file) for folder in folders_in(folders[0]) for file in folder.iterdir())
-    return f"--set data.train={folders[0]}" + ("" if classes else " --set data.depth=2")
+    return setting("data.train", str(folders[0])) + ("" if classes else " --set data.depth=2")
 
 
 def _is_image(file: Path) -> bool:
@@ -198,7 +199,7 @@ def check_classes(path: str, names: Sequence[str]) -> None:
     """Raises InputError for folders named after sets, which are one level above the folders of classes."""
     found = {SETS[name.lower()]: name for name in names if name.lower() in SETS}
     if len(names) > 1 and len(found) == len(names):
-        options = " ".join(f"--set data.{key}={Path(path) / name}" for key, name in found.items())
+        options = " ".join(setting(f"data.{key}", str(Path(path) / name)) for key, name in found.items())
         raise InputError(f"{path}: its folders are the sets {', '.join(names)} and no classes; name each: {options}")
 
 

@@ -4,7 +4,6 @@ A bad record (wrong number of columns, blank, wrong type) raises InputError with
 skipped, and one warning per file counts such records on the logger `regard.data.bad_records`."""
 
 import os
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 
 from regard.config.recognition import SPREADSHEETS, suffix, text_table
 from regard.config.registry import Registry
+from regard.config.yaml_nodes import setting
 from regard.data.bad_records import MissingColumns, Row
 from regard.data.delimited import Columns
 from regard.data.headers import FIRST_LINE, column_names
@@ -138,9 +138,12 @@ class Tabular:
         numbered = {isinstance(column, int) for column in columns.values()}
         keyed = KEYED & {suffix(path) for path in paths if path is not None}
         if len(numbered) > 1 or (True in numbered and keyed):
+            names = {key: str(column) for key, column in columns.items()}
+            key = next(key for key, column in columns.items() if isinstance(column, int))
             raise InputError(
                 f"the columns {', '.join(map(repr, columns.values()))} must all be names, or all numbers of the "
-                "columns of .tsv or .csv files without a header"
+                "columns of .tsv or .csv files without a header; a name that is a number is in quotation marks, as "
+                + _set(key, names)
             )
         for column in columns.values():
             same = [other for other, each in columns.items() if each == column]
@@ -232,7 +235,7 @@ def _advice(columns: Mapping[str, str | int], error: MissingColumns, keyed: bool
     """The options that name the columns that a table lacks."""
     if error.where == FIRST_LINE:
         numbered = {key: number for number, key in enumerate(columns, 1)}
-        numbers = " ".join(dict.fromkeys(_setting(key, numbered, error) for key in columns))
+        numbers = " ".join(dict.fromkeys(_set(key, numbered) for key in columns))
         return f"the file seems to have no header: name columns by number from 1, as {numbers}"
     lacking = list(dict.fromkeys(_setting(key, columns, error) for key in columns if columns[key] in error.names))
     advice = f"name yours with {' and '.join(lacking)}"
@@ -244,10 +247,14 @@ def _advice(columns: Mapping[str, str | int], error: MissingColumns, keyed: bool
 def _setting(key: str, columns: Mapping[str, str | int], error: MissingColumns) -> str:
     """The option that names the missing column of a key, probably the closest one that the table has; of a key with
     several columns, all of them."""
+    return _set(key, _proposed(columns, error))
+
+
+def _set(key: str, columns: Mapping[str, str | int]) -> str:
+    """The option that names the column of a key; of a key with several columns, all of them."""
     name, several, _ = key.partition("[")
-    proposed = _proposed(columns, error)
-    found = [column for each, column in proposed.items() if each == key or (several and each.startswith(f"{name}["))]
-    return "--set " + shlex.quote(f"data.{name}=[{', '.join(found)}]" if several else f"data.{name}={found[0]}")
+    found = [column for each, column in columns.items() if several and each.startswith(f"{name}[")]
+    return setting(f"data.{name}", found if several else columns[key])
 
 
 def _proposed(columns: Mapping[str, str | int], error: MissingColumns) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -11,6 +10,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 
 from regard.config.recognition import TABLES, Kind, first_lines, suffix
+from regard.config.yaml_nodes import setting
 from regard.data.headers import delimiter_of
 from regard.data.lines import Line, placed_lines, with_text
 from regard.data.mixture import Mixed, repeated
@@ -124,8 +124,8 @@ def lines_of(file: str, column: str | int | None, *, apart: bool = False) -> Ite
 def _lines_of_column(file: str, column: str | int | None, apart: bool) -> Iterator[Line]:
     if column is None:
         raise InputError(
-            f"{file}: a table, and a language model reads running text; name the column that has it, as by --set "
-            + shlex.quote(f"data.text={_longest(file)}")
+            f"{file}: a table, and a language model reads running text; name the column that has it, as by "
+            + setting("data.text", _longest(file))
         )
     rows = Tabular().streamed(file, {"text": column}, lists=(column,))
     for number, row in enumerate(rows, 1):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from regard.config.recognition import Kind, suffix
+from regard.config.yaml_nodes import setting
 from regard.data.bad_records import MissingColumns, RowCollector
 from regard.data.columns import Ragged, Shard
 from regard.data.lines import numbered_lines
@@ -155,7 +156,9 @@ class TaggedFiles(HeldOut):
                 error = MissingColumns([name], list(first), "object", f"{path}: ")
                 lists = [each for each, value in first.items() if isinstance(value, list)]
                 own = lists[0] if key == "spans" and lists else error.closest(name) or "KEY"
-                raise error.advised(f"name yours with --set data.{key}={own}", {"text": self.text, "spans": self.spans})
+                raise error.advised(
+                    f"name yours with {setting(f'data.{key}', own)}", {"text": self.text, "spans": self.spans}
+                )
         for number, record, fault in objects():
             yield number, fault or self._of_record(record)
 
