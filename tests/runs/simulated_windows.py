@@ -1,4 +1,5 @@
-"""`python -m tests.runs.simulated_windows ARGUMENTS` runs regard without what Windows lacks, and with its locks.
+"""`python -m tests.runs.simulated_windows ARGUMENTS` runs regard without what Windows lacks, and with its locks; of
+several commands with `then` between them, each begins once the one before has succeeded.
 
 Other libraries are imported before, as the system below them stays what it is.
 """
@@ -8,6 +9,7 @@ import os
 import shutil
 import signal
 import sys
+from itertools import groupby
 from types import ModuleType
 from typing import Any
 
@@ -74,4 +76,5 @@ if __name__ == "__main__":
     become_windows()
     from regard.cli.main import main
 
-    sys.exit(main(sys.argv[1:]))
+    commands = [list(command) for then, command in groupby(sys.argv[1:], lambda each: each == "then") if not then]
+    sys.exit(next(filter(None, map(main, commands)), 0))

@@ -32,14 +32,13 @@ def held(folder: Path) -> subprocess.CompletedProcess[bytes]:
 
 def test_a_run_is_trained_resumed_and_used_without_what_windows_lacks(tmp_path: Path):
     run = str(tmp_path / "dates")
-    trained = simulated("train", "dates", "--out", run, *tiny())
-    assert trained.returncode == 0, trained.stderr.decode()
-    resumed = simulated("train", "dates", "--out", run, "--resume", "--allow-change", *tiny(training__steps="5"))
-    assert resumed.returncode == 0, resumed.stderr.decode()
-    assert b"update 5" in resumed.stderr
-    predicted = simulated("predict", run, "9 May 2018")
-    assert predicted.returncode == 0, predicted.stderr.decode()
-    assert b"Traceback" not in trained.stderr + resumed.stderr + predicted.stderr
+    train = ["train", "dates", "--out", run]
+    resume = [*train, "--resume", "--allow-change", *tiny(training__steps="5")]
+    done = simulated(*train, *tiny(), "then", *resume, "then", "predict", run, "9 May 2018")
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"update 5" in done.stderr
+    assert done.stdout.count(b"The run is in") == 2
+    assert b"Traceback" not in done.stderr
 
 
 def test_a_second_writer_is_refused_by_the_lock_of_windows(tmp_path: Path):
