@@ -9,7 +9,12 @@ class InputError(ValueError):
 
 def quoted(text: str, longest: int = 40) -> str:
     """Quote a text for a message, cut to its first `longest` characters."""
-    return repr(text if len(text) <= longest else f"{text[:longest]}...")
+    return repr(shortened(text, longest))
+
+
+def shortened(text: str, longest: int = 40) -> str:
+    """A text for a message, cut to its first `longest` characters."""
+    return text if len(text) <= longest else f"{text[:longest]}..."
 
 
 class RunError(RuntimeError):

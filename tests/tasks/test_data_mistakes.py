@@ -14,9 +14,9 @@ from regard.data.images import ImageFolders
 from regard.data.pair import Pair
 from regard.errors import InputError
 from regard.tasks.class_prediction import class_indices
-from regard.tasks.classification.data import LabelledTables
+from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.image_captioning.data import CaptionTables
-from regard.tasks.label_checks import check_numbers, label_warnings
+from regard.tasks.label_checks import check_distinct, check_numbers, label_warnings
 from regard.tasks.summary import images_seen
 from tests.attribution.untrained import seeing, telling
 from tests.tasks.test_summary import summary_of
@@ -100,6 +100,34 @@ def test_row_84_numbers_are_no_classes():
     (warning,) = label_warnings({str(number): 3 for number in range(41)})
     assert warning.startswith("the labels are 41 different numbers from 0 to 40, each a class of its own here")
     assert not label_warnings({str(number): 3 for number in range(10)})
+
+
+def test_a_column_of_texts_is_none_of_classes():
+    texts = {f"a review {number} {'of many words ' * 9}": 1 for number in range(12)}
+    said = (
+        r"^a.csv: 12 of 22 training rows have a class of their own \(13 classes in all\), such as 'a review 0 of many "
+    )
+    with pytest.raises(InputError, match=said + r"[\w ]{,23}\.\.\.'; is data.label the column of the classes\?$"):
+        check_distinct({**texts, "pos": 10}, "a.csv")
+    check_distinct({**texts, "pos": 12}, "a.csv")  # half of them
+    check_distinct(dict.fromkeys("abcdefghijklmnopqrs", 1), "a.csv")  # too few to be sure
+    with pytest.raises(InputError, match=r"column of the classes\?; numbers are learned by the recipe regression$"):
+        check_distinct({str(number): 1 for number in range(20)}, "a.csv")
+
+
+def test_a_class_in_a_message_is_cut():
+    labels = ["x" * 100, "y"]
+    with pytest.raises(InputError) as caught:
+        class_indices(labels, [Labelled(("a",), "z" * 100, "a.csv:2")])
+    assert str(caught.value) == f"a.csv:2: label '{'z' * 40}...' is none of the training set's: {'x' * 40}..., y"
+
+
+def test_classes_that_differ_in_blanks_or_capitals():
+    classes = {"positiv": 214, "negativ": 205, "negativ ": 39, "Negativ": 25, "neutral": 9}
+    assert label_warnings(classes) == [
+        "the classes 'negativ' (205) and 'negativ ' (39) and 'Negativ' (25) differ in blanks at the ends or in "
+        "capitals only; if they are one class, write them alike in all files"
+    ]
 
 
 def test_the_label_of_texts_without_agreement(tmp_path: Path):

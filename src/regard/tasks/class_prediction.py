@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.data.stored import Stored, remembered
-from regard.errors import InputError
+from regard.errors import InputError, quoted, shortened
 from regard.shapes import Float
 from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.label_checks import UNDECIDED
@@ -84,7 +84,7 @@ def _labels(examples: Sequence[LabelledExample]) -> Iterator[str]:
 def constant_accuracy(counts: Mapping[str, int]) -> str:
     """A line on the accuracy of the constant prediction of the most frequent label, with which a model's compares."""
     label = max(counts, key=lambda each: counts[each])
-    return f"always {label!r} has an accuracy of {100 * counts[label] / sum(counts.values()):.4g}"
+    return f"always {quoted(label)} has an accuracy of {100 * counts[label] / sum(counts.values()):.4g}"
 
 
 def report_constant(counts: Mapping[str, int]) -> None:
@@ -100,7 +100,7 @@ def training_labels(found: Iterable[str], train: str | None, start: str | None) 
     """
     labels = sorted(set(found))
     if len(labels) < 2:
-        raise InputError(f"{train}: every label is {labels[0]!r}; expected two classes or more")
+        raise InputError(f"{train}: every label is {quoted(labels[0])}; expected two classes or more")
     return in_order_of(start, labels)
 
 
@@ -122,12 +122,14 @@ def class_indices(labels: Sequence[str], examples: Sequence[LabelledExample]) ->
 
 
 def _unknown_class(example: LabelledExample, labels: Sequence[str]) -> InputError:
-    shown = ", ".join(labels[:SHOWN]) + (f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else "")
+    shown = ", ".join(map(shortened, labels[:SHOWN])) + (
+        f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else ""
+    )
     numbers = len(labels) > SHOWN and all(label.replace(".", "", 1).isdecimal() for label in labels)
     hint = "; numbers are learned by the recipe regression" if numbers else ""
     if example.label == UNDECIDED:
         hint = "; train with --set data.ignore=-, which leaves such rows out of all sets"
-    return InputError(f"{example.place}: label {example.label!r} is none of the training set's: {shown}{hint}")
+    return InputError(f"{example.place}: label {quoted(example.label)} is none of the training set's: {shown}{hint}")
 
 
 def class_weights(setting: ClassWeights, labels: Sequence[str], counts: Mapping[str, int]) -> tuple[float, ...]:
@@ -139,7 +141,9 @@ def class_weights(setting: ClassWeights, labels: Sequence[str], counts: Mapping[
     if setting == "balanced":
         return tuple(sum(counts.values()) / (len(labels) * counts[label]) for label in labels)
     if unknown := sorted(setting.keys() - set(labels)):
-        raise InputError(f"class_weights: {unknown[0]!r} is no class; expected of {', '.join(labels[:SHOWN])}")
+        raise InputError(
+            f"class_weights: {unknown[0]!r} is no class; expected of {', '.join(map(shortened, labels[:SHOWN]))}"
+        )
     return tuple(setting.get(label, 1.0) for label in labels)
 
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from regard.errors import InputError
+from regard.errors import InputError, quoted
 
+FEW = 20
+"""The fewest rows whose classes are compared with their number."""
 NUMBERS = 20
 """The most different decimal numbers that are classes."""
 IMBALANCED = 10
@@ -21,6 +23,17 @@ def check_numbers(labels: Sequence[str], path: str | None) -> None:
             f"{path}: the labels are {len(classes)} different numbers from {min(numbers):g} to {max(numbers):g}, and "
             "classification predicts one of a few classes; predict a number by the task regression, or group them into "
             "classes"
+        )
+
+
+def check_distinct(classes: Mapping[str, int], path: str | None) -> None:
+    """Raises InputError where most rows have a class of their own, as those of a column of texts do."""
+    rows, single = sum(classes.values()), [label for label, count in classes.items() if count == 1]
+    if rows >= FEW and 2 * len(single) > rows:
+        regression = "; numbers are learned by the recipe regression" if _numbers(classes) else ""
+        raise InputError(
+            f"{path}: {len(single):,} of {rows:,} training rows have a class of their own ({len(classes):,} classes in "
+            f"all), such as {quoted(single[0])}; is data.label the column of the classes?{regression}"
         )
 
 
@@ -42,14 +55,22 @@ def label_warnings(classes: Mapping[str, int], first: str = "") -> list[str]:
     elif separator := _separator(classes):
         example = next(label for label in classes if separator in label)
         found.append(
-            f"labels such as {example!r} look like several labels with {separator!r} between; here each is one class "
-            "of its own: for several labels of one text, use the task multi-label"
+            f"labels such as {quoted(example)} look like several labels with {separator!r} between; here each is one "
+            "class of its own: for several labels of one text, use the task multi-label"
+        )
+    for alike in _alike(classes):
+        named = " and ".join(f"{quoted(label)} ({classes[label]:,})" for label in alike)
+        found.append(
+            f"the classes {named} differ in blanks at the ends or in capitals only; if they are one class, write them "
+            "alike in all files"
         )
     rare = [label for label, count in classes.items() if count == 1]
     if first in rare and len(rare) == 1 and len(classes) > 2:
-        found.append(f"the class {first!r} is that of the first row only; is this row a header? Name columns then")
+        found.append(
+            f"the class {quoted(first)} is that of the first row only; is this row a header? Name columns then"
+        )
     elif rare and not found:
-        found.append(f"{len(rare)} of {len(classes)} classes have a single training example, such as {rare[0]!r}")
+        found.append(f"{len(rare)} of {len(classes)} classes have a single training example, such as {quoted(rare[0])}")
     return found
 
 
@@ -62,6 +83,14 @@ def imbalance(classes: Mapping[str, int]) -> list[str]:
         f"the most frequent class has {most:,} training examples and the rarest {least:,}; class_weights=balanced "
         "counts each class as much as another"
     ]
+
+
+def _alike(labels: Iterable[str]) -> list[list[str]]:
+    """Labels that differ in blanks at the ends or in capitals only."""
+    groups: dict[str, list[str]] = {}
+    for label in labels:
+        groups.setdefault(label.strip().casefold(), []).append(label)
+    return [labels for labels in groups.values() if len(labels) > 1]
 
 
 def _numbers(labels: Iterable[str]) -> list[float]:

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any, TypeVar
 
 from regard.data.splits import Splits
-from regard.errors import InputError
+from regard.errors import InputError, shortened
 from regard.images import Image
 from regard.images.preview import preview
 from regard.images.survey import Survey, survey
@@ -287,7 +287,7 @@ def most_common(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _counted(classes: Mapping[str, int]) -> str:
-    shown = ", ".join(f"{name} ({count:,})" for name, count in list(classes.items())[:LABELS])
+    shown = ", ".join(f"{shortened(name)} ({count:,})" for name, count in list(classes.items())[:LABELS])
     more = f", and {len(classes) - LABELS} more" if len(classes) > LABELS else ""
     return f"{len(classes)}: {shown}{more}"
 

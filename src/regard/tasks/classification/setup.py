@@ -19,7 +19,7 @@ from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.outputs import ClassOutputs, Outputs
 from regard.tasks.classification.summary import text_summary
 from regard.tasks.classification.training import TextObjective
-from regard.tasks.label_checks import check_numbers
+from regard.tasks.label_checks import check_distinct, check_numbers
 from regard.tasks.setup import Setup, digest_of_sets
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.tasks.word_vectors import fill_vectors, with_vector_texts
@@ -39,6 +39,7 @@ def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup
     splits = config.data.load()
     counts = label_counts(splits.train)
     check_numbers(list(counts), config.data.train)
+    check_distinct(counts, config.data.train)
     labels = training_labels(counts, config.data.train, config.training.start)
     weights = class_weights(config.class_weights, labels, counts)
     found = text_setup(config, folder, splits, ClassOutputs(tuple(labels), weights))
