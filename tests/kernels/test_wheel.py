@@ -1,6 +1,7 @@
 """What `setup.py` builds: wheels with libraries for one machine, or pure ones."""
 
 import io
+import platform
 import re
 from contextlib import redirect_stderr
 from importlib.util import module_from_spec, spec_from_file_location
@@ -10,7 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from regard.kernels import compiler
+from regard.kernels import compiler, libraries
 from regard.kernels.compiler import INSTRUCTIONS, NEON, Instructions
 from tests.code.tree import ROOT
 
@@ -69,6 +70,15 @@ def test_a_wheel_carries_a_library_for_each_source_and_instructions(
     expected = [f"regard/kernels/{name}-{each.name}.so" for name in ("additive", "layer") for each in machine]
     found, libraries = wheel(build, package)
     assert (found, libraries) == (f"py3-none-manylinux_2_28_{tag}", sorted(expected))
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="no glibc here")
+@pytest.mark.parametrize("name", compiler.names())
+def test_a_kernel_needs_no_newer_library_than_the_tag_names(name: str, build: ModuleType):
+    library = libraries.find(name).library
+    if library is None:
+        pytest.skip("no kernel here")
+    assert build.is_manylinux(Path(library._name))
 
 
 def test_a_wheel_is_pure_if_the_user_says_so(build: ModuleType, package: Path, monkeypatch: pytest.MonkeyPatch):

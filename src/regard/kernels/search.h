@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "choice.h"
+#include "manylinux.h"
 #include "steps.h"
 
 namespace {
