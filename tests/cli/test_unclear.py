@@ -85,11 +85,12 @@ CASES = {
     ),
     "one language without a list": (
         "translate-many --set data.train=other.csv --set data.languages=de",
-        "--set data.languages: got 'de', expected a list of texts, as --set 'data.languages=[A, B]'",
+        "--set data.languages: got 'de', expected a list, each text or a whole number, as --set 'data.languages=[A, "
+        "B]'",
     ),
     "no languages": (
         "translate-many --set data.train=other.csv",
-        "--set data.languages: missing; expected a list of texts, as --set 'data.languages=[A, B]'",
+        "--set data.languages: missing; expected a list, each text or a whole number, as --set 'data.languages=[A, B]'",
     ),
     "a file instead of generated data": (
         "dates --set data.train=a.txt",

@@ -163,6 +163,17 @@ def test_json_that_is_no_list(tmp_path: Path):
         texts(written(tmp_path, "a.json", '{"a": 1}'))
 
 
+@pytest.mark.parametrize("data", [LabelledTables(), Questions()])
+def test_a_list_that_is_json_lines(data: LabelledTables | Questions, tmp_path: Path):
+    path = written(tmp_path, "a.json", '{"text": "a"}\n{"text": "b"}\n')
+    with pytest.raises(InputError) as caught:
+        data.read(path)
+    assert str(caught.value) == f"{path}: has an object a line, which is JSON lines; rename it to a.jsonl"
+    path = written(tmp_path, "b.json", '{"text": "a"\n')
+    with pytest.raises(InputError, match=r"b.json: character 13: not valid JSON .*; is the line cut off\?"):
+        data.read(path)
+
+
 QUESTIONS = "question,context,answer\nWho?,She did,She\nWhen?,She did,did\nWhat?,He ran,ran\nWhy?,No idea,idea\n"
 
 

@@ -182,22 +182,22 @@ def test_row_14_json_cut_in_the_last_line(file):
     path = file(whole[:-9])
     column = len(whole[:-9].split("\n")[1])
     message = refused(read_jsonl, path)
-    assert message.startswith(f"{path}:2: column ")
-    assert int(message.split("column ")[1].split(":")[0]) <= column
+    assert message.startswith(f"{path}:2: character ")
+    assert int(message.split("character ")[1].split(":")[0]) <= column
     assert [p.source for p in read_jsonl(path, skip_bad=True)] == ["a"]
 
 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ('{"source": "a", "target": 3}', "column 17: 'target' is int, expected text"),
-        ('{"source": null, "target": "b"}', "column 2: 'source' is NoneType, expected text"),
+        ('{"source": "a", "target": 3}', "character 17: 'target' is int, expected text"),
+        ('{"source": null, "target": "b"}', "character 2: 'source' is NoneType, expected text"),
         ('{"source": "a", "targt": "b"}', "no key 'target' in the object, which has 'source', 'targt'; did you mean"),
-        ('{"source": " ", "target": "b"}', "column 2: 'source' is empty"),
-        ('["a", "b"]', "column 1: expected an object with 'source' and 'target', found list"),
-        ("", "column 1: not valid JSON"),
-        ("[" * 100_000, "column 1: JSON that cannot be read"),
-        ("9" * 5000, "column 1: JSON that cannot be read"),
+        ('{"source": " ", "target": "b"}', "character 2: 'source' is empty"),
+        ('["a", "b"]', "character 1: expected an object with 'source' and 'target', found list"),
+        ("", "character 1: not valid JSON"),
+        ("[" * 100_000, "character 1: JSON that cannot be read"),
+        ("9" * 5000, "character 1: JSON that cannot be read"),
     ],
 )
 def test_row_14_json_of_the_wrong_kind(file, line, expected):
@@ -266,9 +266,13 @@ def test_a_list_of_targets_is_the_target_and_others(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"source": "a", "target": ["b", "c"]}\n{"source": "d", "target": "e"}\n', encoding="utf-8")
     assert [pair.references for pair in read_jsonl(path)] == [("b", "c"), ("e",)]
-    for value, said in (("[]", "is list, expected text"), ('["b", 3]', "is int, expected text"), ('[" "]', "is empty")):
+    for value, said in (
+        ("[]", "is an empty list, expected at least one text"),
+        ('["b", 3]', "is int, expected text"),
+        ('[" "]', "is empty"),
+    ):
         path.write_text(f'{{"source": "a", "target": {value}}}\n', encoding="utf-8")
-        with pytest.raises(InputError, match=rf"a.jsonl:1: column 17: 'target' {said}"):
+        with pytest.raises(InputError, match=rf"a.jsonl:1: character 17: 'target' {said}"):
             read_jsonl(path)
     path.write_text('{"source": ["a"], "target": "b"}\n', encoding="utf-8")
     with pytest.raises(InputError, match="'source' is list, expected text"):

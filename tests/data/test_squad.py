@@ -103,10 +103,10 @@ def test_files_of_another_kind(name: str, content: object, said: str, tmp_path: 
 
 def test_a_file_that_is_not_json(tmp_path: Path):
     (tmp_path / "x.json").write_text("{", encoding="utf-8")
-    with pytest.raises(InputError, match=r"x.json: column 2: not valid JSON"):
+    with pytest.raises(InputError, match=r"x.json: character 2: not valid JSON"):
         read_squad(tmp_path / "x.json")
     (tmp_path / "x.json").write_text("[" * 100_000, encoding="utf-8")
-    with pytest.raises(InputError, match=r"x.json: column 1: JSON that cannot be read"):
+    with pytest.raises(InputError, match=r"x.json: character 1: JSON that cannot be read"):
         read_squad(tmp_path / "x.json")
     with pytest.raises(InputError, match=r"none.json: no such file"):
         read_squad(tmp_path / "none.json")

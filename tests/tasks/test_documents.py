@@ -246,9 +246,13 @@ def test_a_pair_needs_two_columns(folder: Path):
 
 def test_row_14_sentences_of_the_wrong_kind(folder: Path, tmp_path: Path):
     path = tmp_path / "a.jsonl"
-    for value, said in (("[]", "is list, expected text"), ('["b", 3]', "is int, expected text"), ('[" "]', "is empty")):
+    for value, said in (
+        ("[]", "is an empty list, expected at least one text"),
+        ('["b", 3]', "is int, expected text"),
+        ('[" "]', "is empty"),
+    ):
         path.write_text(f'{{"label": 1, "text": {value}}}\n', encoding="utf-8")
-        with pytest.raises(InputError, match=rf"a.jsonl:1: column 14: 'text' {said}"):
+        with pytest.raises(InputError, match=rf"a.jsonl:1: character 14: 'text' {said}"):
             LabelledTables(train=str(path)).load()
 
 

@@ -237,7 +237,7 @@ def test_a_question_may_have_the_names_of_the_columns():
     [
         (("predict", "who?"), """text 1: got 'who?'; expected {"question": "Who won?", "context": "The cat won."}"""),
         (("predict", '{"question": 1}'), 'text 1: expected {"question": "Who won?", "context": "The cat won."}'),
-        (("predict", '{"question": '), 'text 1: column 14: not valid JSON (Expecting value); expected {"'),
+        (("predict", '{"question": '), 'text 1: character 14: not valid JSON (Expecting value); expected {"'),
         (
             ("predict", "{}", "--beam", "2"),
             "the option beam is not supported where a run of the task",

@@ -116,7 +116,7 @@ def test_labels_of_json_lists_and_of_separators(tmp_path: Path):
 
 def test_lists_of_other_things(tmp_path: Path):
     (tmp_path / "a.jsonl").write_text('{"text": "x", "label": [["a"]]}\n', encoding="utf-8")
-    with pytest.raises(InputError, match=r"a\.jsonl:1: column 15: 'label' is list, expected text"):
+    with pytest.raises(InputError, match=r"a\.jsonl:1: character 15: 'label' is list, expected text"):
         LabelSetTables().read(str(tmp_path / "a.jsonl"))
     with pytest.raises(InputError, match=r"data\.separator is empty"):
         LabelSetTables(separator="")

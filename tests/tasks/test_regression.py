@@ -140,6 +140,13 @@ def test_a_label_that_is_no_number(label: str, tmp_path: Path):
         NumberTables().read(str(tmp_path / "a.tsv"))
 
 
+def test_a_number_with_a_separator_of_thousands():
+    for label, hint in (("1,022", ", without a separator of thousands"), ("high", "")):
+        with pytest.raises(InputError) as caught:
+            NumberTables().label_of(label, "a.csv:7")
+        assert str(caught.value) == f"a.csv:7: label '{label}' is no number; expected one such as 3.5 or 3,5{hint}"
+
+
 def test_decimal_commas_of_a_whole_file(tmp_path: Path):
     rows = ["text;label", "a;4,5", "b;3,415", "c;-1", "d;0,25"]
     (tmp_path / "a.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")

@@ -21,6 +21,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.catalog import TASKS
 from regard.tasks.classification.summary import mostly_cut
 from regard.tasks.repeated import repeated_warnings
+from regard.tasks.setup import Setup
 from regard.tasks.summary import DataSummary, Lengths, sent
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kind import KindName
@@ -29,16 +30,28 @@ from tests.witness.cases import CASES
 
 def summary_of(recipe: str, folder: Path, *settings: str) -> DataSummary:
     """The summary of a recipe with these settings, without training."""
-    config = run_file.read(path_of(recipe), list(settings))
-    with RunDirectory.create(folder / "run") as run:
-        found = TASKS[config.task].setup(config, run, 1).data
+    found = prepared(recipe, folder, *settings).data
     assert found is not None
     return found
+
+
+def prepared(recipe: str, folder: Path, *settings: str) -> Setup:
+    """What a recipe with these settings trains."""
+    config = run_file.read(path_of(recipe), list(settings))
+    with RunDirectory.create(folder / "run") as run:
+        return TASKS[config.task].setup(config, run, 1)
 
 
 def witnessed(recipe: str, folder: Path) -> list[str]:
     """The settings of a recipe for a test, and its files."""
     return [each for each in CASES[recipe].options(folder) if each != "--set"]
+
+
+def test_pairs_of_texts_have_one_name(tmp_path: Path):
+    found = prepared("entailment", tmp_path, *witnessed("entailment", tmp_path))
+    assert found.data is not None
+    assert found.data.unit == "pairs of texts"
+    assert found.summary.startswith(f"{found.data.rows['train'].count:,} pairs of texts to train on, ")
 
 
 ONE_OF_EACH_TASK = (

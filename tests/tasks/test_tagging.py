@@ -121,6 +121,11 @@ def test_a_file_of_spans(tmp_path: Path):
             "the span 0 to 6, 'Berlin', does not begin and end with a word",
         ),
         ("a.jsonl", '{"text": "a b", "spans": [[0, 3, "X"], [2, 3, "Y"]]}\n', "the span 2 to 3, 'b', overlaps another"),
+        (
+            "a.jsonl",
+            '{"text": ["a"], "spans": [0]}\n',
+            r"a\.jsonl:1: 'spans' has numbers, expected tags such as 'B-PER'",
+        ),
         ("a.jsonl", '{"text": ["a"], "spans": ["O", "O"]}\n', r"a\.jsonl:1: 1 words, 2 tags"),
         ("a.jsonl", '{"text": " ", "spans": []}\n', r"a\.jsonl:1: the text is empty"),
     ],

@@ -64,12 +64,22 @@ def read_json(
 
 def list_of_objects(path: str | Path) -> list[Any]:
     """The list in a JSON file, or the annotations of one of COCO's form. Raises InputError for another file."""
-    records, fault = parse_json("\n".join(read_lines(path, ONE_LINE)))
+    records, fault = parsed_document(path)
     if not fault and isinstance(records, dict) and {"images", "annotations"} <= records.keys():
         return annotations(records, path)
     if fault or not isinstance(records, list):
         raise InputError(f"{path}: {fault or 'is no list'}; expected a list of objects; one a line is .jsonl")
     return records
+
+
+def parsed_document(path: str | Path) -> tuple[Any, str | None]:
+    """The value in a JSON file, or None and the error. Raises InputError for a file with an object a line."""
+    lines = read_lines(path, ONE_LINE)
+    found, fault = parse_json("\n".join(lines))
+    if fault and len(lines) > 1 and isinstance(parse_json(lines[0])[0], Mapping):
+        name = Path(path).name.replace(".json", ".jsonl")
+        raise InputError(f"{path}: has an object a line, which is JSON lines; rename it to {name}")
+    return found, fault
 
 
 def annotations(content: Mapping[str, Any], path: str | Path) -> list[Any]:
@@ -102,9 +112,9 @@ def parse_json(line: str) -> tuple[Any, str | None]:
     try:
         return json.loads(line), None
     except json.JSONDecodeError as error:
-        return None, f"column {error.colno}: not valid JSON ({error.msg}){CUT_OFF}"
+        return None, f"character {error.colno}: not valid JSON ({error.msg}){CUT_OFF}"
     except (ValueError, RecursionError) as error:
-        return None, f"column 1: JSON that cannot be read ({error})"
+        return None, f"character 1: JSON that cannot be read ({error})"
 
 
 def parse_object(line: str, form: str) -> tuple[Any, str]:
@@ -177,11 +187,13 @@ def _keys(record: Mapping[str, Any], before: str = "", depth: int = 3) -> Iterat
 def _fault(columns: tuple[str, ...], values: list[Any], record: Any, line: str, listed: Collection[str]) -> str | None:
     if not values:
         expected = " and ".join(map(repr, columns))
-        place = "column 1: " if line else ""
+        place = "character 1: " if line else ""
         return f"{place}expected an object with {expected}, found {type(record).__name__}"
     for column, whole in zip(columns, values, strict=True):
         name = column if column in record else column.rpartition(".")[2]
-        place = f"column {max(line.find(json.dumps(name)), 0) + 1}: " if line else ""
+        place = f"character {max(line.find(json.dumps(name)), 0) + 1}: " if line else ""
+        if isinstance(whole, list) and not whole:
+            return f"{place}{column!r} is an empty list, expected at least one text"
         for value in _several(whole) if column == columns[-1] else [whole]:
             if not isinstance(value, str):
                 return f"{place}{column!r} is {type(value).__name__}, expected text{_hint(column, value)}"

@@ -11,9 +11,8 @@ from regard.config.recognition import Kind, suffix
 from regard.data.answer_offsets import END, START, offset_columns, placed_answers
 from regard.data.bad_records import Row
 from regard.data.columns import Ragged, Shard
-from regard.data.lines import read_lines
 from regard.data.pair import Pair
-from regard.data.records import ONE_LINE, parse_json
+from regard.data.records import parsed_document
 from regard.data.splits import HeldOut, Splits
 from regard.data.stored import Stored
 from regard.data.tables import Tabular, names_in
@@ -129,7 +128,7 @@ class QuestionFiles(HeldOut, Tabular):
         """The questions of `every_question`; of a large table with one in memory at a time."""
         document: Any = None
         if suffix(path) == "json":
-            document, fault = parse_json("\n".join(read_lines(path, ONE_LINE)))
+            document, fault = parsed_document(path)
             if fault:
                 raise InputError(f"{path}: {fault}")
             if not isinstance(document, list):

@@ -17,7 +17,7 @@ from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.encoded import TrainingTexts, encoded_texts
 from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.outputs import ClassOutputs, Outputs
-from regard.tasks.classification.summary import text_summary
+from regard.tasks.classification.summary import text_summary, unit_of
 from regard.tasks.classification.training import TextObjective
 from regard.tasks.label_checks import check_distinct, check_numbers
 from regard.tasks.setup import Setup, digest_of_sets
@@ -62,8 +62,8 @@ def text_setup(
         model,
         TextObjective(train, valid, form, outputs, config.training, places=Mapped(splits.train, place_of)),
         texts_digest(splits),
-        f"{len(train):,} texts to train on, {len(valid):,} to validate, {len(splits.test):,} to test; "
-        f"{outputs.summary}; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
+        f"{len(train):,} {unit_of(splits.train[0])} to train on, {len(valid):,} to validate, {len(splits.test):,} to "
+        f"test; {outputs.summary}; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
         {TOKENIZER: tokenizer},
         splits.test,
         files=outputs.files,

@@ -37,7 +37,7 @@ def text_summary(
     )
     first, lengths = splits.train[0], _lengths(sampled(splits.train), form)
     return DataSummary(
-        unit="texts" if len(first.texts) == 1 else "pairs of texts",
+        unit=unit_of(first),
         rows=rows(config.data, splits),
         classes=labels.counts,
         labels=labels.numbers,
@@ -54,6 +54,11 @@ def text_summary(
             *unknown_warnings(form.tokenizer, unknown),
         ),
     )
+
+
+def unit_of(example: Labelled[Any]) -> str:
+    """What the examples of a set are, as this one."""
+    return "texts" if len(example.texts) == 1 else "pairs of texts"
 
 
 def _unread(config: TextConfig) -> list[str]:

@@ -14,6 +14,8 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
 """A number with a decimal comma, as spreadsheets of many languages write it, or a whole one."""
 NO_THOUSANDS = re.compile(r"[+-]?(0,\d+|\d+,(\d{1,2}|\d{4,}))")
 """A number whose comma is certainly none of thousands."""
+THOUSANDS = re.compile(r"[+-]?\d{1,3}([.,' ]\d{3})+([.,]\d+)?")
+"""A number whose digits are probably in groups of three."""
 
 
 def _with_point(field: str) -> str:
@@ -40,7 +42,8 @@ class NumberTables(LabelledTables):
         except ValueError:
             number = math.nan
         if not math.isfinite(number):
-            raise InputError(f"{place}: label {field!r} is no number; expected one such as 3.5 or 3,5")
+            grouped = ", without a separator of thousands" if THOUSANDS.fullmatch(field.strip()) else ""
+            raise InputError(f"{place}: label {field!r} is no number; expected one such as 3.5 or 3,5{grouped}")
         return number
 
 

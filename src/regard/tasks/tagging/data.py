@@ -170,6 +170,10 @@ class TaggedFiles(HeldOut):
                 return "a span has no start, end and label" if None in found else of_spans(text, found)
             case (list(words), list(tags)) if words and all(isinstance(each, str) for each in (*words, *tags)):
                 return of_words(words, tags) if len(words) == len(tags) else f"{len(words)} words, {len(tags)} tags"
+            case (list(), [int(), *_]):
+                return (
+                    f"{self.spans!r} has numbers, expected tags such as 'B-PER'; replace each number by its tag's name"
+                )
         return f"expected an object with the text {self.text!r} and the list {self.spans!r}"
 
     def _values(self, record: Mapping[str, Any]) -> tuple[Any, Any]:
