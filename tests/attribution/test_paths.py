@@ -13,6 +13,7 @@ import regard
 from regard.data.pair import Pair
 from regard.errors import InputError
 from regard.kernels.fused_layer import FusedLayers, library
+from regard.models.pointer_generator import PointerConfig, PointerGenerator
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.fast_linear import Int8Linear, Int8Output
 from regard.runs.load import quantised
@@ -108,9 +109,21 @@ def test_what_becomes_bytes(path: Path):
     torch.testing.assert_close(each[0], torch.cat([wanted, torch.zeros(1)]))
 
 
+def test_a_recurrent_model_keeps_its_recurrent_weights(tmp_path: Path):
+    folder = make(tmp_path)[0]
+    run, plain = regard.load(folder, int8=True), regard.load(folder)
+    assert isinstance(run.model.decoder.output, Int8Output)
+    assert isinstance(run.model.decoder.combine, Int8Linear)
+    kept, stays = run.model.state_dict(), plain.model.state_dict()
+    recurrent = [name for name in stays if name.startswith("decoder.stack")]
+    assert recurrent
+    assert all(torch.equal(kept[name], stays[name]) for name in recurrent)
+    assert [each.text for each in run.predict(TEXTS)]
+
+
 def test_int8_is_refused_where_it_does_not_fit(tmp_path: Path):
-    with pytest.raises(InputError, match=r"its model is a Luong; int8 is for Transformers .* leave it out"):
-        regard.load(make(tmp_path)[0], int8=True)
+    with pytest.raises(InputError, match=r"its model is a PointerGenerator; int8 is for Transformers .* leave it out"):
+        quantised(PointerGenerator(7, 7, PointerConfig(embedding=3, width=4, attention=5)), "runs/a")
     model = Transformer(7, 7, TransformerConfig(layers=1, width=4, hidden=3, heads=2)).to("meta")
     with pytest.raises(InputError, match="runs/a: would be on meta, but int8 is for a CPU"):
         quantised(model, "runs/a")

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device
 
+from regard.decoding.whole_search import Searcher
 from regard.errors import InputError
 from regard.models.fused import fuse
 from regard.models.language_model import LanguageModel
@@ -60,9 +61,9 @@ def load(
     expect(run, task, path)
     load_weights(run, folder.load_tensors(WEIGHTS) if tensors is None else tensors, path, allow_missing)
     run.model.to(choose_device("cpu" if int8 and device == "auto" else device)).eval()
+    fuse(run.model)
     if int8:
         quantised(run.model, str(path))
-    fuse(run.model)
     return run
 
 
@@ -85,14 +86,16 @@ def expect(run: Any, task: type[R], path: Path | str) -> R:
 
 
 def quantised(model: nn.Module, place: str) -> None:
-    """Quantize the weights of a model's linear maps to int8, for inference on a CPU. Raises InputError, which names the
-    `place` of the run, for a model that has most of its weights elsewhere or is on another device.
+    """Quantize the weights of a model's linear maps to int8, for inference on a CPU; those of recurrent layers stay.
+    Raises InputError, which names the `place` of the run, for a model that has most of its weights elsewhere, or a
+    recurrent one without searches by a kernel, and for one on another device.
     """
     recurrent = any(isinstance(each, (nn.RNNBase, Cell)) for each in model.modules())
-    if recurrent or not isinstance(model, (EncoderDecoder, LanguageModel)):
+    searches = isinstance(model, EncoderDecoder) and isinstance(model.decoder, Searcher)
+    if (recurrent and not searches) or not isinstance(model, (EncoderDecoder, LanguageModel)):
         raise InputError(
             f"{place}: its model is a {type(model).__name__}; int8 is for Transformers that write text, GPT-2 among "
-            "them, whose weights are those of linear maps; leave it out"
+            "them, and the models bahdanau, luong and one-pass; leave it out"
         )
     device = next(model.parameters()).device
     if device.type != "cpu":
