@@ -1,7 +1,7 @@
 """What an update cannot do without: its matrix products and recurrent layers, forward and backward, and nothing else.
 
-An update is run once while its products are written down by their shapes; from then on they alone are computed, on
-random numbers of these shapes, by the same library. A training that did all the rest for nothing would take this long.
+An update is run once while its products are written down; from then on they alone are computed, on the numbers that the
+first product of each shape had, by the same library. A training that did all the rest for nothing would take this long.
 """
 
 from collections.abc import Callable

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from regard.config.recognition import suffix
 from regard.data.bad_records import BadRecord, RowCollector
 from regard.data.idx import read_idx
+from regard.data.images import file_of
 from regard.data.opening import files_of
 from regard.data.parquet import ENDING as PARQUET
 from regard.data.pixel_tables import image_of, pixels_in
@@ -48,7 +48,8 @@ class ImageReader:
             return
         pixels = self._of_pixels(span.path)
         if pixels is None:
-            yield from (RawRow(row.number, _content(row.content)) for row in self.other.rows(span, collector))
+            for row in self.other.rows(span, collector):
+                yield row if isinstance(row.content, str) else RawRow(row.number, {KEY: file_of(row.content[KEY])})
             return
         for row in pixels.rows(span, collector):
             try:
@@ -63,13 +64,6 @@ class ImageReader:
         names = names_in(path) if suffix(path) in (*DELIMITED, LINES) else []
         pixels = () if self.columns[KEY] in names else pixels_in(names, path)
         return RowReader({name: name for name in pixels}) if pixels else None
-
-
-def _content(row: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """A row; of an image that is an object with `bytes` and `path`, as `datasets` writes it into Parquet, what is
-    there."""
-    image = row[KEY] if isinstance(row, Mapping) and KEY in row else None
-    return {KEY: image["bytes"] or image.get("path")} if isinstance(image, Mapping) and "bytes" in image else row
 
 
 def reader_of(columns: Mapping[str, str | int]) -> RowReader | ImageReader:

@@ -14,7 +14,7 @@ import numpy as np
 from regard.config.recognition import Kind, compression, suffix
 from regard.data.bad_records import MissingColumns
 from regard.data.columns import Ragged, Shard
-from regard.data.images import ImageSets, LabelledImage
+from regard.data.images import ImageSets, LabelledImage, file_of
 from regard.data.opening import DAMAGED, files_of, opened
 from regard.data.parquet import class_names, opened_parquet, parquet_rows, values_in_group
 from regard.data.records import parse_json
@@ -46,7 +46,8 @@ class Part:
     def read(self) -> bytes:
         """The bytes of the image file. Raises InputError for a shard that changed."""
         if self.column is not None:
-            return _bytes(_group(self.file, self.first, self.column)[self.second].as_py())
+            found = file_of(_group(self.file, self.first, self.column)[self.second].as_py())
+            return found if isinstance(found, bytes) else b""
         with opened(self.file) as stream:
             try:
                 stream.seek(self.first)
@@ -272,9 +273,3 @@ def _group(file: str, group: int, column: str) -> Any:
     """The images of a group of rows of a Parquet table."""
     with opened_parquet(file) as table:
         return values_in_group(table, file, group, column)
-
-
-def _bytes(value: Any) -> bytes:
-    """The bytes of an image in a column of bytes, or of objects with `bytes` as `datasets` has them."""
-    found = value.get("bytes") if isinstance(value, dict) else value
-    return found if isinstance(found, bytes) else b""

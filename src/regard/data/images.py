@@ -2,10 +2,10 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -201,6 +201,12 @@ def check_classes(path: str, names: Sequence[str]) -> None:
     if len(names) > 1 and len(found) == len(names):
         options = " ".join(setting(f"data.{key}", str(Path(path) / name)) for key, name in found.items())
         raise InputError(f"{path}: its folders are the sets {', '.join(names)} and no classes; name each: {options}")
+
+
+def file_of(value: Any) -> Any:
+    """The bytes or else the path of an image that is an object with both, as `datasets` writes it; another value as it
+    is."""
+    return value.get("bytes") or value.get("path") if isinstance(value, Mapping) and "bytes" in value else value
 
 
 def contents(image: Image) -> str:

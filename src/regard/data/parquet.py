@@ -37,17 +37,17 @@ def read_parquet_records(path: str, columns: Sequence[str], first: int, count: i
 
 
 def values_in_group(file: Any, path: str, group: int, column: str) -> Any:
-    """The array of a column's values in a group of rows of an open file."""
+    """The array of a column's values in a group of rows of an open file. Raises InputError for a damaged one."""
     (stored,) = stored_columns(path, file.schema_arrow, [column])
-    array = file.read_row_group(group, [stored], use_threads=False).column(0)
+    array = _group(file, path, group, [stored], use_threads=False).column(0)
     for _ in [] if stored in file.schema_arrow.names else stored.split(".")[1:]:
         (array,) = array.flatten()  # a struct, of which one field is read
     return array
 
 
-def _group(file: Any, path: str, group: int, columns: list[str]) -> Any:
+def _group(file: Any, path: str, group: int, columns: list[str], *, use_threads: bool = True) -> Any:
     try:
-        return file.read_row_group(group, columns=columns)
+        return file.read_row_group(group, columns=columns, use_threads=use_threads)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: group {group} of its rows is damaged ({_line(error)}); fetch it again") from error
 
