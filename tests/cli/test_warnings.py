@@ -80,7 +80,8 @@ def test_a_prediction_that_shows_nothing_has_a_warning(run, prediction, warnings
 
 def test_an_empty_prediction_has_a_warning(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Seq2SeqRun, "_predict", lambda self, texts, options: [Prediction(" ", 0.0, True, (), None)])
-    assert printed(capsys, "predict", DATES, "14 July 1989") == ([" "], ["regard: text 1: the prediction is empty"])
+    warning = "regard: text 1: the prediction is empty; if many are, train longer"
+    assert printed(capsys, "predict", DATES, "14 July 1989") == ([" "], [warning])
 
 
 def test_row_83_an_output_with_the_unknown_token():
@@ -88,4 +89,4 @@ def test_row_83_an_output_with_the_unknown_token():
         "the prediction in de has �, which stands for what the vocabulary lacks (<unk> among its tokens)"
     ]
     assert output_warnings("the cat") == []
-    assert output_warnings(" ") == ["the prediction is empty"]
+    assert output_warnings(" ") == ["the prediction is empty; if many are, train longer"]

@@ -152,7 +152,7 @@ def test_a_part_of_a_character_is_no_unknown_token(tmp_path: Path):
     run = open_run(tiny_folder("gpt2", tmp_path / "gpt2"))
     found = run.prediction_warnings(TextPrediction("a \ufffd"))
     assert found == ["the prediction has \ufffd, for bytes of a character that is not whole"]
-    assert run.prediction_warnings(TextPrediction("")) == ["the prediction is empty"]
+    assert run.prediction_warnings(TextPrediction("")) == ["the prediction is empty; if many are, train longer"]
 
 
 def test_the_rollout_of_a_decoder_is_that_of_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -43,6 +43,8 @@ def test_axes_are_named_and_the_end_is_explained():
     two = heatmap(Alignment(np.eye(2), ("a", "b"), ("c", "d")), title="t" * 150)
     shown = [each.get_text() for each in two.texts]
     assert {"source (keys) →", "← target (queries)"} <= {*shown}
+    pair = heatmap(Alignment(np.eye(2), ("a", "b"), ("c", "d")), sides=("first text", "second text"))
+    assert {"first text (keys) →", "← second text (queries)"} <= {each.get_text() for each in pair.texts}
     assert "".join(sorted(each for each in shown if set(each) == {"t"})) == "t" * 150
 
 
@@ -53,3 +55,5 @@ def test_an_output_that_ends_at_its_length_limit_is_marked():
     assert found.heading.splitlines()[-1] == "the output reached the length limit unfinished"
     ended = replace(found, prediction=replace(found.prediction, finished=True))
     assert "unfinished" not in ended.heading
+    empty = replace(ended, prediction=replace(found.prediction, finished=True, text=" "))
+    assert empty.heading.splitlines()[-1] == "the output is empty"

@@ -113,10 +113,31 @@ def test_the_best_span_against_all_spans():
                 for end in range(begin, min(6, begin + longest))
             }
             begin, end = max(every, key=every.__getitem__)
-            found = best_span(cut, logits, longest)
+            found = best_span("a b c d e f", cut, logits, longest)
             assert (found.start, found.end) == (2 * begin, 2 * end + 1)
             assert found.score == pytest.approx(every[begin, end])
             assert found.none == pytest.approx(float(logits[0].sum()))
+
+
+@pytest.mark.parametrize(
+    ("context", "offsets", "answer"),
+    [
+        ("the river", ((0, 3), (3, 6), (6, 9)), "river"),  # " ri" and "ver"
+        ("mid-1990s", ((0, 3), (3, 4), (4, 9)), "1990s"),
+        ("東京都", ((0, 1), (1, 2), (2, 3)), "都"),  # no blanks: any place may be between words
+        ("riverside", ((0, 3), (3, 6), (6, 9)), "riverside"),
+    ],
+)
+def test_an_answer_has_whole_words(context: str, offsets: tuple[tuple[int, int], ...], answer: str):
+    logits = torch.zeros(7, 2)
+    logits[4], logits[5] = 1.0, 9.0  # the last token alone, then the two last
+    found = best_span(context, window([5, 6, 7], offsets), logits, 30)
+    assert context[found.start : found.end].strip() == answer
+
+
+def test_a_part_inside_a_word_has_an_answer():
+    found = best_span("riverside", window([5], ((3, 6),)), torch.zeros(5, 2), 30)
+    assert (found.start, found.end) == (3, 6)
 
 
 def test_no_answer_is_what_every_window_says():

@@ -1,19 +1,27 @@
 """Tagging: entities as seqeval counts them, files of words and of spans, tokens of words, and that it learns."""
 
 import json
+from collections import UserList
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
+import pyarrow
 import pytest
 import torch
+from pyarrow import parquet
 from torch import nn
 
 from regard import load
 from regard.data.generated.names import generate
-from regard.data.memory import Records
+from regard.data.memory import Records, records_of
 from regard.errors import InputError
+from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
 from regard.maps.words import Words
-from regard.metrics.entities import bio, entities, entity_metrics
+from regard.metrics.entities import Entity, bio, entities, entity_metrics
 from regard.models.bert import BertConfig
 from regard.models.catalog import build_tagger
 from regard.models.recurrent_tagger import RecurrentTaggerConfig
@@ -21,6 +29,7 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.tasks.tagging.data import Tagged, TaggedFiles, of_spans, of_words, word_places
+from regard.tasks.tagging.figure import entity_weights, of_entities
 from regard.tasks.tagging.generated import Names, Pronouns
 from regard.tasks.tagging.parts import Part, collate_parts, first_tokens, parts
 from regard.tasks.tagging.run import TaggingRun, tagged
@@ -108,6 +117,26 @@ def test_a_file_of_spans(tmp_path: Path):
     assert (found[0].text, found[0].tags) == ("EU rejects", ("B-ORG", "O"))
 
 
+def test_tags_that_parquet_and_data_sets_have_as_numbers(tmp_path: Path):
+    tags = {"feature": {"names": ["O", "B-ORG"], "_type": "ClassLabel"}, "_type": "List"}
+    metadata = {b"huggingface": json.dumps({"info": {"features": {"ner_tags": tags}}}).encode()}
+    columns = {"id": ["0", "1"], "tokens": [["EU", "rejects"], ["it"]], "ner_tags": [[1, 0], [0]]}
+    parquet.write_table(pyarrow.table(columns).replace_schema_metadata(metadata), tmp_path / "a.parquet")
+    section = TaggedFiles(text="tokens", spans="ner_tags")
+    found = section.read(str(tmp_path / "a.parquet"))
+    assert [(each.text, each.tags) for each in found] == [("EU rejects", ("B-ORG", "O")), ("it", ("O",))]
+    parquet.write_table(pyarrow.table(columns), tmp_path / "b.parquet")
+    with pytest.raises(InputError, match=r"b\.parquet:1: 'ner_tags' has numbers, expected tags such as 'B-PER'"):
+        section.read(str(tmp_path / "b.parquet"))
+
+    class Data(UserList[object]):
+        features: Mapping[str, object]
+
+    data = Data([{"tokens": ["EU"], "ner_tags": [1]}])
+    data.features = {"ner_tags": SimpleNamespace(feature=SimpleNamespace(names=["O", "B-ORG"])), "tokens": None}
+    assert records_of(data) == [{"tokens": ["EU"], "ner_tags": ["B-ORG"]}]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -152,9 +181,8 @@ def test_keys_that_no_object_has(tmp_path: Path):
         assert TaggedFiles(spans="label").read(path)[0].tags == ("B-PER", "O", "O", "O")
     rows = [{"doc": {"body": "Ann met Bo.", "names": [[0, 3, "PER"]]}}]
     assert TaggedFiles(text="doc.body", spans="doc.names").read(Records("rows", rows))[0].tags[0] == "B-PER"
-    (tmp_path / "a.csv").write_text("a,b\n")
-    with pytest.raises(InputError, match=r"tags are read from .jsonl, .json, or a word and its tag a line"):
-        TaggedFiles().read(str(tmp_path / "a.parquet"))
+    with pytest.raises(InputError, match=r"tags are read from .jsonl, .json, .parquet, or a word and its tag a line"):
+        TaggedFiles().read(str(tmp_path / "a.arrow"))
 
 
 def test_columns_that_are_exchanged(tmp_path: Path):
@@ -356,6 +384,30 @@ def test_attention_and_gradients_are_drawn(regard, run: Path, tmp_path: Path):
     assert found.weights.source == loaded.attribute(text).weights.target
     with pytest.raises(InputError, match="no entity is predicted, and a gradient explains the tag of one"):
         loaded.attribute("", kinds=["gradient"])
+
+
+def test_a_text_is_shaded_by_what_each_entity_reads():
+    text = "Ann met Bo Li here"
+    offsets = [(0, 3), (3, 7), (7, 10), (10, 12), (12, 13), (13, 18)]  # L and i
+    part = Part([0, *range(5, 11), 1], (0, 1, 2, 3, 4), (1, 2, 3, 4, 6))
+    found = [Entity(0, 1, "PER"), Entity(2, 4, "PER")]
+    weights = np.zeros((8, 8))
+    weights[1, [0, 2]] = 0.5, 0.5  # half of it on [CLS], which is left out
+    weights[3, [4, 5]] = 0.25, 0.75
+    weights[4, 1] = 1.0
+    labels = tuple("01234567")
+    drawn = entity_weights(text, offsets, part, found, Alignment(weights, labels, labels))
+    assert drawn.labels == ("PER:", "Ann", "met", "Bo", "Li", "here") * 2
+    assert drawn.texts == (0,) * 6 + (1,) * 6
+    assert drawn.framed == {1, 9, 10}
+    assert drawn.weights[:6] == pytest.approx([0, 0, 1, 0, 0, 0])
+    assert drawn.weights[6:] == pytest.approx([0, 0.5, 0, 0, 0.25, 0])  # the mean of two rows, and of the pieces of Li
+    gradient = Alignment(weights[[1, 3]], labels, ("PER: Ann", "PER: Bo Li"))
+    assert entity_weights(text, offsets, part, found, gradient).weights[6:] == pytest.approx([0, 0, 0, 0, 0.5, 0])
+    cut = entity_weights(text, offsets, replace(part, ids=[0, 5, 6, 7, 1]), found[:1], gradient)
+    assert cut.labels == ("PER:", "Ann", "met", "Bo", "…")
+    many = of_entities(text, offsets, part, found * 7, Alignment(weights, labels, labels), "reads", "title")
+    assert "the first 12 of 14 entities" in [each.get_text() for each in many.texts]
 
 
 def test_pictures_have_the_tag_of_each_word(run: Path):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any, Protocol, runtime_checkable
 
 from regard.data.bad_records import Row, RowCollector
-from regard.data.records import records_to_rows
+from regard.data.records import records_to_rows, with_class_names
 from regard.errors import InputError
 
 ENDING = ".memory"
@@ -51,8 +51,9 @@ def records_of(data: Any) -> Sequence[Mapping[str, Any]] | None:
     if not (isinstance(data, Iterable) and isinstance(data, Sized)):
         return None
     kinds: Any = getattr(data, "features", None) or {}
-    named = {name: kind.names for name, kind in kinds.items() if getattr(kind, "names", None)}
-    found = [_with_names(each, named) for each in data]
+    inner = {name: getattr(kind, "feature", kind) for name, kind in kinds.items()}  # of a list what its items are
+    named = {name: kind.names for name, kind in inner.items() if getattr(kind, "names", None)}
+    found = [with_class_names(each, named) if isinstance(each, Mapping) else each for each in data]
     return found if all(isinstance(each, Mapping) for each in found) else None
 
 
@@ -73,9 +74,3 @@ def kept_records(path: str) -> Sequence[Mapping[str, Any]]:
     if not isinstance(path, Records):
         raise InputError(f"{path}: were rows in memory, which are not saved with a run; give them again, or a file")
     return path.records
-
-
-def _with_names(record: Any, named: Mapping[str, Sequence[str]]) -> Any:
-    """A record with the names of its classes."""
-    classes = {name: names[record[name]] for name, names in named.items() if isinstance(record.get(name), int)}
-    return {**record, **classes} if classes else record

@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.data.bad_records import MissingColumns, Row, RowCollector
 from regard.data.opening import opened
-from regard.data.records import records_to_rows, value_at
+from regard.data.records import records_to_rows, with_class_names
 from regard.errors import InputError
 
 ENDING = "parquet"
@@ -25,15 +25,25 @@ def parquet_rows(path: str, columns: Sequence[str]) -> int:
 
 def read_parquet_records(path: str, columns: Sequence[str], first: int, count: int) -> Iterator[dict[str, Any]]:
     """`count` rows from row `first` on as records, whose columns `records.value_at` reads; one group of rows in
-    memory at a time. Raises InputError for a damaged file, and MissingColumns as `parquet_rows`."""
+    memory at a time. Classes that are numbers with names are read by name. Raises InputError for a damaged file, and
+    MissingColumns as `parquet_rows`."""
     with opened_parquet(path) as file:
         begin, stored = 0, stored_columns(path, file.schema_arrow, columns)
+        names = _class_names_of(columns, file.schema_arrow)
         for group in range(file.num_row_groups):
             size = file.metadata.row_group(group).num_rows
             start, stop = max(first - begin, 0), min(first + count - begin, size)
             if start < stop:
-                yield from _group(file, path, group, stored).slice(start, stop - start).to_pylist()
+                rows = _group(file, path, group, stored).slice(start, stop - start).to_pylist()
+                yield from (with_class_names(row, names) for row in rows) if names else rows
             begin += size
+
+
+def parquet_records(path: str) -> Iterator[dict[str, Any]]:
+    """All rows with all columns, as `read_parquet_records`."""
+    with opened_parquet(path) as file:
+        columns, count = file.schema_arrow.names, file.metadata.num_rows
+    return read_parquet_records(path, columns, 0, count)
 
 
 def values_in_group(file: Any, path: str, group: int, column: str) -> Any:
@@ -109,14 +119,14 @@ def read_arrow(
     ipc = importlib.import_module("pyarrow").ipc
     try:
         with opened(path) as stream, ipc.open_stream(stream) as reader:
-            names, stored = class_names(reader.schema), stored_columns(path, reader.schema, columns)
+            names, stored = _class_names_of(columns, reader.schema), stored_columns(path, reader.schema, columns)
             outer = [each if each in reader.schema.names else each.partition(".")[0] for each in stored]
             batches = [batch.select(list(dict.fromkeys(outer))).to_pylist() for batch in reader]
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path}: is no sound Arrow stream ({_line(error)}); fetch it again") from error
-    records = [_named(record, names) for batch in batches for record in batch]
+    records = [with_class_names(record, names) for batch in batches for record in batch]
     return list(records_to_rows(records, columns, RowCollector(path, skip_bad), numbers, lists))
 
 
@@ -165,14 +175,16 @@ def class_names(schema: Any) -> dict[str, list[str]]:
         return {}
 
 
+def _class_names_of(columns: Sequence[str], schema: Any) -> dict[str, list[str]]:
+    return {name: names for name, names in class_names(schema).items() if name in columns}
+
+
 def _classes(features: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
-    for name, each in features.items():
+    for name, outer in features.items():
+        each = outer
+        while isinstance(each, dict) and isinstance(each.get("feature"), dict):  # a list
+            each = each["feature"]
         if isinstance(each, dict) and each.get("_type") == "ClassLabel":
             yield name, each["names"]
         elif isinstance(each, dict) and not isinstance(each.get("_type"), str):  # a struct
             yield from ((f"{name}.{inner}", names) for inner, names in _classes(each))
-
-
-def _named(record: dict[str, Any], names: Mapping[str, list[str]]) -> dict[str, Any]:
-    numbers = {name: value_at(record, name) for name in names}
-    return record | {name: names[name][value] for name, value in numbers.items() if isinstance(value, int)}

@@ -1,7 +1,7 @@
 """Tables whose records have keys: JSON lines and a JSON array. A key `review.body` is `body` inside `review`."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from numbers import Real
 from pathlib import Path
@@ -138,6 +138,21 @@ def value_at(record: Mapping[str, Any], key: str) -> Any:
         else:
             return ABSENT
     return found
+
+
+def with_class_names(record: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """A record with the names of its classes for their numbers, by column; in a list each. A number without a name, as
+    the -1 of `datasets` for no class, is None."""
+    found = ((column, value_at(record, column), own) for column, own in names.items())
+    return {**record, **{column: _class_name(value, own) for column, value, own in found if value is not ABSENT}}
+
+
+def _class_name(value: Any, names: Sequence[str]) -> Any:
+    if isinstance(value, list):
+        return [_class_name(each, names) for each in value]
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value
+    return names[value] if 0 <= value < len(names) else None
 
 
 def _rows(

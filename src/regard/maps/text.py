@@ -1,5 +1,6 @@
 """The parts of a text with the weight of each, of any sign."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,3 +46,18 @@ class TextWeights:
     def signed(self) -> bool:
         """Whether a part speaks against the output."""
         return bool((self.weights < 0).any())
+
+
+def one_below_the_other(found: Sequence[TextWeights]) -> TextWeights:
+    """At least one, as further texts of the first."""
+    firsts = np.cumsum([0, *(len(each.labels) for each in found)])
+    texts = np.cumsum([0, *(max(each.texts, default=0) + 1 for each in found)])
+    return TextWeights(
+        tuple(label for each in found for label in each.labels),
+        np.concatenate([each.weights for each in found]),
+        found[0].name,
+        tuple(int(before) + text for each, before in zip(found, texts, strict=False) for text in each.texts),
+        tuple(glued for each in found for glued in each.glued),
+        any(each.averaged for each in found),
+        frozenset(int(first) + part for each, first in zip(found, firsts, strict=False) for part in each.framed),
+    )

@@ -28,6 +28,10 @@ NO_GROUPS: Mapping[int, str] = MappingProxyType({})
 NO_KEY = "nearly even: no query prefers a key"
 
 
+SIDES = "source", "target"
+"""What the columns and the rows are."""
+
+
 def heatmap(
     alignment: Alignment,
     *,
@@ -35,13 +39,14 @@ def heatmap(
     most: float = 1.0,
     groups: Mapping[int, str] = NO_GROUPS,
     gaps: Sequence[int] = (),
+    sides: tuple[str, str] = SIDES,
 ) -> Figure:
     """A figure of the weights, from white at 0 to dark at `most`. The default scale makes all pictures comparable.
 
     All cells are squares of one size, and the figure grows with the number of labels. Weights above `most` have its
     colour, and the colour bar then ends in a point. `groups` names groups of rows by their first row, each with a line
-    above it; the columns `gaps`, which stand for others, are grey. Raises InputError without matplotlib, or if no
-    installed font has a label's characters."""
+    above it; the columns `gaps`, which stand for others, are grey. `sides` names what the columns and the rows are.
+    Raises InputError without matplotlib, or if no installed font has a label's characters."""
     with plotting():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -59,7 +64,7 @@ def heatmap(
         top = _labels(axes, alignment.source, "x", size)
         side = _labels(axes, alignment.target, "y", size)
         _turn_unless_short(figure, top, size)
-        names = axis_names(alignment.source == alignment.target)
+        names = axis_names(sides, own=alignment.source == alignment.target)
         signs = meanings(alignment.source, alignment.target)
         note = NO_KEY if even_rows(alignment.weights) else ""
         bar = _arrange(figure, (top, side), groups, (title, note, names, signs), size)
@@ -117,9 +122,9 @@ def _extents(figure: Figure, texts: list[Text], axis: int) -> list[float]:
     return [each.get_window_extent().size[axis] / figure.dpi for each in texts]
 
 
-def axis_names(own: bool) -> tuple[str, str]:
+def axis_names(sides: tuple[str, str], *, own: bool) -> tuple[str, str]:
     """The names of the axis along the top and of that down the side: of one text that reads itself, or of two."""
-    return ("keys", "queries") if own else ("source (keys)", "target (queries)")
+    return ("keys", "queries") if own else (f"{sides[0]} (keys)", f"{sides[1]} (queries)")
 
 
 def _arrange(

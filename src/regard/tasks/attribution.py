@@ -17,7 +17,7 @@ from regard.maps.lookups import Lookups, of_text
 from regard.maps.strongest import is_long, strongest
 from regard.maps.text import TextWeights
 from regard.pictures.document import picture as document_figure
-from regard.pictures.heatmap import heatmap
+from regard.pictures.heatmap import SIDES, heatmap
 from regard.pictures.labels import visible
 from regard.pictures.scale import round_up, whole_or_greatest
 from regard.pictures.shaded import shaded
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 EMPTY = "(empty)"
 """The title of a picture whose text is empty."""
+NO_OUTPUT = "\nthe output is empty"
+"""The line below the title of such an output."""
 UNFINISHED = "\nthe output reached the length limit unfinished"
 """The line below the title of such an output."""
 BEGINNING = 150
@@ -69,6 +71,7 @@ class Attribution:
     views: the run's own views, which then are the only ones.
     detail: what is drawn where no kind is chosen, a line below the title.
     entropies: the entropy of each head in bits, a layer at a time, where the maps are means over queries.
+    sides: what the columns and the rows of a matrix are.
     """
 
     prediction: Prediction
@@ -81,6 +84,7 @@ class Attribution:
     views: Mapping[ViewName, OwnView] = field(default_factory=dict)
     detail: str = ""
     entropies: Callable[[], Sequence[np.ndarray]] | None = None
+    sides: tuple[str, str] = SIDES
 
     def __repr__(self) -> str:
         names = ", ".join(dict.fromkeys(each.name for each in self.lookups))
@@ -186,13 +190,13 @@ class Attribution:
             return [self._strongest()]
         matrix = self._matrix()
         title = self._matrix_heading
-        return [(title, heatmap(matrix, title=title, most=whole_or_greatest(matrix.weights)))]
+        return [(title, heatmap(matrix, title=title, most=whole_or_greatest(matrix.weights), sides=self.sides))]
 
     def _strongest(self) -> "tuple[str, Figure]":
         """The map of a long source with its strongest positions; its greatest weight is darkest."""
         found, most = strongest(self.weights), round_up(self.weights.weights)
         title = f"{self._matrix_heading}\n{found.note}"
-        return title, heatmap(found.alignment, title=title, most=most, gaps=found.gaps)
+        return title, heatmap(found.alignment, title=title, most=most, gaps=found.gaps, sides=self.sides)
 
     def _matrix(self) -> Alignment:
         """The map as a matrix. Raises InputError for one that is too large, with an alternative."""
@@ -202,9 +206,11 @@ class Attribution:
 
     def _titled(self, detail: str = "") -> str:
         """The title of a picture with a line on what it shows; without one, of a view that shows all heads."""
-        searched = self.prediction
-        cut = isinstance(searched, SearchedPrediction) and not searched.finished
-        return self.options.heading(visible(beginning(self.title)) or EMPTY, detail) + (UNFINISHED if cut else "")
+        found, note = self.prediction, ""
+        if isinstance(found, SearchedPrediction):
+            note = "" if found.text.strip() else NO_OUTPUT
+            note = note if found.finished else UNFINISHED
+        return self.options.heading(visible(beginning(self.title)) or EMPTY, detail) + note
 
     def _of_view(self, options: FigureOptions) -> "list[tuple[str, Figure]]":
         name = options.view or "matrix"

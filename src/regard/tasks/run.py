@@ -278,7 +278,7 @@ def text_warnings(tokenizer: "Tokenizer", texts: Mapping[str, str]) -> list[str]
 def output_warnings(text: str, name: str = "the prediction") -> list[str]:
     """A sentence on an output that is empty or has the mark of the unknown token."""
     if not text.strip():
-        return [f"{name} is empty"]
+        return [f"{name} is empty; if many are, train longer"]
     if REPLACEMENT not in text:
         return []
     return [f"{name} has {REPLACEMENT}, which stands for what the vocabulary lacks (<unk> among its tokens)"]

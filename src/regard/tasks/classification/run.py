@@ -194,6 +194,7 @@ class TextRun(Run[Text, P]):
             options,
             has_heads=found[0].heads is not None,
             detail=_DETAILS[default] if isinstance(found[0].weights, TextWeights) else "",
+            sides=("first text", "second text"),
         )
 
     def titled(self, prediction: Prediction) -> str:

@@ -18,6 +18,7 @@ from regard.shapes import Float, Int
 from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import FORMS, Cutter, SpanBatch, Window
 from regard.text import Tokenizer
+from regard.text.words import is_inside_word
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
 from regard.work import computed
@@ -80,12 +81,13 @@ class WindowedQuestions:
     @torch.no_grad()
     def answers(self, model: nn.Module) -> list[Span]:
         """The best span for each question."""
-        flat = [window for some in self.windows for window in some]
+        each = zip(self.questions, self.windows, strict=True)
+        flat = [(question.context, window) for question, some in each for window in some]
 
         def spans(first: int) -> list[Span]:
             some = flat[first : first + ROWS]
-            logits = self.logits(model, some).cpu()
-            return [best_span(window, row, self.longest) for window, row in zip(some, logits, strict=True)]
+            logits = self.logits(model, [window for _, window in some]).cpu()
+            return [best_span(*part, row, self.longest) for part, row in zip(some, logits, strict=True)]
 
         left = chain.from_iterable(computed(spans, range(0, len(flat), ROWS)))
         return [best([next(left) for _ in some]) for some in self.windows]
@@ -113,12 +115,15 @@ class WindowedQuestions:
         return {name: METRICS[metric](outputs, references) for name, metric in names.items()}
 
 
-def best_span(window: Window, logits: Float[Tensor, "position 2"], longest: int) -> Span:
-    """The best span of at most `longest` tokens in a window's part of the context."""
+def best_span(context: str, window: Window, logits: Float[Tensor, "position 2"], longest: int) -> Span:
+    """The best span of at most `longest` tokens in a window's part of the context, of whole words where the window has
+    one."""
     begins, ends = logits[window.first : window.first + len(window.part)].unbind(-1)
     scores = begins[:, None] + ends[None, :]
     allowed = torch.ones_like(scores, dtype=torch.bool).triu().tril(longest - 1)
-    flat = scores.masked_fill(~allowed, -torch.inf).flatten()
+    cut = [[is_inside_word(context, place) for place in sides] for sides in zip(*window.offsets, strict=True)]
+    whole = allowed & ~torch.tensor(cut[0])[:, None] & ~torch.tensor(cut[1])
+    flat = scores.masked_fill(~(whole if whole.any() else allowed), -torch.inf).flatten()
     at = int(flat.argmax())
     begin, end = divmod(at, len(ends))
     return Span(window.offsets[begin][0], window.offsets[end][1], float(flat[at]), float(logits[0].sum()))

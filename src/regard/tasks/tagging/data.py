@@ -12,6 +12,7 @@ from regard.data.bad_records import MissingColumns, RowCollector
 from regard.data.columns import Ragged, Shard
 from regard.data.lines import numbered_lines
 from regard.data.memory import kept_records
+from regard.data.parquet import parquet_records
 from regard.data.records import ABSENT, list_of_objects, parse_json, value_at
 from regard.data.splits import HeldOut, Splits
 from regard.data.stored import Stored, is_large, stored
@@ -48,16 +49,17 @@ class Tagged:
 class TaggedFiles(HeldOut):
     """A file a set, optionally .gz; without `valid` the share `held_out` of the training texts is for validation.
 
-    In .jsonl, the key `text` is a text, and `spans` a list of its spans: objects with `start`, `end` (half-open, in
-    characters) and `label`, or lists of these three. A span begins and ends with words; blanks and punctuation separate
-    them. Or the text is a list of words, and `spans` the list of their tags.
+    In .jsonl, .json and .parquet, the key `text` is a text, and `spans` a list of its spans: objects with `start`,
+    `end` (half-open, in characters) and `label`, or lists of these three. A span begins and ends with words; blanks and
+    punctuation separate them. Or the text is a list of words, and `spans` the list of their tags, in Parquet also as
+    numbers with names.
 
     In other files a line is a word with its columns, blanks or a tab between, and a blank line ends a sentence: the
     column `word` and the column `tag`, counted from 1, or from the end with -1. Tags are in BIO, IOB1, BIOES or BILOU,
     or plain, each a word of its own.
 
-    text: The key of the text in .jsonl, or of a list of words.
-    spans: The key of the text's spans in .jsonl, or of the list of the words' tags.
+    text: The key of the text in JSON or Parquet, or of a list of words.
+    spans: The key of the text's spans in JSON or Parquet, or of the list of the words' tags.
     word: The column of the word in other files, from 1, or from the end with -1.
     tag: The column of its tag in other files, from 1, or from the end with -1.
     """
@@ -206,7 +208,10 @@ def _objects(path: str) -> Iterator[tuple[int, Any, str | None]]:
             return ((number, *parse_json(line)) for number, line in numbered_lines(path))
         case "json":
             return ((number, each, None) for number, each in enumerate(list_of_objects(path), 1))
-    raise InputError(f"{path}: tags are read from .jsonl, .json, or a word and its tag a line; save it as one of these")
+        case "parquet":
+            return ((number, each, None) for number, each in enumerate(parquet_records(path), 1))
+    expected = ".jsonl, .json, .parquet, or a word and its tag a line"
+    raise InputError(f"{path}: tags are read from {expected}; save it as one of these")
 
 
 def word_places(text: str) -> tuple[Place, ...]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from regard.tasks.prediction import ShortRepr, flat
 from regard.tasks.run import Run, text_warnings
 from regard.tasks.tagging.config import Tagging
 from regard.tasks.tagging.data import Tagged, word_places
+from regard.tasks.tagging.figure import of_entities
 from regard.tasks.tagging.parts import Part, collate_parts
 from regard.tasks.tagging.training import Encoder, chosen_tags, metrics, probabilities
 from regard.tasks.tokenizer_file import TOKENIZER
@@ -169,9 +171,9 @@ class TaggingRun(Run[str, TagsPrediction]):
         return found
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
-        """The attention between the tokens of a text, special tokens included, of a longer one its first part. In
-        brackets a word has its tag, unless that is O. For the kind gradient, gradient x input of the log-probability of
-        the first tag of each entity.
+        """The attention between the tokens of a text, special tokens included, of a longer one its first part; its
+        picture shades the text by what each entity reads. In brackets a word has its tag, unless that is O. For the
+        kind gradient, gradient x input of the log-probability of the first tag of each entity.
 
         Raises:
             InputError: the model has no such map; for a gradient, there is no entity.
@@ -181,9 +183,14 @@ class TaggingRun(Run[str, TagsPrediction]):
         part = self.encoder.parts(example, words)[0]
         with guarded(self.model):
             found = [self._kind(part, example, words, kind, options.maps) for kind in options.each_kind()]
-        lookups = beside(*(each for each, _ in found))
-        shown = Attribution(prediction, prediction.text, (lookups,), found[0][1], options, has_heads=True)
-        return shown if prediction.spans else replace(shown, detail=f"no entity found; {shown.mean_of_heads}")
+            within = entities(self._tags(part))
+        lookups, weights = beside(*(each for each, _ in found)), found[0][1]
+        shown = Attribution(prediction, prediction.text, (lookups,), weights, options, has_heads=True)
+        if not within:
+            return replace(shown, detail=f"no entity found; {shown.mean_of_heads}")
+        offsets = self.tokenizer.offsets(example)
+        detail = "what each entity reads" + ("" if options.kinds else f": {shown.mean_of_heads}")
+        return replace(shown, draw=partial(of_entities, example, offsets, part, within, weights, detail))
 
     def _kind(
         self, part: Part, text: str, words: Sequence[tuple[int, int]], kind: Kind, maps: Sequence[int] | None
