@@ -404,6 +404,8 @@ def test_a_text_is_shaded_by_what_each_entity_reads():
     assert drawn.weights[6:] == pytest.approx([0, 0.5, 0, 0, 0.25, 0])  # the mean of two rows, and of the pieces of Li
     gradient = Alignment(weights[[1, 3]], labels, ("PER: Ann", "PER: Bo Li"))
     assert entity_weights(text, offsets, part, found, gradient).weights[6:] == pytest.approx([0, 0, 0, 0, 0.5, 0])
+    of_several = entity_weights(text, offsets, part, found[:1], gradient)  # the others are left out of the picture
+    assert of_several.weights == pytest.approx([0, 0, 1, 0, 0, 0])
     cut = entity_weights(text, offsets, replace(part, ids=[0, 5, 6, 7, 1]), found[:1], gradient)
     assert cut.labels == ("PER:", "Ann", "met", "Bo", "…")
     many = of_entities(text, offsets, part, found * 7, Alignment(weights, labels, labels), "reads", "title")

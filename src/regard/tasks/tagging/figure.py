@@ -52,7 +52,7 @@ def entity_weights(
     texts = []
     for number, entity in enumerate(found):
         places = part.positions[entity.start : entity.end]
-        rows = weights.weights[[number] if len(weights.target) == len(found) else list(places)]
+        rows = weights.weights[list(places) if len(weights.target) == len(part.ids) else [number]]
         read = shaded_parts([words], [rows.mean(0)[1 : 1 + len(own)]], "the entity")
         texts.append(_labelled(read, entity.label, [whole.indices[place - 1] for place in places]))
     return one_below_the_other(texts)
