@@ -199,14 +199,37 @@ def test_columns_that_are_exchanged(tmp_path: Path):
         TaggedFiles(word=2, tag=1).read(str(path))
 
 
-def test_a_column_that_counts_the_words_and_a_csv_are_refused(tmp_path: Path):
+def test_a_column_that_counts_the_words_is_refused(tmp_path: Path):
     path = tmp_path / "a.conll"
     path.write_text("1 Anna B-PER\n2 sleeps O\n\n1 Bonn B-LOC\n2 is O\n3 big O\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"a.conll:1: column 1 counts the words .*: --set data.word=2$"):
         TaggedFiles().read(str(path))
     assert [each.text for each in TaggedFiles(word=2).read(str(path))] == ["Anna sleeps", "Bonn is big"]
-    with pytest.raises(InputError, match=r"ner.csv: a .csv is not read for tagging; expected CoNLL"):
-        TaggedFiles().read(str(tmp_path / "ner.csv"))
+
+
+def test_a_table_with_a_row_for_each_word(tmp_path: Path):
+    path = tmp_path / "ner.csv"
+    rows = ["Sentence: 1,Anna,NNP,B-PER", ",sleeps,VBZ,O", 'Sentence: 2,"1,000",CD,O', "Sentence: 2,x,Z,", ",in,IN,O"]
+    path.write_text("\n".join(["\ufeffSentence #,Word,POS,Tag", *rows]), encoding="utf-8")
+    with pytest.raises(InputError, match=r"ner.csv:5: column Tag is empty"):
+        TaggedFiles().read(str(path))
+    found = TaggedFiles(skip_bad=True).read(str(path))
+    assert [(each.text, each.tags, each.origin) for each in found] == [
+        ("Anna sleeps", ("B-PER", "O"), f"{path}:2"),
+        ("1,000 in", ("O", "O"), f"{path}:4"),
+    ]
+    assert TaggedFiles(skip_bad=True, tag=2).read(str(path))[0].tags == ("NNP", "VBZ")
+    numbered = tmp_path / "numbered.csv"
+    numbered.write_text("sentence_id;words;labels\n0;Anna;B-PER\n0;sleeps;O\n1;Bonn;B-LOC\n", encoding="utf-8")
+    assert [each.text for each in TaggedFiles().with_columns("1,2", "x.csv").read(str(numbered))] == [
+        "Anna sleeps", "Bonn"
+    ]  # fmt: skip
+    numbered.write_text("Word,Tag\nAnna,B-PER\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"has the columns 'Word', 'Tag'; expected a header, first a column that"):
+        TaggedFiles().read(str(numbered))
+    numbered.write_text("Word,POS,Tag\n" + "".join(f"w{each},X,O\n" for each in range(30)), encoding="utf-8")
+    with pytest.raises(InputError, match=r"column 'Word' is another in each row, so that each word is a sentence"):
+        TaggedFiles().read(str(numbered))
 
 
 def test_generated_sentences_have_their_spans():

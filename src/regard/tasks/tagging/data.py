@@ -21,6 +21,7 @@ from regard.data.tables import KEYED
 from regard.errors import InputError
 from regard.metrics.entities import OUTSIDE, bio
 from regard.tasks.tagging.columns import ColumnCheck
+from regard.tasks.tagging.word_tables import sentences
 
 Place = tuple[int, int]
 """The characters `start` to `end` of a text, half-open."""
@@ -53,6 +54,9 @@ class TaggedFiles(HeldOut):
     `end` (half-open, in characters) and `label`, or lists of these three. A span begins and ends with words; blanks and
     punctuation separate them. Or the text is a list of words, and `spans` the list of their tags, in Parquet also as
     numbers with names.
+
+    A .csv has a header and a word a row: the first column is another for each sentence, or empty in its further rows;
+    `word` and `tag` count the columns behind it.
 
     In other files a line is a word with its columns, blanks or a tab between, and a blank line ends a sentence: the
     column `word` and the column `tag`, counted from 1, or from the end with -1. Tags are in BIO, IOB1, BIOES or BILOU,
@@ -111,23 +115,24 @@ class TaggedFiles(HeldOut):
 
     def _streamed(self, path: str, *, large: bool) -> Iterator[Tagged]:
         """The texts of a file; of a large one with one in memory at a time."""
-        if suffix(path) == "csv":
-            raise InputError(
-                f"{path}: a .csv is not read for tagging; expected CoNLL (a word and its tag a line, a blank line "
-                "between sentences) or .jsonl"
-            )
-        collector, keyed = RowCollector(path, self.skip_bad), suffix(path) in KEYED
-        check = ColumnCheck(path, self.word, self.tag)
-        for number, tagged in self._records(path, large=large) if keyed else self._sentences(path):
+        collector, check = RowCollector(path, self.skip_bad), None
+        if suffix(path) in KEYED:
+            found = self._records(path, large=large)
+        elif suffix(path) == "csv":
+            rows = sentences(path, self.word, self.tag, skip_bad=self.skip_bad)
+            found = ((number, of_words(words, tags)) for number, words, tags in rows)
+        else:
+            check, found = ColumnCheck(path, self.word, self.tag), self._sentences(path)
+        for number, tagged in found:
             if not isinstance(tagged, Tagged):
                 collector.refuse(number, tagged)
                 continue
             collector.row(number, (tagged.text,))
-            if not keyed:
+            if check:
                 check.add([tagged.text[start:end] for start, end in tagged.words], tagged.tags)
             yield replace(tagged, origin=f"{path}:{number}")
         collector.check(collector.kept)
-        if not keyed:
+        if check:
             check.finish()
 
     def with_columns(self, names: str | None, path: str, *, skip_bad: bool = False) -> "TaggedFiles":
