@@ -111,11 +111,11 @@ class MultiHead(nn.Module):
         return key, key if shared else self.value(memory.value)
 
     def _prepared(self, key: Tensor, value: Tensor, memory: Memory, turned: bool = False) -> Memory:
-        split, mask, bias = self.split(key), memory.mask, memory.bias
+        keys, mask, bias = self.split(key), memory.mask, memory.bias
         mask = None if mask is None else mask.over_heads()
-        value = split if value is key else self.split(value)
-        split = Memory(split, value, mask, places=memory.places, clean=False)
-        prepared = self.attend.prepare(split, turned=turned)
+        values = keys if value is key else self.split(value)
+        grouped = Memory(keys, values, mask, places=memory.places, clean=False)
+        prepared = self.attend.prepare(grouped, turned=turned)
         return prepared if bias is None else replace(prepared, bias=over_heads(bias, 3), clean=False)
 
     def _turn(self, query: Tensor, key: Tensor, places: Tensor | int | None) -> bool:
