@@ -56,7 +56,7 @@ def write(graph: Graph, path: Path) -> None:
     if graph.fixed is not None:
         free: list[Any] = [dict.fromkeys(axes, torch.export.Dim.AUTO) for axes in graph.axes.values()]
         shapes = (*free[: graph.fixed], tuple(free[graph.fixed :]))
-    with quiet():
+    with quiet(), torch._dynamo.config.patch(fake_tensor_cache_enabled=False):  # with sizes left open it costs more
         program: Any = torch.onnx.export(
             as_operators(graph.module),
             graph.example(2, 7),
