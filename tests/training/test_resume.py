@@ -67,7 +67,8 @@ def torchrun(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_under_torchrun(tmp_path: Path):
-    assert torchrun(tmp_path / "whole", "keep_best=0").returncode == 0
+    """As a run in peace that no launcher starts, whose processes import nothing anew."""
+    assert toy.call(toy.start, tmp_path / "whole", 2, {"keep_best": 0}) == [0, 0]
     assert torchrun(tmp_path / "killed", "keep_best=0", "trouble=('kill', 11)").returncode != 0
     assert torchrun(tmp_path / "killed", "keep_best=0", "resume=True").returncode == 0
     assert toy.digest(tmp_path / "killed") == toy.digest(tmp_path / "whole")

@@ -7,6 +7,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import time
@@ -229,8 +230,8 @@ def signals(path: Path, processes: int, at: int, changes: dict[str, Any]) -> dic
 
 
 def regrouped(path: Path) -> dict[str, Any]:
-    """Sharded runs of four processes that are killed and resumed on four, on two that accumulate as many batches, and
-    on one without shards: their exit codes and the sums of their last weights."""
+    """A sharded run of four processes that is killed and, in copies, resumed on four, on two that accumulate as many
+    batches, and on one without shards: exit codes and the last weights."""
     changes = {"dropout": 0.0, "batches": 8, "keep_best": 0, "steps": 16}
     codes, found = [start(path / "whole", 4, {**changes, "sharded": True})], {}
     ways = {
@@ -238,8 +239,9 @@ def regrouped(path: Path) -> dict[str, Any]:
         "two": (2, {"sharded": True, "accumulate": 2}),
         "one": (1, {"accumulate": 4}),
     }
+    start(path / "killed", 4, {**changes, "sharded": True, "trouble": ("kill", 11)})
     for name, (processes, more) in ways.items():
-        start(path / name, 4, {**changes, "sharded": True, "trouble": ("kill", 11)})
+        shutil.copytree(path / "killed", path / name)
         codes.append(start(path / name, processes, {**changes, **more, "resume": True}))
     for name in ("whole", *ways):
         found[name] = RunDirectory.open(path / name).load_tensors("weights.safetensors")["embed.weight"].tolist()
