@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.captions import data
+from regard.models.bottleneck import BottleneckDecoder
 from regard.models.captioner import Captioner
-from regard.models.show_attend_and_tell import GatedDecoder, ShowAttendAndTell
+from regard.models.show_attend_and_tell import GatedDecoder
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.runs.train import begin, train_setup
@@ -44,9 +45,9 @@ def likeness(
 
 
 def parts(model: nn.Module) -> tuple[nn.Module, nn.Module]:
-    """The trunk and the words of Show, Attend and Tell."""
-    assert isinstance(model, ShowAttendAndTell)
-    assert isinstance(model.decoder, GatedDecoder)
+    """The trunk and the words of Show, Attend and Tell, or of Show and Tell."""
+    assert isinstance(model, Captioner)
+    assert isinstance(model.decoder, GatedDecoder | BottleneckDecoder)
     return model.encoder, model.decoder.embedding
 
 

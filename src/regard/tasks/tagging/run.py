@@ -189,7 +189,7 @@ class TaggingRun(Run[str, TagsPrediction]):
         if not within:
             return replace(shown, detail=f"no entity found; {shown.mean_of_heads}")
         offsets = self.tokenizer.offsets(example)
-        detail = "what each entity reads" + ("" if options.kinds else f": {shown.mean_of_heads}")
+        detail = "the text once for each entity" if options.kinds else f"what each entity reads: {shown.mean_of_heads}"
         return replace(shown, draw=partial(of_entities, example, offsets, part, within, weights, detail))
 
     def _kind(
