@@ -58,9 +58,12 @@ def parts(out: Path) -> list[Path]:
     return sorted(out.glob("part-*.jsonl"))
 
 
-def half(out: Path, rows: int) -> None:
-    """Wait until half of the parts are there."""
+def half(process: psutil.Popen, out: Path, rows: int) -> None:
+    """Wait until half of the parts are there, or the process has ended, well or with the end of the benchmark."""
     while sum(1 for _ in parts(out)) * 8192 < rows / 2:
+        if process.poll() is not None:
+            finish(process)
+            return
         time.sleep(0.1)
 
 
@@ -72,7 +75,7 @@ def alone(run: Path, file: Path, out: Path, rows: int) -> None:
 def killed(run: Path, file: Path, out: Path, rows: int) -> None:
     """Two processes of which one is killed half-way; it is started again when the other one has ended."""
     both = [regard("predict", run, "--input", file, "--output", out) for _ in range(2)]
-    half(out, rows)
+    half(both[0], out, rows)
     both[0].send_signal(signal.SIGKILL)
     both[0].communicate()
     finish(both[1])
@@ -86,7 +89,7 @@ def ray(run: Path, file: Path, out: Path, rows: int) -> None:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     node = cluster.add_node(num_cpus=1)
     process = regard("predict", run, "--input", file, "--output", out, "--on", "ray", RAY_ADDRESS=cluster.address)
-    half(out, rows)
+    half(process, out, rows)
     cluster.remove_node(node, allow_graceful=False)
     finish(process)
     cluster.shutdown()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from regard.cli import batch
 from regard.cli.main import main
 from regard.runs.load import load
 from regard.tasks.options import PredictOptions
@@ -180,3 +181,13 @@ def test_every_task(recipe: str, tmp_path: Path):
     assert [each.pop("place") for each in found] == [f"{path}:{number}" for number in range(1, len(lines) + 1)]
     assert [list(each) for each in found] == [list(each) for each in expected]
     assert [texts_of(each) for each in found] == [texts_of(each) for each in expected]
+
+
+@pytest.mark.parametrize("lacking", ["ray", "pandas"])
+def test_ray_without_its_packages(run: Path, regard, lacking: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(batch, "find_spec", lambda package: None if package == lacking else object())
+    options = ("--input", str(tmp_path), "--output", str(tmp_path / "out"), "--on", "ray")
+    code, _, error = regard("predict", str(run), *options)
+    assert code == 2
+    assert f"--on ray needs {lacking}, which is not installed: pip install " in error
+    assert error.count("\n") == 1

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     Loaded = tuple[Worker, Mapping[str, str | int]]
     """A worker, and the columns that its rows have in a table by their keys."""
 
+RAY_DATA = "ray", "pandas", "pyarrow"
+"""The packages of Ray Data, which Ray alone does not bring."""
+
 
 def run_batch(
     verb: str, run: Path, flags: BatchFlags, settings: Mapping[str, Any], load: "Callable[[], Loaded]"
@@ -34,8 +37,9 @@ def run_batch(
     from regard.training.devices import choose_own_accelerator
 
     check_format(flags.format)
-    if flags.on == "ray" and find_spec("ray") is None:
-        raise InputError(f"--on ray needs ray, which is not installed: {how_to_install('ray')}")
+    lacking = [package for package in RAY_DATA if find_spec(package) is None]
+    if flags.on == "ray" and lacking:
+        raise InputError(f"--on ray needs {lacking[0]}, which is not installed: {how_to_install('ray')}")
     choose_own_accelerator()
     inputs = [file for path in flags.input for file in files_of(path)]
     worker, columns = load()
