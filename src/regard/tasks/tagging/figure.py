@@ -18,7 +18,7 @@ from regard.tasks.tagging.parts import Part
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST = 12
+MOST = 10
 """The most entities that are texts."""
 
 
