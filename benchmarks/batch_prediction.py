@@ -88,7 +88,7 @@ def ray(run: Path, file: Path, out: Path, rows: int) -> None:
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     node = cluster.add_node(num_cpus=1)
-    process = regard("predict", run, "--input", file, "--output", out, "--on", "ray", RAY_ADDRESS=cluster.address)
+    process = regard("predict", run, "--input", file, "--output", out, "--on", "ray", RAY_ADDRESS=str(cluster.address))
     half(process, out, rows)
     cluster.remove_node(node, allow_graceful=False)
     finish(process)

@@ -1,6 +1,5 @@
 """Run files: what they refuse before any data is read, and that a resolved one says the same as its source."""
 
-import shutil
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -330,7 +329,8 @@ def test_files_of_ones_own_replace_data_of_another_kind(tmp_path: Path, caplog: 
         keys.check(path_of(recipe), [*overrides, *more])
         assert run_file.read(path_of(recipe), [*overrides, *more]).data.kind == kind
     assert "data.kind is" not in caplog.text
-    own = Path(shutil.copy(path_of("vit"), tmp_path / "own.yaml"))
+    own, recipe = tmp_path / "own.yaml", path_of("vit").read_text(encoding="utf-8")
+    own.write_text(recipe.replace("data: {kind: idx}", "data: {kind: idx, classes: [a, b]}"), encoding="utf-8")
     run_file.read(own, [f"data.train={folder}"])
     assert caplog.text.count("data.kind is image-folders, which has no classes: what own.yaml sets there") == 1
     assert run_file.read(path_of("translate-rnn"), ["model.name=transformer"]).model.name == "transformer"
