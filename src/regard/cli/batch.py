@@ -37,9 +37,9 @@ def run_batch(
     from regard.training.devices import choose_own_accelerator
 
     check_format(flags.format)
-    lacking = [package for package in RAY_DATA if find_spec(package) is None]
-    if flags.on == "ray" and lacking:
-        raise InputError(f"--on ray needs {lacking[0]}, which is not installed: {how_to_install('ray')}")
+    lacking = next((package for package in RAY_DATA if find_spec(package) is None), "") if flags.on == "ray" else ""
+    if lacking:
+        raise InputError(f"--on ray needs {lacking}, which is not installed: {how_to_install('ray')}")
     choose_own_accelerator()
     inputs = [file for path in flags.input for file in files_of(path)]
     worker, columns = load()

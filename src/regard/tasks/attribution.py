@@ -207,9 +207,10 @@ class Attribution:
     def _titled(self, detail: str = "") -> str:
         """The title of a picture with a line on what it shows; without one, of a view that shows all heads."""
         found, note = self.prediction, ""
-        if isinstance(found, SearchedPrediction):
-            note = "" if found.text.strip() else NO_OUTPUT
-            note = note if found.finished else UNFINISHED
+        if isinstance(found, SearchedPrediction) and not found.finished:
+            note = UNFINISHED
+        elif isinstance(found, SearchedPrediction) and not found.text.strip():
+            note = NO_OUTPUT
         return self.options.heading(visible(beginning(self.title)) or EMPTY, detail) + note
 
     def _of_view(self, options: FigureOptions) -> "list[tuple[str, Figure]]":
