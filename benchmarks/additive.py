@@ -104,7 +104,7 @@ def aims() -> list[Aim]:
         took = timed(shape, compiled=False)
         found.append(
             Aim(
-                f"additive scores: {shape}",
+                f"additive scores, {shape}",
                 "ms",
                 1e3 * took["fused"],
                 "naive",
@@ -116,7 +116,7 @@ def aims() -> list[Aim]:
     if not Path("/proc/self/clear_refs").exists():
         return found
     theirs, ours = (report.apart("additive", "beyond", LARGE, form)[0] for form in FORMS)
-    return [*found, Aim(f"additive scores, memory: {LARGE}", "MB", ours, "naive", theirs, most=MOST)]
+    return [*found, Aim(f"additive scores, memory of {LARGE}", "MB", ours, "naive", theirs, most=MOST)]
 
 
 def measure(shape: str, compiled: bool) -> dict[str, Any]:

@@ -201,7 +201,7 @@ def aims() -> list[Aim]:
     found = []
     for row in translated(MODELS[AIMED], QUICK):
         what = f"decoding, {AIMED}, {row['sentences']} sentences, beam {row['beam']}"
-        limited_by = "kernels and Python in halves" if row["sentences"] == 1 else "kernels two thirds, Python one"
+        limited_by = "weights, read for every token" if row["sentences"] == 1 else "matrix products"
         for kind in ("float32", "int8"):
             ours, theirs = (1e3 / row["rates"][f"{name} {kind}"] for name in ("regard", "CTranslate2"))
             case = f"{what}, {kind}"
@@ -210,7 +210,7 @@ def aims() -> list[Aim]:
     case = "decoding, 1 head of keys and values, 16 sentences, beam 5", "ms/sentence", shared[1], "4 heads", shared[4]
     found.append(Aim(*case, times=1.0, limited_by="products"))
     times = generated(QUICK)
-    own = "GPT-2 of 124M, a token", "ms", times["regard float32"]
+    own = "decoding, GPT-2 of 124M, a token", "ms", times["regard float32"]
     found.append(Aim(*own, "weights read once", times["memory"], times=1 / WITHIN, limited_by=MEMORY))
     return found + [Aim(*own, name, times[name], limited_by=MEMORY) for name in ("transformers",) if name in times]
 

@@ -129,7 +129,7 @@ def aims() -> list[Aim]:
     for name, shapes in QUICK.items():
         rows = [timed(case) for case in cases(shapes)]
         worst = max(rows, key=lambda row: row["loss"])
-        case = f"product scores, {name}: {worst['shape']}, {worst['mask']}, {worst['dtype']}, {worst['pass']}"
+        case = f"product scores, {name}, {worst['shape']}, {worst['mask']}, {worst['dtype']}, {worst['pass']}"
         both = worst["plain_seconds"], worst["fused_seconds"]
         ours = both[worst["chosen"] == "fused"]
         found.append(

@@ -91,7 +91,7 @@ def aims() -> list[Aim]:
     result = LENGTH * (4 + 8) / 1e6
     return [
         Aim(
-            f"attention that nobody records: {QUICK}",
+            f"recording, weights that nobody records, {QUICK}",
             "ms",
             1e3 * ours,
             "the same written out on torch",
@@ -100,7 +100,7 @@ def aims() -> list[Aim]:
             limited_by="matrix products",
         ),
         Aim(
-            f"the arg-max recorded of {LENGTH} x {LENGTH} weights",
+            f"recording, the arg-max of {LENGTH} x {LENGTH} weights",
             "MB",
             used["arg-max"],
             "recorded whole",

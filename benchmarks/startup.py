@@ -79,7 +79,7 @@ def aims(rounds: int = 3) -> list[Aim]:
     bare, torch = found["python -c pass"].processor, found["python -c 'import torch'"].processor
     rows = [
         Aim(
-            "regard --help",
+            "start, regard --help",
             "s",
             found["regard --help"].processor,
             "python -c pass",
@@ -88,7 +88,7 @@ def aims(rounds: int = 3) -> list[Aim]:
             limited_by="imports",
         ),
         *(
-            Aim(f"{name}, small run", "s", found[name].processor, "import torch", torch, most=most, limited_by=limit)
+            Aim(f"start, {name}, small run", "s", found[name].processor, "import torch", torch, most=most, limited_by=limit)
             for name, most, limit in (
                 ("regard predict", PREDICT_AIM, "importing PyTorch"),
                 ("regard show", SHOW_AIM, "importing PyTorch, then matplotlib"),
@@ -96,7 +96,7 @@ def aims(rounds: int = 3) -> list[Aim]:
         ),
     ]
     peers = [name for name in found if name.split()[0] in PEERS]
-    return rows + [Aim("regard --help", "s", rows[0].ours, name, found[name].processor) for name in peers]
+    return rows + [Aim("start, regard --help", "s", rows[0].ours, name, found[name].processor) for name in peers]
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.apidoc",
+    "docs.making.aims",
     "docs.making.experiments",
     "docs.making.formulas",
     "docs.making.live",

@@ -376,7 +376,7 @@ def test_vectors_that_cannot_be_made(folder: Path, tmp_path: Path, file: str, mo
 
 def test_vectors_beside_the_weights_of_a_run_are_refused(folder: Path, tmp_path: Path, reader: Path):
     settings = "model=null", "tokenizer=null", f"training.start={reader}"
-    with pytest.raises(InputError, match=r"vectors: training starts from the weights of the run in training\.start"):
+    with pytest.raises(InputError, match=r"`vectors` would replace weights of the run in `training\.start`"):
         launch.train(config(folder, *settings, f"vectors={{cooccurrence: {folder}/company.txt}}"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

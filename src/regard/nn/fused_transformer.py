@@ -87,8 +87,7 @@ class FusedDecoderLayers(DecoderLayers):
 
     def start(self, memory: Memory) -> FusedState:
         plain = super().start(memory)
-        kernel = self._kernel() if all(map(readable, plain.sources)) else None
-        return FusedState(plain.pasts, plain.sources, plain.alignments, kernel)
+        return FusedState(plain.pasts, plain.sources, plain.alignments, self.kernel(plain.sources))
 
     def forward(self, states: States, state: TransformerState) -> tuple[States, TransformerState]:
         state = cast(FusedState, state)
@@ -97,7 +96,10 @@ class FusedDecoderLayers(DecoderLayers):
         states, pasts = continue_layers(state.kernel, states, state.pasts, state.sources, state.rows)
         return states, replace(state, pasts=pasts)
 
-    def _kernel(self) -> FusedLayers | None:
+    def kernel(self, sources: Sequence[Memory]) -> FusedLayers | None:
+        """The kernel's form of the layers; None if a part or a prepared source has none."""
+        if not all(map(readable, sources)):
+            return None
         layers = cast("Sequence[DecoderLayer]", self)
         known = all(type(each) is DecoderLayer for each in layers)
         return fused_layers(
@@ -122,23 +124,23 @@ class FusedTransformerDecoder(TransformerDecoder):
         longest, width = plan.longest, self.embedding.width
         if 8 * len(self.layers) * plan.texts * longest * width > LARGEST_STORE:
             return None
-        state = self.start(memory)
-        weights = self._weights(state) if isinstance(state, FusedState) else None
+        prepared = self.layers.sources(memory)
+        weights = self._weights(prepared) if isinstance(self.layers, FusedDecoderLayers) else None
         if weights is None:
             return None
         encodings = self.positions(memory.value.new_zeros(1, longest, width))[0]
-        sources = [KernelAttention(each.key, each.value) for each in state.sources]
-        lengths = state.sources[0].lengths
+        sources, lengths = [KernelAttention(each.key, each.value) for each in prepared], prepared[0].lengths
         lengths = None if lengths is None else lengths.flatten().contiguous()
         return FusedSearch(TransformerSteps(weights, encodings.contiguous(), sources, lengths), plan)
 
-    def _weights(self, state: FusedState) -> DecoderWeights | None:
+    def _weights(self, sources: Sequence[Memory]) -> DecoderWeights | None:
         embedding, norm, output = self.embedding, self.norm, affine(self.output)
         parts = self, self.layers, embedding, embedding.table, embedding.dropout, self.positions, norm, self.output
         known = type(embedding) is TokenEmbedding and isinstance(self.positions, ADDED)
         known &= type(norm) in (nn.LayerNorm, nn.Identity) and all(map(only_its_forward, (*parts, self.dropout)))
         table = embedding.table.weight
         served = table.is_contiguous() and table.dtype == torch.float32
-        if state.kernel is None or output is None or not known or not served:
+        kernel = cast(FusedDecoderLayers, self.layers).kernel(sources) if known and served else None
+        if kernel is None or output is None:
             return None
-        return DecoderWeights(state.kernel, table, embedding.scale, layer_norm(norm), output)
+        return DecoderWeights(kernel, table, embedding.scale, layer_norm(norm), output)

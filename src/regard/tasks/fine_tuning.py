@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from regard.errors import InputError
-from regard.tasks.word_vectors import WordVectors
+from regard.tasks.word_vectors import WordVectors, check_start
 from regard.text import TokenizerSettings
 from regard.training.settings import Training
 
@@ -31,15 +31,11 @@ class FineTuning:
             raise ValueError("tokenizer and model are not both described; do, or name a run with training.start")
         if self.tokenizer is not None and self.tokenizer.dropout:
             raise ValueError("tokenizer.dropout is for seq2seq; here texts have one segmentation")
+        check_start(self.vectors, self.training.start)
 
     def started(self: R, other: Any) -> R:
         """The run file with tokenizer and model of the starting run, `other`. Raises InputError for a model that the
-        task does not support, and for word vectors, in whose place the weights of the starting run would be."""
-        if self.vectors is not None:
-            raise InputError(
-                "vectors: training starts from the weights of the run in training.start, which has vectors of its own; "
-                "remove one of the two (on the command line --set vectors=null)"
-            )
+        task does not support."""
         if other.model.name not in self.takes:
             raise InputError(
                 f"training.start is a run with the model {other.model.name}; expected one with {', '.join(self.takes)}"

@@ -105,9 +105,12 @@ class DecoderLayers(nn.ModuleList):
     def start(self, memory: Memory) -> TransformerState:
         """The state before the first token, with the source prepared for each layer."""
         layers = cast("Sequence[DecoderLayer]", self)
-        sources = tuple(layer.cross_attention.prepare(memory) for layer in layers)
         pasts = tuple(empty_past(layer.self_attention, memory.value) for layer in layers)
-        return TransformerState(pasts, sources, (None,) * len(layers))
+        return TransformerState(pasts, self.sources(memory), (None,) * len(layers))
+
+    def sources(self, memory: Memory) -> tuple[Memory, ...]:
+        """The source prepared for the cross-attention of each layer."""
+        return tuple(layer.cross_attention.prepare(memory) for layer in cast("Sequence[DecoderLayer]", self))
 
     def forward(self, states: States, state: TransformerState) -> tuple[States, TransformerState]:
         """The last layer's states of the next positions, and the state after them."""
