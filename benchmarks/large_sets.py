@@ -164,7 +164,7 @@ def follow(process: psutil.Popen, out: Path, updates: int, began: float, found: 
     while seen < updates:
         if process.poll() is not None:
             raise RuntimeError(f"the run ended with {process.returncode}; see {out.parent / 'run.log'}")
-        time.sleep(0.5)
+        time.sleep(0.1)
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
         records = [each for each in map(json.loads, lines) if each["kind"] == "training"]
         if records and not seen:

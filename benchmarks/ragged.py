@@ -52,7 +52,8 @@ def timed(shortest: int, layers: int, dtype: torch.dtype, rounds: int) -> dict[s
 def aims() -> list[Aim]:
     """The quick pass."""
     found = timed(SHORTEST["ragged"], QUICK, torch.float32, 3)
-    what = f"mixed lengths, BERT-base, {QUICK} of {LAYERS} layers, {ROWS} texts of {SHORTEST['ragged']} to {LONGEST} tokens"
+    texts = f"{ROWS} texts of {SHORTEST['ragged']} to {LONGEST} tokens"
+    what = f"mixed lengths, BERT-base, {QUICK} of {LAYERS} layers, {texts}"
     return [
         Aim(
             what, "s", found["regard"], "Hugging Face", found["Hugging Face"], times=TIMES, limited_by="matrix products"

@@ -88,7 +88,15 @@ def aims(rounds: int = 3) -> list[Aim]:
             limited_by="imports",
         ),
         *(
-            Aim(f"start, {name}, small run", "s", found[name].processor, "import torch", torch, most=most, limited_by=limit)
+            Aim(
+                f"start, {name}, small run",
+                "s",
+                found[name].processor,
+                "import torch",
+                torch,
+                most=most,
+                limited_by=limit,
+            )
             for name, most, limit in (
                 ("regard predict", PREDICT_AIM, "importing PyTorch"),
                 ("regard show", SHOW_AIM, "importing PyTorch, then matplotlib"),

@@ -67,7 +67,7 @@ def test_the_worst_case_of_each_kind_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(product_scores, "both_forms", lambda call: (1.0, 2.0) if call() is None else (0.002, 0.001))
     [row] = product_scores.aims()
     assert (row.ours, row.theirs, row.met) == (2.0, 1.0, False)
-    assert row.what.startswith("product scores, short: 1x1x3x5x7, none, float32")
+    assert row.what.startswith("product scores, short, 1x1x3x5x7, none, float32")
 
 
 def test_every_case_can_be_read():

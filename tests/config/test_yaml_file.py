@@ -416,6 +416,19 @@ def test_a_proposed_option_is_read_as_the_value(value: str) -> None:
         assert root.plain() == {"data": {"key": whole}}
 
 
+@pytest.mark.parametrize("text", ["# of words", "#1 String", "Body #1", "x, y #2"])
+def test_an_option_has_no_comments(text: str) -> None:
+    root = Node({}, "", "", 1)
+    assert yaml_nodes.place(root, f"data.text={text}") == []
+    assert root.plain() == {"data": {"text": text}}
+
+
+def test_a_text_with_a_colon_is_proposed_in_quotation_marks(write) -> None:
+    (line,) = complaints(write(GOOD), ("title=Text: body",))
+    assert line.startswith("--set title: got a mapping, expected text")
+    assert line.endswith(""", as --set 'title="Text: body"'""")
+
+
 def test_mistakes_in_overrides_name_the_option(write) -> None:
     overrides = ("model.heds=3", "training.steps=many", "words", "title.sub=3", "model={name: soft, hds: 2}", "title=[")
     lines = complaints(write(GOOD + "title: x\n"), overrides)

@@ -32,6 +32,15 @@ def test_even_weights_are_said_to_be_even():
     assert notes == [True, False, True, False]
 
 
+def test_rows_of_images_are_as_long_as_each_other():
+    figure = overlays(PIXELS, np.full((6, 2, 3), 1 / 6), list("abcdef"))
+    tops = [axes.get_position().y1 for axes in figure.axes[:7]]
+    assert len(set(tops[:4])) == len(set(tops[4:])) == 1
+    assert tops[0] > tops[4]
+    legend = " ".join(text.get_text() for text in figure.texts)
+    assert f"at least {EVEN} times an even share of 0.167" in legend
+
+
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_written_the_same_each_time(channels: int, suffix: str, tmp_path: Path):

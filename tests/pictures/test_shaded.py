@@ -51,6 +51,17 @@ def test_a_second_text_begins_a_line_and_long_texts_are_broken():
     assert {text.get_text() for text in figure.texts} == {"word", "share of each word", module.NO_WORD}
 
 
+def test_one_frame_for_neighbours_of_a_line():
+    figure = shaded(replace(FOUND, framed=frozenset({0, 1, 3})))
+    one, two, _, last = (each for each in boxes(figure) if each.get_fill())
+    frames = [each for each in boxes(figure) if not each.get_fill()]
+    spans = [(each.get_x(), each.get_x() + each.get_width(), each.get_y()) for each in frames]
+    assert spans == [
+        (pytest.approx(first.get_x()), pytest.approx(end.get_x() + end.get_width()), first.get_y())
+        for first, end in ((one, two), (last, last))
+    ]
+
+
 def test_parts_of_a_word_without_blanks_stand_flush():
     glued = TextWeights(("ab", "cd", "ef"), np.ones(3), "x", (0, 0, 0), (False, True, False))
     first, second, third = boxes(shaded(glued))

@@ -73,7 +73,10 @@ def test_an_existing_run_is_not_begun_again_and_a_missing_one_not_resumed(tmp_pa
     assert not (tmp_path / "run").exists()
     with RunDirectory.create(tmp_path / "run") as run:
         run.write_text("a.txt", "kept")
-    with pytest.raises(InputError, match=r"already holds a run; use --resume to continue it, or another --out"):
+    with pytest.raises(
+        InputError,
+        match=r"already holds a run; use --resume to continue it, --overwrite",
+    ):
         RunDirectory.create(tmp_path / "run")
     with RunDirectory.create(tmp_path / "run", resume=True) as run:
         assert run.read_text("a.txt") == "kept"

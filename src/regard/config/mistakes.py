@@ -30,6 +30,8 @@ def unknown(key: str, hints: Mapping[str, Any], entries: Mapping[str, Node], cho
 def unfit(annotation: Any, node: Node, path: str) -> Problem:
     """The problem with a value of another type; a list that an option sets has the form of the option beside it."""
     form = "" if node.line else _form(annotation, path)
+    if not node.line and isinstance(node.value, dict) and str in map(bare, members(annotation)):
+        form = f", as {setting(path, node.text)}"
     if is_number_for_text(annotation, node):
         form = f', in quotation marks: "{node.text}"'
     return node.problem(path, f"got {shown(node)}, expected {expected(annotation)}{form}")

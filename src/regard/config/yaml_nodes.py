@@ -183,14 +183,15 @@ def _scalar(tag: str, text: str) -> Any:
 
 
 def place(root: Node, override: str) -> list[Problem]:
-    """Set `key.sub=value`, the value in YAML or a single sign, in the tree; return the problems that prevent it."""
+    """Set `key.sub=value`, the value in YAML or a text as `_is_text` has it, in the tree; return the problems that
+    prevent it."""
     path, equals, text = override.partition("=")
     path = path.strip()
     file = f"--set {path}"
     if not equals or not all(path.split(".")):
         return [Problem(f"--set {override}", 0, "", "expected key=value or key.sub=value")]
     try:
-        node, problems = (Node(text, text, file, 0), []) if _is_sign(text) else parse(text, file, 0)
+        node, problems = (Node(text, text, file, 0), []) if _is_text(text) else parse(text, file, 0)
     except InputError as error:
         return [Problem(file, 0, "", f"{str(error).removeprefix(f'{file}: ')}; {_quoted(path, text)}")]
     *parents, last = path.split(".")
@@ -203,7 +204,8 @@ def place(root: Node, override: str) -> list[Problem]:
             above = ".".join(parents[: depth + 1])
             return [Problem(file, 0, path, f"{above} is not a mapping, so nothing can be set inside it")]
     before = holder.value.get(last)
-    holder.value[last] = replace(node, replaced=before if before is None or before.line else before.replaced)
+    before = before if before is None or before.line else before.replaced
+    holder.value[last] = replace(node, text=node.text or text, replaced=before)
     return problems
 
 
@@ -226,10 +228,13 @@ def _as_yaml(value: str | int, listed: bool) -> str:
     return value if found == ([value] if listed else value) else json.dumps(value, ensure_ascii=False)
 
 
-def _is_sign(text: str) -> bool:
-    """Whether a value is a single sign, as a delimiter is; most have a meaning in YAML, of which that of ~ is left,
-    and that of a list or mapping that is not closed."""
-    return len(text) == 1 and not text.isalnum() and text not in "~[{"
+def _is_text(text: str) -> bool:
+    """Whether a value is a text though YAML has another meaning for it: a single sign, as a delimiter is, but for ~ and
+    a list or mapping that is not closed; and outside of quotation marks what would begin a comment, as the column
+    `# of words`."""
+    sign = len(text) == 1 and not text.isalnum() and text not in "~[{"
+    comment = text.startswith("#") or (" #" in text and text[0] not in "[{'\"")
+    return sign or comment
 
 
 def _quoted(path: str, text: str) -> str:

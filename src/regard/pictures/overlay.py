@@ -68,7 +68,10 @@ def overlays(
         panels.append(Panel(heated(photo, each), word, f"{remark}, {most}" if remark else most))
     if len(weights) and all(map(nearly_even, weights)):
         notes = (*notes, NO_PART)
-    return _figure(panels, title, notes, SMALL, f"the greatest weight of an image, at least {EVEN} times an even share")
+    even = f" of {float(weights[0].mean()):.3g}" if len(weights) else ""
+    return _figure(
+        panels, title, notes, SMALL, f"the greatest weight of an image, at least {EVEN} times an even share{even}"
+    )
 
 
 def _figure(panels: Sequence[Panel], title: str, notes: Sequence[str], side: float, most: str) -> Figure:
@@ -77,8 +80,8 @@ def _figure(panels: Sequence[Panel], title: str, notes: Sequence[str], side: flo
         figure = sheet()
         tall, wide = panels[0].pixels.shape[:2]
         wide, tall = side * wide / max(wide, tall), side * tall / max(wide, tall)
-        columns = min(COLUMNS, len(panels))
-        rows, head = -(-len(panels) // columns), HEAD if any(each.name for each in panels) else 0.0
+        rows, head = -(-len(panels) // COLUMNS), HEAD if any(each.name for each in panels) else 0.0
+        columns = -(-len(panels) // rows)
         width = max(columns * wide + (columns + 1) * GAP, LEAST)
         heading = titled(figure, title, width - 2 * GAP, *notes)
         legend = wrapped(figure, most, sizes(1).small, width - BESIDE - GAP)

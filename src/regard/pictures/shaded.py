@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -97,22 +97,26 @@ def _line(
     backwards = from_the_right("".join(words[place].label for place in row))
     across = WIDTH - MARGIN if backwards else MARGIN
     sequence = [row[each] for each in order([words[each].label for each in row])] if backwards else row
+    frames: list[list[float]] = []
     for number, place in enumerate(sequence):
         word, value = words[place], float(np.clip(found.weights[place] / most, -1, 1))
         gap = SPACE if number and not found.glued[place] else 0.0
         across -= gap + word.width if backwards else -gap
-        _box(figure, (across, top - LINE * 0.88, word.width, LINE * 0.8), value, framed=place in found.framed)
+        _box(figure, across, word.width, top, facecolor=diverging()[255 + round(255 * value)] / 255)
         colour = PAPER if abs(value) > DARK else INK
         text(figure, word.label, (across, top - LINE * 0.48), size=TYPE, color=colour, family=word.fonts)
+        if place in found.framed:
+            if not number or sequence[number - 1] not in found.framed:
+                frames.append([])
+            frames[-1] += [across, across + word.width]
         across += 0.0 if backwards else word.width
+    for each in frames:
+        _box(figure, min(each), max(each) - min(each), top, fill=False, edgecolor=INK, linewidth=1.2, zorder=3)
 
 
-def _box(figure: Figure, place: tuple[float, float, float, float], value: float, *, framed: bool) -> None:
-    """A rectangle a little wider than its word, in the colour of -1 to 1."""
+def _box(figure: Figure, left: float, width: float, top: float, **style: Any) -> None:
+    """A rectangle a little wider than its words, as tall as a line whose upper edge is `top`."""
     from matplotlib.patches import Rectangle
 
-    left, bottom, width, height = place
-    colour = diverging()[255 + round(255 * value)] / 255
-    at, edge = (left - SPACE / 2, bottom), {"edgecolor": INK, "linewidth": 1.2, "zorder": 3} if framed else {}
-    box = Rectangle(at, width + SPACE, height, facecolor=colour, transform=figure.dpi_scale_trans, **edge)
-    figure.add_artist(box)
+    at = left - SPACE / 2, top - LINE * 0.88
+    figure.add_artist(Rectangle(at, width + SPACE, LINE * 0.8, transform=figure.dpi_scale_trans, **style))

@@ -32,6 +32,7 @@ from regard.training.allocator import keep_freed_memory
 from regard.training.devices import choose_device, choose_precision
 from regard.training.loop import fit
 from regard.training.processes import Everyone, answering
+from regard.training.progress import Progress
 from regard.training.settings import Training
 from regard.training.state import count_parameters, keeping_random_state
 from regard.training.threads import choose_threads, threads
@@ -105,7 +106,7 @@ def train_setup(
                 fitted = fit(setup.model, setup.objective, config.training, run, resume=resume)
             result = {name if name in ABOUT_TRAINING else f"valid/{name}": figure for name, figure in fitted.items()}
             with divided_by(Everyone()):
-                result |= tested(out, device, setup)
+                result |= tested(out, device, setup, shown=process.is_main_process)
             if setup.simplest:
                 log.info("beside the validation figures: %s", setup.simplest)
             if process.is_main_process:
@@ -148,12 +149,14 @@ def adopt(run: RunDirectory, started: RunDirectory) -> None:
             shutil.copyfile(started.file(name), path)
 
 
-def tested(out: Path, device: str, setup: Setup) -> dict[str, float]:
-    """The metrics of the finished run on the test set, as `test/...`; none without one."""
+def tested(out: Path, device: str, setup: Setup, *, shown: bool) -> dict[str, float]:
+    """The metrics of the finished run on the test set, as `test/...`; none without one. The time that it takes is
+    `shown`."""
     if not setup.tests:
         return {}
     run = load(out, device)
-    found = run.evaluate(setup.tests)
+    with Progress(steps=0, every=1, shown=shown).elapsed("testing"):
+        found = run.evaluate(setup.tests)
     if (line := searched(run, EvaluationOptions())) is not None:
         log.info("the test figures: %s", line)
     return {f"test/{name}": figure for name, figure in found.items()}

@@ -258,7 +258,9 @@ def _refuse(path: Path, resume: bool) -> None:
         if not _is_run(path):
             raise InputError(f"{path}: {_what(path)}, so there is no run to resume; leave out --resume to start one")
     elif path.is_dir() and _is_run(path):
-        raise InputError(f"{path}: already holds a run; use --resume to continue it, or another --out")
+        raise InputError(
+            f"{path}: already holds a run; use --resume to continue it, --overwrite to replace it, or another --out"
+        )
     elif path.is_dir() and _others(path):
         raise InputError(f"{path}: {_what(path)}, not a run; choose another --out")
 

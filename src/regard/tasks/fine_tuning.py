@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from regard.errors import InputError
-from regard.tasks.word_vectors import WordVectors, check_start
+from regard.tasks.word_vectors import WordVectors
 from regard.text import TokenizerSettings
 from regard.training.settings import Training
 
@@ -31,7 +31,8 @@ class FineTuning:
             raise ValueError("tokenizer and model are not both described; do, or name a run with training.start")
         if self.tokenizer is not None and self.tokenizer.dropout:
             raise ValueError("tokenizer.dropout is for seq2seq; here texts have one segmentation")
-        check_start(self.vectors, self.training.start)
+        if self.vectors is not None:
+            self.vectors.check_start(self.training.start)
 
     def started(self: R, other: Any) -> R:
         """The run file with tokenizer and model of the starting run, `other`. Raises InputError for a model that the

@@ -31,14 +31,13 @@ class WordVectors:
         """The text files."""
         return (self.cooccurrence,) if isinstance(self.cooccurrence, str) else self.cooccurrence
 
-
-def check_start(vectors: WordVectors | None, start: str | None) -> None:
-    """Raises ValueError for word vectors beside a run that training starts from, whose weights they would replace."""
-    if vectors is not None and start is not None:
-        raise ValueError(
-            "`vectors` would replace weights of the run in `training.start`; remove one of the two (on the command "
-            "line --set vectors=null)"
-        )
+    def check_start(self, start: str | None) -> None:
+        """Raises ValueError for a run that training starts from, whose weights the vectors would replace."""
+        if start is not None:
+            raise ValueError(
+                "`vectors` would replace weights of the run in `training.start`; remove one of the two (on the command "
+                "line --set vectors=null)"
+            )
 
 
 def with_vector_texts(vectors: WordVectors | None, texts: Sequence[str], folder: RunDirectory) -> list[str]:

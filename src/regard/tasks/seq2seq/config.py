@@ -9,7 +9,7 @@ from regard.data.sources import Parallel, Squad, Table
 from regard.decoding.search import Search
 from regard.models.catalog import ModelConfig
 from regard.tasks.seq2seq.metrics import MetricName
-from regard.tasks.word_vectors import WordVectors, check_start
+from regard.tasks.word_vectors import WordVectors
 from regard.text import TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
 from regard.training.settings import Training
@@ -59,7 +59,8 @@ class Seq2Seq:
     def __post_init__(self) -> None:
         if not self.metrics:
             raise ValueError("`metrics` is empty; name at least one")
-        check_start(self.vectors, self.training.start)
+        if self.vectors is not None:
+            self.vectors.check_start(self.training.start)
         if self.model.one_tokenizer and not self.tokenizers.shared:
             raise ValueError(f"model {self.model.name} needs one vocabulary; set tokenizers.shared: true")
         if self.model.shared and not self.tokenizers.one_vocabulary:
