@@ -63,15 +63,17 @@ def test_the_table_of_a_folder(tmp_path: Path):
         (("image,caption",), ""),
     ],
 )
-def test_a_text_file_that_is_a_table(lines: tuple[str, ...], kind: str, tmp_path: Path):
-    path = write(tmp_path / "a.txt", *lines)
+@pytest.mark.parametrize("name", ["a.txt", "SMSSpamCollection"])
+def test_a_text_file_that_is_a_table(name: str, lines: tuple[str, ...], kind: str, tmp_path: Path):
+    path = write(tmp_path / name, *lines)
     assert text_table(path) == kind
     assert is_table(str(path)) == bool(kind)
     assert not text_table(write(tmp_path / "a.de", *lines))
     if kind:
         assert len(read_table(path, (1, 2) if kind == "tsv" else ("image", "caption"))) == 2
     else:
-        with pytest.raises(InputError, match=r"unknown kind of table '.txt'"):
+        ending = Path(name).suffix
+        with pytest.raises(InputError, match=f"unknown kind of table '{ending}', since its lines have neither equally"):
             read_table(path, ("image", "caption"))
 
 

@@ -11,7 +11,11 @@ from regard.data.image_tables import ImageTables
 from regard.data.images import IdxImages, ImageFolders
 from regard.errors import InputError
 from regard.images.augmentation import Augmentation, warped
+from regard.runs import run_file
+from regard.runs.recipes import path_of
 from regard.tasks.few_shot.data import FolderEpisodes
+from regard.tasks.few_shot.tables import TableEpisodes
+from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import collate_images
 from tests.tasks.test_image_classification import write_idx
 
@@ -99,7 +103,13 @@ def test_folders_of_classes(tmp_path: Path):
     ("names", "given", "message"),
     [
         (["cat/a.png", "cat/notes.txt"], ".", r"notes\.txt: is no image by its name; expected \.bmp, \.gif"),
-        (["a.png"], ".", "has no folders with images"),
+        (["a.txt"], ".", r": has no folders with images; expected a folder a class, with its images$"),
+        (
+            ["a.png"],
+            ".",
+            r"has 1 image and no folders .* or a table with a row an image: name one with --set data.train=",
+        ),
+        (["a/a.png", "b.csv"], "a", "a table with a row an image: --set data.train=.*b.csv$"),
         (["a.png"], "a.png", "is a file; expected a folder a class"),
         ([], "b", "no such folder; expected a folder a class"),
     ],
@@ -125,6 +135,20 @@ def test_a_table_of_images_and_classes(tmp_path: Path):
     with pytest.raises(InputError, match=r"no image 7.png beside the table, in a folder there or here"):
         data.read(str(table))
     assert [recognises(ImageTables, name) for name in ("labels.csv", "labels.idx")] == [True, False]
+
+
+def test_a_folder_with_a_table_of_its_images(tmp_path: Path):
+    root = folders(tmp_path / "train", "7.png", "8.png", ".hidden/x")
+    rows = '{"file_name": "7.png", "label": "cat"}\n{"file_name": "8.png", "label": "dog"}\n'
+    (root / "metadata.jsonl").write_text(rows, encoding="utf-8")
+    classes = folders(tmp_path / "classes", "cat/7.png", "dog/8.png", "labels.csv")
+    for schema, other in ((ImageTables, ImageFolders), (TableEpisodes, FolderEpisodes)):
+        assert [recognises(each, str(root)) for each in (schema, other)] == [True, False]
+        assert [recognises(each, str(classes)) for each in (schema, other)] == [False, True]
+    settings = f"data.train={root}", "data.image=file_name"
+    config = run_file.read(path_of("vit"), list(settings))
+    assert isinstance(config, ImageClassification)
+    assert [each.label for each in config.data.read(str(root))] == ["cat", "dog"]
 
 
 def test_images_are_held_out(tmp_path: Path):

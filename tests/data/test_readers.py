@@ -288,4 +288,9 @@ def test_any_number_of_columns_by_the_kind_of_the_name(name, file):
         assert [row.fields for row in tables.read_table(path, columns)] == [fields]
     assert "no" in refused(tables.read_table, path, ("a", "b", "d"))
     assert [(pair.source, pair.target) for pair in read_pairs(path, ("b", "a"))] == [("2", "1")]
-    assert "unknown kind of table '.txt'" in refused(tables.read_table, path.with_suffix(".txt"), ("a",))
+    assert "rows.txt: no such file; check the path" in refused(tables.read_table, path.with_suffix(".txt"), ("a",))
+    cut = refused(tables.read_table, file('{"a": "b"}\n{"a": "c', "cut.jsonl"), ("a",))
+    assert cut.endswith("; is the line cut off? Correct it, or leave such records out with --set data.skip_bad=true")
+    assert "unknown kind of table '.doc'; expected .tsv, .csv, .jsonl, .json, .parquet, .arrow, .txt, or" in refused(
+        tables.read_table, path.with_suffix(".doc"), ("a",)
+    )

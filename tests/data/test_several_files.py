@@ -10,11 +10,14 @@ import pytest
 
 from regard.data import stored
 from regard.data.bad_records import MissingColumns
+from regard.data.dialogue import Dialogue
 from regard.data.lines import Position, numbered_lines, placed_lines
 from regard.data.sources import Parallel, Table
 from regard.data.stored import Stored, StoredPairs
 from regard.data.texts import RunningText
 from regard.errors import InputError
+from regard.runs import run_file
+from regard.runs.recipes import path_of
 from regard.storage import cache_folder
 from regard.tasks.classification.data import LabelledTables
 
@@ -204,3 +207,59 @@ def test_a_folder_that_datasets_saved(tmp_path: Path):
     shard.write_bytes(shard.read_bytes()[:200])
     with pytest.raises(InputError, match=r"data-00001-of-00002.arrow: is no sound Arrow stream"):
         LabelledTables().read(str(folder))
+
+
+def test_a_folder_with_the_files_of_several_sets(tmp_path: Path):
+    folder = tmp_path / "cnn"
+    for name in ("train", "validation", "test"):
+        written(folder, f"{name}.csv", ["text,label", "a,b", "c,d"])
+    expected = (
+        f"{folder}: has files of several sets (train.csv, validation.csv, test.csv), expected those of one; name each: "
+        f"--set data.train={folder}/train.csv --set data.valid={folder}/validation.csv --set "
+        f"data.test={folder}/test.csv"
+    )
+    for data in (LabelledTables(train=str(folder)), Table(train=str(folder), source="text", target="label")):
+        with pytest.raises(InputError) as caught:
+            data.load()
+        assert str(caught.value) == expected
+    assert len(LabelledTables().read(f"{folder}/*.csv")) == 6
+
+
+def test_the_parts_of_one_set_in_a_folder(tmp_path: Path):
+    folder = tmp_path / "parts"
+    for number in (0, 1):
+        written(folder, f"train-0000{number}-of-2.csv", ["text,label", "a,b", "c,d"])
+    assert len(LabelledTables().read(str(folder))) == 4
+    written(folder, "test-00000-of-1.jsonl", [])  # of another kind
+    with pytest.raises(InputError, match=r"a folder with tables of 2 kinds"):
+        LabelledTables().read(str(folder))
+    (folder / "test-00000-of-1.jsonl").rename(folder / "test-00000-of-1.csv")
+    said = rf"\(train-0000\*-of-2.csv, test-00000-of-1.csv\).* --set 'data.train={folder}/train-0000\*-of-2.csv' --set"
+    with pytest.raises(InputError, match=said):
+        LabelledTables().read(str(folder))
+
+
+@pytest.mark.parametrize("names", [("train.txt", "dev.txt.gz"), ("wiki.train.tokens", "wiki.test.tokens")])
+def test_folders_of_texts_with_several_sets(names: tuple[str, str], tmp_path: Path):
+    for side in ("de", "en"):
+        for name in names:
+            written(tmp_path / side, name, LINES, ".gz" if name.endswith(".gz") else "")
+    de, en = str(tmp_path / "de"), str(tmp_path / "en")
+    with pytest.raises(InputError, match=rf"de: has files of several sets .* --set data.train={de}/\S*train\S* --set"):
+        RunningText(train=de).load()
+    with pytest.raises(InputError, match=r"de: has files of several sets"):
+        Dialogue(train=de).load()
+    with pytest.raises(InputError, match=rf"--set 'data.train=\[{de}/\S*train\S*, {en}/\S*train\S*\]' --set"):
+        Parallel(train=(de, en)).load()
+
+
+def test_a_folder_of_tables_for_translation(tmp_path: Path):
+    folder = tmp_path / "multi"
+    written(folder, "train.jsonl", [json.dumps({"translation": {"de": line, "en": line}}) for line in LINES])
+    (folder / "README").write_text("about\n", encoding="utf-8")
+    options = [f"data.train={folder}", "data.source=translation.de", "data.target=translation.en"]
+    data = run_file.read(path_of("translate-rnn"), options).data
+    assert isinstance(data, Table)
+    assert [len(some) for some in data.load().named.values()] == [8, 1, 0]
+    with pytest.raises(InputError, match=r"the columns 1, 2 must all be names"):
+        Table(train=str(folder), source=1, target=2).load()

@@ -215,9 +215,24 @@ def test_questions_without_an_answer_are_left_out_or_learnt(tmp_path: Path):
     Path(path).write_text(json.dumps(told(4, 20, unanswerable=True)), encoding="utf-8")
     plain, both = (Questions(train=(path,), valid=(path,), unanswerable=each) for each in (False, True))
     assert (len(plain.read(path)), len(both.read(path))) == (20, 40)
+    assert (plain.without_answer(path), plain.without_answer(())) == ((20, 40), (0, 0))
     Path(path).write_text(json.dumps({"data": []}))
     with pytest.raises(InputError, match="has no question"):
         both.read(path)
+
+
+def test_the_summary_counts_questions_that_are_left_out(folder: Path, tmp_path: Path):
+    path = str(tmp_path / "both.json")
+    Path(path).write_text(json.dumps(told(4, 20, unanswerable=True)), encoding="utf-8")
+    for unanswerable in (False, True):
+        settings = f"data.train=[{path}]", f"data.unanswerable={str(unanswerable).lower()}", "training.steps=1"
+        launch.train(config(folder, *settings, "training.warmup=1"), tmp_path / str(unanswerable))
+    left, kept = (json.loads((tmp_path / name / "data.json").read_text()) for name in ("False", "True"))
+    assert left["rows"]["train"]["origin"] == f"{path}; 20 without an answer are left out"
+    assert left["warnings"][0] == (
+        "20 of 40 (50 %) questions of train have no answer and are left out; data.unanswerable=true keeps them"
+    )
+    assert "left out" not in f"{left['rows']['valid']} {left['warnings'][1:]} {kept['rows']} {kept['warnings']}"
 
 
 def test_the_command_takes_and_gives_json(regard, folder: Path):

@@ -383,7 +383,7 @@ def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: P
         (("predict", '{"examples": {"a": "b.png"}, "image": "c.png"}'), "text 1: expected {"),
         (
             ("predict", '{"examples": {"a": []}, "image": "c.png"}'),
-            "classes in support: 1; the model was trained for 2",
+            "got examples of 1 class; the model was trained for 2 classes, give examples of as many",
         ),
         (
             ("predict", '{"examples": {"a": [], "b": []}, "image": "c.png"}'),

@@ -232,6 +232,30 @@ def test_the_command_predicts_from_tables_of_pixels_and_idx(regard, folder: Path
     assert (code, (tmp_path / "a.png").exists()) == (0, True), errors
 
 
+def test_the_command_predicts_from_tables_that_name_images(regard, tmp_path: Path):
+    images, labels = drawn(1, 40)
+    (tmp_path / "photos").mkdir()
+    for number, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / "photos" / f"{number}.png")
+    table, run = tmp_path / "labels.csv", str(tmp_path / "run")
+    rows = [f"{number},{NAMES[label]}" for number, label in enumerate(labels)]
+    table.write_text("\n".join(["id,breed", *rows]) + "\n", encoding="utf-8")
+    columns = f"data.train={table}", "data.image=id", "data.label=breed"
+    launch.train(run_file.read(path_of("vit"), [*columns, *QUICK, "training.steps=20"]), Path(run))
+    image = tmp_path / "photos" / "1.png"
+    expected = [regard("predict", run, str(tmp_path / "photos" / f"{number}.png"))[1] for number in range(5)]
+    assert regard("predict", run, f"{table}:3")[:2] == (0, expected[1])
+    code, output, errors = regard("show", run, f"{table}:3", "--out", str(tmp_path / "a.png"))
+    assert (code, output.splitlines()[0]) == (0, expected[1].strip()), errors
+    code, _, errors = regard("predict", run, "--input", str(table), "--output", str(tmp_path / "out"))
+    assert code == 0, errors
+    found = (tmp_path / "out" / "part-000000.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["label"] for line in found[:5]] == [line.split("\t")[0] for line in expected]
+    image.unlink()
+    code, _, errors = regard("predict", run, f"{table}:3")
+    assert (code, "labels.csv:3: no image 1 beside the table, in a folder there or here" in errors) == (2, True)
+
+
 def test_what_comes_after_training(folder: Path):
     found = config(folder)
     assert TASK.usage(found) == f"regard predict {{}} {folder}/train-images-idx3-ubyte.gz:1"

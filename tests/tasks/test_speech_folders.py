@@ -74,3 +74,27 @@ def test_lists_of_sets(tmp_path: Path):
 def test_folders_that_are_no_transcripts(names: tuple[str, ...], message: str, tmp_path: Path):
     with pytest.raises(InputError, match=message):
         SpeechTables().read(str(recordings(tmp_path, *names)))
+
+
+def test_folders_of_libri_speech(tmp_path: Path):
+    root = recordings(tmp_path, "19/198/19-198-0000.flac", "19/198/19-198-0001.flac", "26/495/26-495-0000.flac")
+    lists = [root / "19/198/19-198.trans.txt", root / "26/495/26-495.trans.txt"]
+    lists[0].write_text("19-198-0000 CHAPTER ONE\n19-198-0001 IT IS\n")
+    lists[1].write_text("26-495-0000 A TREE\n")
+    for folder, count in ((root, 3), (root / "19", 2), (root / "26/495", 1)):
+        assert len(SpeechTables().read(str(folder))) == count
+    found = SpeechTables().read(str(root))
+    assert [(Path(str(each.audio)).name, each.transcript) for each in found] == [
+        ("19-198-0000.flac", "CHAPTER ONE"), ("19-198-0001.flac", "IT IS"), ("26-495-0000.flac", "A TREE")
+    ]  # fmt: skip
+    assert found[1].place == f"{lists[0]}:2"
+    lists[1].write_text("26-495-0000 A TREE\n\n26-495-0001 NO\n")
+    with pytest.raises(InputError, match=r"26-495.trans.txt:3: no audio file 26-495-0001 beside the table"):
+        SpeechTables().read(str(root))
+    lists[1].write_text("26-495-0000\n")
+    with pytest.raises(InputError, match=r"26-495.trans.txt:1: '26-495-0000' has no transcript, expected one behind"):
+        SpeechTables().read(str(root))
+    lists[1].write_text("26-495-0000\n26-495-0001 NO\n")
+    lists[0].unlink()
+    with pytest.raises(InputError, match=r"no usable record: 2 records, all skipped \(first: .*has no transcript"):
+        SpeechTables(skip_bad=True).read(str(root))

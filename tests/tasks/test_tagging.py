@@ -117,6 +117,33 @@ def test_a_file_of_spans(tmp_path: Path):
     assert (found[0].text, found[0].tags) == ("EU rejects", ("B-ORG", "O"))
 
 
+def test_the_json_of_label_studio(tmp_path: Path):
+    span = {"start": 0, "end": 3, "text": "Ann", "labels": ["PER"]}
+    relation = {"from_id": "a", "to_id": "b", "type": "relation", "direction": "right"}
+    choice = {"value": {"choices": ["short"]}, "id": "c", "from_name": "length", "type": "choices"}
+    named = {"value": span, "id": "a", "from_name": "label", "to_name": "text", "type": "labels"}
+    least = [{"text": "Ann met Bo.", "id": 1, "label": [span]}, {"text": "no names", "id": 2, "label": []}]
+    whole = [{"id": 1, "annotations": [{"result": [choice, named, relation]}], "data": {"text": "Ann met Bo."}}]
+    for name, rows in (("least.json", least), ("whole.json", whole)):
+        (tmp_path / name).write_text(json.dumps(rows), encoding="utf-8")
+    files = TaggedFiles(spans="label"), TaggedFiles(text="data.text", spans="annotations.0.result")
+    for data, name in zip(files, ("least.json", "whole.json"), strict=True):
+        assert data.read(str(tmp_path / name))[0].tags == ("B-PER", "O", "O", "O")
+    with pytest.raises(InputError, match=r"name yours with --set data.spans=annotations.0.result$"):
+        TaggedFiles(text="data.text", spans="annotations.result").read(str(tmp_path / "whole.json"))
+
+
+def test_lines_of_conll_u_that_are_no_words(tmp_path: Path):
+    lines = ["# newdoc", "# sent_id = 1", "1 He PRON", "2-3 don't _", "2 do AUX", "3 not PART", "3.1 eat VERB", ""]
+    rows = [line if line.startswith("#") else line.replace(" ", "\t") + "\t_" * 7 * bool(line) for line in lines]
+    (tmp_path / "a.conllu").write_text("\n".join([*rows, *rows[1:]]), encoding="utf-8")
+    first, second = TaggedFiles(word=2, tag=3).read(str(tmp_path / "a.conllu"))
+    assert (first.text, first.tags, second.text) == ("He do not", ("PRON", "AUX", "PART"), "He do not")
+    assert (first.origin, second.origin) == (f"{tmp_path}/a.conllu:3", f"{tmp_path}/a.conllu:10")
+    (tmp_path / "a.conll").write_text("1 NUM\n4-5 NUM\n# SYM\n", encoding="utf-8")
+    assert TaggedFiles().read(str(tmp_path / "a.conll"))[0].text == "1 4-5 #"
+
+
 def test_tags_that_parquet_and_data_sets_have_as_numbers(tmp_path: Path):
     tags = {"feature": {"names": ["O", "B-ORG"], "_type": "ClassLabel"}, "_type": "List"}
     metadata = {b"huggingface": json.dumps({"info": {"features": {"ner_tags": tags}}}).encode()}
@@ -143,7 +170,21 @@ def test_tags_that_parquet_and_data_sets_have_as_numbers(tmp_path: Path):
         ("a.conll", "a O\nb\n", r"a\.conll:2: 1 columns, expected 2 as in line 1: a word, and its tag"),
         ("a.conll", "a\n", r"a\.conll:1: 1 columns, expected at least 2: a word, and its tag"),
         ("a.jsonl", '{"text": 3, "spans": []}\n', r"a\.jsonl:1: expected an object with the text 'text' and the"),
-        ("a.jsonl", '{"text": "a", "spans": [{"start": 0}]}\n', r"a\.jsonl:1: a span has no start, end and label"),
+        (
+            "a.jsonl",
+            '{"text": "a", "spans": [{"start": 0}]}\n',
+            r"a\.jsonl:1: a span has the keys 'start', expected 'start' and 'end', whole n",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "a", "spans": ["PER"]}\n',
+            r"a\.jsonl:1: a span is 'PER', expected \[start, end, label\] or",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "a", "spans": [{"start": 0, "end": 1, "labels": ["X", "Y"]}]}\n',
+            r"a\.jsonl:1: the span 0 to 1 has the labels 'X', 'Y', expected one; correct it",
+        ),
         (
             "a.jsonl",
             '{"text": "Berlins", "spans": [[0, 6, "X"]]}\n',
@@ -315,6 +356,19 @@ def test_it_learns_names_that_it_never_saw(run: Path):
     assert result["test/accuracy"] > 97
     data = json.loads((run / "data.json").read_text())
     assert set(data["classes"]) == {"PER", "LOC", "ORG"}
+    assert data["classified"] == "entities"
+
+
+def test_the_summary_of_plain_tags(regard, tmp_path: Path):
+    sentence = "1 NUM\ncat NOUN\nsleeps VERB\n\n"
+    (tmp_path / "a.conll").write_text(sentence * 30, encoding="utf-8")
+    options = (f"data.train={tmp_path / 'a.conll'}", "training.steps=1", "tokenizer.size=40")
+    arguments = [part for each in options for part in ("--set", each)]
+    code, _, errors = regard("train", "tagging", "--out", str(tmp_path / "run"), *arguments)
+    assert code == 0, errors
+    assert "; 3 tags; a vocabulary" in errors
+    assert "  tags            3: NUM (27), NOUN (27), VERB (27)\n" in errors
+    assert "  first tags      1 (NUM), cat (NOUN), sleeps (VERB)\n" in errors
 
 
 def test_bert_learns_from_spans(regard, tmp_path: Path):

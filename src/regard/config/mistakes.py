@@ -100,7 +100,10 @@ def broken_rule(node: Node, path: str, entries: Mapping[str, Node], what: str) -
         for inner, each in entry.value.items()
         if not each.line
     ]
-    return Problem(f"--set {' and '.join(own)}", 0, "", what) if own and node.line else node.problem(path, what)
+    if not own or not node.line:
+        return node.problem(path, what)
+    keys = " and ".join(own)
+    return Problem(f"--set {keys}", 0, "", what.removeprefix(f"{keys} "))
 
 
 def _other_kind(key: str, choices: Sequence[Any]) -> str:

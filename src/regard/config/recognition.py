@@ -1,6 +1,7 @@
 """The kinds of files that a value of a run file names, by which a dataclass recognises its own kind of data."""
 
 import dataclasses
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePath
@@ -9,7 +10,19 @@ from typing import Any, Literal
 from regard.config.registry import plugins_of
 from regard.config.yaml_nodes import Node
 
-Kind = Literal["folder", "file", "table", "tables", "two files", "idx", "npz", "shards"]
+Kind = Literal[
+    "folder",
+    "folders",
+    "folder of a table",
+    "folder of tables",
+    "file",
+    "table",
+    "tables",
+    "two files",
+    "idx",
+    "npz",
+    "shards",
+]
 RECOGNISED = "train"
 """The key by whose value, from an option, a dataclass `recognises` its own kind of data."""
 LONGEST = 1 << 16
@@ -19,6 +32,8 @@ COMPARED = 20
 NAME = re.compile(r"\w[\w.-]*( [\w.-]+){0,2}")
 """A name of a column: up to three words."""
 TABLES = frozenset({"tsv", "csv", "jsonl", "json", "parquet", "arrow", "memory"})
+TEXTS = frozenset({"txt", ""})
+"""The endings of files that are tables by their lines, or none; a download may have no ending."""
 SPREADSHEETS = frozenset({"xlsx", "xls", "ods"})
 """The endings of workbooks, which are meant as tables and are not read."""
 COMPRESSED = (".gz", ".zst")
@@ -28,6 +43,15 @@ COMPRESSED = (".gz", ".zst")
 def is_folder(value: Any) -> bool:
     """Whether a value names a folder that there is."""
     return isinstance(value, str) and Path(value).is_dir()
+
+
+def has_table(value: Any) -> bool:
+    """Whether a value names a folder with exactly one table in it and at most one folder, that of the table's files."""
+    if not is_folder(value):
+        return False
+    entries = [each for each in Path(value).iterdir() if not each.name.startswith(".")]
+    tables = [each for each in entries if named_table(each.name) and each.is_file()]
+    return len(tables) == 1 and sum(each.is_dir() for each in entries) <= 1
 
 
 def compression(path: object) -> str:
@@ -48,15 +72,16 @@ def named_table(value: Any) -> bool:
 
 
 def is_table(value: Any) -> bool:
-    """Whether a value names a table by its ending, or a .txt file that is one by its lines, or a workbook."""
+    """Whether a value names a table by its ending, or a `text_table`, or a workbook."""
     workbook = isinstance(value, str) and suffix(value) in SPREADSHEETS
     return named_table(value) or workbook or bool(text_table(value))
 
 
 def text_table(value: Any) -> str:
-    """The kind of table that a .txt file is by its first lines: `tsv` if all have equally many tabs, `csv` if names
-    between commas stand above lines with as many commas; else nothing."""
-    lines = first_lines(value) if isinstance(value, str | Path) and suffix(value) == "txt" else []
+    """The kind of table that a file is which ends in .txt or has no ending, by its first lines: `tsv` if all have
+    equally many tabs, `csv` if names between commas stand above lines with as many commas; else nothing."""
+    regular = isinstance(value, str | Path) and suffix(value) in TEXTS and os.path.isfile(value)  # a pipe is read once
+    lines = first_lines(value) if regular else []
     if len(lines) < 2 or not all(map(str.strip, lines)):
         return ""
     if lines[0].count("\t") and len({line.count("\t") for line in lines}) == 1:
@@ -78,8 +103,11 @@ def first_lines(path: str | Path) -> list[str]:
 
 FILES: Mapping[Kind, Callable[[Any], bool]] = {
     "folder": is_folder,
+    "folders": lambda value: is_folder(value) and not has_table(value),
+    "folder of a table": has_table,
     "file": lambda value: isinstance(value, str),
     "table": is_table,
+    "folder of tables": lambda value: is_folder(value) and any(map(named_table, os.listdir(value))),
     "tables": lambda value: isinstance(value, list) and all(map(is_table, value)),
     "two files": lambda value: isinstance(value, list) and len(value) == 2,
     "idx": lambda value: isinstance(value, str) and "idx" in PurePath(value).name,
@@ -93,6 +121,7 @@ WORDS: Mapping[Kind, tuple[str, str]] = {
     "table": ("a table (.tsv, .csv, .jsonl or .json, also .gz)", "FILE"),
     "file": ("one file", "FILE"),
     "folder": ("a folder", "FOLDER"),
+    "folders": ("a folder", "FOLDER"),
     "idx": ("a file of IDX", "FILE"),
     "npz": ("an .npz file", "FILE"),
     "shards": ("shards of images (.tar or .parquet)", "FILES"),

@@ -101,7 +101,7 @@ class BadRecord(InputError):
 
     def __init__(self, fault: str, option: str = SKIP):
         self.fault, self.option = fault, option
-        remedy = "" if ";" in fault else "; correct it"
+        remedy = " Correct it" if fault.endswith("?") else "" if ";" in fault else "; correct it"
         super().__init__(f"{fault}{remedy}, or leave such records out with {option}")
 
     def advised(self, option: str) -> "BadRecord":

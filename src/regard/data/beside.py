@@ -7,9 +7,10 @@ from pathlib import Path
 
 from regard.config.recognition import first_lines, named_table, text_table
 from regard.config.yaml_nodes import setting
-from regard.data.images import SETS, folders_in
+from regard.data.images import folders_in
 from regard.data.lines import read_lines
 from regard.data.opening import hidden
+from regard.data.set_files import SETS
 from regard.data.tables import kinds
 from regard.errors import InputError
 

@@ -17,6 +17,8 @@ from regard.errors import InputError
 Columns = tuple[str, ...] | tuple[int, ...]
 """The columns to read: names from a header line, or numbers from 1 for a file without a header."""
 DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
+TYPED = {"\t": "\\t"}
+"""Delimiters that are hard to type, as an option or a run file has them."""
 SPREADSHEET = re.compile(r"sep=(.)")
 """The first line by which Excel states the delimiter of a file."""
 COMPARED = 100
@@ -80,15 +82,19 @@ class Preference:
         """The delimiter: the stated one, or the usual one; or another if it is the only one that the columns fit."""
         if self.stated is not None:
             return self.stated
-        fit = [each for each in DELIMITERS if self._fits(lines, columns, each)]
+        plain = replace(self, quoting=False)  # a quote that is not closed hides delimiters, and is refused when read
+        fits = ([each for each in DELIMITERS if how._fits(lines, columns, each)] for how in (self, plain))
+        fit = next(filter(None, fits), [])
         return self.usual if self.usual in fit or len(fit) != 1 else fit[0]
 
     def _fits(self, lines: Sequence[str], columns: Columns, delimiter: str) -> bool:
         found = self.split(lines[0], delimiter)
         if isinstance(columns[0], str):
+            found = _header(columns, found)
             return all(column in found for column in columns)
         counts = {len(self.split(line, delimiter)) for line in islice(lines, COMPARED)}
-        return len(counts) == 1 and len(found) >= max(map(int, columns))
+        even = min(counts) == len(found) if may_be_longer(columns, delimiter) else len(counts) == 1
+        return even and len(found) >= max(map(int, columns))
 
     def probable(self, lines: Sequence[str], chosen: str) -> str:
         """The delimiter that lines probably have, for messages: the chosen one, or another one that divides all lines
@@ -99,6 +105,12 @@ class Preference:
         if even:
             return even[0]
         return chosen if counts[chosen][0] > 1 else max(counts, key=lambda each: counts[each][0])
+
+
+def may_be_longer(columns: Columns, delimiter: str) -> bool:
+    """Whether records may have further fields than the first one: where columns have numbers and tabs stand between
+    them, as in STS-Benchmark. A comma too many means a quotation mark too few."""
+    return isinstance(columns[0], int) and delimiter == "\t"
 
 
 class Record(NamedTuple):
@@ -131,9 +143,11 @@ class Layout:
         return _records(path, lines, self.delimiter, self.quoting)
 
     def row(self, record: Record, collector: RowCollector) -> Row | None:
-        """The row of a record; None for one that is refused: it has not `width` fields, or an empty one."""
+        """The row of a record; None for one that is refused: it has not `width` fields, or more where it
+        `may_be_longer`, or an empty one."""
         number, _, fields = record
-        if len(fields) != self.width:
+        longer = len(fields) > self.width and may_be_longer(self.columns, self.delimiter)
+        if len(fields) != self.width and not longer:
             found = f"{len(fields)} columns" if any(fields) else "a blank line"
             collector.refuse(number, f"{found}, expected {self.width} columns as in line {self.line}")
             return None
@@ -184,7 +198,8 @@ def _numbered(columns: Columns, first: list[str], place: str, probable: str, del
     """The indices of columns by number. Raises InputError for one that the first line lacks."""
     for column in map(int, columns):
         if not 1 <= column <= len(first):
-            hint = f"; between them stands {named(probable)}: set data.delimiter" if probable != delimiter else ""
+            option = f"--set data.delimiter='{TYPED.get(probable, probable)}'"
+            hint = f"; between them stands {named(probable)}: {option}" if probable != delimiter else ""
             raise InputError(
                 f"{place}: {len(first)} columns, so there is no column {column}; columns count from 1{hint}"
             )
@@ -195,6 +210,7 @@ def _named(columns: Columns, first: list[str], header: list[str], number: int, c
     """The indices of columns by name. Raises InputError for one that is twice in the header, and MissingColumns, with
     the names of the probable `header`."""
     names = list(map(str, columns))
+    first, header = _header(columns, first), _header(columns, header)
     if lacking := [name for name in names if name not in first]:
         absent = [name for name in names if name not in header]
         where = FIRST_LINE if is_row(header) else "header"
@@ -204,6 +220,12 @@ def _named(columns: Columns, first: list[str], header: list[str], number: int, c
             times = first.count(name)
             raise InputError(f"{collector.path}:{number}: the header has column {name!r} {times} times; rename one")
     return [first.index(name) for name in names]
+
+
+def _header(columns: Columns, cells: Sequence[str]) -> list[str]:
+    """The names in a header, without the blanks around those of the columns that are not there with them."""
+    lacking = set(columns) - set(cells)
+    return [cell.strip() if cell.strip() in lacking else cell for cell in cells]
 
 
 def _records(path: str | Path, lines: Iterable[Line], delimiter: str, quoting: bool) -> Iterator[Record]:

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from regard.data.lines import placed_lines, with_text
-from regard.data.opening import files_of
 from regard.data.pair import Pair
+from regard.data.set_files import set_files
 from regard.data.splits import Splits
 from regard.data.stored import StoredPairs, is_large, stored
 from regard.errors import InputError
@@ -76,7 +76,7 @@ class Dialogue:
 
     def _replies(self, path: str) -> Iterator[Pair]:
         """The replies of the files of a path, one in memory at a time. Raises InputError as `read` does."""
-        for file in files_of(path):
+        for file in set_files(path):
             found = replies(read_turns(file), self.turns, self.longest)
             first = next(found, None)
             if first is None:

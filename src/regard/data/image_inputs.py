@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config.recognition import suffix
+from regard.config.recognition import named_table, suffix
 from regard.data.bad_records import BadRecord, RowCollector
+from regard.data.beside import FilesBeside
 from regard.data.idx import read_idx
 from regard.data.images import file_of
 from regard.data.opening import files_of
@@ -71,27 +72,29 @@ def reader_of(columns: Mapping[str, str | int]) -> RowReader | ImageReader:
     return ImageReader(RowReader(columns)) if [*columns] == [KEY] else RowReader(columns)
 
 
-def image_at(text: str, column: str | int = KEY) -> Image:
+def image_at(text: str, column: str | int = KEY, files: FilesBeside | None = None, place: str = "") -> Image:
     """The image of a path, or of a place in a file as messages name it: `digits.csv:2` is line 2 of a table,
-    `images-idx3-ubyte:1` the first image of IDX and `images.parquet:1` the first row.
+    `images-idx3-ubyte:1` the first image of IDX and `images.parquet:1` the first row. Where a table names an image, it
+    is that of `files`, as in training; the `place` is that of a text from a table.
 
     Raises:
         InputError: a file has no image at this place, or several without a place, or cannot be read.
     """
-    if place := first_image(text):
-        raise InputError(f"{text}: has more than one image; name one, as {place}, or read all with --input {text}")
+    if first := first_image(text):
+        raise InputError(f"{text}: has more than one image; name one, as {first}, or read all with --input {text}")
     found = PLACE.fullmatch(text)
     if found is None or Path(text).exists() or not Path(found["file"]).is_file():
-        return text
+        return files.found(text, place) if files and _in_table(place) else text
     path, number = found["file"], int(found["number"])
     reader = ImageReader(RowReader({KEY: column}))
-    first = last = 0
+    begin = last = 0
     for span in reader.spans(path, 1):
         last = span.lines + 1
-        first = first or last
+        begin = begin or last
         if last == number:
-            return _only(reader, span)
-    raise InputError(f"{text}: is no image; the file has them from {path}:{first} to {path}:{last}")
+            image = _only(reader, span)
+            return files.found(image, text) if files and isinstance(image, str) else image
+    raise InputError(f"{text}: is no image; the file has them from {path}:{begin} to {path}:{last}")
 
 
 def first_image(data: str | None) -> str | None:
@@ -107,6 +110,12 @@ def first_image(data: str | None) -> str | None:
         return reader and f"{path}:{next(reader.spans(path, 1)).lines + 1}"
     except InputError:
         return None
+
+
+def _in_table(place: str) -> bool:
+    """Whether a place is that of a row of a table."""
+    found = PLACE.fullmatch(place)
+    return found is not None and named_table(found["file"]) and Path(found["file"]).is_file()
 
 
 def is_idx(path: str) -> bool:

@@ -15,9 +15,10 @@ from regard.config.recognition import Kind, compression, suffix
 from regard.data.bad_records import MissingColumns
 from regard.data.columns import Ragged, Shard
 from regard.data.images import ImageSets, LabelledImage, file_of
-from regard.data.opening import DAMAGED, files_of, opened
+from regard.data.opening import DAMAGED, opened
 from regard.data.parquet import class_names, opened_parquet, parquet_rows, values_in_group
 from regard.data.records import parse_json
+from regard.data.set_files import set_files
 from regard.data.splits import Splits, spread_rows
 from regard.data.stored import Stored, is_large, stored
 from regard.errors import InputError
@@ -185,7 +186,7 @@ class ImageShards(ImageSets):
 
 def shard_files(path: str) -> Sequence[str]:
     """The files of shards. Raises InputError for files of other kinds."""
-    files = files_of(path)
+    files = set_files(path)
     if not {suffix(file) for file in files} <= {"tar", "parquet"} or any(map(compression, files)):
         raise InputError(f"{path}: has files other than .tar and .parquet; expected shards of images, uncompressed")
     return files

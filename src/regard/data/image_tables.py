@@ -31,7 +31,7 @@ class ImageRows(Tabular):
     image: str | int = "image"
     label: str | int = "label"
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("table",)
+    recognised: ClassVar[tuple[Kind, ...]] = ("table", "folder of a table")
 
     @property
     def image_columns(self) -> dict[str, str | int]:

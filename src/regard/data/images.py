@@ -9,19 +9,15 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from regard.config.recognition import Kind
+from regard.config.recognition import Kind, named_table
 from regard.config.yaml_nodes import setting
 from regard.data.bad_records import RowCollector
 from regard.data.idx import read_idx
 from regard.data.opening import hidden
+from regard.data.set_files import SETS
 from regard.data.splits import Splits, check_share, spread
 from regard.errors import InputError
 from regard.images import SUFFIXES, Image, read_image
-
-SETS = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid"}
-SETS |= {"test": "test", "testing": "test"}
-"""The set that a folder of this name holds."""
-
 
 Depth = Literal[1, 2] | None
 """How deep the folders of classes are."""
@@ -88,7 +84,7 @@ class ImageFolders(ImageSets):
     skip_bad: bool = False
     depth: Depth = None
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("folder",)
+    recognised: ClassVar[tuple[Kind, ...]] = ("folders",)
 
     def skipping(self, skip_bad: bool) -> "ImageFolders":
         return replace(self, skip_bad=skip_bad or self.skip_bad)
@@ -110,7 +106,7 @@ class ImageFolders(ImageSets):
         if found or collector.skipped:
             collector.check(len(found))
         else:
-            raise InputError(f"{path}: has no folders with images; expected a folder a class, with its images")
+            raise InputError(f"{path}: {_no_folders(root)}")
         return found
 
     def _fault(self, file: Path) -> str:
@@ -125,6 +121,18 @@ class ImageFolders(ImageSets):
             except InputError as error:
                 return str(error).removeprefix(f"{file}: ")
         return ""
+
+
+def _no_folders(root: Path) -> str:
+    """What a folder without folders of images has, and the table that may list its images: one in it or beside it."""
+    count = sum(_is_image(each) for each in root.iterdir() if each.is_file())
+    if not count:
+        return "has no folders with images; expected a folder a class, with its images"
+    near = [each for folder in (root, root.parent) for each in sorted(folder.iterdir()) if each.is_file()]
+    table = next((str(each) for each in near if named_table(each.name) and not hidden(each)), None)
+    named = setting("data.train", table) if table else "name one with --set data.train=FILE"
+    expected = f"expected a folder a class, or a table with a row an image: {named}"
+    return f"has {count:,} {'image' if count == 1 else 'images'} and no folders with images; {expected}"
 
 
 def folders_in(folder: Path) -> list[Path]:

@@ -11,6 +11,7 @@ from regard.data.lines import DEFAULT_LIMITS, Limits, count_lines, numbered_line
 from regard.data.memory import Records
 from regard.data.opening import files_of
 from regard.data.pair import Pair
+from regard.data.set_files import check_one_set
 from regard.data.tables import READERS, kind, kinds, read_table
 from regard.errors import InputError
 
@@ -43,6 +44,7 @@ def sides(paths: tuple[str, str]) -> list[tuple[str, str]]:
     """The files of two sides, each a file, a folder or a pattern, in pairs by their order. Raises InputError for other
     numbers of files."""
     sources, targets = (files_of(str(path)) for path in paths)
+    check_one_set(dict(zip(map(str, paths), (sources, targets), strict=True)))
     if len(sources) != len(targets):
         found = f"{paths[0]} names {len(sources)} files, {paths[1]} {len(targets)}"
         raise InputError(f"{found}; expected equally many, which are paired in the order of their names")

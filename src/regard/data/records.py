@@ -68,7 +68,8 @@ def list_of_objects(path: str | Path) -> list[Any]:
     if not fault and isinstance(records, dict) and {"images", "annotations"} <= records.keys():
         return annotations(records, path)
     if fault or not isinstance(records, list):
-        raise InputError(f"{path}: {fault or 'is no list'}; expected a list of objects; one a line is .jsonl")
+        found = (fault or "is no list").removesuffix(CUT_OFF)
+        raise InputError(f"{path}: {found}; expected a list of objects; one a line is .jsonl")
     return records
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from regard.config.recognition import Kind, suffix
+from regard.config.recognition import TEXTS, Kind, suffix
 from regard.data.links import check_inside, read_links
 from regard.data.mixture import Mixed, file_of
 from regard.data.pair import Pair
@@ -13,7 +13,7 @@ from regard.data.splits import HeldOut, Splits
 from regard.data.squad import QuestionFiles, as_pair
 from regard.data.stored import is_large
 from regard.data.stored_pairs import parallel_pairs, table_pairs, with_held_out
-from regard.data.tables import TEXT, Tabular, kind, kinds
+from regard.data.tables import Tabular, kind, kinds
 from regard.errors import InputError
 
 
@@ -80,11 +80,11 @@ class Table(HeldOut, Tabular, Mixed):
         super().__post_init__()
         paths = [path for path in (self.train, self.valid, self.test) if path is not None]
         for path in paths:
-            if suffix(path) != TEXT:  # which is a table by its lines, and may be gone when a run is loaded
+            if suffix(path) not in TEXTS:  # which is a table by its lines, and may be gone when a run is loaded
                 kind(path)
         self.check_columns(self.columns, *paths)
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("table",)
+    recognised: ClassVar[tuple[Kind, ...]] = ("table", "folder of tables")
 
     @property
     def columns(self) -> dict[str, str | int]:

@@ -141,6 +141,17 @@ class QuestionFiles(HeldOut, Tabular):
         of = partial(_of_row, columns=columns)
         yield from usable_stream(read(path, columns, offsets, offsets), of, path, skip_bad=self.skip_bad)
 
+    def without_answer(self, paths: Files) -> tuple[int, int]:
+        """How many questions of files have no answer, of how many. Tables whose rows all have one are not read. Raises
+        InputError as `questions` does."""
+        files = [each for each in listed(paths) if suffix(each) == "json" or self._has_ends(each)]
+        answered = [bool(each.answers) for file in files for each in self.streamed_questions(file)]
+        return answered.count(False), len(answered)
+
+    def _has_ends(self, path: str) -> bool:
+        """Whether a table has the ends of answers, so that it needs no text of them."""
+        return END in offset_columns({**self.columns, **self.offsets}, names_in(path), path)
+
     def _read_all(self, paths: Files) -> list[Question]:
         return [each for path in listed(paths) for each in self.read(path)]
 

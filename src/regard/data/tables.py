@@ -9,15 +9,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from regard.config.recognition import SPREADSHEETS, suffix, text_table
+from regard.config.recognition import SPREADSHEETS, TEXTS, suffix, text_table
 from regard.config.registry import Registry
 from regard.config.yaml_nodes import setting
 from regard.data.bad_records import MissingColumns, Row
-from regard.data.delimited import Columns
+from regard.data.delimited import TYPED, Columns
 from regard.data.headers import FIRST_LINE, column_names
 from regard.data.lines import WORKBOOK
 from regard.data.memory import Records
 from regard.data.opening import files_of
+from regard.data.remote import is_remote
+from regard.data.set_files import check_one_set
 from regard.data.text_folders import has_texts
 from regard.errors import InputError
 
@@ -53,10 +55,8 @@ HEADED = frozenset({"tsv", "csv", "jsonl"})
 """The kinds of table whose first line has the names of the columns, as a header or as the keys of an object."""
 FOLDERS = "folders"
 """The kind of a folder with texts in its folders."""
-TEXT = "txt"
-"""The ending of a text file, which is a table if its lines are those of one."""
-WRITTEN = {"tab": "\t", "\\t": "\t"}
-"""Delimiters that are hard to type, as they are written in a run file or an option."""
+WRITTEN = {"tab": "\t"} | {typed: delimiter for delimiter, typed in TYPED.items()}
+"""Delimiters by what is written for them in a run file or an option."""
 
 
 def kinds() -> str:
@@ -115,16 +115,17 @@ class Tabular:
     ) -> Iterator[Row]:
         """The rows of `rows`, one in memory at a time where the kind of table allows it."""
         chosen: Any = tuple(columns.values())
-        self.check_columns(columns, str(path))
+        files = table_files(path)
+        self.check_columns(columns, str(files[0]))
         if self.delimiter is not None and len(WRITTEN.get(self.delimiter, self.delimiter)) != 1:
             raise InputError(f"data.delimiter is {self.delimiter!r}; expected one character, such as ';', or tab")
         more: dict[str, Any] = {"skip_bad": self.skip_bad, "numbers": numbers, "lists": lists, "layout": self.layout()}
         try:
-            for file in table_files(path):
+            for file in files:
                 yield from stream_table(file, chosen, **more)
         except MissingColumns as error:
             ordered = {**self.columns, **columns}
-            raise error.advised(_advice(ordered, error, suffix(str(path)) in KEYED), ordered) from error
+            raise error.advised(_advice(ordered, error, suffix(str(files[0])) in KEYED), ordered) from error
 
     def layout(self) -> dict[str, Any]:
         """The settings of delimited files that differ from those of their kind."""
@@ -189,7 +190,7 @@ def stream_table(
 def table_files(path: str | Path) -> Sequence[str | Path]:
     """The tables that a path names (`opening.files_of`): of a folder those of one kind, Arrow files if it has some, as
     the folder of a data set has; a folder with texts in its folders is a table itself. Raises InputError for none, and
-    for a folder with several kinds."""
+    for a folder with several kinds, or with several sets."""
     if isinstance(path, Records):
         return [path]
     if has_texts(path):
@@ -204,7 +205,9 @@ def table_files(path: str | Path) -> Sequence[str | Path]:
             f"{path}: a folder with {what}; expected tables of one kind, or a pattern such as {path}/*.csv"
         )
     chosen = "arrow" if "arrow" in kinds_here else next(iter(kinds_here))
-    return [file for file in found if suffix(file) == chosen]
+    tables = [file for file in found if suffix(file) == chosen]
+    check_one_set({str(path): tables})
+    return tables
 
 
 def names_in(path: str | Path) -> list[str]:
@@ -221,14 +224,27 @@ def kind(path: str | Path) -> str:
         first = table_files(path)[0]
         return FOLDERS if first == path else suffix(first)
     found = suffix(path)
-    if found == TEXT and (listed := text_table(path)):
-        return listed
+    if found in TEXTS:
+        return _text_kind(path)
     if found in SPREADSHEETS:
         raise InputError(f"{path}: {WORKBOOK}")
     if found not in READERS:
-        ending = f".{found}" if found else ""
-        raise InputError(f"{path}: unknown kind of table {ending!r}; expected {kinds()}, or these with .gz or .zst")
+        expected = f"{kinds()}, .txt, or these with .gz or .zst"
+        raise InputError(f"{path}: unknown kind of table '.{found}'; expected {expected}")
     return found
+
+
+def _text_kind(path: str | Path) -> str:
+    """The kind of a table that ends in .txt or has no ending. Raises InputError for a file that is no table."""
+    if listed := text_table(path):
+        return listed
+    if not os.path.exists(path) and not is_remote(str(path)):
+        raise InputError(f"{path}: no such file; check the path")
+    ending = ".txt" if suffix(path) else ""
+    raise InputError(
+        f"{path}: unknown kind of table {ending!r}, since its lines have neither equally many tabs nor a header with "
+        f"commas above them; expected such lines, or {kinds()}, or these with .gz or .zst"
+    )
 
 
 def _advice(columns: Mapping[str, str | int], error: MissingColumns, keyed: bool) -> str:

@@ -14,8 +14,8 @@ from regard.config.yaml_nodes import setting
 from regard.data.headers import delimiter_of
 from regard.data.lines import Line, placed_lines, with_text
 from regard.data.mixture import Mixed, repeated
-from regard.data.opening import files_of
 from regard.data.records import ITEM
+from regard.data.set_files import set_files
 from regard.data.splits import Splits
 from regard.data.stored import StoredTexts, is_large, remembered, stored
 from regard.data.tables import Tabular
@@ -58,7 +58,7 @@ class RunningText(Mixed):
         if self.valid is not None:
             parts = (self.texts(self._first(file, share)) for file, share in self._mixed(self.train))
             return Splits([text for part in parts for text in part], self.read(self.valid), self.tests())
-        lines = [line for file in files_of(self.train) for line in lines_of(file, self.text)]
+        lines = [line for file in set_files(self.train) for line in lines_of(file, self.text)]
         train, valid = _cut(lines, self.held_out, self.train)
         return Splits(self.texts(train), self.texts(valid), self.tests())
 
@@ -85,7 +85,7 @@ class RunningText(Mixed):
 
     def read(self, path: str) -> list[str]:
         """Read the texts of other files. Raises InputError as `load` does."""
-        return [text for file in files_of(path) for text in self.texts(list(lines_of(file, self.text)))]
+        return [text for file in set_files(path) for text in self.texts(list(lines_of(file, self.text)))]
 
     def texts(self, lines: list[str]) -> list[str]:
         """Lines as texts by the unit."""
@@ -93,7 +93,7 @@ class RunningText(Mixed):
 
     def _mixed(self, path: str) -> list[tuple[str, float]]:
         """The files of a path, each with the share of its lines that are read at once."""
-        return list(repeated(files_of(path), self.mixture))
+        return list(repeated(set_files(path), self.mixture))
 
     def _first(self, file: str, share: float) -> list[str]:
         lines = list(lines_of(file, self.text))

@@ -1,6 +1,6 @@
 """Entities of tags, and their precision, recall and F1."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 OUTSIDE = "O"
@@ -25,6 +25,11 @@ def parted(tag: str) -> tuple[str, str]:
         return OUTSIDE, ""
     prefix, dash, label = tag.partition("-")
     return (PREFIXES[prefix], label) if dash and prefix in PREFIXES else ("S", tag)
+
+
+def plain(tags: Iterable[str]) -> bool:
+    """Whether no tag has the prefix of a scheme, as those of parts of speech."""
+    return all(tag == OUTSIDE or parted(tag) == ("S", tag) for tag in tags)
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:

@@ -152,7 +152,9 @@ class Tokenizer:
         """How many characters of `text` are in unknown pieces or only in single bytes of theirs, and how many it has,
         white space aside."""
         text = _clean(text)
-        pieces = self._backend.encode(text)
+        pieces, characters = self._backend.encode(text), len("".join(text.split()))
+        if self.special.unknown not in pieces.ids and len({*pieces.offsets}) == len(pieces.offsets):
+            return 0, characters
         unknown = {
             place
             for index, span in zip(pieces.ids, pieces.offsets, strict=True)
@@ -164,8 +166,7 @@ class Tokenizer:
             for (first, end), count in Counter(pieces.offsets).items()
             if end - first == 1 < len(text[first].encode()) <= count
         }
-        characters = [place for place, character in enumerate(text) if not character.isspace()]
-        return sum(place in unknown for place in characters), len(characters)
+        return sum(not text[place].isspace() for place in unknown), characters
 
     @property
     def unknown_unit(self) -> Literal["words", "characters"]:

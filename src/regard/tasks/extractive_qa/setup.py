@@ -1,12 +1,12 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from regard.data.pieces import Pieces
 from regard.data.splits import Splits
 from regard.data.squad import Question
-from regard.data.stored import Mapped, Stored
+from regard.data.stored import Mapped, Stored, remembered
 from regard.data.usable import usable_sets
 from regard.models.catalog import build_span_model
 from regard.storage.run_folder import RunDirectory
@@ -96,16 +96,42 @@ def summary(config: ExtractiveQA, splits: Splits[Question], tokenizer: Tokenizer
         "context": [each.context for each in some],
         "answer": [each.answers[0].text for each in some if each.answers],
     }
+    left_out = _left_out(config, splits)
     return DataSummary(
         unit="questions",
-        rows=rows(config.data, splits),
+        rows={
+            name: replace(each, origin=f"{each.origin}; {left_out[name][0]:,} without an answer are left out")
+            if name in left_out
+            else each
+            for name, each in rows(config.data, splits).items()
+        },
         lengths={name: text_lengths(tokenizer, found) for name, found in texts.items() if found},
         unknown=unknown,
         unknown_unit=tokenizer.unknown_unit,
         example={name: pieces(tokenizer, tokenizer.encode(text)) for name, text in example.items()},
         request=request_of(question=first.question, context=first.context),
         warnings=(
+            *_unanswered_warnings(left_out),
             *repeated_warnings(config.data, splits, lambda each: (each.question, each.context)),
             *unknown_warnings(tokenizer, unknown),
         ),
     )
+
+
+def _left_out(config: ExtractiveQA, splits: Splits[Question]) -> dict[str, tuple[int, int]]:
+    """How many questions have no answer and are left out, of how many, for each set whose files have some."""
+    data = config.data
+    if data.unanswerable:
+        return {}
+    found = {"train": remembered(splits.train, "without answer", lambda: data.without_answer(data.train))}
+    found |= {"valid": data.without_answer(data.valid), "test": data.without_answer(data.test)}
+    return {name: (count, every) for name, (count, every) in found.items() if count}
+
+
+def _unanswered_warnings(left_out: Mapping[str, tuple[int, int]]) -> list[str]:
+    """A warning for each set with questions that are left out."""
+    remedy = "have no answer and are left out; data.unanswerable=true keeps them"
+    return [
+        f"{count:,} of {every:,} ({100 * count / every:.3g} %) questions of {name} {remedy}"
+        for name, (count, every) in left_out.items()
+    ]

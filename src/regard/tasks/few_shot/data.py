@@ -164,7 +164,7 @@ class FolderEpisodes(SeparateSets):
     skip_bad: bool = False
     depth: Depth = None
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("folder",)
+    recognised: ClassVar[tuple[Kind, ...]] = ("folders",)
 
     def read(self, path: str) -> list[LabelledImage]:
         return ImageFolders(skip_bad=self.skip_bad, depth=self.depth).read(path)

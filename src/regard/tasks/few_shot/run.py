@@ -166,7 +166,7 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
         names = self._checked(support)
         labels = [name for name in names for _ in support[name]]
         images = [each for name in names for each in support[name]]
-        places = [f"support image {number}" for number in range(1, len(images) + 1)]
+        places = [f"example {number}" for number in range(1, len(images) + 1)]
         pairs = zip((*images, example.query), (*places, "the query image"), strict=True)
         pixels = np.stack([pixels_of(LabelledImage(each, "", place), self.config) for each, place in pairs])
         device = next(self.model.parameters()).device
@@ -182,7 +182,10 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
         """The names of the classes. Raises InputError."""
         ways, shots = self.config.data.ways, self.config.data.shots
         if len(support) != ways:
-            raise InputError(f"classes in support: {len(support)}; the model was trained for {ways}, give as many")
+            of = f"{len(support)} {'class' if len(support) == 1 else 'classes'}"
+            raise InputError(
+                f"got examples of {of}; the model was trained for {ways} classes, give examples of as many"
+            )
         for name, some in support.items():
             if len(some) != shots:
                 raise InputError(f"class {name!r} has {len(some)} examples; the model was trained for {shots} each")

@@ -69,7 +69,8 @@ class ImageCaptioningRun(Run[Image, Caption]):
 
     def parse(self, line: str, place: str = "text 1") -> Image:
         """The path of an image, or its place in a file, as `photos.parquet:1` (`image_at`)."""
-        return image_at(line, input_columns(self)["image"])
+        files = self.config.data.files if isinstance(self.config.data, CaptionTables) else None
+        return image_at(line, input_columns(self)["image"], files, place)
 
     def example(self, values: Mapping[str, Any]) -> Image:
         """The content of an image file. Raises InputError for bytes that are no image."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.attribution.available import LAYERED
 from regard.attribution.kinds import AMOUNTS, VERBS, Kind
 from regard.data.image_inputs import image_at
+from regard.data.image_tables import ImageTables
 from regard.data.images import LabelledImage
 from regard.data.memory import Records
 from regard.data.usable import usable_files
@@ -67,7 +68,8 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
 
     def parse(self, line: str, place: str = "text 1") -> Image:
         """The path of an image, or its place in a file, as `digits.csv:2` (`image_at`)."""
-        return image_at(line, input_columns(self)["image"])
+        files = self.config.data.files if isinstance(self.config.data, ImageTables) else None
+        return image_at(line, input_columns(self)["image"], files, place)
 
     def example(self, values: Mapping[str, Any]) -> Image:
         """The content of an image file. Raises InputError for bytes that are no image."""

@@ -23,7 +23,7 @@ from regard.data.usable import usable
 from regard.errors import InputError
 from regard.nn.encoders.grid import cells_of
 from regard.shapes import Float, Int
-from regard.tasks.speech.folders import in_named_folders, is_list, listed, lists_in, speaker
+from regard.tasks.speech.folders import in_named_folders, is_list, listed, lists_in, speaker, transcribed
 from regard.text.special import SPECIAL, SpecialTokens
 
 log = logging.getLogger("regard")
@@ -84,9 +84,9 @@ class Utterance:
 class SpeechTables(HeldOut, Tabular):
     """A table a set with the columns `audio`, a file in the folder `folder`, or beside the table or in a folder there,
     and `transcript`. A folder instead has one such table, or a .txt file of the same name for each sound, or folders of
-    sounds that are named by their transcripts. Without `valid`, sounds of the training set are held out, all of a
-    speaker in one set where file names have the form `SPEAKER_nohash_NUMBER`. Speech Commands' lists of a set in such a
-    folder of folders are read too.
+    sounds with LibriSpeech's files of transcripts, or that are named by their transcripts. Without `valid`, sounds of
+    the training set are held out, all of a speaker in one set where file names have the form `SPEAKER_nohash_NUMBER`.
+    Speech Commands' lists of a set in such a folder of folders are read too.
 
     folder: The folder of the recordings, seen from here or from the table's folder.
     audio: The column of the recording's file.
@@ -145,6 +145,8 @@ class SpeechTables(HeldOut, Tabular):
         if is_list(folder, self.files):
             return [Utterance(*each) for each in listed(folder)]
         table = self.files.table_in(folder) if folder.is_dir() else path
+        if table is None and (rows := transcribed(folder)):
+            return usable(rows, self._of, path, skip_bad=self.skip_bad)
         if table is None:
             every = self.files.within(folder)
             if named := in_named_folders(folder, every, self.files):
@@ -156,6 +158,8 @@ class SpeechTables(HeldOut, Tabular):
 
     def _of(self, row: Row) -> Utterance:
         name, transcript = row.fields
+        if not transcript:
+            raise InputError(f"{row.place}: {name!r} has no transcript, expected one behind it")
         file = self.files.found(name, row.place)
         if self.skip_bad:  # before sounds are held out, so that none of those is bad
             read_audio(file, inf)

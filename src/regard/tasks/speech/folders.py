@@ -1,13 +1,16 @@
-"""Recordings in folders that are named by their transcripts, as those of Speech Commands (Warden 2018, 1804.03209)."""
+"""Recordings in folders that are named by their transcripts, as those of Speech Commands (Warden 2018, 1804.03209), and
+in folders with a file of transcripts each, as those of LibriSpeech (Panayotov 2015)."""
 
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from regard.config.recognition import first_lines, suffix
+from regard.data.bad_records import Row
 from regard.data.beside import FilesBeside
 from regard.data.images import check_classes, folders_in
 from regard.data.lines import numbered_lines
+from regard.data.opening import hidden
 from regard.errors import InputError
 
 LISTS = {"valid": "validation_list.txt", "test": "testing_list.txt"}
@@ -16,6 +19,8 @@ ASIDE = "_"
 """The first character of folders that are no transcripts, such as `_background_noise_`."""
 SPEAKER = re.compile(r"([0-9a-f]+)_nohash_\d+")
 """The name of a recording by its speaker and how often the speaker says the word."""
+TRANSCRIPTS = "*.trans.txt"
+"""The files of LibriSpeech that have the name and the transcript of a recording in each line."""
 
 
 def in_named_folders(folder: Path, every: Sequence[Path], files: FilesBeside) -> list[tuple[Path, str]]:
@@ -30,6 +35,18 @@ def in_named_folders(folder: Path, every: Sequence[Path], files: FilesBeside) ->
     names = {each.parent.name for each in found}
     flat = all(each.parent.parent == folder for each in found)
     return [(each, each.parent.name) for each in found] if flat and len(names) > 1 else []
+
+
+def transcribed(folder: Path) -> list[Row]:
+    """The name of each recording, without its ending, and its transcript, from LibriSpeech's files in a folder and the
+    folders in it."""
+    found = []
+    for file in sorted(each for each in folder.rglob(TRANSCRIPTS) if not hidden(each)):
+        for number, line in numbered_lines(file):
+            name, _, transcript = line.strip().partition(" ")
+            if name:
+                found.append(Row((name, transcript), f"{file}:{number}"))
+    return found
 
 
 def lists_in(folder: Path) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -20,7 +20,9 @@ from regard.data.stored_pairs import held_out_rows
 from regard.data.tables import KEYED
 from regard.errors import InputError
 from regard.metrics.entities import OUTSIDE, bio
+from regard.tasks.tagging.annotations import key_in_list, spans_of
 from regard.tasks.tagging.columns import ColumnCheck
+from regard.tasks.tagging.conll import sentence_blocks
 from regard.tasks.tagging.word_tables import sentences
 
 Place = tuple[int, int]
@@ -51,16 +53,16 @@ class TaggedFiles(HeldOut):
     """A file a set, optionally .gz; without `valid` the share `held_out` of the training texts is for validation.
 
     In .jsonl, .json and .parquet, the key `text` is a text, and `spans` a list of its spans: objects with `start`,
-    `end` (half-open, in characters) and `label`, or lists of these three. A span begins and ends with words; blanks and
-    punctuation separate them. Or the text is a list of words, and `spans` the list of their tags, in Parquet also as
-    numbers with names.
+    `end` (half-open, in characters) and `label`, or lists of these three, or Label Studio's results. A span begins and
+    ends with words; blanks and punctuation separate them. Or the text is a list of words, and `spans` the list of their
+    tags, in Parquet also as numbers with names.
 
     A .csv has a header and a word a row: the first column is another for each sentence, or empty in its further rows;
     `word` and `tag` count the columns behind it.
 
     In other files a line is a word with its columns, blanks or a tab between, and a blank line ends a sentence: the
     column `word` and the column `tag`, counted from 1, or from the end with -1. Tags are in BIO, IOB1, BIOES or BILOU,
-    or plain, each a word of its own.
+    or plain, each a word of its own. Ranges of words and empty nodes of CoNLL-U are left out.
 
     text: The key of the text in JSON or Parquet, or of a list of words.
     spans: The key of the text's spans in JSON or Parquet, or of the list of the words' tags.
@@ -161,8 +163,8 @@ class TaggedFiles(HeldOut):
             sound = (each for _, each, fault in objects() if not fault and isinstance(each, Mapping))
             if first is not None and all(value_at(each, name) is ABSENT for each in sound):
                 error = MissingColumns([name], list(first), "object", f"{path}: ")
-                lists = [each for each, value in first.items() if isinstance(value, list)]
-                own = lists[0] if key == "spans" and lists else error.closest(name) or "KEY"
+                lists = [each for each, value in first.items() if isinstance(value, list)] if key == "spans" else []
+                own = key_in_list(first, name) or next(iter(lists), None) or error.closest(name) or "KEY"
                 raise error.advised(
                     f"name yours with {setting(f'data.{key}', own)}", {"text": self.text, "spans": self.spans}
                 )
@@ -173,8 +175,8 @@ class TaggedFiles(HeldOut):
         """The text of an object with its spans, or of its words with their tags, or what is wrong with it."""
         match self._values(record) if isinstance(record, Mapping) else None:
             case (str(text), spans):
-                found = [_span(each) for each in spans or ()]
-                return "a span has no start, end and label" if None in found else of_spans(text, found)
+                found = spans_of(spans or ())
+                return found if isinstance(found, str) else of_spans(text, found)
             case (list(words), list(tags)) if words and all(isinstance(each, str) for each in (*words, *tags)):
                 return of_words(words, tags) if len(words) == len(tags) else f"{len(words)} words, {len(tags)} tags"
             case (list(), [int(), *_]):
@@ -190,7 +192,7 @@ class TaggedFiles(HeldOut):
 
     def _sentences(self, path: str) -> Iterator[tuple[int, Tagged | str]]:
         """Each sentence with the number of its first line, or what is wrong with it."""
-        for number, rows in _blocks(numbered_lines(path)):
+        for number, rows in sentence_blocks(numbered_lines(path)):
             if rows[0][0] == NO_SENTENCE:
                 continue
             width, needed = len(rows[0]), max(abs(self.word), abs(self.tag), 2)
@@ -249,30 +251,6 @@ def of_spans(text: str, spans: Sequence[Any]) -> Tagged | str:
             return f"{shown} overlaps another one; a word has one tag"
         tags[first : last + 1] = [f"B-{label}", *[f"I-{label}"] * (last - first)]
     return Tagged(text, words, tuple(tags), "")
-
-
-def _span(value: Any) -> tuple[int, int, str] | None:
-    """The start, end and label of an object or a list."""
-    match value:
-        case {"start": int(start), "end": int(end), "label": str(label)}:
-            return start, end, label
-        case [int(start), int(end), str(label)]:
-            return start, end, label
-    return None
-
-
-def _blocks(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[list[str]]]]:
-    """The columns of each sentence's lines, with the number of the first. Comments of CoNLL-U are left out."""
-    rows: list[list[str]] = []
-    number = 0
-    for number, line in lines:
-        if line.strip() and not (line.startswith("# ") and " = " in line):
-            rows.append(line.rstrip("\t ").split("\t") if "\t" in line else line.split())
-        elif rows and not line.strip():
-            yield number - len(rows), rows
-            rows = []
-    if rows:
-        yield number + 1 - len(rows), rows
 
 
 class StoredTagged(Stored[Tagged]):

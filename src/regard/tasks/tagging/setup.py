@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from regard.data.splits import Splits
 from regard.data.stored import Mapped, remembered
 from regard.errors import InputError
-from regard.metrics.entities import OUTSIDE, entities
+from regard.metrics.entities import OUTSIDE, entities, plain
 from regard.models.catalog import build_tagger
 from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.class_prediction import constant_accuracy, in_order_of
@@ -44,7 +44,6 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
     labels = sorted({*_tags(splits.train), OUTSIDE})
     if len(labels) < 2:
         raise InputError(f"{config.data.train}: every tag is {OUTSIDE}; expected some of other kinds")
-    kinds = {label for _, _, label in entities(labels)}
     labels = in_order_of(config.training.start, labels)
     texts = Mapped(splits.train, text_of)
     more = () if config.vectors is None else with_vector_texts(config.vectors, list(texts), folder)
@@ -58,8 +57,7 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
         TaggingObjective(splits.train, splits.valid, labels, encoder, config.training),
         digest_of_sets(splits, _written),
         f"{len(splits.train):,} texts to train on, {len(splits.valid):,} to validate, {len(splits.test):,} to test; "
-        f"{len(kinds)} {numbered('kinds of entities', len(kinds))} in {len(labels)} tags; "
-        f"a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
+        f"{_kinds(_tags(splits.train))}; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
         {TOKENIZER: tokenizer},
         splits.test,
         files={LABELS: labels},
@@ -73,6 +71,7 @@ def summary(config: Tagging, splits: Splits[Tagged], tokenizer: Tokenizer) -> Da
     """The texts before training and their entities."""
     unknown = unknown_shares(tokenizer, {name: Mapped(some, text_of) for name, some in splits.named.items()})
     first = next((each for each in splits.train if set(each.tags) != {OUTSIDE}), splits.train[0])
+    shown = "tags" if plain(_tags(splits.train)) else "entities"
     found = ", ".join(
         f"{first.text[first.words[start][0] : first.words[end - 1][1]]} ({label})"
         for start, end, label in entities(first.tags)
@@ -80,13 +79,13 @@ def summary(config: Tagging, splits: Splits[Tagged], tokenizer: Tokenizer) -> Da
     return DataSummary(
         unit="texts",
         rows=rows(config.data, splits),
-        classes=most_common(_entity_counts(splits.train)),
-        classified="entities",
+        classes=most_common(_counts(splits.train, shown)),
+        classified=shown,
         lengths={"text": Lengths.of([len(tokenizer.encode(each.text)) + 2 for each in sampled(splits.train)])},
         unknown=unknown,
         unknown_unit=tokenizer.unknown_unit,
         request=request_of(text=first.text),
-        example={"text": pieces(tokenizer, tokenizer.encode(first.text)), "entities": found or "none"},
+        example={"text": pieces(tokenizer, tokenizer.encode(first.text)), shown: found or "none"},
         warnings=(
             *_unseen(splits),
             *repeated_warnings(config.data, splits, lambda each: each.text),
@@ -118,13 +117,23 @@ def _long_words(texts: Sequence[Tagged], encoder: Encoder) -> int:
     return remembered(texts, name, lambda: encoder.long_words((each.text, each.words) for each in texts))
 
 
-def _entity_counts(texts: Sequence[Tagged]) -> dict[str, int]:
-    """How often each kind of entity occurs."""
+def _kinds(tags: Sequence[str]) -> str:
+    """How many kinds of entities there are, or plain tags."""
+    if plain(tags):
+        return f"{len(tags)} tags"
+    kinds = {label for _, _, label in entities(tags)}
+    return f"{len(kinds)} {numbered('kinds of entities', len(kinds))} in {len({*tags, OUTSIDE})} tags"
+
+
+def _counts(texts: Sequence[Tagged], of: str) -> dict[str, int]:
+    """How often each kind of entity occurs, or each of the `tags`."""
 
     def counts() -> dict[str, int]:
+        if of == "tags":
+            return class_counts(tag for each in texts for tag in each.tags)
         return class_counts(label for each in texts for _, _, label in entities(each.tags))
 
-    return remembered(texts, "entities", counts)
+    return remembered(texts, f"counts of {of}", counts)
 
 
 def _written(each: Tagged) -> str:
