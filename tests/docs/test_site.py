@@ -1,5 +1,6 @@
 """The parts of the site that are made by code: the live page, the public names; and the citation's version."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from docs.making import experiments, live, names
+from benchmarks.report import RESULTS
+from docs.making import aims, experiments, live, names
 from regard.experiments import EXPERIMENTS
 from tests.code.tree import ROOT
 
@@ -27,6 +29,16 @@ def test_a_public_package_has_names_with_a_sentence_each(package: str):
 
 def test_every_name_of_regard_is_on_the_page():
     assert {"attend", "fit", "load", "record", "train"} <= set(names.public("regard"))
+
+
+def test_the_page_of_speed_has_every_aim():
+    results = json.loads((RESULTS / "aims.json").read_text(encoding="utf-8"))
+    lines = aims.tables(results).splitlines()
+    heads = [line for line in lines if line.startswith("## ")]
+    assert len(set(heads)) == len(heads) > 4
+    assert sum(line.startswith("| ") for line in lines) == len(results["rows"]) + 2 * len(heads)
+    met = sum(row["met"] for row in results["rows"])
+    assert lines[0].startswith(f"{met} of {len(results['rows'])} aims are met on ")
 
 
 def test_the_citation_has_the_version_of_the_package():

@@ -103,7 +103,7 @@ def broken_rule(node: Node, path: str, entries: Mapping[str, Node], what: str) -
     if not own or not node.line:
         return node.problem(path, what)
     keys = " and ".join(own)
-    return Problem(f"--set {keys}", 0, "", what.removeprefix(f"{keys} "))
+    return Problem(f"--set {keys}", 0, "", what.removeprefix(f"{keys} ") if len(own) > 1 else what)
 
 
 def _other_kind(key: str, choices: Sequence[Any]) -> str:
