@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks import report
 
-COLUMNS = "aim", "ours", "peer", "peer's", "peer's / ours", "limit", "met", "limited by"
+COLUMNS = "work", "ours", "peer", "peer's", "peer's / ours", "aim", "met", "limited by"
 
 
 @dataclass(frozen=True)
