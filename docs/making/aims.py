@@ -25,9 +25,11 @@ def tables(results: dict[str, Any]) -> str:
 
 def sections(aims: Sequence[Aim]) -> Iterator[str]:
     """A heading for each kind of work, which a row's name begins with, and its table."""
-    kinds = dict.fromkeys(each.what.partition(", ")[0] for each in aims)
-    for kind in kinds:
-        some = [replace(each, what=each.what.removeprefix(f"{kind}, ")) for each in aims if each.what.startswith(kind)]
+    kinds: dict[str, list[Aim]] = {}
+    for each in aims:
+        kind, _, what = each.what.partition(", ")
+        kinds.setdefault(kind, []).append(replace(each, what=what))
+    for kind, some in kinds.items():
         rows = [COLUMNS, ["---"] * len(COLUMNS), *(each.cells() for each in some)]
         yield f"## {kind.capitalize()}"
         yield "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -23,7 +23,8 @@ PREFIX = "tag:yaml.org,2002:"
 
 @dataclass(frozen=True)
 class Node:
-    """A value with its file and line: a scalar (`text` is its source), a list of nodes or a dict of nodes."""
+    """A value with its file and line: a scalar, a list of nodes or a dict of nodes. `text` is the source of a scalar
+    and of an option's value."""
 
     value: Any
     text: str

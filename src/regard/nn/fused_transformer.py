@@ -119,13 +119,15 @@ class FusedTransformerDecoder(TransformerDecoder):
     def search(self, memory: Memory, plan: SearchPlan) -> FusedSearch | None:
         """A search by the kernel; None where only steps serve: something observes the inside, a part has no kernel, or
         texts may become too long to reserve their room."""
-        if not unobserved(memory.value) or not len(plan.limits):
+        layers = self.layers
+        if not isinstance(layers, FusedDecoderLayers) or not unobserved(memory.value) or not len(plan.limits):
             return None
         longest, width = plan.longest, self.embedding.width
-        if 8 * len(self.layers) * plan.texts * longest * width > LARGEST_STORE:
+        if 8 * len(layers) * plan.texts * longest * width > LARGEST_STORE:
             return None
-        prepared = self.layers.sources(memory)
-        weights = self._weights(prepared) if isinstance(self.layers, FusedDecoderLayers) else None
+        prepared = layers.sources(memory)
+        kernel = layers.kernel(prepared)
+        weights = None if kernel is None else self._weights(kernel)
         if weights is None:
             return None
         encodings = self.positions(memory.value.new_zeros(1, longest, width))[0]
@@ -133,14 +135,13 @@ class FusedTransformerDecoder(TransformerDecoder):
         lengths = None if lengths is None else lengths.flatten().contiguous()
         return FusedSearch(TransformerSteps(weights, encodings.contiguous(), sources, lengths), plan)
 
-    def _weights(self, sources: Sequence[Memory]) -> DecoderWeights | None:
+    def _weights(self, kernel: FusedLayers) -> DecoderWeights | None:
         embedding, norm, output = self.embedding, self.norm, affine(self.output)
         parts = self, self.layers, embedding, embedding.table, embedding.dropout, self.positions, norm, self.output
         known = type(embedding) is TokenEmbedding and isinstance(self.positions, ADDED)
         known &= type(norm) in (nn.LayerNorm, nn.Identity) and all(map(only_its_forward, (*parts, self.dropout)))
         table = embedding.table.weight
         served = table.is_contiguous() and table.dtype == torch.float32
-        kernel = cast(FusedDecoderLayers, self.layers).kernel(sources) if known and served else None
-        if kernel is None or output is None:
+        if output is None or not known or not served:
             return None
         return DecoderWeights(kernel, table, embedding.scale, layer_norm(norm), output)

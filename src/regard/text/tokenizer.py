@@ -153,17 +153,18 @@ class Tokenizer:
         white space aside."""
         text = _clean(text)
         pieces, characters = self._backend.encode(text), len("".join(text.split()))
-        if self.special.unknown not in pieces.ids and len({*pieces.offsets}) == len(pieces.offsets):
+        ids, offsets = pieces.ids, pieces.offsets
+        if self.special.unknown not in ids and len({*offsets}) == len(offsets):
             return 0, characters
         unknown = {
             place
-            for index, span in zip(pieces.ids, pieces.offsets, strict=True)
+            for index, span in zip(ids, offsets, strict=True)
             if index == self.special.unknown
             for place in range(*span)
         }
         unknown |= {
             first
-            for (first, end), count in Counter(pieces.offsets).items()
+            for (first, end), count in Counter(offsets).items()
             if end - first == 1 < len(text[first].encode()) <= count
         }
         return sum(not text[place].isspace() for place in unknown), characters

@@ -41,7 +41,8 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
         InputError: the texts or the model are invalid, or no word has a tag.
     """
     splits = config.data.load()
-    labels = sorted({*_tags(splits.train), OUTSIDE})
+    tags = _tags(splits.train)
+    labels = sorted({*tags, OUTSIDE})
     if len(labels) < 2:
         raise InputError(f"{config.data.train}: every tag is {OUTSIDE}; expected some of other kinds")
     labels = in_order_of(config.training.start, labels)
@@ -57,7 +58,7 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
         TaggingObjective(splits.train, splits.valid, labels, encoder, config.training),
         digest_of_sets(splits, _written),
         f"{len(splits.train):,} texts to train on, {len(splits.valid):,} to validate, {len(splits.test):,} to test; "
-        f"{_kinds(_tags(splits.train))}; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
+        f"{_kinds(tags)}; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
         {TOKENIZER: tokenizer},
         splits.test,
         files={LABELS: labels},
