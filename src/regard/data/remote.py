@@ -14,6 +14,9 @@ from regard.extras import how_to_install
 URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 TRIES, PAUSE = 5, 0.5
 """How often a store is tried, and the seconds before the second time; the pause doubles each time."""
+SCHEMES = ("http", "https", "s3", "gs", "gcs", "az", "abfs", "hf", "memory")
+"""Kinds of stores that a URL may name. Other schemes of fsspec read local files (`file`), chain stores or render
+templates that execute code (`reference`, before fsspec 2026.6)."""
 BLOCK = 1 << 20
 T = TypeVar("T")
 log = logging.getLogger("regard")
@@ -92,6 +95,10 @@ def _open(url: str) -> Any:
 
 
 def _system(url: str) -> tuple[Any, str]:
+    if "::" in url:
+        raise InputError(f"{url}: chained URLs are not allowed. Write a single URL without '::'.")
+    if url.partition("://")[0] not in SCHEMES:
+        raise InputError(f"{url}: this kind of URL is not supported. Use a local path or one of {', '.join(SCHEMES)}.")
     try:
         return importlib.import_module("fsspec.core").url_to_fs(url)
     except ImportError as error:

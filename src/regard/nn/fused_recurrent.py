@@ -22,9 +22,9 @@ from regard.nn.cells import Cell, GRUCell, GRUResetBefore, LSTMCell, Stack, Tanh
 from regard.nn.decoders.protocol import Decoder, State
 from regard.nn.embeddings import Embedding, TokenEmbedding
 from regard.nn.fast_linear import affine
-from regard.nn.recurrent import Recurrent
+from regard.nn.recurrent import PlainLSTM, Recurrent
 
-NAMES: dict[type[nn.Module], str] = {nn.RNN: "tanh", nn.GRU: "gru", nn.LSTM: "lstm"}
+NAMES: dict[type[nn.Module], str] = {nn.RNN: "tanh", nn.GRU: "gru", nn.LSTM: "lstm", PlainLSTM: "lstm"}
 """The kernel's name of the cell in each of PyTorch's networks."""
 
 
