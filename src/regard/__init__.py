@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from regard.runs.load import load
     from regard.training.supervised import Supervised
 
-__all__ = ["Supervised", "__version__", "attend", "fit", "load", "record", "show", "train"]
+__all__ = [
+    "Supervised",
+    "__version__",
+    "attend",
+    "fit",
+    "load",
+    "record",
+    "show",
+    "train",
+]
 
 HOMES = {
     "Supervised": "regard.training.supervised",

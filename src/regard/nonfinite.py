@@ -28,7 +28,11 @@ def detect_nonfinite(model: nn.Module) -> Iterator[None]:
     try:
         for name, module in model.named_modules():
             place = name or type(model).__name__
-            hooks.append(module.register_forward_pre_hook(partial(refuse_inputs, place), with_kwargs=True))
+            hooks.append(
+                module.register_forward_pre_hook(
+                    partial(refuse_inputs, place), with_kwargs=True
+                )
+            )
             hooks.append(module.register_forward_hook(partial(refuse_output, place)))
         yield
     finally:
@@ -88,7 +92,11 @@ def refuse_output(place: str, module: nn.Module, args: Any, output: Any) -> None
 def refuse(values: Any, what: str) -> None:
     """Raise FloatingPointError for the first tensor in `values` that holds NaN or plus infinity."""
     for tensor in tree_leaves(values):
-        if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or bool(tensor.sum().isfinite()):
+        if (
+            not isinstance(tensor, Tensor)
+            or not tensor.is_floating_point()
+            or bool(tensor.sum().isfinite())
+        ):
             continue
         broken = int((tensor.isnan() | tensor.isposinf()).sum())
         if broken:

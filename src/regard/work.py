@@ -23,7 +23,9 @@ class Cancelled(Exception):
     """Nobody waits for the result any more."""
 
 
-_active: ContextVar[Callable[[], bool] | None] = ContextVar("regard_active", default=None)
+_active: ContextVar[Callable[[], bool] | None] = ContextVar(
+    "regard_active", default=None
+)
 
 
 @contextmanager
@@ -82,15 +84,27 @@ def computed(compute: Callable[[B], R], batches: Iterable[B]) -> list[R]:
     own: list[R] = []
     error: Exception | None = None
     try:
-        own = [_checked(compute, batch) for batch in several[exchange.rank :: exchange.count]]
-    except Exception as raised:  # the others wait for this process, so it raises once they know
+        own = [
+            _checked(compute, batch)
+            for batch in several[exchange.rank :: exchange.count]
+        ]
+    except (
+        Exception
+    ) as raised:  # the others wait for this process, so it raises once they know
         error = raised
     parts = exchange.gather((own, error is None))
     if error is not None:
         raise error
-    if failed := [str(rank) for rank, (_, complete) in enumerate(parts) if not complete]:
-        raise RunError(f"process {', '.join(failed)} failed in its part of the batches, so this one ends too")
-    return [parts[number % exchange.count][0][number // exchange.count] for number in range(len(several))]
+    if failed := [
+        str(rank) for rank, (_, complete) in enumerate(parts) if not complete
+    ]:
+        raise RunError(
+            f"process {', '.join(failed)} failed in its part of the batches, so this one ends too"
+        )
+    return [
+        parts[number % exchange.count][0][number // exchange.count]
+        for number in range(len(several))
+    ]
 
 
 def _checked(compute: Callable[[B], R], batch: B) -> R:

@@ -15,10 +15,10 @@ from torch.nn.attention import flex_attention
 import regard
 from regard.attention import Attend
 from regard.attention.align import Sparsemax
-from regard.attention.biases import TensorBias
+from regard.attention.fast import FAST, Flex, Fused, expressible
+from regard.attention.lookup import Lookup
 from regard.attention.masks import Mask, causal, padding, prefix, window
 from regard.attention.memory import Memory
-from regard.attention.paths import PATHS, Flex, Fused, Lookup, Plain, expressible
 from regard.attention.scores import Additive, Dot, ScaledDot, Score, SoftCapped
 from regard.kernels import flex
 from regard.kernels.flex import blocks
@@ -44,7 +44,7 @@ EVERY = {name: mask for name, (mask, _) in MASKS.items()} | OTHERS
 def lookup_of(mask: Mask | None, score: Score, groups: int = HEADS, queries: int = LENGTH) -> Lookup:
     torch.manual_seed(4)
     memory = Memory(torch.randn(2, groups, LENGTH, 16), torch.randn(2, groups, LENGTH, 5), mask, clean=False)
-    return Lookup(score, Attend(score).align, None, torch.randn(2, HEADS, queries, 16), memory)
+    return Lookup(score, Attend(score).align, torch.randn(2, HEADS, queries, 16), memory)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -83,7 +83,7 @@ def test_blocks_without_an_allowed_pair_are_skipped():
 def test_its_plain_form_gives_what_the_plain_path_gives(name: str | None, score: Score, groups: int):
     mask = None if name is None else EVERY[name].over_heads()
     lookup = lookup_of(mask, score, groups)
-    torch.testing.assert_close(Flex().read(lookup).context, Plain().read(lookup).context)
+    torch.testing.assert_close(Flex().read(lookup).context, lookup.read().context)
 
 
 TRACED = """
@@ -123,7 +123,7 @@ def test_the_compiler_traces_every_rule_in_one_graph():
 def test_fewer_queries_than_keys():
     mask = window(3, LENGTH, before=4, after=0, sinks=1)
     lookup = lookup_of(mask, SoftCapped(ScaledDot(), 2.0), queries=3)
-    torch.testing.assert_close(Flex().read(lookup).context, Plain().read(lookup).context)
+    torch.testing.assert_close(Flex().read(lookup).context, lookup.read().context)
 
 
 class MyDot(Dot):
@@ -141,8 +141,8 @@ def test_what_it_can_express():
     assert not expressible(lookup_of(ragged, SoftCapped(MyDot(), 2.0)))
     assert not expressible(lookup_of(ragged, SoftCapped(Additive(16, 16, 3), 2.0)))
     plain = lookup_of(ragged, Dot())
-    bias = TensorBias(torch.zeros(LENGTH, LENGTH))
-    for changed in ({"dropout": 0.1}, {"needs_weights": True}, {"align": Sparsemax()}, {"bias": bias}):
+    bias = lambda heads, rows: torch.zeros(LENGTH, LENGTH)
+    for changed in ({"dropout": 0.1}, {"align": Sparsemax()}, {"bias": bias}):
         assert not expressible(plain._replace(**changed))
 
 
@@ -155,7 +155,7 @@ class OnGPU(torch.Tensor):
 def test_it_serves_where_a_gpu_compiles_it(monkeypatch: pytest.MonkeyPatch):
     states = torch.zeros(1, 2, 256, 16)
     memory = Memory(states, states, prefix(torch.tensor([3]), 256).over_heads(), clean=False)
-    here = Lookup(Dot(), Attend(Dot()).align, None, states, memory)
+    here = Lookup(Dot(), Attend(Dot()).align, states, memory)
     there = here._replace(query=states.as_subclass(OnGPU))
     monkeypatch.setattr(flex, "find_spec", lambda name: object())
     assert Flex().serves(there)
@@ -167,5 +167,5 @@ def test_it_serves_where_a_gpu_compiles_it(monkeypatch: pytest.MonkeyPatch):
     assert not Flex().serves(there._replace(query=states.double().as_subclass(OnGPU)))
     monkeypatch.setattr(flex, "find_spec", lambda name: None)
     assert not Flex().serves(there)
-    kinds = [type(path) for path in PATHS]
+    kinds = [type(path) for path in FAST]
     assert kinds.index(Flex) < kinds.index(Fused)

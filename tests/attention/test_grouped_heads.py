@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import regard.attention.paths
+import regard.attention.fast
 from regard.attention import Attend
 from regard.attention.heads import MultiHead
 from regard.attention.masks import Mask, as_mask, causal, padding, window
@@ -52,7 +52,7 @@ def repeated(heads: MultiHead) -> MultiHead:
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("groups", [1, 2, 3])
 def test_groups_are_repeated_heads(groups: int, score: str, mask: str, path: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(regard.attention.paths, "fused_is_faster", lambda *_: path == "fused")
+    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda *_: path == "fused")
     heads = grouped(groups, SCORES[score]())
     query, states = (torch.randn(2, size, HEADS * WIDTH).double().requires_grad_() for size in (QUERIES, KEYS))
     chosen: Mask | None = MASKS[mask]()
@@ -96,7 +96,7 @@ def test_the_cache_keeps_one_head_a_group(groups: int):
 
 def test_keys_that_heads_share_are_not_copied(monkeypatch: pytest.MonkeyPatch):
     """A step of a decode multiplies the cache as it lies."""
-    monkeypatch.setattr(regard.attention.paths, "fused_is_faster", lambda *_: True)
+    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda *_: True)
     heads, seen = grouped(2, ScaledDot()), []
     genuine = torch.nn.functional.scaled_dot_product_attention
 

@@ -9,14 +9,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.attention import Attend, paths
+from regard.attention import Attend
+from regard.attention import fast as paths
 from regard.attention.align import SinkSoftmax
+from regard.attention.fast import FAST, ByDocument, Fused, first_that_serves
 from regard.attention.heads import MultiHead, self_attention, without_bias
-from regard.attention.history import Coverage
+from regard.attention.history import AttendInTurn, Coverage
+from regard.attention.lookup import Lookup
 from regard.attention.masks import Mask, causal, documents, padding, per_head, prefix, window
 from regard.attention.masks.documents import places
 from regard.attention.memory import Memory
-from regard.attention.paths import ByDocument, Fused, Lookup, Plain, first_that_serves
 from regard.attention.positions import Rotary
 from regard.attention.record import record
 from regard.attention.scores import Additive, ScaledDot, SoftCapped
@@ -70,7 +72,7 @@ def check(heads: MultiHead, memory: Callable[[Tensor], Memory], expected: Tensor
     with record(heads, heads=[4, 1], rows=[7, 0]) as some:
         heads(states, memory(states))
     torch.testing.assert_close(next(iter(some.values())), expected[:, [4, 1]][:, :, [7, 0]])
-    heads.attend.paths = (Plain(),)
+    heads.attend.fast = ()
     torch.testing.assert_close(heads(states, memory(states)), context)
 
 
@@ -123,13 +125,13 @@ def test_documents_are_read_without_a_mask_of_all_pairs():
     reader, states = Attend(ScaledDot()), drawn(2, LENGTH, WIDTH)
     for mask in (documents(DOCUMENTS), documents(DOCUMENTS) & causal(LENGTH)):
         memory = Memory(states, states, mask)
-        lookup = Lookup(reader.score, reader.align, None, states, reader.prepare(memory))
-        assert type(first_that_serves(paths.PATHS, lookup)) is ByDocument
+        lookup = Lookup(reader.score, reader.align, states, reader.prepare(memory))
+        assert type(first_that_serves(FAST, lookup)) is ByDocument
         fast = reader(states, memory)
         assert not any("_allowed" in vars(each) for each in (mask, getattr(mask, "left", mask)))
-        reader.paths = (Plain(),)
+        reader.fast = ()
         torch.testing.assert_close(reader(states, memory), fast)
-        reader.paths = paths.PATHS
+        reader.fast = FAST
     alone = [self_attention(heads_of(), part) for part in drawn(2, LENGTH, HEADS * WIDTH).split(DOCUMENTS, 1)]
     whole = self_attention(heads_of(), drawn(2, LENGTH, HEADS * WIDTH), documents(DOCUMENTS))
     torch.testing.assert_close(torch.cat(alone, 1), whole)
@@ -173,8 +175,8 @@ def test_gradients_of_a_bias():
 @pytest.mark.parametrize("groups", [HEADS, 3])
 def test_a_bias_and_positions(groups: int):
     """Rotary positions turn the sides; the bias is added to their product."""
-    attend, bias = Attend(ScaledDot(), positions=Rotary(WIDTH)), drawn(LENGTH, LENGTH)
-    heads, states = heads_of(attend, groups), drawn(2, LENGTH, HEADS * WIDTH)
+    bias = drawn(LENGTH, LENGTH)
+    heads, states = heads_of(None, groups, positions=Rotary(WIDTH)), drawn(2, LENGTH, HEADS * WIDTH)
     fast = heads(states, Memory(states, states, causal(LENGTH), bias=bias))
     with record(heads) as maps:
         torch.testing.assert_close(heads(states, Memory(states, states, causal(LENGTH), bias=bias)), fast)
@@ -237,7 +239,7 @@ def test_laws_of_a_sink_and_of_widths():
 READERS: dict[str, Callable[[], Attend]] = {
     "products": lambda: Attend(ScaledDot(), dropout=0.25),
     "an additive score": lambda: Attend(Additive(5, 5, 3), dropout=0.25),
-    "a history": lambda: Attend(Additive(5, 5, 3), history=Coverage(3), dropout=0.25),
+    "a history": lambda: AttendInTurn(Additive(5, 5, 3), Coverage(3), dropout=0.25),
 }
 
 
@@ -262,8 +264,7 @@ def test_dropout_of_weights(name: str):
 @pytest.mark.parametrize("rotary", [True, False])
 def test_a_window_forgets_and_places_stay(sinks: int, rotary: bool):
     """Steps, and parts, are one pass; what is stored is bounded by the window; chosen rows go on by themselves."""
-    attend = Attend(ScaledDot(), positions=Rotary(WIDTH) if rotary else None)
-    heads, before, length = heads_of(attend, 2), 5, 120
+    heads, before, length = heads_of(None, 2, positions=Rotary(WIDTH) if rotary else None), 5, 120
     states = drawn(2, length, HEADS * WIDTH)
     whole, _ = read_past(heads, states, empty_past(heads, states), before, sinks)
     expected = self_attention(heads, states, window(length, before=before, after=0, sinks=sinks))
@@ -323,6 +324,6 @@ def test_wrong_settings(wrong: Callable[[], Any], error: type[Exception], messag
 
 def test_dropout_is_not_served_by_the_fused_path():
     reader, states = Attend(ScaledDot(), dropout=0.1).train(), drawn(2, LENGTH, WIDTH)
-    lookup = Lookup(reader.score, reader.align, None, states, Memory(states, states))
-    assert type(first_that_serves(paths.PATHS, lookup)) is Fused
-    assert type(first_that_serves(paths.PATHS, lookup._replace(dropout=0.1))) is Plain
+    lookup = Lookup(reader.score, reader.align, states, Memory(states, states))
+    assert type(first_that_serves(FAST, lookup)) is Fused
+    assert first_that_serves(FAST, lookup._replace(dropout=0.1)) is None

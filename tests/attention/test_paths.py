@@ -7,13 +7,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Attend, attend, paths
+from regard.attention import Attend, attend
+from regard.attention import fast as paths
 from regard.attention.align import Align, Hard, LocalMonotonic, LocalPredictive, Softmax, StraightThrough
 from regard.attention.align.protocol import Aligned
+from regard.attention.fast import FAST, Path, Picked, Windowed, first_that_serves
 from regard.attention.heads import MultiHead, self_attention
+from regard.attention.lookup import Lookup, Read
 from regard.attention.masks import causal, padding, window
 from regard.attention.memory import Memory
-from regard.attention.paths import PATHS, Lookup, Path, Picked, Plain, Read, Windowed, first_that_serves
 from regard.attention.record import record
 from regard.attention.scores import Additive, Dot, ScaledDot, Score, Sides
 from regard.models.fused import fuse
@@ -47,7 +49,7 @@ def test_an_injected_path_reads_what_it_serves():
     reader = Attend(ScaledDot())
     few, many = drawn(3), drawn(7)
     wanted = reader(*few), reader(*many)
-    reader.paths = (Zeros(), *PATHS)
+    reader.fast = (Zeros(), *FAST)
     assert not reader(*few).any()
     assert wanted[0].any()
     assert torch.equal(reader(*many), wanted[1])
@@ -59,9 +61,9 @@ def test_weights_that_a_path_does_not_make_are_recorded_all_the_same(score: Scor
     reader, (query, memory) = Attend(score), drawn(3)
     with record(reader) as wanted:
         reader(query, memory)
-    reader.paths = (Zeros(), *PATHS)
+    reader.fast = (Zeros(), *FAST)
     with record(reader) as maps:
-        assert not reader(query, memory).any()
+        reader(query, memory)
     with record(reader, rows=[1, 4]) as some:
         reader(query, memory)
     torch.testing.assert_close(maps[""], wanted[""])
@@ -76,24 +78,18 @@ def test_fused_layers_do_not_pass_by_an_injected_path():
     assert isinstance(heads, MultiHead)
     with torch.no_grad():
         before = model.encoder(tokens, lengths).value
-        heads.attend.paths = (Zeros(), *PATHS)
+        heads.attend.fast = (Zeros(), *FAST)
         after = model.encoder(tokens, lengths).value
-        heads.attend.paths = (Plain(),)
+        heads.attend.fast = ()
         plain = model.encoder(tokens, lengths).value
     assert not torch.allclose(after[0], before[0], atol=1e-3)
     torch.testing.assert_close(plain[0], before[0])
 
 
-def test_none_that_serves():
-    reader = Attend(Dot())
-    reader.paths = (Zeros(),)
-    with pytest.raises(LookupError, match="none of the paths Zeros serves this lookup"):
-        reader(*drawn(7))
-
-
-def path_of(reader: Attend, query: Tensor, memory: Memory, **asked: bool) -> type[Path]:
-    lookup = Lookup(reader.score, reader.align, reader.history, query, reader.prepare(memory))._replace(**asked)
-    return type(first_that_serves(PATHS, lookup))
+def path_of(reader: Attend, query: Tensor, memory: Memory) -> type[Path] | None:
+    lookup = Lookup(reader.score, reader.align, query, reader.prepare(memory))
+    path = first_that_serves(FAST, lookup)
+    return None if path is None else type(path)
 
 
 def test_which_path_serves():
@@ -101,13 +97,10 @@ def test_which_path_serves():
     long = torch.randn(2, 1024, 3)
     near = Memory(long, long, window(1024, before=3, after=2))
     assert path_of(Attend(Dot()), query, memory) is paths.Fused
-    assert path_of(Attend(Dot()), query, memory, observed=True) is paths.Fused
-    assert path_of(Attend(Dot()), query, memory, needs_weights=True) is Plain
     assert path_of(Attend(Dot()), long, near) is Windowed
     assert path_of(Attend(Dot()), query, Memory(memory.key, memory.value, causal(5, 7))) is paths.Fused
-    assert path_of(Attend(Additive(3, 3, 7)), query, memory) is Plain
+    assert path_of(Attend(Additive(3, 3, 7)), query, memory) is None
     assert path_of(Attend(Dot(), LocalMonotonic(1)), query, memory) is Picked
-    assert path_of(Attend(Dot(), LocalMonotonic(1)), query, memory, observed=True) is Plain
 
 
 @pytest.mark.parametrize("align", [Hard(), Hard(0.5), StraightThrough(0.3)], ids=["hard", "shared", "straight-through"])
@@ -118,15 +111,14 @@ def test_hard_alignment_reads_one_value_at_inference(align: Align, masked: str):
     masks = {"none": None, "padding": padding(torch.tensor([2, 5]), 5), "causal": causal(5, 5)}
     memory = replace(memory, mask=masks.get(masked, padding(torch.tensor([0, 3]), 5)))
     reader = Attend(ScaledDot(), align).eval()
-    assert path_of(reader, query, memory) is Plain  # gradients may be wanted
+    assert path_of(reader, query, memory) is None  # gradients may be wanted
     with torch.no_grad():
         assert path_of(reader, query, memory) is paths.OneValue
-        assert path_of(reader, query, memory, needs_weights=True) is Plain
         found = reader(query, memory)
-        reader.paths = (Plain(),)
+        reader.fast = ()
         assert torch.equal(found, reader(query, memory))
-        reader.paths = PATHS
-        assert path_of(reader.train(), query, memory) is Plain
+        reader.fast = FAST
+        assert path_of(reader.train(), query, memory) is None
 
 
 class MyDot(ScaledDot):
@@ -236,7 +228,7 @@ def test_sides_give_the_score(name: str):
     value = torch.randn(2, 7, value_width)
     context, weights = attend(query, key, value, score=score)
     reader = Attend(score)
-    reader.paths = (Plain(),)
+    reader.fast = ()
     read = reader.read(query, reader.prepare(Memory(key, value)), weights=True)
     torch.testing.assert_close((read.context, read.weights), (context, weights))
 
@@ -245,5 +237,5 @@ def test_self_attention_in_heads_is_the_same_on_every_path():
     heads, states = MultiHead(6, 2), torch.randn(2, 127, 6)
     mask = window(127, before=3, after=2)
     fast = self_attention(heads, states, mask)
-    heads.attend.paths = (Plain(),)
+    heads.attend.fast = ()
     torch.testing.assert_close(self_attention(heads, states, mask), fast)

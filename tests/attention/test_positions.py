@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import regard.attention.paths
-from regard.attention import Attend
+import regard.attention.fast
 from regard.attention.heads import MultiHead, NormalizedHeads, self_attention
 from regard.attention.masks import Mask, causal, padding
 from regard.attention.memory import Memory, Packing
@@ -19,9 +18,9 @@ from regard.attention.positions import (
     RelativePositions,
     Rotary,
     RotaryScaling,
+    counted,
 )
 from regard.attention.record import record
-from regard.attention.scores import ScaledDot
 from regard.nn.kv_cache import empty_past, read_past
 from regard.testing import check_attention
 
@@ -49,8 +48,7 @@ every = pytest.mark.parametrize("name", NAMES)
 
 
 def heads_with(name: str, groups: int = HEADS) -> MultiHead:
-    attend = Attend(ScaledDot(), positions=positions(name))
-    return MultiHead(HEADS * WIDTH, HEADS, attend=attend, key_value_heads=groups).double()
+    return MultiHead(HEADS * WIDTH, HEADS, positions=positions(name), key_value_heads=groups).double()
 
 
 def states(batch: int = 2) -> Tensor:
@@ -60,7 +58,7 @@ def states(batch: int = 2) -> Tensor:
 
 def oracle(name: str, heads: MultiHead, inputs: Tensor, allowed: np.ndarray) -> np.ndarray:
     """The weights, pair by pair, in NumPy."""
-    part = heads.attend.positions
+    part = heads.positions
     assert part is not None
 
     def projected(module: torch.nn.Module, count: int) -> np.ndarray:
@@ -110,7 +108,7 @@ def bucket(distance: int, both_sides: bool) -> int:
 @pytest.mark.parametrize("groups", [HEADS, 2])
 @pytest.mark.parametrize("path", ["plain", "fused"])
 def test_weights_are_those_of_the_equations(name: str, groups: int, path: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(regard.attention.paths, "fused_is_faster", lambda *_: path == "fused")
+    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda *_: path == "fused")
     heads, inputs = heads_with(name, groups), states()
     masks: list[Mask | None] = [None, causal(LENGTH), padding(torch.tensor([LENGTH, 4]), LENGTH)]
     for mask in masks:
@@ -219,8 +217,7 @@ def test_stretched_frequencies():
 
 def rotary_heads(kind: type[MultiHead], **more) -> MultiHead:
     torch.manual_seed(3)
-    attend = Attend(ScaledDot(), positions=Rotary(WIDTH))
-    return kind(HEADS * WIDTH, HEADS, attend=attend, key_value_heads=2, **more).eval()
+    return kind(HEADS * WIDTH, HEADS, positions=Rotary(WIDTH), key_value_heads=2, **more).eval()
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -251,7 +248,7 @@ def test_projections_that_a_hook_holds_are_not_turned(hooked: str):
 
 class Backwards(Rotary):
     def rotate(self, states: Tensor, places: Tensor) -> Tensor:
-        return super().rotate(states, -places)
+        return super().rotate(states, -counted(places, states.shape[-2], states.device))
 
 
 class Slow(Rotary):
@@ -264,8 +261,8 @@ class Slow(Rotary):
 def test_a_subclass_turns_by_its_own_code(kind: type[Rotary]):
     """Also where successive positions would be turned by the table that all rotations share."""
     inputs, own = torch.randn(1, 5, WIDTH), kind(WIDTH)
-    torch.testing.assert_close(own.rotate_from(inputs, 3), own.rotate(inputs, torch.arange(3, 8)))
-    assert not torch.allclose(own.rotate_from(inputs, 3), Rotary(WIDTH).rotate_from(inputs, 3), atol=1e-3)
+    torch.testing.assert_close(own.rotate(inputs, 3), own.rotate(inputs, torch.arange(3, 8)))
+    assert not torch.allclose(own.rotate(inputs, 3), Rotary(WIDTH).rotate(inputs, 3), atol=1e-3)
 
 
 @pytest.mark.parametrize(

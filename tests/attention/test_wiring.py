@@ -11,7 +11,7 @@ from torch import nn
 from regard.attention import Attend
 from regard.attention.align import LocalPredictive
 from regard.attention.heads import MultiHead
-from regard.attention.history import Coverage
+from regard.attention.history import AttendInTurn, Coverage
 from regard.attention.masks import as_mask
 from regard.attention.memory import Memory
 from regard.attention.positions import Alibi, BucketedBias, RelativeKeys, Rotary
@@ -99,7 +99,7 @@ def encoded(reader: Reader) -> Any:
 
 
 def heads(**parts: Any) -> MultiHead:
-    return MultiHead(WIDTH, 2, attend=Attend(parts.pop("score", ScaledDot()), **parts))
+    return MultiHead(WIDTH, 2, attend=Attend(parts.pop("score", ScaledDot())), **parts)
 
 
 def alone(attend: Attend) -> Any:
@@ -137,7 +137,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "slopes": (lambda: heads(positions=Alibi(3)), "is 2, but the positions Alibi expects 3"),
     "buckets": (lambda: heads(positions=BucketedBias(3)), "is 2, but the positions BucketedBias expects 3"),
     "a history": (
-        lambda: Attend(ADDITIVE, history=Coverage(7)),
+        lambda: AttendInTurn(ADDITIVE, Coverage(7)),
         "the width of the score Additive is 5, but the history Coverage expects 7",
     ),
     "an alignment and a score": (

@@ -1,14 +1,12 @@
-"""Files and functions stay small, and src, tests and docs avoid forbidden constructs."""
+"""The tree avoids forbidden constructs."""
 
 import ast
 import re
 from collections.abc import Iterator
-from statistics import median
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.code import sizes
 from tests.code.tree import ROOT, Module, imported, imports, modules
 
 OPTIONAL = {
@@ -47,27 +45,6 @@ TEXT = {".py", ".md", ".yaml", ".html", ".css", ".js", ".toml", ".txt", ".json"}
 
 def everywhere() -> Iterator[tuple[Module, ast.AST]]:
     return ((module, node) for module in modules().values() for node in ast.walk(module.tree))
-
-
-def test_no_file_is_long():
-    assert sizes.over(sizes.files() + sizes.inits(), sizes.FILE_LINES) == []
-
-
-def test_the_median_file_is_short():
-    assert median(size.value for size in sizes.files()) <= sizes.FILE_MEDIAN
-
-
-def test_few_files_are_tiny():
-    tiny = [size for size in sizes.files() if size.value < sizes.TINY_LINES]
-    assert len(tiny) <= sizes.TINY_SHARE * len(sizes.files())
-
-
-def test_no_function_is_long():
-    assert sizes.over(sizes.functions(), sizes.FUNCTION_LINES) == []
-
-
-def test_no_function_has_many_parameters():
-    assert sizes.over(sizes.signatures(), sizes.PARAMETERS) == []
 
 
 def test_no_attic():

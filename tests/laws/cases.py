@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.attention import Attend
 from regard.attention.align import Align
 from regard.attention.heads import MultiHead
-from regard.attention.history import Coverage, History, LocationAware
+from regard.attention.history import Coverage, History, LocationAware, attend_with
 from regard.attention.scores import (
     Additive,
     Cosine,
@@ -194,7 +194,7 @@ HISTORIES: dict[str, Callable[[], History | None]] = {
 
 def reading_itself(align: Align, history: History | None, memory_width: int, score: Score | None = None) -> Decoder:
     """A Transformer's decoder whose self-attention is aligned like this."""
-    attend = Attend(Additive(3, 3, 5, heads=2) if score is None else score, align, history)
+    attend = attend_with(history, Additive(3, 3, 5, heads=2) if score is None else score, align)
     own, source = MultiHead(6, 2, attend=attend), MultiHead(6, 2, memory_width=memory_width)
     layer = DecoderLayer(own, source, FeedForward(6, 5), (PreNorm(6), PreNorm(6), PreNorm(6)))
     return TransformerDecoder(embedding(), NoPositions(), [layer], nn.LayerNorm(6), Output(6, VOCABULARY))

@@ -9,6 +9,7 @@ from torch import nn
 from regard.attention import Attend
 from regard.attention.align import Monotonic, Softmax
 from regard.attention.heads import MultiHead
+from regard.attention.history import AttendInTurn
 from regard.attention.record import record
 from regard.attention.scores import Additive
 from regard.models.aligns import ALIGNS, AlignName
@@ -165,7 +166,7 @@ def transformer(encoder: Encoder, align: AlignName, history: str) -> Decoder:
 
 def attend(query_width: int, key_width: int, align: AlignName, history: str, heads: int | None = None) -> Attend:
     score = Additive(query_width, key_width, 3, heads=heads)
-    return Attend(score, cases.align(align, query_width), cases.PASTS[history]())
+    return AttendInTurn(score, cases.PASTS[history](), cases.align(align, query_width))
 
 
 @pytest.mark.parametrize("decoder", [bahdanau, luong, one_pass, transformer])

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import regard.attention.fast
 import regard.attention.lookup
-import regard.attention.paths
 from regard.attention import Attend, attend
 from regard.attention.heads import MultiHead
 from regard.attention.masks import as_mask, causal, padding
@@ -23,7 +23,7 @@ both_paths = pytest.mark.parametrize("path", ["plain", "fused"])
 
 
 def take(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regard.attention.paths, "fused_is_faster", lambda query, key, masked: path == "fused")
+    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda query, key, masked: path == "fused")
 
 
 def inputs(widths: tuple[int, int, int], queries: int = 3, keys: int = 7) -> list[Tensor]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import regard.attention.paths
+import regard.attention.fast
 from regard.attention import Attend, attend
 from regard.attention.align import (
     Addressing,
@@ -114,7 +114,7 @@ def test_row_73_numbers_of_every_size(score: str, dtype: torch.dtype):
 @pytest.mark.parametrize("magnitude", MAGNITUDES)
 @pytest.mark.parametrize("score", sorted(cases.PRODUCTS))
 def test_row_73_the_fused_kernel(score: str, magnitude: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(regard.attention.paths, "fused_is_faster", lambda query, key, masked: True)
+    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda query, key, masked: True)
     compare, widths = cases.score(score)
     module = Attend(compare).to(dtype)
     parts = inputs(widths, 7, dtype, magnitude)
@@ -141,7 +141,7 @@ def test_row_73_rows_of_4000_keys(align: AlignName, dtype: torch.dtype):
 @pytest.mark.parametrize("score", [Dot(), Distance(4.0)], ids=["dot", "distance"])
 def test_row_73_windows_in_half_precision(score: Score, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
     """By blocks of near keys, as by all of them."""
-    monkeypatch.setattr(regard.attention.paths, "fused_is_faster", lambda query, key, masked: True)
+    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda query, key, masked: True)
     query, key, value = (torch.randn(1, 400, 8).to(dtype) for _ in range(3))
     mask = window(400, before=3, after=2)
     found = Attend(score)(query, Memory(key, value, mask))
@@ -204,7 +204,7 @@ def test_row_73_distances_are_those_of_float32(dtype: torch.dtype):
 def test_row_73_a_padded_batch_read_by_angle(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
     """A padded key is a zero vector; neither it nor a query that is zero breaks the gradients."""
     for fused in (False, True):
-        monkeypatch.setattr(regard.attention.paths, "fused_is_faster", lambda *_, chosen=fused: chosen)
+        monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda *_, chosen=fused: chosen)
         query, key = torch.randn(1, 3, 4).to(dtype), torch.randn(1, 3, 4).to(dtype)
         query[:, 1] = 0
         leaves = [query.requires_grad_(), key.requires_grad_()]
@@ -284,7 +284,7 @@ def test_row_25_width_0(make: Callable[[], Score], dtype: torch.dtype, monkeypat
     score = make().to(dtype)
     query, key, value = (torch.randn(2, *shape).to(dtype) for shape in ((3, 0), (7, 0), (7, 2)))
     for fused in (False, True):
-        monkeypatch.setattr(regard.attention.paths, "fused_is_faster", lambda *_, chosen=fused: chosen)
+        monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda *_, chosen=fused: chosen)
         context = Attend(score)(query, Memory(key, value))
         expected = value.double().mean(1, keepdim=True).expand(2, 3, 2)
         torch.testing.assert_close(context.double(), expected, rtol=0, atol=TOLERANCES[dtype])

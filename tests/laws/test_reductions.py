@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import regard.attention.paths
+import regard.attention.fast
 from regard.attention import Attend
 from regard.attention.masks import as_mask, causal, padding
 from regard.attention.memory import Memory
@@ -63,7 +63,7 @@ def inputs(widths: tuple[int, int, int]) -> tuple[Tensor, Memory]:
 @pytest.mark.parametrize("name", cases.SCORES)
 @pytest.mark.usefixtures("few_together")
 def test_of_every_score(name: str, path: str, reduction: Reduction, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(regard.attention.paths, "fused_is_faster", lambda query, key, masked: path == "fused")
+    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda query, key, masked: path == "fused")
     score, widths = cases.score(name)
     attend, (query, memory) = Attend(score).double(), inputs(widths)
     with record(attend) as whole, torch.no_grad():

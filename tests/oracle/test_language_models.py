@@ -88,7 +88,7 @@ def test_lstmn(positions: Any):
     """Equations 4 to 10 of Cheng 2016, and with a learned number for each distance within the softmax."""
     model = make(LSTMNConfig(embedding=5, width=7, attention=3, window=4, positions=positions, tied=False))
     score = model.attend.score
-    near = np.zeros(9) if positions == "none" else numbers(model.attend.positions.table)[0]
+    near = np.zeros(9) if positions == "none" else numbers(model.positions.table)[0]
     query, key, energy = numbers(score.query_weight), numbers(score.key_weight), numbers(score.energy)
     hiddens, cells, read = [], [], np.zeros(7)
     found = model(WORDS, model.begin(1))[0][0]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-import regard.attention.paths
+import regard.attention.fast
 from regard.attention import Attend, attend
 from regard.attention.align import softmax
 from regard.attention.heads import MultiHead
@@ -42,7 +42,7 @@ def read(score: Score) -> Callable[..., Tensor]:
 
 @pytest.mark.parametrize("path", ["plain", "fused"])
 def test_scaled_products(path: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(regard.attention.paths, "fused_is_faster", lambda query, key, masked: path == "fused")
+    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda query, key, masked: path == "fused")
     module = Attend(ScaledDot())
     sdpa = functional.scaled_dot_product_attention
     ours, theirs = errors(lambda query, key, value: module(query, Memory(key, value)), sdpa, sdpa)

@@ -15,7 +15,13 @@ from torch import Tensor, nn
 from regard.attention.hugging_face_decoding import Patch, patches
 from regard.attention.hugging_face_passes import passes, watching
 from regard.attention.hugging_face_weights import scale_of, weights
-from regard.attention.observer import LookupRecord, Projected, chosen_of, observe, observer_of
+from regard.attention.observer import (
+    LookupRecord,
+    Projected,
+    chosen_of,
+    observe,
+    observer_of,
+)
 
 FUSED = "sdpa"
 """The implementation whose weights are computed apart, since it returns none."""
@@ -49,8 +55,18 @@ def opened(model: nn.Module) -> Iterator[None]:
 
 def hosts(model: nn.Module) -> list[Any]:
     """The models of transformers within `model`, nested ones included."""
-    library = sys.modules.get("transformers")  # a model of it exists only if it was imported
-    return [] if library is None else [each for each in model.modules() if isinstance(each, library.PreTrainedModel)]
+    library = sys.modules.get(
+        "transformers"
+    )  # a model of it exists only if it was imported
+    return (
+        []
+        if library is None
+        else [
+            each
+            for each in model.modules()
+            if isinstance(each, library.PreTrainedModel)
+        ]
+    )
 
 
 def _install() -> None:
@@ -77,11 +93,18 @@ def _patched(owner: Any, name: str, patch: Patch) -> Iterator[None]:
 def _observed(get_interface: Callable[..., Any]) -> Callable[..., Any]:
     """A `get_interface` whose functions report each lookup of an observed module."""
 
-    def get(self: Any, implementation: str, default: Callable[..., Any]) -> Callable[..., Any]:
+    def get(
+        self: Any, implementation: str, default: Callable[..., Any]
+    ) -> Callable[..., Any]:
         function = get_interface(self, implementation, default)
 
         def attention(
-            module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **options: Any
+            module: nn.Module,
+            query: Tensor,
+            key: Tensor,
+            value: Tensor,
+            attention_mask: Any,
+            **options: Any,
         ):
             call = passes().call_of(module, key)
             read, found = function(module, query, key, value, attention_mask, **options)
@@ -94,7 +117,12 @@ def _observed(get_interface: Callable[..., Any]) -> Callable[..., Any]:
                         f"the attention implementation {implementation!r} of {type(module).__name__} returns no "
                         "weights; call model.set_attn_implementation('sdpa') before recording"
                     )
-                observe(module, record._replace(call=call.number, first_key=call.first_key, cached=call.cached))
+                observe(
+                    module,
+                    record._replace(
+                        call=call.number, first_key=call.first_key, cached=call.cached
+                    ),
+                )
             return read, found
 
         return attention
@@ -103,7 +131,10 @@ def _observed(get_interface: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _record(
-    module: nn.Module, sides: tuple[Tensor, Tensor, Tensor], mask: Any, options: dict[str, Any]
+    module: nn.Module,
+    sides: tuple[Tensor, Tensor, Tensor],
+    mask: Any,
+    options: dict[str, Any],
 ) -> LookupRecord:
     query, key, value = sides
 

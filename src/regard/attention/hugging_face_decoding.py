@@ -31,8 +31,17 @@ def updating(update: Callable[..., Any]) -> Callable[..., Any]:
     """Report where the keys begin that the cache returns: a sliding window forgets the first ones."""
 
     @wraps(update)
-    def updated(self: Any, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **options: Any) -> Any:
-        keys, values = update(self, key_states, value_states, layer_idx, *args, **options)
+    def updated(
+        self: Any,
+        key_states: Tensor,
+        value_states: Tensor,
+        layer_idx: int,
+        *args: Any,
+        **options: Any,
+    ) -> Any:
+        keys, values = update(
+            self, key_states, value_states, layer_idx, *args, **options
+        )
         if observers():
             passes().updated(self, keys, int(self.get_seq_length(layer_idx)))
         return keys, values
@@ -85,12 +94,21 @@ def searching(beam_search: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         active = observers()
         if not active:
-            return beam_search(self, input_ids, logits_processor, stopping_criteria, generation_config, **options)
+            return beam_search(
+                self,
+                input_ids,
+                logits_processor,
+                stopping_criteria,
+                generation_config,
+                **options,
+            )
         whole = copy(generation_config)
         whole.return_dict_in_generate = True
         for observer in active:
             observer.search_started()
-        found = beam_search(self, input_ids, logits_processor, stopping_criteria, whole, **options)
+        found = beam_search(
+            self, input_ids, logits_processor, stopping_criteria, whole, **options
+        )
         for observer in active:
             observer.search_ended(found.beam_indices)
         return found if generation_config.return_dict_in_generate else found.sequences

@@ -62,9 +62,18 @@ def outermost(found: Sequence[Any]) -> list[Any]:
 
 def _none(found: list[Any]) -> str:
     """The message of models without a module that can be observed."""
-    kinds = " and ".join(sorted({f"{type(host).__name__} (model type {host.config.model_type})" for host in found}))
+    kinds = " and ".join(
+        sorted(
+            {
+                f"{type(host).__name__} (model type {host.config.model_type})"
+                for host in found
+            }
+        )
+    )
     if not any(
-        "Attention" in type(each).__name__ or attends(type(each)) != "no" for host in found for each in host.modules()
+        "Attention" in type(each).__name__ or attends(type(each)) != "no"
+        for host in found
+        for each in host.modules()
     ):
         return f"{kinds} has no attention, so there is nothing to record"
     return (
@@ -73,7 +82,12 @@ def _none(found: list[Any]) -> str:
     )
 
 
-def _mixed(closed: list[int], inside: dict[int, nn.Module], names: dict[int, str], possible: list[int]) -> str:
+def _mixed(
+    closed: list[int],
+    inside: dict[int, nn.Module],
+    names: dict[int, str],
+    possible: list[int],
+) -> str:
     """The message of a model of which some modules can be observed."""
     kinds = ", ".join(sorted({type(inside[each]).__name__ for each in closed}))
     others = sorted({type(inside[each]).__name__ for each in possible})

@@ -26,13 +26,23 @@ def weights(
     if options.get("position_bias") is not None:
         scores = scores + shared_part(options["position_bias"], heads, rows)
     is_causal = options.get("is_causal")
-    if mask is None and queries > 1 and (getattr(module, "is_causal", True) if is_causal is None else is_causal):
-        places = torch.arange(queries, device=query.device)[slice(None) if rows is None else list(rows)]
+    if (
+        mask is None
+        and queries > 1
+        and (getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    ):
+        places = torch.arange(queries, device=query.device)[
+            slice(None) if rows is None else list(rows)
+        ]
         allowed = torch.arange(keys, device=query.device) <= places[:, None]
         scores = scores.masked_fill(~allowed, -torch.inf)
     if mask is not None:
         mask = shared_part(mask, heads, rows)[..., :keys]
-        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+        scores = (
+            scores.masked_fill(~mask, -torch.inf)
+            if mask.dtype == torch.bool
+            else scores + mask
+        )
     return scores.float().softmax(-1).nan_to_num(0.0).to(query.dtype)
 
 

@@ -49,10 +49,14 @@ class Memory:
             return
         hidden = ~readable[..., None]
         if hidden.shape[-2] not in (1, self.key.shape[-2]):
-            raise ValueError(f"the mask covers {hidden.shape[-2]} keys, but the memory has {self.key.shape[-2]}")
+            raise ValueError(
+                f"the mask covers {hidden.shape[-2]} keys, but the memory has {self.key.shape[-2]}"
+            )
         same = self.key is self.value
         object.__setattr__(self, "key", self.key.masked_fill(hidden, 0.0))
-        object.__setattr__(self, "value", self.key if same else self.value.masked_fill(hidden, 0.0))
+        object.__setattr__(
+            self, "value", self.key if same else self.value.masked_fill(hidden, 0.0)
+        )
         object.__setattr__(self, "exponentials", None)
 
     @classmethod
@@ -80,11 +84,17 @@ class Memory:
             ValueError: the memory has a mask or positions of its keys, which do not cover the new positions.
         """
         if self.mask is not None:
-            raise ValueError("a memory with a mask does not grow; append to one without and mask when it is read")
+            raise ValueError(
+                "a memory with a mask does not grow; append to one without and mask when it is read"
+            )
         if self.bias is not None:
-            raise ValueError("a memory with a bias does not grow; give the bias when it is read")
+            raise ValueError(
+                "a memory with a bias does not grow; give the bias when it is read"
+            )
         if self.places is not None:
-            raise ValueError("a memory with positions of its keys does not grow; give them when it is read")
+            raise ValueError(
+                "a memory with positions of its keys does not grow; give them when it is read"
+            )
         key, value = torch.cat([self.key, key], -2), torch.cat([self.value, value], -2)
         return replace(self, key=key, value=value, exponentials=None)
 
@@ -94,9 +104,14 @@ class Memory:
         key = pick(self.key)
         value = key if self.value is self.key else pick(self.value)
         mask = None if self.mask is None else self.mask.select(rows)
-        parts = (None if part is None else pick(part) for part in (self.summary, self.tokens, self.exponentials))
+        parts = (
+            None if part is None else pick(part)
+            for part in (self.summary, self.tokens, self.exponentials)
+        )
         places = self.places
-        places = pick(places) if isinstance(places, Tensor) and places.ndim > 1 else places
+        places = (
+            pick(places) if isinstance(places, Tensor) and places.ndim > 1 else places
+        )
         bias = self.bias
         bias = bias if bias is None or bias.ndim < 3 or len(bias) == 1 else pick(bias)
         return Memory(key, value, mask, *parts, places=places, bias=bias, clean=False)
@@ -107,6 +122,18 @@ class Memory:
             return self.places
         first = self.places or 0
         return torch.arange(first, first + self.key.shape[-2], device=self.key.device)
+
+    def first_places(self, count: int) -> Tensor | int:
+        """The positions of the first `count` keys, where the queries of self-attention stand. Raises ValueError for
+        fewer keys with positions of their own."""
+        if not isinstance(self.places, Tensor):
+            return self.places or 0
+        if count > self.places.shape[-1]:
+            known = self.places.shape[-1]
+            raise ValueError(
+                f"{count} queries read {known} keys with places; give the queries' places too"
+            )
+        return self.places[..., :count]
 
 
 def selected(part: Any, rows: Rows) -> Any:
@@ -153,4 +180,6 @@ class Packing:
     def unpack(self, states: Float[Tensor, "token width"]) -> States:
         """Put packed tokens back at their positions; padding is zeros."""
         empty = states.new_zeros(self.batch * self.positions, states.shape[1])
-        return empty.index_copy(0, self.places, states).unflatten(0, (self.batch, self.positions))
+        return empty.index_copy(0, self.places, states).unflatten(
+            0, (self.batch, self.positions)
+        )

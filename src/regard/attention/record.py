@@ -47,7 +47,9 @@ def record(
         ValueError: no module has a name that `only` matches; or there is a `measure` and a module does not report
             values; or a matched module of transformers does not use the library's common attention.
     """
-    with recording(model, only, Choice(heads, rows, reduce, measure, differentiable)) as maps:
+    with recording(
+        model, only, Choice(heads, rows, reduce, measure, differentiable)
+    ) as maps:
         yield maps
 
 
@@ -59,7 +61,9 @@ def record_breakdown(
 
 
 @contextmanager
-def recording(model: nn.Module, only: str | Sequence[str], choice: Choice) -> Iterator[Maps]:
+def recording(
+    model: nn.Module, only: str | Sequence[str], choice: Choice
+) -> Iterator[Maps]:
     """Collect the weights that `choice` selects inside the block. Raises ValueError as `record` does."""
     maps = Maps(named(model, only), choice)
     with observing(maps), opened(model):
@@ -73,10 +77,14 @@ def named(model: nn.Module, only: str | Sequence[str]) -> dict[int, str]:
     found = {
         id(module): name.removesuffix(".attend")
         for name, module in model.named_modules()
-        if any(fnmatchcase(name.removesuffix(".attend"), pattern) for pattern in patterns)
+        if any(
+            fnmatchcase(name.removesuffix(".attend"), pattern) for pattern in patterns
+        )
     }
     if not found:
-        raise ValueError(f"no module is called {only!r}; the model has {[name for name, _ in model.named_children()]}")
+        raise ValueError(
+            f"no module is called {only!r}; the model has {[name for name, _ in model.named_children()]}"
+        )
     refuse_closed(model, found)
     return found
 

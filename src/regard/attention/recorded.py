@@ -68,7 +68,11 @@ class Maps(Mapping[str, Tensor], Observer):
 
     @property
     def needs_weights(self) -> bool:
-        return self.choice.breakdown or self.choice.measure is not None or self.choice.whole
+        return (
+            self.choice.breakdown
+            or self.choice.measure is not None
+            or self.choice.whole
+        )
 
     def receive(self, module: nn.Module, record: LookupRecord) -> None:
         """Raises ValueError for a measure on a module whose values are unknown."""
@@ -83,9 +87,13 @@ class Maps(Mapping[str, Tensor], Observer):
             query, key, value = (each.detach() for each in record.projected[:3])
             projected = Projected(query, key, value, record.projected.scale)
             self._query_sides.setdefault(name, []).append(projected.query)
-            self._projected[name] = projected  # a step's keys and values include those of earlier steps
+            self._projected[name] = (
+                projected  # a step's keys and values include those of earlier steps
+            )
         if measure is not None:
-            chosen = chosen_of(measure(module, record.weights(None, None), _value(record, name)))
+            chosen = chosen_of(
+                measure(module, record.weights(None, None), _value(record, name))
+            )
             record = record._replace(weights=chosen)
         self._add(name, record)
 
@@ -96,7 +104,11 @@ class Maps(Mapping[str, Tensor], Observer):
         steps.cached |= record.cached
         if record.first_key:
             self._several_batches.add(name)
-        chosen = range(first, first + record.queries) if self.choice.rows is None else self.choice.rows
+        chosen = (
+            range(first, first + record.queries)
+            if self.choice.rows is None
+            else self.choice.rows
+        )
         rows = [row - first for row in chosen if first <= row < first + record.queries]
         for some, (found, places) in self._kept(record, rows):
             found = found if self.choice.differentiable else found.detach()
@@ -106,12 +118,16 @@ class Maps(Mapping[str, Tensor], Observer):
             part = Part(found, places, [first + row for row in some], number)
             steps.add(part, reduce, apart=self._search is not None)
 
-    def _kept(self, record: LookupRecord, rows: list[int]) -> Iterable[tuple[Sequence[int], Kept]]:
+    def _kept(
+        self, record: LookupRecord, rows: list[int]
+    ) -> Iterable[tuple[Sequence[int], Kept]]:
         """The reduced weights of these rows, with the rows: one group of all, or groups that the reduction adds up."""
         every, reduce = list(range(record.queries)), self.choice.reduce
 
         def kept(some: Sequence[int]) -> Kept:
-            return reduce.of(record.weights(self.choice.heads, None if some == every else some))
+            return reduce.of(
+                record.weights(self.choice.heads, None if some == every else some)
+            )
 
         groups = [*reduce.parts(rows, record.width)]
         if len(groups) == 1 or self.choice.differentiable or reduce.keeps_keys:
@@ -159,12 +175,16 @@ class Maps(Mapping[str, Tensor], Observer):
     def without(self, *names: str | None) -> "Maps":
         """The maps of the other modules."""
         others = copy(self)
-        others._steps = {each: steps for each, steps in self._steps.items() if each not in names}
+        others._steps = {
+            each: steps for each, steps in self._steps.items() if each not in names
+        }
         return others
 
     def together(self) -> Tensor:
         """All maps as one, `(batch, map, query, key)`: one map per module and head, in the order of the modules."""
-        return torch.cat([each if each.ndim == 4 else each[:, None] for each in self.values()], 1)
+        return torch.cat(
+            [each if each.ndim == 4 else each[:, None] for each in self.values()], 1
+        )
 
     def layered(self) -> Tensor:
         """All maps as one, `(batch, layer, head, query, key)`: one layer per module, in order. Modules with different
@@ -174,31 +194,55 @@ class Maps(Mapping[str, Tensor], Observer):
             return torch.cat(maps, 1)[:, None]
         return torch.stack(maps, 1)
 
-    def lookups(self, source: Sequence[str], target: Sequence[str] | None = None, *, row: int = 0) -> Lookups:
+    def lookups(
+        self,
+        source: Sequence[str],
+        target: Sequence[str] | None = None,
+        *,
+        row: int = 0,
+    ) -> Lookups:
         """The maps of one row of the batch, one layer per module, with labels of the keys and queries (by default the
         same). Models of transformers have a breakdown, see `breakdown_of_products`.
 
         Raises ValueError if the maps differ in shape from each other or from the labels."""
-        parts = {name: each[row] if each.ndim == 4 else each[row, None] for name, each in self.items()}
+        parts = {
+            name: each[row] if each.ndim == 4 else each[row, None]
+            for name, each in self.items()
+        }
         if len({each.shape for each in parts.values()}) != 1:
             shapes = {name: tuple(each.shape) for name, each in parts.items()}
             shown = shapes or "none, since no recorded module attended"
-            raise ValueError(f"expected maps (head, query, key) of one shape, got {shown}; select some with only=")
+            raise ValueError(
+                f"expected maps (head, query, key) of one shape, got {shown}; select some with only="
+            )
         weights = torch.stack(list(parts.values())).detach().float().cpu().numpy()
         labels = tuple(source), tuple(source if target is None else target)
-        return Lookups(weights, *labels, layers=distinguished(parts), breakdown=self._breakdown(row, weights))
+        return Lookups(
+            weights,
+            *labels,
+            layers=distinguished(parts),
+            breakdown=self._breakdown(row, weights),
+        )
 
-    def breakdown(self, weights: Float[np.ndarray, "_layer _head _target _source"]) -> Breakdown | None:
+    def breakdown(
+        self, weights: Float[np.ndarray, "_layer _head _target _source"]
+    ) -> Breakdown | None:
         """The scores and values behind these weights of the batch's first row. None if the weights are not the recorded
         ones, if keys or values change between steps, or if the recording has no breakdown."""
         return breakdown_of_calls([*self._calls.values()], weights)
 
     def _breakdown(self, row: int, weights: np.ndarray) -> Breakdown | None:
         """The breakdown of all modules; None if some have none, or if their shapes or scales differ."""
-        if not all(name in self._projected and name not in self._several_batches for name in self):
+        if not all(
+            name in self._projected and name not in self._several_batches
+            for name in self
+        ):
             return None
         every = [self._projected[name] for name in self]
-        if len({(*each.key.shape, each.value.shape[-1], each.scale) for each in every}) > 1:
+        if (
+            len({(*each.key.shape, each.value.shape[-1], each.scale) for each in every})
+            > 1
+        ):
             return None
 
         def stacked(tensors: Iterable[Tensor]) -> np.ndarray:
@@ -207,7 +251,10 @@ class Maps(Mapping[str, Tensor], Observer):
             return found.repeat(weights.shape[1] // found.shape[1], 1)
 
         query = stacked(torch.cat(self._query_sides[name], 2) for name in self)
-        key, value = stacked(each.key for each in every), stacked(each.value for each in every)
+        key, value = (
+            stacked(each.key for each in every),
+            stacked(each.value for each in every),
+        )
         return breakdown_of_products(Sums(query, key, every[0].scale), value, weights)
 
     def __iter__(self) -> Iterator[str]:
@@ -225,7 +272,9 @@ def distinguished(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(f"layer {number}" for number in range(len(names)))
     parts = [name.split(".") for name in names]
     numbers = [[part for part in each if part.isdigit()] for each in parts]
-    if all(len(each) == 1 for each in numbers) and len({each[0] for each in numbers}) == len(parts):
+    if all(len(each) == 1 for each in numbers) and len(
+        {each[0] for each in numbers}
+    ) == len(parts):
         return tuple(f"layer {each[0]}" for each in numbers)
     return tuple(".".join(each) for each in parts)
 
@@ -235,5 +284,7 @@ def _value(record: LookupRecord, name: str) -> Tensor:
     if record.value is not None:
         return record.value
     if record.projected is not None:
-        raise ValueError(f"{name!r} is a module of transformers and reports weights only; leave measure out")
+        raise ValueError(
+            f"{name!r} is a module of transformers and reports weights only; leave measure out"
+        )
     raise ValueError(f"{name!r} reports weights without values; leave measure out")

@@ -29,7 +29,11 @@ class Part:
         """The part with these rows of the batch, of which those below 0 are empty: weights 0, places -1."""
         absent = (chosen < 0).view(-1, *[1] * (self.values.ndim - 1))
         values = self.values[chosen.clamp(min=0)].masked_fill(absent, 0.0)
-        places = None if self.places is None else self.places[chosen.clamp(min=0)].masked_fill(absent, -1)
+        places = (
+            None
+            if self.places is None
+            else self.places[chosen.clamp(min=0)].masked_fill(absent, -1)
+        )
         return replace(self, values=values, places=places)
 
     def before(self, row: int) -> "Part":
@@ -43,7 +47,12 @@ class Part:
                 "totals over queries hold rejected tokens of a decode with drafts; record the weights instead"
             )
         places = None if self.places is None else self.places[..., kept, :]
-        return replace(self, values=self.values[..., kept, :], places=places, rows=[self.rows[each] for each in kept])
+        return replace(
+            self,
+            values=self.values[..., kept, :],
+            places=places,
+            rows=[self.rows[each] for each in kept],
+        )
 
     def without_keys(self, count: int) -> "Part":
         """The part without its last keys, of which the queries that are kept read none; unchanged if one reads them."""
@@ -75,7 +84,9 @@ class Steps:
         if len(values) == 2:
             self.parts.append(part)
         else:
-            self.parts[-1] = replace(part, values=values[0], rows=[*last.rows, *part.rows])
+            self.parts[-1] = replace(
+                part, values=values[0], rows=[*last.rows, *part.rows]
+            )
 
     def reorder(self, rows: Tensor) -> None:
         """Rows of the batch continue as these of them."""
@@ -84,8 +95,15 @@ class Steps:
     def reject(self, queries: int) -> None:
         """Drop the last queries. Raises ValueError as `Part.before`."""
         keys, most = self.count, self.count - queries
-        self.parts = [each for part in self.parts if (each := part.before(most)).rows or not part.rows]
-        self.parts = [each.without_keys(queries) if each.values.shape[-1] == keys else each for each in self.parts]
+        self.parts = [
+            each
+            for part in self.parts
+            if (each := part.before(most)).rows or not part.rows
+        ]
+        self.parts = [
+            each.without_keys(queries) if each.values.shape[-1] == keys else each
+            for each in self.parts
+        ]
         while queries > 0 and self.queries:
             less = min(queries, self.queries[-1])
             self.queries[-1] -= less
@@ -96,7 +114,9 @@ class Steps:
         these."""
         last = first + rows.shape[1]
         self.parts = [
-            each if each.number < first else each.of_batch(rows[:, each.number - first].to(each.values.device))
+            each
+            if each.number < first
+            else each.of_batch(rows[:, each.number - first].to(each.values.device))
             for each in self.parts
             if each.number < last
         ]
@@ -122,4 +142,10 @@ def joined(name: str, steps: Sequence[Tensor], empty: int) -> Tensor:
             "record a pass over the finished sequences instead"
         )
     keys = max(step.shape[-1] for step in steps)
-    return torch.cat([functional.pad(step, (0, keys - step.shape[-1]), value=empty) for step in steps], -2)
+    return torch.cat(
+        [
+            functional.pad(step, (0, keys - step.shape[-1]), value=empty)
+            for step in steps
+        ],
+        -2,
+    )

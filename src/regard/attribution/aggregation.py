@@ -27,7 +27,11 @@ class ValueNorms:
     """
 
     def __init__(self, model: nn.Module):
-        self.heads = {id(each.attend): each for each in model.modules() if isinstance(each, MultiHead)}
+        self.heads = {
+            id(each.attend): each
+            for each in model.modules()
+            if isinstance(each, MultiHead)
+        }
 
     def __call__(self, module: nn.Module, weights: Tensor, value: Tensor) -> Tensor:
         """Weights `(*batch, query, key)` of values `(*batch, key, value_width)` -> norms `(*batch, query, key)`."""
@@ -95,4 +99,9 @@ AGGREGATIONS: dict[Kind, Aggregation] = {
 
 def single_map(attention: Alignment, kind: Kind) -> Lookups:
     """A single map of its kind, in place of one per layer and head."""
-    return replace(of_alignment(attention, name=kind), kind=kind, layers=(kind,), verbs=VERBS.get(kind, READS))
+    return replace(
+        of_alignment(attention, name=kind),
+        kind=kind,
+        layers=(kind,),
+        verbs=VERBS.get(kind, READS),
+    )

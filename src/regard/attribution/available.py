@@ -25,13 +25,17 @@ def kinds_of(model: EncoderDecoder) -> tuple[Kind, ...]:
     return PLAIN if model.encoder.self_attention is None else LAYERED
 
 
-def kinds_within(model: nn.Module, names: str | tuple[str, ...] | None) -> tuple[Kind, ...]:
+def kinds_within(
+    model: nn.Module, names: str | tuple[str, ...] | None
+) -> tuple[Kind, ...]:
     """The kinds of maps between the tokens of one text. `names` are the modules that attend, as patterns for
     `record`."""
     if names is None:
         return BLIND
     chosen = named(model, names)
-    heads = any(isinstance(each, MultiHead) for each in model.modules() if id(each) in chosen)
+    heads = any(
+        isinstance(each, MultiHead) for each in model.modules() if id(each) in chosen
+    )
     return LAYERED if heads else PLAIN
 
 
@@ -39,4 +43,6 @@ def check_kinds(kinds: Sequence[Kind], possible: Sequence[Kind]) -> None:
     """Raises InputError for a kind that the model does not support."""
     for kind in kinds:
         if kind not in possible:
-            raise InputError(f"this run's model has no {kind}; it has {', '.join(possible)}")
+            raise InputError(
+                f"this run's model has no {kind}; it has {', '.join(possible)}"
+            )

@@ -6,9 +6,20 @@ import torch
 from torch import Tensor
 
 from regard.attention.record import record
-from regard.attribution.aggregation import AGGREGATIONS, Map, ValueNorms, rolled_out, single_map
+from regard.attribution.aggregation import (
+    AGGREGATIONS,
+    Map,
+    ValueNorms,
+    rolled_out,
+    single_map,
+)
 from regard.attribution.forced_decoding import attended, forced, lookups, readers_of
-from regard.attribution.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
+from regard.attribution.gradients import (
+    check_no_maps,
+    contributions,
+    embeddings,
+    log_probabilities_of,
+)
 from regard.attribution.kinds import Kind
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
@@ -20,22 +31,39 @@ from regard.shapes import Float
 
 TokenPair = tuple[list[int], list[int]]
 """A source without its end, and the output's tokens, with the end if the model wrote it."""
-Sources = Callable[[EncoderDecoder, Sequence[TokenPair], Sequence[int] | None], list[Map]]
+Sources = Callable[
+    [EncoderDecoder, Sequence[TokenPair], Sequence[int] | None], list[Map]
+]
 """A map `(target, source)` for each output, aggregated from the model's maps with these numbers; None for all."""
 
 
-def by_weights(model: EncoderDecoder, outputs: Sequence[TokenPair], maps: Sequence[int] | None = None) -> list[Map]:
+def by_weights(
+    model: EncoderDecoder,
+    outputs: Sequence[TokenPair],
+    maps: Sequence[int] | None = None,
+) -> list[Map]:
     """The mean of the weights. Raises ValueError as `attended` does, InputError for a number without a map."""
     return [_mean(each, maps) for each in attended(model, _pairs(outputs))]
 
 
-def by_norms(model: EncoderDecoder, outputs: Sequence[TokenPair], maps: Sequence[int] | None = None) -> list[Map]:
+def by_norms(
+    model: EncoderDecoder,
+    outputs: Sequence[TokenPair],
+    maps: Sequence[int] | None = None,
+) -> list[Map]:
     """The mean of the value norms as shares of each row. Raises as `by_weights` does."""
-    return [_mean_shares(each, maps) for each in attended(model, _pairs(outputs), ValueNorms(model))]
+    return [
+        _mean_shares(each, maps)
+        for each in attended(model, _pairs(outputs), ValueNorms(model))
+    ]
 
 
 @torch.no_grad()
-def by_rollout(model: EncoderDecoder, outputs: Sequence[TokenPair], maps: Sequence[int] | None = None) -> list[Map]:
+def by_rollout(
+    model: EncoderDecoder,
+    outputs: Sequence[TokenPair],
+    maps: Sequence[int] | None = None,
+) -> list[Map]:
     """The mean of the weights on the encoder's states times the rollout of the encoder, which gives the share of
     each input in these states. Raises as `by_weights` does, and InputError for an encoder without layers of
     self-attention."""
@@ -44,31 +72,50 @@ def by_rollout(model: EncoderDecoder, outputs: Sequence[TokenPair], maps: Sequen
             "a rollout needs self-attention layers with residuals, which this run's encoder lacks; use "
             "weights, norms or gradient"
         )
-    names = _names("encoder", model.encoder.self_attention), _names("decoder", readers_of(model))
+    names = (
+        _names("encoder", model.encoder.self_attention),
+        _names("decoder", readers_of(model)),
+    )
     found = []
     for pair in _pairs(outputs):
         _, recorded = forced(model, [pair], record(model, only=[*names[0], *names[1]]))
-        layers = [weights for name, weights in recorded.items() if name.startswith("encoder.")]
-        read = recorded.without(*(name for name in recorded if name.startswith("encoder.")))
+        layers = [
+            weights for name, weights in recorded.items() if name.startswith("encoder.")
+        ]
+        read = recorded.without(
+            *(name for name in recorded if name.startswith("encoder."))
+        )
         found.append(_mean(read.together()[0].cpu(), maps) @ rolled_out(layers))
     return found
 
 
-def by_gradient(model: EncoderDecoder, outputs: Sequence[TokenPair], maps: Sequence[int] | None = None) -> list[Map]:
+def by_gradient(
+    model: EncoderDecoder,
+    outputs: Sequence[TokenPair],
+    maps: Sequence[int] | None = None,
+) -> list[Map]:
     """The shares of gradient x input in the log-probability of each token. Raises InputError if maps are chosen."""
     check_no_maps(maps)
-    return [shares(gradient_of(model, *each).double().cpu().numpy()) for each in outputs]
+    return [
+        shares(gradient_of(model, *each).double().cpu().numpy()) for each in outputs
+    ]
 
 
-def gradient_of(model: EncoderDecoder, source: list[int], written: list[int]) -> Float[Tensor, "target source"]:
+def gradient_of(
+    model: EncoderDecoder, source: list[int], written: list[int]
+) -> Float[Tensor, "target source"]:
     """Gradient x input at each source token, for the log-probability of each written token given those before it."""
     batch = model.collate([(source, written[:-1])]).to(next(model.parameters()).device)
 
     def scores() -> Tensor:
-        return log_probabilities_of(model(batch.source, batch.source_lengths, batch.target_in)[0], written)
+        return log_probabilities_of(
+            model(batch.source, batch.source_lengths, batch.target_in)[0], written
+        )
 
     found = contributions(embeddings(model.encoder), scores)
-    return torch.stack([each.amounts[:, 0] for each in found if each.embedded is batch.source]).sum(0)
+    return torch.stack(
+        [each.amounts[:, 0] for each in found if each.embedded is batch.source]
+    ).sum(0)
 
 
 def _pairs(outputs: Sequence[TokenPair]) -> list[tuple[list[int], list[int]]]:
@@ -78,7 +125,9 @@ def _pairs(outputs: Sequence[TokenPair]) -> list[tuple[list[int], list[int]]]:
 
 def _names(side: str, names: str | tuple[str, ...]) -> list[str]:
     """Names within the model of one side's modules. The recorder names a module `x.attend` by `x`."""
-    full = [f"{side}.{name}" for name in ((names,) if isinstance(names, str) else names)]
+    full = [
+        f"{side}.{name}" for name in ((names,) if isinstance(names, str) else names)
+    ]
     return [*full, *(name.removesuffix(".attend") for name in full)]
 
 
@@ -96,7 +145,10 @@ SOURCES: dict[Kind, Sources] = {
     "norms": by_norms,
     "rollout": by_rollout,
 }
-RECORDED: dict[Kind, Callable[[Tensor, Sequence[int] | None], Map]] = {"weights": _mean, "norms": _mean_shares}
+RECORDED: dict[Kind, Callable[[Tensor, Sequence[int] | None], Map]] = {
+    "weights": _mean,
+    "norms": _mean_shares,
+}
 """The kinds with a map per layer and head, and the functions that aggregate them."""
 
 

@@ -22,7 +22,9 @@ Pairs = Sequence[tuple[list[int], list[int]]]
 
 
 @torch.no_grad()
-def attended(model: EncoderDecoder, pairs: Pairs, measure: Measure | None = None) -> list[Tensor]:
+def attended(
+    model: EncoderDecoder, pairs: Pairs, measure: Measure | None = None
+) -> list[Tensor]:
     """The weights on the source with which the model writes each output, or a `measure` of them as in `record`: `(map,
     target, source)` for each pair.
 
@@ -37,14 +39,23 @@ def attended(model: EncoderDecoder, pairs: Pairs, measure: Measure | None = None
         recording = record(model.decoder, only=readers_of(model), measure=measure)
         batch, maps = forced(model, pairs[first : first + ROWS], recording)
         weights = maps.together()
-        sizes = zip(batch.target_lengths.tolist(), batch.source_lengths.tolist(), strict=True)
-        found += [weights[row, :, :target, :source].cpu() for row, (target, source) in enumerate(sizes)]
+        sizes = zip(
+            batch.target_lengths.tolist(), batch.source_lengths.tolist(), strict=True
+        )
+        found += [
+            weights[row, :, :target, :source].cpu()
+            for row, (target, source) in enumerate(sizes)
+        ]
     return found
 
 
 @torch.no_grad()
 def lookups(
-    model: EncoderDecoder, pair: tuple[list[int], list[int]], source: Side, target: Side, aggregation: Aggregation
+    model: EncoderDecoder,
+    pair: tuple[list[int], list[int]],
+    source: Side,
+    target: Side,
+    aggregation: Aggregation,
 ) -> tuple[Lookups, Tensor]:
     """The lookups with which the model writes an output, in every layer and head, and the tensor of `attended`, from
     one pass. The sides include the end, the target's only if it has a row.
@@ -52,11 +63,15 @@ def lookups(
     Raises:
         ValueError: the model does not attend to its source.
     """
-    recording = record_breakdown(model.decoder, readers_of(model), aggregation.measure(model))
+    recording = record_breakdown(
+        model.decoder, readers_of(model), aggregation.measure(model)
+    )
     _, maps = forced(model, [pair], recording)
     found = maps.lookups(source.pieces, target.pieces)
     words = {"source_words": source.words, "target_words": target.words}
-    found = replace(found, name=ROLES["cross"], **words, breakdown=maps.breakdown(found.weights))
+    found = replace(
+        found, name=ROLES["cross"], **words, breakdown=maps.breakdown(found.weights)
+    )
     return aggregation.lookups(found), maps.together()[0].cpu()
 
 
@@ -68,7 +83,9 @@ def readers_of(model: EncoderDecoder) -> Readers:
     return readers
 
 
-def forced(model: EncoderDecoder, pairs: Pairs, recording: AbstractContextManager[Maps]) -> tuple[PairBatch, Maps]:
+def forced(
+    model: EncoderDecoder, pairs: Pairs, recording: AbstractContextManager[Maps]
+) -> tuple[PairBatch, Maps]:
     """A batch of the pairs, and the maps recorded while the model reads its targets."""
     batch = model.collate(pairs).to(next(model.parameters()).device)
     with recording as maps:

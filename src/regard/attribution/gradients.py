@@ -35,7 +35,9 @@ def embeddings(model: nn.Module) -> list[nn.Module]:
     return [each for each in model.modules() if isinstance(each, Embedding)]
 
 
-def contributions(modules: Iterable[nn.Module], scores: Callable[[], Float[Tensor, " target"]]) -> list[Contributed]:
+def contributions(
+    modules: Iterable[nn.Module], scores: Callable[[], Float[Tensor, " target"]]
+) -> list[Contributed]:
     """The contributions at each call of the modules while `scores` is computed, in order:
 
         amount_ti = sum_d x_id  d score_t / d x_id
@@ -49,9 +51,16 @@ def contributions(modules: Iterable[nn.Module], scores: Callable[[], Float[Tenso
     rows = []
     for each in predicted:
         checkpoint()
-        rows.append(torch.autograd.grad(each, vectors, retain_graph=True, materialize_grads=True))
+        rows.append(
+            torch.autograd.grad(
+                each, vectors, retain_graph=True, materialize_grads=True
+            )
+        )
     return [
-        Contributed(embedded, torch.stack([(row[number] * vector).sum(-1) for row in rows]).detach())
+        Contributed(
+            embedded,
+            torch.stack([(row[number] * vector).sum(-1) for row in rows]).detach(),
+        )
         for number, (embedded, vector) in enumerate(calls)
     ]
 
@@ -74,9 +83,13 @@ def _watched(modules: Iterable[nn.Module]) -> Iterator[list[tuple[Any, Tensor]]]
             hook.remove()
 
 
-def log_probabilities_of(logits: Float[Tensor, "target choice"], chosen: Sequence[int]) -> Float[Tensor, " target"]:
+def log_probabilities_of(
+    logits: Float[Tensor, "target choice"], chosen: Sequence[int]
+) -> Float[Tensor, " target"]:
     """The log-probability of one choice per row, in float32 or wider."""
-    return wide(logits).log_softmax(-1)[torch.arange(len(chosen), device=logits.device), list(chosen)]
+    return wide(logits).log_softmax(-1)[
+        torch.arange(len(chosen), device=logits.device), list(chosen)
+    ]
 
 
 def check_no_maps(maps: Sequence[int] | None) -> None:

@@ -30,7 +30,10 @@ def attribute_self_attention(
         InputError: as `within_part`.
     """
     batch = model.collate([pair]).to(next(model.parameters()).device)
-    part, text = {"encoder": (model.encoder, texts[0]), "decoder": (model.decoder, texts[1])}[role]
+    part, text = {
+        "encoder": (model.encoder, texts[0]),
+        "decoder": (model.decoder, texts[1]),
+    }[role]
     return within_part(
         part,
         part.self_attention,
@@ -59,8 +62,14 @@ def within_part(
             model.
     """
     if names is None:
-        raise InputError(f"the {role} of this run's model has no self-attention, so there is none to draw")
+        raise InputError(
+            f"the {role} of this run's model has no self-attention, so there is none to draw"
+        )
     if kind == "gradient":
-        raise InputError(f"a gradient is of the whole model, not of its {ROLES[role]}; choose weights or norms")
+        raise InputError(
+            f"a gradient is of the whole model, not of its {ROLES[role]}; choose weights or norms"
+        )
     lookups, attention = attribute_within(part, names, text, call, maps, kind=kind)
-    return replace(lookups, name=f"{ROLES[role]}, {kind}" if kind == "rollout" else ROLES[role]), attention
+    return replace(
+        lookups, name=f"{ROLES[role]}, {kind}" if kind == "rollout" else ROLES[role]
+    ), attention

@@ -76,15 +76,25 @@ def greatest_within(
     Raises InputError for a model without self-attention, and for a count below 1.
     """
     names, reduction, length = _known(names), greatest(count), len(text.pieces)
-    with record(model, names) as one:  # a pass over one piece has the keys in front of the text
+    with record(
+        model, names
+    ) as one:  # a pass over one piece has the keys in front of the text
         call(1)
     source = text.after(before, max(each.shape[-1] for each in one.values()) - 1)
     target = text.pieces if target is None else tuple(target)
-    with record(model, names, rows=range(length - len(target), length), reduce=reduction) as found:
+    with record(
+        model, names, rows=range(length - len(target), length), reduce=reduction
+    ) as found:
         call(length)
-    places = torch.cat([_with_heads(found.places(name)) for name in found], 1).unflatten(1, (len(found), -1))
-    weights = torch.cat([_with_heads(each) for each in found.values()], 1).unflatten(1, (len(found), -1))
-    return GreatestWeights(weights[0].float().cpu().numpy(), places[0].cpu().numpy(), source.pieces, target)
+    places = torch.cat(
+        [_with_heads(found.places(name)) for name in found], 1
+    ).unflatten(1, (len(found), -1))
+    weights = torch.cat([_with_heads(each) for each in found.values()], 1).unflatten(
+        1, (len(found), -1)
+    )
+    return GreatestWeights(
+        weights[0].float().cpu().numpy(), places[0].cpu().numpy(), source.pieces, target
+    )
 
 
 def _with_heads(recorded: Tensor) -> Tensor:
@@ -93,7 +103,9 @@ def _with_heads(recorded: Tensor) -> Tensor:
 
 def _known(names: str | tuple[str, ...] | None) -> str | tuple[str, ...]:
     if names is None:
-        raise InputError("the run's model is recurrent without attention, so there is nothing to draw")
+        raise InputError(
+            "the run's model is recurrent without attention, so there is nothing to draw"
+        )
     return names
 
 

@@ -59,9 +59,13 @@ class LogMel:
                 f"highest <= rate / 2, {self.rate / 2:g}"
             )
         if self.hop_samples < 1 or self.window_samples < 2:
-            raise ValueError(f"audio.hop {self.hop} and audio.window {self.window} have no samples; raise them")
+            raise ValueError(
+                f"audio.hop {self.hop} and audio.window {self.window} have no samples; raise them"
+            )
         if not self.filters().sum(0).min() > 0:
-            raise ValueError(f"audio.mels is {self.mels}, so that a band has no frequency; lower it or raise window")
+            raise ValueError(
+                f"audio.mels is {self.mels}, so that a band has no frequency; lower it or raise window"
+            )
 
     @property
     def highest_frequency(self) -> float:
@@ -99,7 +103,9 @@ class LogMel:
 
     def filters(self) -> Float[Tensor, "frequency mel"]:
         """The triangles of all bands, float64."""
-        return _triangles(self.rate, self.size, self.mels, self.lowest, self.highest_frequency)
+        return _triangles(
+            self.rate, self.size, self.mels, self.lowest, self.highest_frequency
+        )
 
     def sound(self, sound: Sound, place: str) -> Sound:
         """The sound with `rate` samples a second. Raises InputError for one longer than `longest`; messages call it
@@ -107,9 +113,13 @@ class LogMel:
         check_length(sound.seconds, self.longest, place)
         return resampled(sound, self.rate)
 
-    def __call__(self, samples: Float[Tensor, "*batch sample"]) -> Float[Tensor, "*batch frame mel"]:
+    def __call__(
+        self, samples: Float[Tensor, "*batch sample"]
+    ) -> Float[Tensor, "*batch frame mel"]:
         """The features of samples of `rate` a second, in their dtype."""
-        window = torch.hann_window(self.window_samples, dtype=samples.dtype, device=samples.device)
+        window = torch.hann_window(
+            self.window_samples, dtype=samples.dtype, device=samples.device
+        )
         spectrum = torch.stft(
             samples,
             self.size,
@@ -125,11 +135,15 @@ class LogMel:
         if not self.standardised:
             return found
         centred = found - found.mean(-2, keepdim=True)
-        return centred / centred.square().mean(-2, keepdim=True).sqrt().clamp(min=LEAST_DEVIATION)
+        return centred / centred.square().mean(-2, keepdim=True).sqrt().clamp(
+            min=LEAST_DEVIATION
+        )
 
 
 @lru_cache(8)
-def _triangles(rate: int, size: int, mels: int, lowest: float, highest: float) -> Tensor:
+def _triangles(
+    rate: int, size: int, mels: int, lowest: float, highest: float
+) -> Tensor:
     first, last = 2595 * np.log10(1 + np.array([lowest, highest]) / 700)
     edges = 700 * (10 ** (np.linspace(first, last, mels + 2) / 2595) - 1)
     at = (np.arange(size // 2 + 1) * rate / size)[:, None]

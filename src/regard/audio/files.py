@@ -32,13 +32,21 @@ def read_audio(path: Path | str, longest: float = LONGEST) -> Sound:
     """
     path = Path(path)
     if not path.is_file():
-        what = "is a directory" if path.is_dir() else "is no regular file" if path.exists() else "no such file"
+        what = (
+            "is a directory"
+            if path.is_dir()
+            else "is no regular file"
+            if path.exists()
+            else "no such file"
+        )
         raise InputError(f"{path}: {what}; expected audio")
     with path.open("rb") as file:
         return _decoded(file, str(path), longest)
 
 
-def decode_audio(content: bytes, longest: float = LONGEST, place: str = "the audio") -> Sound:
+def decode_audio(
+    content: bytes, longest: float = LONGEST, place: str = "the audio"
+) -> Sound:
     """`read_audio` for the bytes of a file; messages call it `place`. Raises InputError."""
     return _decoded(BytesIO(content), place, longest)
 
@@ -48,7 +56,9 @@ def encode_audio(sound: Sound) -> bytes:
     content = BytesIO()
     with wave.open(content, "wb") as file:
         file.setparams((1, 2, sound.rate, len(sound.samples), "NONE", ""))
-        file.writeframes((sound.samples.clip(-1, 1 - 2**-15) * 32768).round().astype("<i2").tobytes())
+        file.writeframes(
+            (sound.samples.clip(-1, 1 - 2**-15) * 32768).round().astype("<i2").tobytes()
+        )
     return content.getvalue()
 
 
@@ -74,9 +84,14 @@ def _decoded(file: BufferedReader | BytesIO, place: str, longest: float) -> Soun
     except wave.Error as error:
         if str(error).startswith("unknown format"):
             file.seek(0)
-            return _by_soundfile(file, place, longest, "is a WAV file without whole numbers")
+            return _by_soundfile(
+                file, place, longest, "is a WAV file without whole numbers"
+            )
         raise _broken(place, error) from error
-    except (EOFError, RuntimeError) as error:  # one of a chunk that ends behind the file
+    except (
+        EOFError,
+        RuntimeError,
+    ) as error:  # one of a chunk that ends behind the file
         raise _broken(place, error) from error
 
 
@@ -84,7 +99,9 @@ def _of_wave(opened: wave.Wave_read, place: str, longest: float) -> Sound:
     channels, width, rate, promised = opened.getparams()[:4]
     _check_header(place, channels, rate)
     if not 1 <= width <= 4:
-        raise InputError(f"{place}: {8 * width} bits a sample; expected 8, 16, 24 or 32: save it anew")
+        raise InputError(
+            f"{place}: {8 * width} bits a sample; expected 8, 16, 24 or 32: save it anew"
+        )
     check_length(promised / rate, longest, place)
     raw = opened.readframes(promised)
     found, rest = divmod(len(raw), channels * width)
@@ -94,7 +111,9 @@ def _of_wave(opened: wave.Wave_read, place: str, longest: float) -> Sound:
         )
     if not promised:
         raise InputError(f"{place}: has no samples, 0 seconds of sound; expected audio")
-    return Sound(whole_numbers(raw, width).reshape(-1, channels).mean(1, dtype=np.float32), rate)
+    return Sound(
+        whole_numbers(raw, width).reshape(-1, channels).mean(1, dtype=np.float32), rate
+    )
 
 
 def whole_numbers(raw: bytes, width: int) -> Float32[np.ndarray, " number"]:
@@ -105,7 +124,9 @@ def whole_numbers(raw: bytes, width: int) -> Float32[np.ndarray, " number"]:
         wide = np.zeros((len(raw) // 3, 4), np.uint8)
         wide[:, 1:] = np.frombuffer(raw, np.uint8).reshape(-1, 3)
         return (wide.view("<i4")[:, 0] / float(1 << 31)).astype(np.float32)
-    return (np.frombuffer(raw, f"<i{width}") / float(1 << (8 * width - 1))).astype(np.float32)
+    return (np.frombuffer(raw, f"<i{width}") / float(1 << (8 * width - 1))).astype(
+        np.float32
+    )
 
 
 def _check_header(place: str, channels: int, rate: int) -> None:
@@ -116,7 +137,9 @@ def _check_header(place: str, channels: int, rate: int) -> None:
         )
 
 
-def _by_soundfile(file: BufferedReader | BytesIO, place: str, longest: float, what: str) -> Sound:
+def _by_soundfile(
+    file: BufferedReader | BytesIO, place: str, longest: float, what: str
+) -> Sound:
     try:
         library: Any = import_module("soundfile")
     except ImportError as error:
@@ -142,4 +165,6 @@ def _by_soundfile(file: BufferedReader | BytesIO, place: str, longest: float, wh
 
 def _broken(place: str, error: Exception) -> InputError:
     what = " ".join(str(error).split()) or "it ends within a part of it"
-    return InputError(f"{place}: broken, truncated or unusual audio ({what}); save it anew as WAV")
+    return InputError(
+        f"{place}: broken, truncated or unusual audio ({what}); save it anew as WAV"
+    )

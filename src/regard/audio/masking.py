@@ -36,7 +36,9 @@ class Masking:
         """The masked features, as a function of seed, epoch and index only."""
         if not (self.time * self.times or self.frequency * self.frequencies):
             return features
-        draw = Random(f"masking/{seed}/{epoch}/{index}")  # a string seed is hashed with SHA-512
+        draw = Random(
+            f"masking/{seed}/{epoch}/{index}"
+        )  # a string seed is hashed with SHA-512
         masked, (frames, mels) = features.clone(), features.shape
         for _ in range(self.times):
             width = draw.randint(0, min(self.time, int(self.share * frames)))

@@ -28,7 +28,12 @@ def resampled(sound: Sound, rate: int) -> Sound:
     reach = math.ceil(ZEROS / band)
     padded = np.pad(sound.samples.astype(np.float64), (reach, reach + 1))
     parts = [
-        _read(padded, np.arange(first, min(first + ROWS, count)) * (sound.rate / rate), band, reach)
+        _read(
+            padded,
+            np.arange(first, min(first + ROWS, count)) * (sound.rate / rate),
+            band,
+            reach,
+        )
         for first in range(0, count, ROWS)
     ]
     return Sound(np.concatenate(parts).astype(np.float32), rate)
@@ -40,11 +45,21 @@ def resampled_length(sound: Sound, rate: int) -> int:
 
 
 def _read(
-    padded: Float[np.ndarray, " sample"], places: Float[np.ndarray, " place"], band: float, reach: int
+    padded: Float[np.ndarray, " sample"],
+    places: Float[np.ndarray, " place"],
+    band: float,
+    reach: int,
 ) -> Float[np.ndarray, " place"]:
     """The limited sound at places between samples, of samples with `reach` zeros before them."""
     first = np.floor(places).astype(np.int64)
     near = first[:, None] + np.arange(-reach + 1, reach + 1)
     distance = band * (places[:, None] - near)
-    window = np.where(abs(distance) <= ZEROS, np.cos(np.pi * distance / (2 * ZEROS)) ** 2, 0.0)
-    return (padded[np.minimum(near + reach, len(padded) - 1)] * band * np.sinc(distance) * window).sum(1)
+    window = np.where(
+        abs(distance) <= ZEROS, np.cos(np.pi * distance / (2 * ZEROS)) ** 2, 0.0
+    )
+    return (
+        padded[np.minimum(near + reach, len(padded) - 1)]
+        * band
+        * np.sinc(distance)
+        * window
+    ).sum(1)

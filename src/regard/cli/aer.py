@@ -10,7 +10,9 @@ from regard.errors import InputError
 
 
 def aer(
-    found: Annotated[Path, Parameter(name="FOUND", help="Links as `regard align` prints them.")],
+    found: Annotated[
+        Path, Parameter(name="FOUND", help="Links as `regard align` prints them.")
+    ],
     gold: Annotated[
         Path,
         Parameter(
@@ -29,7 +31,9 @@ def aer(
 
     links, truth = read_links(found), read_gold(gold)
     if len(links) != len(truth):
-        raise InputError(f"{found} has {len(links)} lines, {gold} has {len(truth)}; expected equally many")
+        raise InputError(
+            f"{found} has {len(links)} lines, {gold} has {len(truth)}; expected equally many"
+        )
     scores = score_links(links, truth)
     rows = {"aer": scores.aer, "precision": scores.precision, "recall": scores.recall}
     say(table({name: f"{100 * share:.2f}" for name, share in rows.items()}))

@@ -26,15 +26,24 @@ def align(
     target: Annotated[Path, Parameter(help="Its translation, line by line.")],
     maps: Maps = None,
     reverse: Annotated[
-        Path | None, Parameter(help="A run of the other direction, to join the links of both.", show_default=False)
+        Path | None,
+        Parameter(
+            help="A run of the other direction, to join the links of both.",
+            show_default=False,
+        ),
     ] = None,
     pick: Annotated[
         Path | None,
-        Parameter(help="Print no links but each map's error rate against these gold links, the best first."),
+        Parameter(
+            help="Print no links but each map's error rate against these gold links, the best first."
+        ),
     ] = None,
     join: Annotated[
         Joined | None,
-        Parameter(help="The symmetrisation of --reverse. Default: grow-diag-final-and.", show_default=False),
+        Parameter(
+            help="The symmetrisation of --reverse. Default: grow-diag-final-and.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Align words by the attention of a run.
@@ -45,7 +54,9 @@ def align(
     if pick is not None:
         _refuse_with_pick({"--map": maps, "--reverse": reverse, "--join": join})
     if join is not None and reverse is None:
-        raise InputError("--join is given; it joins the links of two runs, so give --reverse as well")
+        raise InputError(
+            "--join is given; it joins the links of two runs, so give --reverse as well"
+        )
     from regard.data.readers import read_parallel
 
     pairs = read_parallel(source, target)
@@ -53,7 +64,11 @@ def align(
         say(table(_ranked(run, pairs, pick)))
         return
     how = "grow-diag-final-and" if join is None else join
-    for line in _links(run, pairs, numbers) if reverse is None else _joined((run, reverse), pairs, numbers, how):
+    for line in (
+        _links(run, pairs, numbers)
+        if reverse is None
+        else _joined((run, reverse), pairs, numbers, how)
+    ):
         say(line)
 
 
@@ -81,11 +96,20 @@ def _ranked(run: Path, pairs: "list[Pair]", pick: Path) -> dict[str, str]:
 
     gold = read_gold(pick)
     if len(gold) != len(pairs):
-        raise InputError(f"{pick} has {len(gold)} lines, the text has {len(pairs)}; expected equally many")
+        raise InputError(
+            f"{pick} has {len(gold)} lines, the text has {len(pairs)}; expected equally many"
+        )
     for number, (pair, links) in enumerate(zip(pairs, gold, strict=True), 1):
-        check_inside(f"{pick}:{number}", links.possible, (len(pair.source.split()), len(pair.target.split())))
+        check_inside(
+            f"{pick}:{number}",
+            links.possible,
+            (len(pair.source.split()), len(pair.target.split())),
+        )
     errors = enumerate(errors_of_maps(aligning(run).word_maps(pairs), gold))
-    return {f"map {number}": f"{100 * error:.2f}" for number, error in sorted(errors, key=lambda each: each[1])}
+    return {
+        f"map {number}": f"{100 * error:.2f}"
+        for number, error in sorted(errors, key=lambda each: each[1])
+    }
 
 
 def _links(run: Path, pairs: "list[Pair]", maps: Sequence[int] | None) -> list[str]:
@@ -95,7 +119,9 @@ def _links(run: Path, pairs: "list[Pair]", maps: Sequence[int] | None) -> list[s
     return [pharaoh(strongest(each.weights)) for each in _aligned(run, pairs, maps)]
 
 
-def _aligned(run: Path, pairs: "list[Pair]", maps: Sequence[int] | None = None) -> "list[Alignment]":
+def _aligned(
+    run: Path, pairs: "list[Pair]", maps: Sequence[int] | None = None
+) -> "list[Alignment]":
     """The alignment of each pair, with a warning for one that the run can hardly read."""
     from regard.tasks.capabilities import pair_warnings
 
@@ -105,15 +131,37 @@ def _aligned(run: Path, pairs: "list[Pair]", maps: Sequence[int] | None = None) 
     return loaded.align(pairs, maps)
 
 
-def _joined(runs: tuple[Path, Path], pairs: "list[Pair]", maps: Sequence[int] | None, join: Joined) -> list[str]:
+def _joined(
+    runs: tuple[Path, Path],
+    pairs: "list[Pair]",
+    maps: Sequence[int] | None,
+    join: Joined,
+) -> list[str]:
     """The links of each pair in both directions; `maps` are those of the first."""
     from regard.data.pair import Pair
-    from regard.maps.links import agreement, grow_diag_final_and, intersection, pharaoh, strongest, turned, union
+    from regard.maps.links import (
+        agreement,
+        grow_diag_final_and,
+        intersection,
+        pharaoh,
+        strongest,
+        turned,
+        union,
+    )
 
     exchanged = [Pair(pair.target, pair.source, pair.place) for pair in pairs]
     forward, backward = _aligned(runs[0], pairs, maps), _aligned(runs[1], exchanged)
-    both = [(one.weights, other.weights) for one, other in zip(forward, backward, strict=True)]
+    both = [
+        (one.weights, other.weights)
+        for one, other in zip(forward, backward, strict=True)
+    ]
     if join == "agreement":
         return [pharaoh(agreement(*maps)) for maps in both]
-    how = {"intersection": intersection, "union": union, "grow-diag-final-and": grow_diag_final_and}[join]
-    return [pharaoh(how(strongest(one), turned(strongest(other)))) for one, other in both]
+    how = {
+        "intersection": intersection,
+        "union": union,
+        "grow-diag-final-and": grow_diag_final_and,
+    }[join]
+    return [
+        pharaoh(how(strongest(one), turned(strongest(other)))) for one, other in both
+    ]

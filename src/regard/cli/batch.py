@@ -23,7 +23,11 @@ RAY_DATA = "ray", "pandas", "pyarrow"
 
 
 def run_batch(
-    verb: str, run: Path, flags: BatchFlags, settings: Mapping[str, Any], load: "Callable[[], Loaded]"
+    verb: str,
+    run: Path,
+    flags: BatchFlags,
+    settings: Mapping[str, Any],
+    load: "Callable[[], Loaded]",
 ) -> None:
     """Compute the files in parts and print the totals. Raises InputError and RunError as `run_job`."""
     from regard.data.bad_records import MissingColumns
@@ -37,20 +41,34 @@ def run_batch(
     from regard.training.devices import choose_own_accelerator
 
     check_format(flags.format)
-    lacking = next((package for package in RAY_DATA if find_spec(package) is None), "") if flags.on == "ray" else ""
+    lacking = (
+        next((package for package in RAY_DATA if find_spec(package) is None), "")
+        if flags.on == "ray"
+        else ""
+    )
     if lacking:
-        raise InputError(f"--on ray needs {lacking}, which is not installed: {how_to_install('ray')}")
+        raise InputError(
+            f"--on ray needs {lacking}, which is not installed: {how_to_install('ray')}"
+        )
     choose_own_accelerator()
     inputs = [file for path in flags.input for file in files_of(path)]
     worker, columns = load()
     reader = reader_of(chosen_columns(columns, flags.columns))
-    chosen = {name: value for name, value in settings.items() if value not in (None, False, (), "")}
-    request = Request(verb, run, chosen, inputs, reader, flags.format, flags.part_rows, flags.skip_bad)
+    chosen = {
+        name: value
+        for name, value in settings.items()
+        if value not in (None, False, (), "")
+    }
+    request = Request(
+        verb, run, chosen, inputs, reader, flags.format, flags.part_rows, flags.skip_bad
+    )
     assert flags.output is not None
     try:
         job = begin(flags.output, request)
     except MissingColumns as error:
-        raise error.advised(f"name yours with --columns {','.join(map(str.upper, columns))}") from error
+        raise error.advised(
+            f"name yours with --columns {','.join(map(str.upper, columns))}"
+        ) from error
     if flags.on == "ray":
         from regard.runs.batch_prediction.cluster import run_on_ray
 

@@ -6,7 +6,9 @@ from cyclopts import Parameter
 
 from regard.cli.output import say, table
 
-Clear = Annotated[bool, Parameter(negative="", show_default=False, help="Remove the encoded sets.")]
+Clear = Annotated[
+    bool, Parameter(negative="", show_default=False, help="Remove the encoded sets.")
+]
 
 
 def cache(*, clear: Clear = False) -> None:
@@ -25,4 +27,6 @@ def rows() -> dict[str, str]:
 
     found = contents()
     total = f"{size_of(sets()):,} bytes in {len(found)} sets"
-    return {"cache": str(sets()), "size": total} | {each.name: f"{each.size:,} bytes, {each.sources}" for each in found}
+    return {"cache": str(sets()), "size": total} | {
+        each.name: f"{each.size:,} bytes, {each.sources}" for each in found
+    }

@@ -15,7 +15,9 @@ def chat(run: RunFolder, /, *, flags: PredictFlags = OWN) -> None:
     """
     flags.check()
     if flags.n_best > 1 and not flags.mbr:
-        raise InputError("--n-best gives several replies, a chat has one; add --least-risk to choose among them")
+        raise InputError(
+            "--n-best gives several replies, a chat has one; add --least-risk to choose among them"
+        )
     with loading():
         from regard.cli.stream import NAME, chunks, standard_input
         from regard.runs.load import load

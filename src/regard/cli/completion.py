@@ -8,7 +8,10 @@ from regard.cli.output import say
 
 
 def completion(
-    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(name="SHELL", help="Your shell.")], /
+    shell: Annotated[
+        Literal["bash", "zsh", "fish"], Parameter(name="SHELL", help="Your shell.")
+    ],
+    /,
 ) -> None:
     """Print the completion of commands for a shell.
 
@@ -18,4 +21,8 @@ def completion(
     """
     from regard.cli.main import application
 
-    say(application().generate_completion(prog_name="regard", shell=shell).removesuffix("\n"))
+    say(
+        application()
+        .generate_completion(prog_name="regard", shell=shell)
+        .removesuffix("\n")
+    )

@@ -7,7 +7,12 @@ import sys
 from collections.abc import Sequence
 from typing import Literal, get_args, get_origin
 
-from cyclopts import CycloptsError, MissingArgumentError, UnknownOptionError, UnusedCliTokensError
+from cyclopts import (
+    CycloptsError,
+    MissingArgumentError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 
 from regard.cli.output import one_line
 from regard.errors import InputError, RunError, quoted
@@ -29,12 +34,23 @@ def explain(error: BaseException) -> tuple[str, int]:
             return str(error), 1
         case KeyboardInterrupt():
             return "interrupted", 130
-        case ModuleNotFoundError() if (package := (error.name or "").split(".")[0]) in EXTRAS:
-            return f"this needs {package}, which is not installed: {how_to_install(package)}", 2
+        case ModuleNotFoundError() if (
+            package := (error.name or "").split(".")[0]
+        ) in EXTRAS:
+            return (
+                f"this needs {package}, which is not installed: {how_to_install(package)}",
+                2,
+            )
         case ImportError():
-            return f"a package cannot be imported ({one_line(str(error))}); install it again, see `regard info`", 1
+            return (
+                f"a package cannot be imported ({one_line(str(error))}); install it again, see `regard info`",
+                1,
+            )
         case OSError(errno=errno.ENAMETOOLONG):
-            return f"{str(error.filename)[:80]}...: the path is too long for this file system; choose a shorter one", 2
+            return (
+                f"{str(error.filename)[:80]}...: the path is too long for this file system; choose a shorter one",
+                2,
+            )
     if _is_out_of_memory(error):
         return f"out of memory ({one_line(str(error))[:200]}); {_advice()}", 1
     what = f"{type(error).__name__}: {one_line(str(error))[:500]}".removesuffix(": ")
@@ -46,19 +62,32 @@ def _usage(error: CycloptsError) -> str:
     command = " ".join(("regard", *(error.command_chain or ())))
     if isinstance(error, UnusedCliTokensError):
         message = _unused(error.unused_tokens or (), command)
-    elif isinstance(error, MissingArgumentError) and error.argument is not None and not error.tokens_so_far:
+    elif (
+        isinstance(error, MissingArgumentError)
+        and error.argument is not None
+        and not error.tokens_so_far
+    ):
         value = f"{error.keyword} needs a value{_choices(error.argument.hint)}"
-        message = f"{command} needs {error.argument.name}" if error.keyword is None else value
+        message = (
+            f"{command} needs {error.argument.name}" if error.keyword is None else value
+        )
     else:
         message = one_line(str(error)).removesuffix(".")
-    text = isinstance(error, UnknownOptionError) and command.endswith((" predict", " show"))
+    text = isinstance(error, UnknownOptionError) and command.endswith(
+        (" predict", " show")
+    )
     hint = "; a text that begins with - goes after --" if text else ""
     return f"{message}{hint}; see `{command} --help`"
 
 
 def _choices(hint: object) -> str:
     """The values of an option that has a few; nothing for another one."""
-    values = [value for each in (hint, *get_args(hint)) if get_origin(each) is Literal for value in get_args(each)]
+    values = [
+        value
+        for each in (hint, *get_args(hint))
+        if get_origin(each) is Literal
+        for value in get_args(each)
+    ]
     return f": {' or '.join(map(str, values))}" if values else ""
 
 
@@ -76,7 +105,8 @@ def _is_out_of_memory(error: BaseException) -> bool:
     torch = sys.modules.get("torch")
     kinds = (MemoryError,) if torch is None else (MemoryError, torch.OutOfMemoryError)
     return isinstance(error, kinds) or (
-        isinstance(error, RuntimeError) and any(phrase in str(error) for phrase in ALLOCATION)
+        isinstance(error, RuntimeError)
+        and any(phrase in str(error) for phrase in ALLOCATION)
     )
 
 

@@ -26,7 +26,12 @@ Files = Annotated[
         "one its validation examples.",
     ),
 ]
-SkipBad = Annotated[bool, Parameter(negative="", show_default=False, help="Leave out bad records and count them.")]
+SkipBad = Annotated[
+    bool,
+    Parameter(
+        negative="", show_default=False, help="Leave out bad records and count them."
+    ),
+]
 TwoColumns = Annotated[
     str | None,
     Parameter(
@@ -68,7 +73,9 @@ def evaluate(
 
         choose_own_accelerator()
         opened = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
-    options = EvaluationOptions(beam=beam, columns=columns, skip_bad=skip_bad, cache=cache)
+    options = EvaluationOptions(
+        beam=beam, columns=columns, skip_bad=skip_bad, cache=cache
+    )
     opened.check_supported("evaluate", options)
     first = os.environ.get("RANK", "0") == "0"  # of several processes one speaks
     with everyone(), Progress(steps=0, every=1, shown=first).elapsed("scoring"):
@@ -76,8 +83,17 @@ def evaluate(
         figures = opened.evaluate(examples, options)
     if not first:
         return
-    of_files = None if examples is None else scored(examples, ", ".join(map(str, files)), opened.unit)
-    for line in (of_files, searched(opened, options), opened.convention(), units_of(figures)):
+    of_files = (
+        None
+        if examples is None
+        else scored(examples, ", ".join(map(str, files)), opened.unit)
+    )
+    for line in (
+        of_files,
+        searched(opened, options),
+        opened.convention(),
+        units_of(figures),
+    ):
         if line:
             print(f"regard: {line}", file=sys.stderr)
     say_json(figures) if json_ else say(table(figures))
@@ -93,7 +109,9 @@ def everyone() -> AbstractContextManager[None]:
     return divided_by(Everyone())
 
 
-def _read(run: "Run[Any, Any]", files: Sequence[Path], options: "EvaluationOptions") -> Any:
+def _read(
+    run: "Run[Any, Any]", files: Sequence[Path], options: "EvaluationOptions"
+) -> Any:
     """The examples of the files. Raises InputError as `run.read`, which names the options for columns and bad
     records."""
     from regard.data.bad_records import BadRecord, MissingColumns

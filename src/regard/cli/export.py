@@ -21,7 +21,10 @@ def export(
     overwrite: Overwrite = False,
     push: Annotated[
         str | None,
-        Parameter(name="--push", help="Upload the export to the Hugging Face hub as OWNER/NAME, private if it is new."),
+        Parameter(
+            name="--push",
+            help="Upload the export to the Hugging Face hub as OWNER/NAME, private if it is new.",
+        ),
     ] = None,
 ) -> None:
     """Write a run's model for other libraries.
@@ -41,8 +44,12 @@ def export(
         from regard.hub.exports.ctranslate2 import export_ctranslate2 as write
     else:
         from regard.hub import export_run as write
-    with replaced(out, is_export, "an export of regard") if overwrite else nullcontext():
+    with (
+        replaced(out, is_export, "an export of regard") if overwrite else nullcontext()
+    ):
         against = write(run, out)
-    say(f"The model is in {out}, for {to}; it computes the same as the run: {', '.join(against)}.")
+    say(
+        f"The model is in {out}, for {to}; it computes the same as the run: {', '.join(against)}."
+    )
     if push is not None:
         say(f"It is at {upload.push(out, push)}.")

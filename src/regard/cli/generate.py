@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
-from regard.cli.options import AnyFolder, Json, LoadFlags, Piped, SearchFlags, check_source
+from regard.cli.options import (
+    AnyFolder,
+    Json,
+    LoadFlags,
+    Piped,
+    SearchFlags,
+    check_source,
+)
 from regard.cli.output import say, say_json, warn, warn_of_missing
 from regard.errors import InputError
 
@@ -18,7 +25,11 @@ if TYPE_CHECKING:
     from regard.tasks.run import Run
 
 Prompts = Annotated[
-    str, Parameter(name="PROMPT", help="The beginning of a text, printed with its continuation. None: nothing.")
+    str,
+    Parameter(
+        name="PROMPT",
+        help="The beginning of a text, printed with its continuation. None: nothing.",
+    ),
 ]
 Attention = Annotated[
     Path | None,
@@ -36,10 +47,14 @@ SUFFIXES = (".html", ".png", ".svg", ".pdf")
 class ContinuationFlags:
     """The flags of continuations."""
 
-    tokens: Annotated[int, Parameter(help="The most tokens of each continuation.")] = 100
+    tokens: Annotated[int, Parameter(help="The most tokens of each continuation.")] = (
+        100
+    )
     beyond: Annotated[
         Literal["stop", "slide"] | None,
-        Parameter(help="Where a text outgrows the model's context: end it, or read its last part anew and continue."),
+        Parameter(
+            help="Where a text outgrows the model's context: end it, or read its last part anew and continue."
+        ),
     ] = None
     attention: Attention = None
 
@@ -75,9 +90,15 @@ def generate(
         loaded = open_run(run, allow_missing=weights.allow_missing, int8=weights.int8)
         if "tokens" not in loaded.supports.get("predict", ()):
             raise incapable(loaded, "continue prompts", "characters-gpt2", run)
-    options = replace(flags.options(), tokens=continuation.tokens, beyond=continuation.beyond)
+    options = replace(
+        flags.options(), tokens=continuation.tokens, beyond=continuation.beyond
+    )
     loaded.check_supported("predict", options)
-    first = report(loaded, predictions(loaded, () if piped else prompts or ("",), options), as_json=json_)
+    first = report(
+        loaded,
+        predictions(loaded, () if piped else prompts or ("",), options),
+        as_json=json_,
+    )
     if attention is not None:
         paths = draw(loaded, *first, attention)
         if not json_:
@@ -89,7 +110,9 @@ def check_picture(path: Path, prompts: int, *, piped: bool) -> None:
     if piped or prompts > 1:
         raise InputError("--attention draws the continuation of one prompt; give one")
     if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{path}: --attention writes a picture; give a name ending in {', '.join(SUFFIXES)}")
+        raise InputError(
+            f"{path}: --attention writes a picture; give a name ending in {', '.join(SUFFIXES)}"
+        )
 
 
 def draw(run: "Run[Any, Any]", prompt: Any, best: Any, path: Path) -> list[Path]:
@@ -98,14 +121,22 @@ def draw(run: "Run[Any, Any]", prompt: Any, best: Any, path: Path) -> list[Path]
     from regard.maps.sinks import separated
 
     if not best.ids:
-        raise InputError("the continuation has no token, so there is no attention to draw; write another prompt")
+        raise InputError(
+            "the continuation has no token, so there is no attention to draw; write another prompt"
+        )
     found = run.attribute(prompt, target_tokens=best.ids)
-    named = tuple(each if any("sink" in name for name in each.others) else separated(each) for each in found.lookups)
+    named = tuple(
+        each if any("sink" in name for name in each.others) else separated(each)
+        for each in found.lookups
+    )
     return replace(found, lookups=named).write(path)
 
 
 def report(
-    run: "Run[Any, Prediction]", predicted: "Iterable[tuple[Any, Prediction]]", *, as_json: bool
+    run: "Run[Any, Prediction]",
+    predicted: "Iterable[tuple[Any, Prediction]]",
+    *,
+    as_json: bool,
 ) -> tuple[Any, Any]:
     """Print continuations as they arrive, then the numbers of missing phrases, and return the first prompt and its
     best continuation."""

@@ -33,21 +33,29 @@ class Command(NamedTuple):
 TRAIN, USE, INSIDE, SHARE = "Train", "Use a run", "Look inside", "Share and install"
 COMMANDS = {
     "recipes": Command(TRAIN, "List the recipes."),
-    "new": Command(TRAIN, "Print a recipe as a run file with every key and its meaning.", "RECIPE > FILE.yaml"),
+    "new": Command(
+        TRAIN,
+        "Print a recipe as a run file with every key and its meaning.",
+        "RECIPE > FILE.yaml",
+    ),
     "train": Command(
         TRAIN,
         "Train a recipe, or your own run file.",
         "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
     ),
     "runs": Command(
-        TRAIN, "List runs with their figures, or the differences of two.", "[DIR | RUN...] [--sort KEY] [--out FILE]"
+        TRAIN,
+        "List runs with their figures, or the differences of two.",
+        "[DIR | RUN...] [--sort KEY] [--out FILE]",
     ),
     "predict": Command(
         USE,
         "Predict for texts, or for the lines of standard input.",
         "RUN [TEXT... | -] [--n-best N] [--json]",
     ),
-    "evaluate": Command(USE, "Score a run on its test set, or on your files.", "RUN [FILES] [--json]"),
+    "evaluate": Command(
+        USE, "Score a run on its test set, or on your files.", "RUN [FILES] [--json]"
+    ),
     "generate": Command(
         USE,
         "Continue prompts with a language model.",
@@ -98,16 +106,30 @@ COMMANDS = {
         "Measure a claim about attention.",
         "[NAME] [--out DIR] [--full]",
     ),
-    "import_": Command(SHARE, "Convert a published model into a run.", "SOURCE [--out DIR] [--revision NAME]"),
+    "import_": Command(
+        SHARE,
+        "Convert a published model into a run.",
+        "SOURCE [--out DIR] [--revision NAME]",
+    ),
     "export": Command(
         SHARE,
         "Write a run's model for other libraries.",
         "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
     ),
-    "cache": Command(SHARE, "Show the cache of encoded sets, or remove it.", "[--clear]"),
-    "schema": Command(SHARE, "Print the JSON schema of run files, for editors.", "> regard.schema.json"),
-    "completion": Command(SHARE, "Print the completion of commands for a shell.", "bash|zsh|fish"),
-    "info": Command(SHARE, "Show the installation, or a run: its data, figures and files.", "[RUN]"),
+    "cache": Command(
+        SHARE, "Show the cache of encoded sets, or remove it.", "[--clear]"
+    ),
+    "schema": Command(
+        SHARE,
+        "Print the JSON schema of run files, for editors.",
+        "> regard.schema.json",
+    ),
+    "completion": Command(
+        SHARE, "Print the completion of commands for a shell.", "bash|zsh|fish"
+    ),
+    "info": Command(
+        SHARE, "Show the installation, or a run: its data, figures and files.", "[RUN]"
+    ),
 }
 """The commands in the order of `--help`. Each is a function in the module of `regard.cli` of its name, imported when
 the command is called."""
@@ -127,7 +149,10 @@ def application(named: Collection[str] = ()) -> App:
         group_parameters=Group("Options", sort_key=1),
         suppress_keyboard_interrupt=False,
     )
-    groups = {name: Group(name, sort_key=place) for place, name in enumerate((TRAIN, USE, INSIDE, SHARE))}
+    groups = {
+        name: Group(name, sort_key=place)
+        for place, name in enumerate((TRAIN, USE, INSIDE, SHARE))
+    }
     for place, (module, command) in enumerate(COMMANDS.items()):
         name = module.rstrip("_")  # `import` is no name for a function
         app.command(
@@ -148,7 +173,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in (argv[: argv.index("--")] if "--" in argv else argv)
     if debug:
         argv.remove("--debug")
-    if not os.environ.get("COLUMNS", "1").strip("0"):  # some terminals report a width of 0, which nothing fits
+    if not os.environ.get("COLUMNS", "1").strip(
+        "0"
+    ):  # some terminals report a width of 0, which nothing fits
         del os.environ["COLUMNS"]
     with guarded():
         return _run(argv, debug)
@@ -156,11 +183,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str], debug: bool) -> int:
     heard = logging.StreamHandler()  # writes to standard error
-    logging.basicConfig(level=logging.WARNING, format="regard: %(message)s", handlers=[heard], force=True)
+    logging.basicConfig(
+        level=logging.WARNING,
+        format="regard: %(message)s",
+        handlers=[heard],
+        force=True,
+    )
     logging.getLogger("regard").setLevel(logging.INFO)
     try:
         with _watching(debug):
-            application(argv[:1])(argv, print_error=False, exit_on_error=False, result_action="return_none")
+            application(argv[:1])(
+                argv,
+                print_error=False,
+                exit_on_error=False,
+                result_action="return_none",
+            )
     except OutputClosed:
         return 0
     except (Exception, KeyboardInterrupt) as error:

@@ -7,7 +7,13 @@ from cyclopts import Parameter
 from regard.cli.output import say
 
 SCHEMA = "regard.schema.json"
-Recipe = Annotated[str, Parameter(name="RECIPE", help="A recipe (see `regard recipes`), or a YAML file of your own.")]
+Recipe = Annotated[
+    str,
+    Parameter(
+        name="RECIPE",
+        help="A recipe (see `regard recipes`), or a YAML file of your own.",
+    ),
+]
 
 
 def new(recipe: Recipe, /) -> None:

@@ -15,10 +15,16 @@ RunFolder = Annotated[Path, Parameter(name="RUN", help="Folder of a trained run.
 AnyFolder = Annotated[
     Path,
     Parameter(
-        name="RUN", help="Folder of a trained run or of a transformers model, or its name on the hub, OWNER/NAME."
+        name="RUN",
+        help="Folder of a trained run or of a transformers model, or its name on the hub, OWNER/NAME.",
     ),
 ]
-Beam = Annotated[int | None, Parameter(name="--beam", help="Width of the search; 1 is greedy. Default: the run's own.")]
+Beam = Annotated[
+    int | None,
+    Parameter(
+        name="--beam", help="Width of the search; 1 is greedy. Default: the run's own."
+    ),
+]
 Maps = Annotated[
     list[str] | None,
     Parameter(
@@ -29,7 +35,11 @@ Maps = Annotated[
 ]
 AllowMissing = Annotated[
     bool,
-    Parameter(negative="", show_default=False, help="Initialise parameters that the weights lack."),
+    Parameter(
+        negative="",
+        show_default=False,
+        help="Initialise parameters that the weights lack.",
+    ),
 ]
 Int8 = Annotated[
     bool,
@@ -43,11 +53,20 @@ Int8 = Annotated[
 Overwrite = Annotated[
     bool,
     Parameter(
-        negative="", show_default=False, help="Replace what --out has, if regard wrote it; other files are kept."
+        negative="",
+        show_default=False,
+        help="Replace what --out has, if regard wrote it; other files are kept.",
     ),
 ]
-Piped = Annotated[bool, Parameter(name="-", negative="", show_default=False, help="The lines of standard input.")]
-Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON.")]
+Piped = Annotated[
+    bool,
+    Parameter(
+        name="-", negative="", show_default=False, help="The lines of standard input."
+    ),
+]
+Json = Annotated[
+    bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON.")
+]
 
 
 @Parameter(name="*", group=Group("Search and sampling", sort_key=2))
@@ -64,38 +83,71 @@ class SearchFlags:
         ),
     ] = 1
     temperature: Annotated[
-        float | None, Parameter(help="Sample: 1 from the model's distribution, below 1 likely tokens more often.")
+        float | None,
+        Parameter(
+            help="Sample: 1 from the model's distribution, below 1 likely tokens more often."
+        ),
     ] = None
-    top_k: Annotated[int | None, Parameter(help="When sampling: from the k best tokens only; 0 is all.")] = None
+    top_k: Annotated[
+        int | None,
+        Parameter(help="When sampling: from the k best tokens only; 0 is all."),
+    ] = None
     top_p: Annotated[
-        float | None, Parameter(help="When sampling: from the best tokens that together have this probability.")
+        float | None,
+        Parameter(
+            help="When sampling: from the best tokens that together have this probability."
+        ),
     ] = None
-    seed: Annotated[int | None, Parameter(help="When sampling: the seed of the random numbers.")] = None
+    seed: Annotated[
+        int | None, Parameter(help="When sampling: the seed of the random numbers.")
+    ] = None
     phrases: Annotated[
         tuple[str, ...],
         Parameter(
-            name="--phrase", negative="", show_default=False, help="A text that every prediction contains. Repeatable."
+            name="--phrase",
+            negative="",
+            show_default=False,
+            help="A text that every prediction contains. Repeatable.",
         ),
     ] = ()
     banned: Annotated[
         tuple[str, ...],
         Parameter(
-            name="--ban", negative="", show_default=False, help="A text that no prediction contains. Repeatable."
+            name="--ban",
+            negative="",
+            show_default=False,
+            help="A text that no prediction contains. Repeatable.",
         ),
     ] = ()
-    min_length: Annotated[int | None, Parameter(help="The least tokens of a prediction, its end included.")] = None
+    min_length: Annotated[
+        int | None,
+        Parameter(help="The least tokens of a prediction, its end included."),
+    ] = None
     end_at_limit: Annotated[
         bool,
-        Parameter(negative="", show_default=False, help="End a prediction at its longest, even within a sentence."),
+        Parameter(
+            negative="",
+            show_default=False,
+            help="End a prediction at its longest, even within a sentence.",
+        ),
     ] = False
     repetition_penalty: Annotated[
-        float | None, Parameter(help="Above 1: tokens that the prediction or its prompt contains become less likely.")
+        float | None,
+        Parameter(
+            help="Above 1: tokens that the prediction or its prompt contains become less likely."
+        ),
     ] = None
     no_repeat: Annotated[
-        int | None, Parameter(help="No sequence of this many tokens comes twice in a prediction; 0 allows all.")
+        int | None,
+        Parameter(
+            help="No sequence of this many tokens comes twice in a prediction; 0 allows all."
+        ),
     ] = None
     length_penalty: Annotated[
-        float | None, Parameter(help="Of a beam: above 0 favours longer predictions, the more the greater it is.")
+        float | None,
+        Parameter(
+            help="Of a beam: above 0 favours longer predictions, the more the greater it is."
+        ),
     ] = None
 
     def check(self) -> None:
@@ -113,7 +165,9 @@ class SearchFlags:
 class PredictFlags(SearchFlags):
     """The flags of predictions."""
 
-    prefix: Annotated[str, Parameter(show_default=False, help="The beginning of every prediction.")] = ""
+    prefix: Annotated[
+        str, Parameter(show_default=False, help="The beginning of every prediction.")
+    ] = ""
     mbr: Annotated[
         bool,
         Parameter(
@@ -124,14 +178,21 @@ class PredictFlags(SearchFlags):
         ),
     ] = False
     attention: Annotated[
-        bool, Parameter(negative="", show_default=False, help="With --json: add the attention of each step.")
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="With --json: add the attention of each step.",
+        ),
     ] = False
 
     def check(self) -> None:
         """Raises InputError for options that no model supports, before one is loaded."""
         super().check()
         if self.mbr and self.n_best < 2:
-            raise InputError("--least-risk chooses among predictions; give --n-best, and --temperature to sample them")
+            raise InputError(
+                "--least-risk chooses among predictions; give --n-best, and --temperature to sample them"
+            )
 
 
 @Parameter(name="*")
@@ -157,19 +218,33 @@ class BatchFlags:
             help="Files of texts, one a line, or rows (.jsonl, .json, .csv, .tsv, .parquet); folders, patterns, URLs.",
         ),
     ] = ()
-    output: Annotated[Path | None, Parameter(help="Folder for the parts and their manifest.")] = None
-    format: Annotated[Literal["jsonl", "parquet"], Parameter(help="Format of the parts.")] = "jsonl"
-    columns: Annotated[
-        str | None, Parameter(help="Columns of a table, names or numbers from 1. Default: those of the run's data.")
+    output: Annotated[
+        Path | None, Parameter(help="Folder for the parts and their manifest.")
     ] = None
-    skip_bad: Annotated[bool, Parameter(negative="", show_default=False, help="Leave out bad rows, count them.")] = (
-        False
-    )
-    part_rows: Annotated[int, Parameter(help="Rows of a part; a killed process loses at most one part.")] = 8192
+    format: Annotated[
+        Literal["jsonl", "parquet"], Parameter(help="Format of the parts.")
+    ] = "jsonl"
+    columns: Annotated[
+        str | None,
+        Parameter(
+            help="Columns of a table, names or numbers from 1. Default: those of the run's data."
+        ),
+    ] = None
+    skip_bad: Annotated[
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Leave out bad rows, count them."
+        ),
+    ] = False
+    part_rows: Annotated[
+        int, Parameter(help="Rows of a part; a killed process loses at most one part.")
+    ] = 8192
 
     on: Annotated[
         Literal["here", "ray"],
-        Parameter(help="Compute in this process, and in others with the same command; or on a Ray cluster."),
+        Parameter(
+            help="Compute in this process, and in others with the same command; or on a Ray cluster."
+        ),
     ] = "here"
 
     @property
@@ -183,7 +258,9 @@ class BatchFlags:
             return
         if not self.input or self.output is None:
             lacking = "--output" if self.input else "--input"
-            raise InputError(f"{lacking} is not given; files are read from --input and their parts go to --output")
+            raise InputError(
+                f"{lacking} is not given; files are read from --input and their parts go to --output"
+            )
         if texts or piped:
             raise InputError("texts and --input are both given; choose one")
         if self.part_rows < 1:
@@ -197,8 +274,12 @@ def map_numbers(maps: Sequence[str] | None) -> tuple[int, ...] | None:
     numbers: list[int] = []
     for each in maps:
         first, colon, last = each.partition(":")
-        if not first.isdecimal() or (colon and not (last.isdecimal() and int(first) < int(last))):
-            raise InputError(f"--map is {each}; expected a number from 0, or A:B for the maps A to B-1")
+        if not first.isdecimal() or (
+            colon and not (last.isdecimal() and int(first) < int(last))
+        ):
+            raise InputError(
+                f"--map is {each}; expected a number from 0, or A:B for the maps A to B-1"
+            )
         numbers += range(int(first), int(last) if colon else int(first) + 1)
     return tuple(numbers)
 
@@ -206,7 +287,9 @@ def map_numbers(maps: Sequence[str] | None) -> tuple[int, ...] | None:
 def check_source(texts: Sequence[str], piped: bool) -> None:
     """Raises InputError for texts from both arguments and standard input."""
     if texts and piped:
-        raise InputError("texts and - are both given; choose one, or put a text that is - after --")
+        raise InputError(
+            "texts and - are both given; choose one, or put a text that is - after --"
+        )
 
 
 def check_search(beam: int | None, n_best: int = 1) -> None:

@@ -32,7 +32,9 @@ class Guarded:
         try:
             return operation()
         except OSError as error:
-            nowhere = os.open(os.devnull, os.O_WRONLY)  # else the buffer would fail again when Python exits
+            nowhere = os.open(
+                os.devnull, os.O_WRONLY
+            )  # else the buffer would fail again when Python exits
             os.dup2(nowhere, self._stream.fileno())
             os.close(nowhere)
             self._failed(error)
@@ -47,14 +49,19 @@ def guarded() -> Iterator[None]:
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         output = Guarded(sys.stdout or nowhere, _output_failed)
         errors = Guarded(sys.stderr or nowhere, lambda error: None)
-        with redirect_stdout(cast(TextIO, output)), redirect_stderr(cast(TextIO, errors)):
+        with (
+            redirect_stdout(cast(TextIO, output)),
+            redirect_stderr(cast(TextIO, errors)),
+        ):
             yield
 
 
 def _output_failed(error: OSError) -> None:
     if isinstance(error, BrokenPipeError):
         raise OutputClosed(error.strerror) from error
-    raise RunError(f"standard output cannot be written: {error.strerror}; give it another place") from error
+    raise RunError(
+        f"standard output cannot be written: {error.strerror}; give it another place"
+    ) from error
 
 
 def _fill() -> None:
@@ -92,13 +99,20 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [header, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join(
-        "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+        "  ".join(
+            f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)
+        ).rstrip()
+        for line in lines
     )
 
 
 def _value(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:,.0f}" if value.is_integer() or abs(value) >= 1000 else f"{value:.4g}"
+        return (
+            f"{value:,.0f}"
+            if value.is_integer() or abs(value) >= 1000
+            else f"{value:.4g}"
+        )
     return str(value)
 
 
@@ -120,7 +134,10 @@ def warn(place: str, warnings: Iterable[str]) -> None:
 def warn_of_unfinished(unfinished: int, predictions: int) -> None:
     """Print the number of unfinished predictions, if any."""
     if unfinished:
-        print(f"regard: {unfinished} of {predictions} predictions reached the length limit unfinished", file=sys.stderr)
+        print(
+            f"regard: {unfinished} of {predictions} predictions reached the length limit unfinished",
+            file=sys.stderr,
+        )
 
 
 def warn_of_missing(missing: Mapping[str, int], predictions: int) -> None:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
-from regard.cli.options import BatchFlags, Json, LoadFlags, Piped, PredictFlags, RunFolder, check_source
+from regard.cli.options import (
+    BatchFlags,
+    Json,
+    LoadFlags,
+    Piped,
+    PredictFlags,
+    RunFolder,
+    check_source,
+)
 from regard.cli.output import say, say_json, warn, warn_of_missing, warn_of_unfinished
 from regard.errors import InputError
 
@@ -20,7 +28,12 @@ if TYPE_CHECKING:
     from regard.tasks.prediction import Prediction, SearchedPrediction
     from regard.tasks.run import Run
 
-Texts = Annotated[str, Parameter(name="TEXT", help="Texts to predict for. None: the lines of standard input.")]
+Texts = Annotated[
+    str,
+    Parameter(
+        name="TEXT", help="Texts to predict for. None: the lines of standard input."
+    ),
+]
 With = Annotated[
     tuple[Path, ...],
     Parameter(
@@ -60,19 +73,25 @@ def predict(
     """
     flags.check()
     if flags.attention and not (json_ or batch.used):
-        raise InputError("--attention needs --json; `regard show` draws the attention of one text")
+        raise InputError(
+            "--attention needs --json; `regard show` draws the attention of one text"
+        )
     check_source(texts, piped)
     batch.check(texts, piped)
     if batch.used:
         from regard.cli.batch import run_batch
 
         settings = {**vars(flags), **vars(weights)}
-        return run_batch("predict", run, batch, settings, partial(predictor, run, flags, weights))
+        return run_batch(
+            "predict", run, batch, settings, partial(predictor, run, flags, weights)
+        )
     loaded, options = opened(run, flags, weights)
     report(loaded, predictions(loaded, texts, options), options, as_json=json_)
 
 
-def opened(run: Path, flags: PredictFlags, weights: EnsembleFlags) -> "tuple[Run[Any, Prediction], PredictOptions]":
+def opened(
+    run: Path, flags: PredictFlags, weights: EnsembleFlags
+) -> "tuple[Run[Any, Prediction], PredictOptions]":
     """The run, with the others of its ensemble, and the options. Raises InputError for an unsupported one."""
     with loading():
         from regard.runs.load import load
@@ -82,7 +101,10 @@ def opened(run: Path, flags: PredictFlags, weights: EnsembleFlags) -> "tuple[Run
         options = flags.options()
         loaded.check_supported("predict", options)
         if weights.with_:
-            others = [load(each, allow_missing=weights.allow_missing, int8=weights.int8) for each in weights.with_]
+            others = [
+                load(each, allow_missing=weights.allow_missing, int8=weights.int8)
+                for each in weights.with_
+            ]
             loaded = capable(loaded, Ensembles, run).ensemble(others)
     return loaded, options
 
@@ -102,7 +124,9 @@ def predictions(
     """Each text's example with its prediction. Raises InputError for a bad line of standard input, after the
     predictions before it."""
     if texts:
-        examples = [run.parse(text, f"text {number}") for number, text in enumerate(texts, 1)]
+        examples = [
+            run.parse(text, f"text {number}") for number, text in enumerate(texts, 1)
+        ]
         yield from zip(examples, run.predict(examples, options), strict=True)
         return
     from regard.cli.stream import CHUNK, NAME, chunks, standard_input
@@ -111,9 +135,14 @@ def predictions(
     number = 0
     with counted_together():
         # What is sampled must not depend on how fast lines arrive, so each is sampled by itself.
-        for lines in chunks(standard_input(), most=1 if run.samples(options) else CHUNK):
+        for lines in chunks(
+            standard_input(), most=1 if run.samples(options) else CHUNK
+        ):
             try:
-                examples = [run.parse(line, f"{NAME}:{place}") for place, line in enumerate(lines, number + 1)]
+                examples = [
+                    run.parse(line, f"{NAME}:{place}")
+                    for place, line in enumerate(lines, number + 1)
+                ]
                 yield from zip(examples, run.predict(examples, options), strict=True)
             except InputError:
                 yield from one_by_one(run, lines, options, number)
@@ -121,7 +150,10 @@ def predictions(
 
 
 def one_by_one(
-    run: "Run[Any, Prediction]", lines: list[str], options: "PredictOptions", before: int
+    run: "Run[Any, Prediction]",
+    lines: list[str],
+    options: "PredictOptions",
+    before: int,
 ) -> Iterator[tuple[Any, "Prediction"]]:
     """As `predictions`, with predictions for the lines before a bad one. Raises InputError with the bad line."""
     from regard.cli.stream import NAME
@@ -131,7 +163,9 @@ def one_by_one(
         try:
             (prediction,) = run.predict([example], options)
         except InputError as error:
-            raise InputError(f"{NAME}:{number}: {str(error).removeprefix('text 1: ')}") from error
+            raise InputError(
+                f"{NAME}:{number}: {str(error).removeprefix('text 1: ')}"
+            ) from error
         yield example, prediction
 
 
@@ -146,7 +180,10 @@ def report(
     number = unfinished = 0
     missing = Counter[str]()
     for number, (example, prediction) in enumerate(predicted, 1):
-        warn(f"text {number}", [*run.warnings(example), *run.prediction_warnings(prediction)])
+        warn(
+            f"text {number}",
+            [*run.warnings(example), *run.prediction_warnings(prediction)],
+        )
         if as_json:
             say_json(run.record(example) | prediction.to_json())
         else:
@@ -164,11 +201,19 @@ def plain(number: int, prediction: "Prediction", n_best: int) -> list[str]:
     searched = ranked(prediction)
     if n_best == 1 or not searched:
         return prediction.lines()
-    return [f"{number}\t{each.score:.4f}\t{line}" for each in searched for line in each.lines()]
+    return [
+        f"{number}\t{each.score:.4f}\t{line}"
+        for each in searched
+        for line in each.lines()
+    ]
 
 
 def ranked(prediction: "Prediction") -> "Sequence[SearchedPrediction]":
     """A searched prediction and its alternatives, best first; empty for another kind of prediction."""
     from regard.tasks.prediction import SearchedPrediction
 
-    return (prediction, *prediction.alternatives) if isinstance(prediction, SearchedPrediction) else ()
+    return (
+        (prediction, *prediction.alternatives)
+        if isinstance(prediction, SearchedPrediction)
+        else ()
+    )

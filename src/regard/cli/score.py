@@ -32,5 +32,10 @@ def score(
         warn(pair.place, pair_warnings(loaded, pair))
     for pair, tokens in zip(pairs, loaded.score(pairs), strict=True):
         total = sum(tokens)
-        record = {"source": pair.source, "target": pair.target, "score": total, "tokens": tokens}
+        record = {
+            "source": pair.source,
+            "target": pair.target,
+            "score": total,
+            "tokens": tokens,
+        }
         say_json(record) if json_ else say(f"{total:.4f}")

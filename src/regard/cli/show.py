@@ -11,7 +11,14 @@ from cyclopts import Group, Parameter
 
 from regard.attribution.kinds import Kind, Role
 from regard.cli.loading import loading
-from regard.cli.options import AllowMissing, AnyFolder, Beam, Maps, check_search, map_numbers
+from regard.cli.options import (
+    AllowMissing,
+    AnyFolder,
+    Beam,
+    Maps,
+    check_search,
+    map_numbers,
+)
 from regard.cli.output import say, warn
 from regard.errors import InputError, quoted
 from regard.tasks.options import AttributionOptions, FigureOptions, ViewName
@@ -48,18 +55,32 @@ class AttributionFlags:
     ] = None
     rows: Annotated[
         str | None,
-        Parameter(help="Of a transformers model: keep the weights of the tokens A to B-1 only, as A:B, from 0."),
+        Parameter(
+            help="Of a transformers model: keep the weights of the tokens A to B-1 only, as A:B, from 0."
+        ),
     ] = None
     top: Annotated[
         int | None,
-        Parameter(help="The greatest K weights of each query only, as a table: --out is a .tsv or .jsonl file."),
+        Parameter(
+            help="The greatest K weights of each query only, as a table: --out is a .tsv or .jsonl file."
+        ),
     ] = None
     allow_missing: AllowMissing = False
 
     def options(self) -> AttributionOptions:
         """The options of the library. Raises InputError as `map_numbers`."""
-        values = {name: value for name, value in vars(self).items() if name not in ("top", "allow_missing")}
-        return AttributionOptions(**{**values, "kinds": tuple(self.kinds or ()), "maps": map_numbers(self.maps)})
+        values = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("top", "allow_missing")
+        }
+        return AttributionOptions(
+            **{
+                **values,
+                "kinds": tuple(self.kinds or ()),
+                "maps": map_numbers(self.maps),
+            }
+        )
 
 
 @Parameter(name="*", group=Group("How it is drawn", sort_key=3))
@@ -76,19 +97,42 @@ class FigureFlags:
         ),
     ] = None
     words: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Between words separated by blanks, not pieces.")
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Between words separated by blanks, not pieces.",
+        ),
     ] = False
-    source: Annotated[str | None, Parameter(help="Show only source tokens A to B-1, as A:B, counted from 0.")] = None
-    target: Annotated[str | None, Parameter(help="Show only target tokens A to B-1, as A:B.")] = None
+    source: Annotated[
+        str | None,
+        Parameter(help="Show only source tokens A to B-1, as A:B, counted from 0."),
+    ] = None
+    target: Annotated[
+        str | None, Parameter(help="Show only target tokens A to B-1, as A:B.")
+    ] = None
     page: Annotated[
-        int | None, Parameter(help="Places of each side in a figure; several are written, NAME-1 and so on.")
+        int | None,
+        Parameter(
+            help="Places of each side in a figure; several are written, NAME-1 and so on."
+        ),
     ] = None
-    threshold: Annotated[float | None, Parameter(help="Of lines: the least weight that has one. Default: 0.15.")] = None
+    threshold: Annotated[
+        float | None,
+        Parameter(help="Of lines: the least weight that has one. Default: 0.15."),
+    ] = None
     scale: Annotated[
-        float | None, Parameter(help="The weight with the darkest colour. Default: 1; of heads the greatest.")
+        float | None,
+        Parameter(
+            help="The weight with the darkest colour. Default: 1; of heads the greatest."
+        ),
     ] = None
-    width: Annotated[float | None, Parameter(help="Of the picture on paper, in centimetres.")] = None
-    largest: Annotated[float, Parameter(help="Megabytes that an .html page may have.")] = 16.0
+    width: Annotated[
+        float | None, Parameter(help="Of the picture on paper, in centimetres.")
+    ] = None
+    largest: Annotated[
+        float, Parameter(help="Megabytes that an .html page may have.")
+    ] = 16.0
     breakdown_limit: Annotated[
         int,
         Parameter(
@@ -109,11 +153,17 @@ class ComparisonFlags:
 
     run: Annotated[
         Path | None,
-        Parameter(name="--compare", help="Folder of another run, for comparison on an .html page."),
+        Parameter(
+            name="--compare",
+            help="Folder of another run, for comparison on an .html page.",
+        ),
     ] = None
     text: Annotated[
         str | None,
-        Parameter(name="--compare-text", help="Another text, for comparison; with --compare the text of that run."),
+        Parameter(
+            name="--compare-text",
+            help="Another text, for comparison; with --compare the text of that run.",
+        ),
     ] = None
 
     @property
@@ -138,7 +188,12 @@ Out = Annotated[
     ),
 ]
 Overwrite = Annotated[
-    bool, Parameter(negative="", show_default=False, help="Without --out: replace the picture of that name.")
+    bool,
+    Parameter(
+        negative="",
+        show_default=False,
+        help="Without --out: replace the picture of that name.",
+    ),
 ]
 OWN, PLAIN, ALONE = AttributionFlags(), FigureFlags(), ComparisonFlags()
 
@@ -161,8 +216,18 @@ def show(
     check_search(attribution.beam)
     options, drawing = attribution.options(), figure.options()
     drawing.check()
-    page = drawing.own and options.maps is None and (comparison.chosen or len(set(options.kinds)) > 1)
-    form = ".tsv" if attribution.top is not None else PAGE if page or find_spec("matplotlib") is None else ".png"
+    page = (
+        drawing.own
+        and options.maps is None
+        and (comparison.chosen or len(set(options.kinds)) > 1)
+    )
+    form = (
+        ".tsv"
+        if attribution.top is not None
+        else PAGE
+        if page or find_spec("matplotlib") is None
+        else ".png"
+    )
     out = default_name(run, form, overwrite=overwrite) if out is None else out
     tabular = is_table(out, attribution, drawing, comparing=comparison.chosen)
     second = comparison.run or run, text if comparison.text is None else comparison.text
@@ -170,15 +235,28 @@ def show(
         from regard.hub.opening import open_run
 
         loaded = open_run(run, allow_missing=attribution.allow_missing)
-        other = loaded if comparison.run is None else open_run(comparison.run, allow_missing=attribution.allow_missing)
+        other = (
+            loaded
+            if comparison.run is None
+            else open_run(comparison.run, allow_missing=attribution.allow_missing)
+        )
     if tabular:
         return say(tabulate(loaded, text, out, options, attribution.top, drawing))
     attributions = [attribute(loaded, text, options)]
     if comparison.chosen:
         attributions.append(attribute(other, second[1], options))
     paths = write(attributions, apart((run, text), second), out, drawing)
-    pictures = f"The picture is {out}." if len(paths) == 1 else f"The pictures are {paths[0]} to {paths[-1]}."
-    say("\n".join([line for each in attributions for line in each.prediction.lines()] + [pictures]))
+    pictures = (
+        f"The picture is {out}."
+        if len(paths) == 1
+        else f"The pictures are {paths[0]} to {paths[-1]}."
+    )
+    say(
+        "\n".join(
+            [line for each in attributions for line in each.prediction.lines()]
+            + [pictures]
+        )
+    )
 
 
 def default_name(run: Path, form: str, *, overwrite: bool) -> Path:
@@ -186,17 +264,24 @@ def default_name(run: Path, form: str, *, overwrite: bool) -> Path:
     name = f"{run.resolve().name}-attention"
     for number in count(1):
         path = Path(f"{name}{form}" if number == 1 else f"{name}-{number}{form}")
-        if overwrite or not (path.exists() or path.with_stem(f"{path.stem}-1").exists()):
+        if overwrite or not (
+            path.exists() or path.with_stem(f"{path.stem}-1").exists()
+        ):
             return path
     raise AssertionError("numbers end")
 
 
-def attribute(run: "Run[Any, Any]", text: str, options: AttributionOptions) -> "Attribution":
+def attribute(
+    run: "Run[Any, Any]", text: str, options: AttributionOptions
+) -> "Attribution":
     """The attribution of the prediction for a text. Raises InputError as `Run.attribute`."""
     run.check_supported("attribute", options)
     example = run.parse(text)
     found = run.attribute(example, options)
-    warn(quoted(text), [*run.warnings(example), *run.prediction_warnings(found.prediction)])
+    warn(
+        quoted(text),
+        [*run.warnings(example), *run.prediction_warnings(found.prediction)],
+    )
     return found
 
 
@@ -218,27 +303,52 @@ def tabulate(
         return f"The table is {write_table(out, COLUMNS, found.rows(options.maps))}."
     attribution = attribute(run, text, options)
     if figure.view == "entropy":
-        every = ((layer, *each) for layer, heads in enumerate(attribution.bits()) for each in enumerate(heads.tolist()))
-        path = write_table(out, ("layer", "head", "entropy"), (row for row in every if not math.isnan(row[-1])))
+        every = (
+            (layer, *each)
+            for layer, heads in enumerate(attribution.bits())
+            for each in enumerate(heads.tolist())
+        )
+        path = write_table(
+            out,
+            ("layer", "head", "entropy"),
+            (row for row in every if not math.isnan(row[-1])),
+        )
     else:
         path = write_table(out, COLUMNS, attribution.greatest().rows(options.maps))
     return "\n".join([*attribution.prediction.lines(), f"The table is {path}."])
 
 
-def check_table(out: Path, flags: AttributionFlags, figure: FigureOptions, *, comparing: bool) -> None:
+def check_table(
+    out: Path, flags: AttributionFlags, figure: FigureOptions, *, comparing: bool
+) -> None:
     """Raises InputError for a picture of the greatest weights, and for options that a table does not have."""
     if flags.top is not None and flags.top < 1:
-        raise InputError(f"--top is {flags.top}; expected at least 1 weight for each query")
+        raise InputError(
+            f"--top is {flags.top}; expected at least 1 weight for each query"
+        )
     if out.suffix.lower() not in TABLES:
-        raise InputError(f"{out}: --top writes a table of weights, no picture; name a .tsv or .jsonl file by --out")
+        raise InputError(
+            f"{out}: --top writes a table of weights, no picture; name a .tsv or .jsonl file by --out"
+        )
     if len(set(flags.kinds or ())) > 1 or comparing:
-        raise InputError("a table has the weights of one text and one --kind; give one of each")
-    viewed = figure.view is not None and (figure.view != "entropy" or flags.top is not None)
+        raise InputError(
+            "a table has the weights of one text and one --kind; give one of each"
+        )
+    viewed = figure.view is not None and (
+        figure.view != "entropy" or flags.top is not None
+    )
     if others := sorted(figure.of_view() | ({"view"} if viewed else set())):
-        raise InputError(f"the option {others[0]} is one of pictures; a table has --top, --map, --rows, --kind, --role")
+        raise InputError(
+            f"the option {others[0]} is one of pictures; a table has --top, --map, --rows, --kind, --role"
+        )
 
 
-def write(found: "list[Attribution]", names: tuple[str, str], out: Path, options: FigureOptions) -> list[Path]:
+def write(
+    found: "list[Attribution]",
+    names: tuple[str, str],
+    out: Path,
+    options: FigureOptions,
+) -> list[Path]:
     """Write the figures of an attribution, or one page of two by their names, and return the paths."""
     if len(found) == 1:
         return found[0].write(out, options)
@@ -260,20 +370,29 @@ def apart(one: tuple[Path, str], other: tuple[Path, str]) -> tuple[str, str]:
     return first, second
 
 
-def is_table(out: Path, flags: AttributionFlags, figure: FigureOptions, *, comparing: bool) -> bool:
+def is_table(
+    out: Path, flags: AttributionFlags, figure: FigureOptions, *, comparing: bool
+) -> bool:
     """Whether a table is written, not a picture. Raises InputError for a directory, and as the checks of either."""
     if out.is_dir():
-        raise InputError(f"{out}: is a directory; expected the name of a picture to write")
+        raise InputError(
+            f"{out}: is a directory; expected the name of a picture to write"
+        )
     table = flags.top is not None or out.suffix.lower() in TABLES
     (check_table if table else check_page)(out, flags, figure, comparing=comparing)
     return table
 
 
-def check_page(out: Path, flags: AttributionFlags, figure: FigureOptions, *, comparing: bool) -> None:
+def check_page(
+    out: Path, flags: AttributionFlags, figure: FigureOptions, *, comparing: bool
+) -> None:
     """Raises InputError for options of a page of all maps where another figure is written."""
     if out.suffix.lower() == PAGE and figure.own and flags.maps is None:
         return
-    count, instead = len(set(flags.kinds or ())), "write a .html file, without --map, --view and what goes with it"
+    count, instead = (
+        len(set(flags.kinds or ())),
+        "write a .html file, without --map, --view and what goes with it",
+    )
     if count > 1:
         raise InputError(
             f"--kind is given {count} times; several kinds need a page of everything: {instead}, or give one"

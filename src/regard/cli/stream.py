@@ -21,7 +21,9 @@ def standard_input() -> BufferedReader:
     return sys.stdin.buffer  # type: ignore[return-value]
 
 
-def chunks(stream: BufferedReader, longest: int = DEFAULT_LIMITS.max_line, most: int = CHUNK) -> Iterator[list[str]]:
+def chunks(
+    stream: BufferedReader, longest: int = DEFAULT_LIMITS.max_line, most: int = CHUNK
+) -> Iterator[list[str]]:
     r"""The lines of UTF-8 text that have arrived, at most `most` at a time; waits only when there are none.
 
     Only `\n` and `\r\n` end a line. Raises InputError for a line of more than `longest` characters, or one that is not
@@ -63,7 +65,10 @@ def _decode(raw: bytes, first: bool, longest: int) -> tuple[str, str]:
     try:
         line = raw.decode("utf-8-sig" if first else "utf-8")
     except UnicodeDecodeError as error:
-        return f"byte 0x{raw[error.start]:02x} at byte {error.start} of the line is not UTF-8; convert the text", ""
+        return (
+            f"byte 0x{raw[error.start]:02x} at byte {error.start} of the line is not UTF-8; convert the text",
+            "",
+        )
     return _too_long(longest) if len(line) > longest else "", line
 
 

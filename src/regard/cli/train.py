@@ -31,7 +31,10 @@ Recipe = Annotated[
         "Left out with --resume: the run's own settings.",
     ),
 ]
-Out = Annotated[Path | None, Parameter(help="Folder for the run. Default: runs/ and the recipe's name.")]
+Out = Annotated[
+    Path | None,
+    Parameter(help="Folder for the run. Default: runs/ and the recipe's name."),
+]
 Settings = Annotated[
     list[str] | None,
     Parameter(
@@ -41,7 +44,12 @@ Settings = Annotated[
         help="key=value in place of the file's: training.steps=100. Repeatable.",
     ),
 ]
-Resume = Annotated[bool, Parameter(negative="", show_default=False, help="Continue the run that is in the folder.")]
+Resume = Annotated[
+    bool,
+    Parameter(
+        negative="", show_default=False, help="Continue the run that is in the folder."
+    ),
+]
 Compile = Annotated[
     bool,
     Parameter(
@@ -52,11 +60,18 @@ Compile = Annotated[
 ]
 Cache = Annotated[
     Path | None,
-    Parameter(show_default=False, help="Folder for large sets once they are encoded, in place of REGARD_CACHE."),
+    Parameter(
+        show_default=False,
+        help="Folder for large sets once they are encoded, in place of REGARD_CACHE.",
+    ),
 ]
 AllowChange = Annotated[
     bool,
-    Parameter(negative="", show_default=False, help="Resume although settings, data or environment changed."),
+    Parameter(
+        negative="",
+        show_default=False,
+        help="Resume although settings, data or environment changed.",
+    ),
 ]
 
 
@@ -90,12 +105,19 @@ def train(
     if overwrite:
         check_overwriting(recipe, out, resume)
     path = _run_file(recipe, out, resume)
-    overrides, notes = [*(["training.compile=true"] if compile else []), *(settings or ())], list[str]()
+    overrides, notes = (
+        [*(["training.compile=true"] if compile else []), *(settings or ())],
+        list[str](),
+    )
     from regard.runs import keys
 
     name = path.stem
     if path.is_dir():
-        name, overrides, path = f"{path.name}-trained", [f"training.start={path}", *overrides], path / CONFIG
+        name, overrides, path = (
+            f"{path.name}-trained",
+            [f"training.start={path}", *overrides],
+            path / CONFIG,
+        )
     folder = Path("runs") / name if out is None else out
     by_file = resume and recipe is not None and path == Path(recipe)
     if resume and recipe is not None and not by_file:
@@ -106,8 +128,14 @@ def train(
     from regard.storage.replacement import is_run, replaced
 
     config = run_file.read(path, overrides, notes.append)
-    with replaced(folder, is_run, "a run") if overwrite else advised(path, folder, by_file):
-        figures = launch.train(config, folder, resume=resume, allow_change=allow_change, notes=notes)
+    with (
+        replaced(folder, is_run, "a run")
+        if overwrite
+        else advised(path, folder, by_file)
+    ):
+        figures = launch.train(
+            config, folder, resume=resume, allow_change=allow_change, notes=notes
+        )
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         say(table(figures))
         say(trained(folder, config))
@@ -116,15 +144,21 @@ def train(
 def check_overwriting(recipe: str | None, out: Path | None, resume: bool) -> None:
     """Raises InputError where a run cannot be replaced by the new one."""
     if resume:
-        raise InputError("--resume continues a run and --overwrite replaces it; choose one of them")
+        raise InputError(
+            "--resume continues a run and --overwrite replaces it; choose one of them"
+        )
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise InputError("--overwrite is for one process; remove the folder before starting several")
+        raise InputError(
+            "--overwrite is for one process; remove the folder before starting several"
+        )
     if recipe is None or out is None or Path(recipe).resolve() != out.resolve():
         return
     from regard.runs.recipes import path_of
 
     if path_of(recipe).is_dir():  # and not the recipe of that name
-        raise InputError(f"{out}: is the run to train on, so it cannot be replaced; choose another --out")
+        raise InputError(
+            f"{out}: is the run to train on, so it cannot be replaced; choose another --out"
+        )
 
 
 @contextmanager
@@ -137,7 +171,9 @@ def advised(path: Path, folder: Path, by_file: bool) -> Iterator[None]:
         if not by_file or not (folder / CONFIG).is_file():
             raise
         command = f"regard train --resume --out {shlex.quote(str(folder))}"
-        raise InputError(f"{error}\nwithout {path} the run goes on with its own settings: {command}") from error
+        raise InputError(
+            f"{error}\nwithout {path} the run goes on with its own settings: {command}"
+        ) from error
 
 
 def trained(folder: Path, config: "RunConfig") -> str:
@@ -163,9 +199,13 @@ def _run_file(recipe: str | None, out: Path | None, resume: bool) -> Path:
 
         return path_of(recipe)
     if not resume or out is None:
-        raise InputError("no recipe is given; name one (see `regard recipes`), or a run with --resume --out DIR")
+        raise InputError(
+            "no recipe is given; name one (see `regard recipes`), or a run with --resume --out DIR"
+        )
     if not (out / CONFIG).is_file():
-        raise InputError(f"{out}: has no config.yaml to go on with; name the recipe that the run was started with")
+        raise InputError(
+            f"{out}: has no config.yaml to go on with; name the recipe that the run was started with"
+        )
     return out / CONFIG
 
 

@@ -26,18 +26,31 @@ class Commented:
     def __init__(self, schema: Json) -> None:
         self.definitions, self.outline = schema["definitions"], Outline(schema)
 
-    def mapping(self, schema: Json, values: Mapping[str, Any], margin: str) -> Iterator[str]:
+    def mapping(
+        self, schema: Json, values: Mapping[str, Any], margin: str
+    ) -> Iterator[str]:
         """The lines of a mapping, each key below its comment."""
         definition = self.chosen(schema, values)
         sizes = definition.get("x-sizes", {})
         if sizes and "size" in values:
-            values = sizes[values["size"]] | {key: each for key, each in values.items() if key != "size"}
+            values = sizes[values["size"]] | {
+                key: each for key, each in values.items() if key != "size"
+            }
         for key, part in definition["properties"].items():
             if sizes and key == "size":
                 continue
-            yield from self.key(key, part, values, margin, key in definition.get("required", ()))
+            yield from self.key(
+                key, part, values, margin, key in definition.get("required", ())
+            )
 
-    def key(self, key: str, part: Json, values: Mapping[str, Any], margin: str, required: bool) -> Iterator[str]:
+    def key(
+        self,
+        key: str,
+        part: Json,
+        values: Mapping[str, Any],
+        margin: str,
+        required: bool,
+    ) -> Iterator[str]:
         """The lines of a key: its comment, and its value or its keys."""
         value = values.get(key, part.get("default"))
         inner = self.section(part, value)
@@ -56,12 +69,16 @@ class Commented:
         """The comment of a key: its meaning, the values that it expects, and its default."""
         union, notes = self.union(part), []
         if union is not None:
-            notes.append(f"{union['x-key']}: {', '.join(union['properties'][union['x-key']]['enum'])}")
+            notes.append(
+                f"{union['x-key']}: {', '.join(union['properties'][union['x-key']]['enum'])}"
+            )
         elif not self.is_section(part) and len(part.get("enum", "two")) > 1:
             notes.append(self.expected(part))
             notes += [f"default: {flow(part['default'])}"] if "default" in part else []
         notes += ["must be filled in"] if missing else []
-        return " ".join([part.get("description", ""), *([f"({'; '.join(notes)})"] if notes else [])]).strip()
+        return " ".join(
+            [part.get("description", ""), *([f"({'; '.join(notes)})"] if notes else [])]
+        ).strip()
 
     def others(self, schema: Json, values: Mapping[str, Any]) -> Iterator[str]:
         """The keys of the other kinds of data."""
@@ -81,7 +98,9 @@ class Commented:
         if "x-key" in schema:
             name = values[schema["x-key"]]
             found = next(
-                each["then"] for each in schema["allOf"] if each["if"]["properties"][schema["x-key"]]["const"] == name
+                each["then"]
+                for each in schema["allOf"]
+                if each["if"]["properties"][schema["x-key"]]["const"] == name
             )
             return self.chosen(found, values)
         return self.definitions[schema["$ref"].removeprefix(REFERENCE)]
@@ -98,11 +117,18 @@ class Commented:
     def union(self, part: Json) -> Json | None:
         """The alternatives of a section that a key chooses, if it has some."""
         found = [each for each in alternatives(part) if "x-key" in each]
-        return found[0] if found and len(alternatives(part)) <= 2 and self.is_section(part) else None
+        return (
+            found[0]
+            if found and len(alternatives(part)) <= 2 and self.is_section(part)
+            else None
+        )
 
     def is_section(self, part: Json) -> bool:
         """Whether a key has keys below it, or null."""
-        return all("x-key" in each or "$ref" in each or each.get("type") == "null" for each in alternatives(part))
+        return all(
+            "x-key" in each or "$ref" in each or each.get("type") == "null"
+            for each in alternatives(part)
+        )
 
 
 def alternatives(part: Json) -> list[Json]:
@@ -115,11 +141,20 @@ def alternatives(part: Json) -> list[Json]:
 
 def comment(text: str, margin: str) -> Iterator[str]:
     """A text as lines of a comment."""
-    for line in textwrap.wrap(text, WIDTH - len(margin) - 2, break_long_words=False, break_on_hyphens=False):
+    for line in textwrap.wrap(
+        text, WIDTH - len(margin) - 2, break_long_words=False, break_on_hyphens=False
+    ):
         yield f"{margin}# {line}"
 
 
 def flow(value: Any) -> str:
     """A value on one line of YAML."""
-    text = yaml.dump(value, Dumper=Dumper, default_flow_style=True, sort_keys=False, allow_unicode=True, width=1 << 20)
+    text = yaml.dump(
+        value,
+        Dumper=Dumper,
+        default_flow_style=True,
+        sort_keys=False,
+        allow_unicode=True,
+        width=1 << 20,
+    )
     return text.removesuffix("\n").removesuffix("\n...")

@@ -9,7 +9,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from regard.config.registry import Discriminated, RegisteredName
 from regard.config.yaml_nodes import Node
 
-WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
+WORDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    type(None): "null",
+}
 SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<", "multiple_of": "a multiple of"}
 SIZES = {"min_length": "of length >=", "max_length": "of length <="}
 
@@ -17,13 +23,17 @@ SIZES = {"min_length": "of length >=", "max_length": "of length <="}
 def members(annotation: Any) -> tuple[Any, ...]:
     """The alternatives of a union; of anything else, itself. `Annotated` around it is removed."""
     inner = bare(annotation)
-    alternatives = get_args(inner) if get_origin(inner) in (Union, types.UnionType) else (inner,)
+    alternatives = (
+        get_args(inner) if get_origin(inner) in (Union, types.UnionType) else (inner,)
+    )
     return tuple(one_of(each) or each for each in alternatives)
 
 
 def bare(annotation: Any) -> Any:
     """The type inside `Annotated`, or its `Discriminated`; of anything else, itself."""
-    return one_of(annotation) or (get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation)
+    return one_of(annotation) or (
+        get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    )
 
 
 def one_of(annotation: Any) -> Discriminated | None:
@@ -47,7 +57,10 @@ def expected(annotation: Any) -> str:
     if get_origin(annotation) in (Union, types.UnionType):
         return " or ".join(expected(member) for member in get_args(annotation))
     if get_origin(annotation) is Literal:
-        *most, last = [value if isinstance(value, str) else str(value) for value in get_args(annotation)]
+        *most, last = [
+            value if isinstance(value, str) else str(value)
+            for value in get_args(annotation)
+        ]
         return f"{', '.join(most)} or {last}" if most else last
     return WORDS.get(annotation) or _compound(annotation)
 
@@ -74,7 +87,11 @@ def _compound(annotation: Any) -> str:
 def _bounds(notes: Sequence[Any]) -> list[str]:
     """The bounds of pydantic's `Field`, which has them in its metadata, or of bare bounds."""
     single = [limit for note in notes for limit in getattr(note, "metadata", [note])]
-    named = [(word, getattr(limit, name, None)) for limit in single for name, word in (SIGNS | SIZES).items()]
+    named = [
+        (word, getattr(limit, name, None))
+        for limit in single
+        for name, word in (SIGNS | SIZES).items()
+    ]
     return [f"{word} {value}" for word, value in named if value is not None]
 
 
@@ -82,9 +99,18 @@ def valued(annotation: Any, node: Node) -> Any:
     """The plain value of a node for a type; a number of an option as text where a text and no number is expected."""
     kinds = [bare(each) for each in members(annotation)]
     if isinstance(node.value, list):
-        items = {inner for kind in kinds for inner in get_args(kind) if inner is not Ellipsis}
-        return [valued(next(iter(items)) if len(items) == 1 else Any, each) for each in node.value]
-    return node.plain() if node.line or not is_number_for_text(annotation, node) else node.text
+        items = {
+            inner for kind in kinds for inner in get_args(kind) if inner is not Ellipsis
+        }
+        return [
+            valued(next(iter(items)) if len(items) == 1 else Any, each)
+            for each in node.value
+        ]
+    return (
+        node.plain()
+        if node.line or not is_number_for_text(annotation, node)
+        else node.text
+    )
 
 
 def is_number_for_text(annotation: Any, node: Node) -> bool:

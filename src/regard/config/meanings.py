@@ -102,25 +102,41 @@ def meanings(schema: type) -> Mapping[str, str]:
             own |= exact
             mentioned |= further
     found = {name: capital(text) for name, text in (mentioned | SHARED | own).items()}
-    return {field.name: found[field.name] for field in dataclasses.fields(schema) if field.name in found}
+    return {
+        field.name: found[field.name]
+        for field in dataclasses.fields(schema)
+        if field.name in found
+    }
 
 
 def _of_class(schema: type) -> tuple[dict[str, str], dict[str, str]]:
     """The meanings that a class has of its own fields, and sentences that only mention a field."""
     try:
         source = ast.parse(textwrap.dedent(inspect.getsource(schema))).body[0]
-    except (OSError, SyntaxError):  # a class without its source, such as one of an interactive session
+    except (
+        OSError,
+        SyntaxError,
+    ):  # a class without its source, such as one of an interactive session
         return {}, {}
     assert isinstance(source, ast.ClassDef)
     names = [
-        each.target.id for each in source.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+        each.target.id
+        for each in source.body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
     ]
     text = ast.get_docstring(source) or ""
     sentences = [one_line(each) for each in SENTENCE.split(ENTRY.sub("", text))]
     mentioned = {name: _sentences(sentences, rf"`{name}(: [^`]*)?`") for name in names}
-    own = {name: _sentences(sentences, rf"^(With |Without )?`{name}(: [^`]*)?`") for name in names} | _entries(text)
+    own = {
+        name: _sentences(sentences, rf"^(With |Without )?`{name}(: [^`]*)?`")
+        for name in names
+    } | _entries(text)
     for field, below in zip(source.body, source.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(below, ast.Expr)
+            and isinstance(below.value, ast.Constant)
+        ):
             own[ast.unparse(field.target)] = one_line(str(below.value.value))
     return _filled(own), _filled(mentioned)
 
@@ -135,7 +151,11 @@ def _filled(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _entries(text: str) -> dict[str, str]:
-    return {name: one_line(what) for names, what in ENTRY.findall(text) for name in names.split(", ")}
+    return {
+        name: one_line(what)
+        for names, what in ENTRY.findall(text)
+        for name in names.split(", ")
+    }
 
 
 def one_line(text: str) -> str:

@@ -49,7 +49,9 @@ class Outline:
             return Literal[tuple(schema["enum"])]
         if schema.get("type") == "array":
             return _bounded(self._array(schema), schema, LENGTHS)
-        return _bounded(TYPES[schema["type"]], schema, BOUNDS) if "type" in schema else Any
+        return (
+            _bounded(TYPES[schema["type"]], schema, BOUNDS) if "type" in schema else Any
+        )
 
     def dataclass(self, name: str) -> type:
         """The dataclass of a definition. Fields with a default have it; it may be a list or mapping, never used."""
@@ -59,17 +61,35 @@ class Outline:
 
     def _new(self, name: str, definition: Json) -> type:
         sizes = definition.get("x-sizes")
-        properties = {key: each for key, each in definition["properties"].items() if not (sizes and key == "size")}
+        properties = {
+            key: each
+            for key, each in definition["properties"].items()
+            if not (sizes and key == "size")
+        }
         fields = [
-            (key, self.annotation(each), dataclasses.field(default=None if "default" in each else dataclasses.MISSING))
+            (
+                key,
+                self.annotation(each),
+                dataclasses.field(
+                    default=None if "default" in each else dataclasses.MISSING
+                ),
+            )
             for key, each in properties.items()
         ]
         name = name.rpartition(".")[2]
-        namespace = {"named_sizes": sizes or {}, "recognised": tuple(definition.get("x-recognised", ()))}
-        return dataclasses.make_dataclass(name, fields, kw_only=True, namespace=namespace)
+        namespace = {
+            "named_sizes": sizes or {},
+            "recognised": tuple(definition.get("x-recognised", ())),
+        }
+        return dataclasses.make_dataclass(
+            name, fields, kw_only=True, namespace=namespace
+        )
 
     def _union(self, schema: Json) -> Any:
-        parts = {rule["if"]["properties"][schema["x-key"]]["const"]: rule["then"] for rule in schema["allOf"]}
+        parts = {
+            rule["if"]["properties"][schema["x-key"]]["const"]: rule["then"]
+            for rule in schema["allOf"]
+        }
         if "x-names" in schema:
             table = Table({name: self._later(part) for name, part in parts.items()})
             return Annotated[Any, Discriminated(schema["x-key"], table)]
@@ -104,4 +124,8 @@ class Table(Mapping[str, Any]):
 def _bounded(kind: Any, schema: Json, names: Mapping[str, str]) -> Any:
     """The type with the bounds of the schema. A list of fixed length has none."""
     bounds = {name: schema[word] for name, word in names.items() if word in schema}
-    return kind if not bounds or isinstance(schema.get("items"), list) else Annotated[kind, Field(**bounds)]
+    return (
+        kind
+        if not bounds or isinstance(schema.get("items"), list)
+        else Annotated[kind, Field(**bounds)]
+    )

@@ -62,7 +62,9 @@ def compression(path: object) -> str:
 
 def suffix(path: str | Path) -> str:
     """The ending of a file's name in small letters, without that of its compression and without the dot."""
-    return PurePath(str(path).lower().removesuffix(compression(path))).suffix.removeprefix(".")
+    return PurePath(
+        str(path).lower().removesuffix(compression(path))
+    ).suffix.removeprefix(".")
 
 
 def named_table(value: Any) -> bool:
@@ -80,7 +82,11 @@ def is_table(value: Any) -> bool:
 def text_table(value: Any) -> str:
     """The kind of table that a file is which ends in .txt or has no ending, by its first lines: `tsv` if all have
     equally many tabs, `csv` if names between commas stand above lines with as many commas; else nothing."""
-    regular = isinstance(value, str | Path) and suffix(value) in TEXTS and os.path.isfile(value)  # a pipe is read once
+    regular = (
+        isinstance(value, str | Path)
+        and suffix(value) in TEXTS
+        and os.path.isfile(value)
+    )  # a pipe is read once
     lines = first_lines(value) if regular else []
     if len(lines) < 2 or not all(map(str.strip, lines)):
         return ""
@@ -88,7 +94,11 @@ def text_table(value: Any) -> str:
         return "tsv"
     names = lines[0].split(",")
     named = len(names) > 1 and all(NAME.fullmatch(name.strip()) for name in names)
-    return "csv" if named and all(line.count(",") >= len(names) - 1 for line in lines[1:]) else ""
+    return (
+        "csv"
+        if named and all(line.count(",") >= len(names) - 1 for line in lines[1:])
+        else ""
+    )
 
 
 def first_lines(path: str | Path) -> list[str]:
@@ -98,7 +108,9 @@ def first_lines(path: str | Path) -> list[str]:
             lines = [file.readline(LONGEST) for _ in range(COMPARED)]
     except (OSError, ValueError):  # no file, which the reader of the data reports
         return []
-    return [line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in lines if line]
+    return [
+        line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in lines if line
+    ]
 
 
 FILES: Mapping[Kind, Callable[[Any], bool]] = {
@@ -107,12 +119,16 @@ FILES: Mapping[Kind, Callable[[Any], bool]] = {
     "folder of a table": has_table,
     "file": lambda value: isinstance(value, str),
     "table": is_table,
-    "folder of tables": lambda value: is_folder(value) and any(map(named_table, os.listdir(value))),
+    "folder of tables": lambda value: (
+        is_folder(value) and any(map(named_table, os.listdir(value)))
+    ),
     "tables": lambda value: isinstance(value, list) and all(map(is_table, value)),
     "two files": lambda value: isinstance(value, list) and len(value) == 2,
     "idx": lambda value: isinstance(value, str) and "idx" in PurePath(value).name,
     "npz": lambda value: isinstance(value, str) and value.endswith(".npz"),
-    "shards": lambda value: isinstance(value, str) and suffix(value) in ("tar", "parquet"),
+    "shards": lambda value: (
+        isinstance(value, str) and suffix(value) in ("tar", "parquet")
+    ),
 }
 
 
@@ -131,7 +147,9 @@ WORDS: Mapping[Kind, tuple[str, str]] = {
 
 def in_words(schemas: Iterable[Any]) -> list[tuple[str, str]]:
     """The kinds of files that some dataclasses read, in words, and how a value names them."""
-    kinds = dict.fromkeys(kind for schema in schemas for kind in getattr(schema, "recognised", ()))
+    kinds = dict.fromkeys(
+        kind for schema in schemas for kind in getattr(schema, "recognised", ())
+    )
     return [WORDS[kind] for kind in kinds if kind in WORDS]
 
 
@@ -152,9 +170,21 @@ def recognised(node: Node, key: str, named: Mapping[str, Any]) -> Node:
     if entry is None or not entry.line or entry.value not in named:
         return node
     value = data.plain()
-    if isinstance(value, int) and getattr(named[entry.value], "recognised", ()) and Path(data.text).exists():
-        value = data.text  # no number of examples, since the file's dataclass reads files
-    fits = [name for name in dict.fromkeys([entry.value, *named]) if recognises(named[name], value)]
+    if (
+        isinstance(value, int)
+        and getattr(named[entry.value], "recognised", ())
+        and Path(data.text).exists()
+    ):
+        value = (
+            data.text
+        )  # no number of examples, since the file's dataclass reads files
+    fits = [
+        name
+        for name in dict.fromkeys([entry.value, *named])
+        if recognises(named[name], value)
+    ]
     if not fits or fits[0] == entry.value:
         return node
-    return dataclasses.replace(node, value=node.value | {key: Node(fits[0], fits[0], data.file, 0, entry)})
+    return dataclasses.replace(
+        node, value=node.value | {key: Node(fits[0], fits[0], data.file, 0, entry)}
+    )

@@ -17,7 +17,9 @@ class Registry(Mapping[str, Any]):
     of `group`, and a built-in name wins over theirs; an empty group takes none.
     """
 
-    def __init__(self, package: str, places: Mapping[str, str], group: str = "") -> None:
+    def __init__(
+        self, package: str, places: Mapping[str, str], group: str = ""
+    ) -> None:
         self.package, self.places, self.group = package, places, group
 
     @cached_property
@@ -36,7 +38,9 @@ class Registry(Mapping[str, Any]):
     def _plugin(self, name: str) -> Any:
         points = self.plugins[name]
         if len(points) > 1:
-            raise InputError(f"{packages(points)} both add {self.group} {name!r}; uninstall one of them")
+            raise InputError(
+                f"{packages(points)} both add {self.group} {name!r}; uninstall one of them"
+            )
         try:
             return points[0].load()
         except Exception as error:
@@ -67,14 +71,21 @@ def plugins_of(group: str) -> dict[str, list[EntryPoint]]:
 def packages(points: Iterable[EntryPoint]) -> str:
     """The packages that entry points belong to, with their versions."""
     found = [point.dist for point in points]
-    return " and ".join(sorted(f"{each.name} {each.version}" for each in found if each is not None))
+    return " and ".join(
+        sorted(f"{each.name} {each.version}" for each in found if each is not None)
+    )
 
 
 def plugins_named(names: Iterable[str]) -> list[str]:
     """The packages, with their versions, that add a part to regard under one of these names."""
     known, every = set(names), entry_points()
     groups = [group for group in every.groups if group.startswith("regard.")]
-    points = [point for group in groups for point in every.select(group=group) if point.name in known]
+    points = [
+        point
+        for group in groups
+        for point in every.select(group=group)
+        if point.name in known
+    ]
     return sorted({packages([point]) for point in points})
 
 

@@ -53,7 +53,14 @@ def load(
     for key, names in (renamed or {}).items():
         if (node := _renamed(root.value, key, names)) is not None:
             new = names[node.value]
-            log.warning("%s:%d: %s %s is now named %s; change it", node.file, node.line, key, node.value, new)
+            log.warning(
+                "%s:%d: %s %s is now named %s; change it",
+                node.file,
+                node.line,
+                key,
+                node.value,
+                new,
+            )
     value = _build(schema, root, "", problems)
     refuse(problems)
     for each in problems.notes:
@@ -68,7 +75,9 @@ def tree(path: Path, schema: Any, overrides: Sequence[str] = ()) -> tuple[Node, 
     if root.value is None and not problems:
         raise InputError(f"{path}: is empty; expected {expected(schema)}")
     if not isinstance(root.value, dict):
-        raise InputError(f"{path}:{root.line}: got {shown(root)} at the top; expected {expected(schema)}")
+        raise InputError(
+            f"{path}:{root.line}: got {shown(root)} at the top; expected {expected(schema)}"
+        )
     for override in overrides:
         problems += yaml_nodes.place(root, override)
     return root, Report(problems)
@@ -102,15 +111,26 @@ def part(path: Path, key: str, schema: Any, overrides: Sequence[str] = ()) -> An
 def refuse(problems: list[Problem]) -> None:
     """Raises InputError for problems, a line for each in the order of the file."""
     if problems:
-        raise InputError("\n".join(map(str, sorted(problems, key=lambda problem: problem.line or float("inf")))))
+        raise InputError(
+            "\n".join(
+                map(
+                    str,
+                    sorted(problems, key=lambda problem: problem.line or float("inf")),
+                )
+            )
+        )
 
 
-def _renamed(entries: dict[str, Node], key: str, names: Mapping[str, str]) -> Node | None:
+def _renamed(
+    entries: dict[str, Node], key: str, names: Mapping[str, str]
+) -> Node | None:
     """Replace the former value of a key, and return the node that had it, if it had one."""
     node = entries.get(key)
     if node is None or not isinstance(node.value, str) or node.value not in names:
         return None
-    entries[key] = dataclasses.replace(node, value=names[node.value], text=names[node.value])
+    entries[key] = dataclasses.replace(
+        node, value=names[node.value], text=names[node.value]
+    )
     return node
 
 
@@ -120,9 +140,17 @@ def _build(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
     classes = [choice for choice in choices if dataclasses.is_dataclass(choice)]
     if classes and isinstance(node.value, dict):
         chosen, node = _choose(classes, node, path, problems)
-        return FAILED if chosen is None else _section(classes, chosen, node, path, problems)
+        return (
+            FAILED
+            if chosen is None
+            else _section(classes, chosen, node, path, problems)
+        )
     inner = get_args(bare(annotation))
-    if isinstance(node.value, list) and inner and dataclasses.is_dataclass(members(inner[0])[0]):
+    if (
+        isinstance(node.value, list)
+        and inner
+        and dataclasses.is_dataclass(members(inner[0])[0])
+    ):
         return _items(annotation, node, path, problems)
     if classes:
         plain = tuple(choice for choice in choices if choice not in classes)
@@ -133,9 +161,14 @@ def _build(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
     return _leaf(annotation, node, path, problems)
 
 
-def _section(classes: list[Any], chosen: Any, node: Node, path: str, problems: list[Problem]) -> Any:
+def _section(
+    classes: list[Any], chosen: Any, node: Node, path: str, problems: list[Problem]
+) -> Any:
     """The chosen dataclass of a mapping, whose other mistakes follow where files of an option do not fit."""
-    data, hint = _of_option(node), get_type_hints(chosen, include_extras=True).get(RECOGNISED)
+    data, hint = (
+        _of_option(node),
+        get_type_hints(chosen, include_extras=True).get(RECOGNISED),
+    )
     if data and hint and any(getattr(each, "recognised", ()) for each in classes):
         fits = _build(hint, data, "", []) is not FAILED
         if wrong := wrong_files(classes, chosen, data, join(path, RECOGNISED), fits):
@@ -154,9 +187,16 @@ def _items(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
     """A tuple or list of dataclasses; the length that the type requires is checked separately."""
     before, outer, inner = len(problems), bare(annotation), get_args(bare(annotation))
     fixed = get_origin(outer) is tuple and inner[-1] is not Ellipsis
-    kinds = inner if fixed and len(inner) == len(node.value) else [inner[0]] * len(node.value)
+    kinds = (
+        inner
+        if fixed and len(inner) == len(node.value)
+        else [inner[0]] * len(node.value)
+    )
     pairs = zip(kinds, node.value, strict=True)
-    built = [_build(kind, item, f"{path}[{i}]", problems) for i, (kind, item) in enumerate(pairs)]
+    built = [
+        _build(kind, item, f"{path}[{i}]", problems)
+        for i, (kind, item) in enumerate(pairs)
+    ]
     loose: Any = tuple[(Any,) * len(inner)] if fixed else list[Any]
     notes = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
     checked: Any = Annotated[(loose, *notes)] if notes else loose
@@ -164,10 +204,18 @@ def _items(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
         pydantic.TypeAdapter(checked).validate_python(built)
     except pydantic.ValidationError:
         problems.append(unfit(annotation, node, path))
-    return FAILED if len(problems) > before else built if get_origin(outer) is list else tuple(built)
+    return (
+        FAILED
+        if len(problems) > before
+        else built
+        if get_origin(outer) is list
+        else tuple(built)
+    )
 
 
-def _choose(classes: list[Any], node: Node, path: str, problems: list[Problem]) -> tuple[Any, Node]:
+def _choose(
+    classes: list[Any], node: Node, path: str, problems: list[Problem]
+) -> tuple[Any, Node]:
     """The only dataclass, or the one that the mapping names, or None; and the mapping, with the name of the dataclass
     that recognises its data where an option names data of another kind than the file."""
     match classes:
@@ -182,11 +230,19 @@ def _choose(classes: list[Any], node: Node, path: str, problems: list[Problem]) 
     inner = join(path, key)
     entry = node.value.get(key)
     if entry is None:
-        problems.append(node.problem(inner, f"missing; expected {expected(Literal[tuple(named)])}"))
+        problems.append(
+            node.problem(inner, f"missing; expected {expected(Literal[tuple(named)])}")
+        )
     elif isinstance(entry.value, dict | list) or entry.value not in named:
         what = f"got {shown(entry)}, expected {expected(Literal[tuple(named)])}"
-        close = nearest(entry.value, list(named)) if isinstance(entry.value, str) else ""
-        problems.append(entry.problem(inner, f"{what}; {close}" if close.startswith("did") else what))
+        close = (
+            nearest(entry.value, list(named)) if isinstance(entry.value, str) else ""
+        )
+        problems.append(
+            entry.problem(
+                inner, f"{what}; {close}" if close.startswith("did") else what
+            )
+        )
     else:
         return find(entry.value), node
     return None, node
@@ -197,7 +253,12 @@ def _switched(schema: Any, node: Node) -> str | None:
     for key, hint in get_type_hints(schema, include_extras=True).items():
         entry = node.value.get(key)
         names = get_origin(bare(hint)) is Literal and len(get_args(bare(hint))) == 1
-        if names and entry is not None and entry.replaced is not None and entry.replaced.value != entry.value:
+        if (
+            names
+            and entry is not None
+            and entry.replaced is not None
+            and entry.replaced.value != entry.value
+        ):
             return key
     return None
 
@@ -205,18 +266,28 @@ def _switched(schema: Any, node: Node) -> str | None:
 def _by_name(classes: list[Any]) -> tuple[str, Mapping[str, Any]]:
     """The discriminator of dataclasses, and the dataclass of each of its values."""
     hints = [get_type_hints(each, include_extras=True) for each in classes]
-    keys = [name for name in hints[0] if is_discriminator([bare(hint.get(name)) for hint in hints])]
+    keys = [
+        name
+        for name in hints[0]
+        if is_discriminator([bare(hint.get(name)) for hint in hints])
+    ]
     if not keys:
-        raise TypeError(f"{expected(classes[0])}: a union without a discriminator, a Literal field of different values")
+        raise TypeError(
+            f"{expected(classes[0])}: a union without a discriminator, a Literal field of different values"
+        )
     key = keys[0]
     pairs = zip(classes, hints, strict=True)
-    return key, {value: each for each, hint in pairs for value in get_args(bare(hint[key]))}
+    return key, {
+        value: each for each, hint in pairs for value in get_args(bare(hint[key]))
+    }
 
 
 def is_discriminator(kinds: Sequence[Any]) -> bool:
     """Whether a field of these types, one a class, is a `Literal` in all of them and has no value in two."""
     values = [value for kind in kinds for value in get_args(kind)]
-    return all(get_origin(kind) is Literal for kind in kinds) and len(set(values)) == len(values)
+    return all(get_origin(kind) is Literal for kind in kinds) and len(
+        set(values)
+    ) == len(values)
 
 
 def _kept(schema: Any, node: Node, path: str, problems: list[Problem]) -> Node:
@@ -231,7 +302,11 @@ def _kept(schema: Any, node: Node, path: str, problems: list[Problem]) -> Node:
             continue
         if entry.line and key in hints:
             _build(hints[key], entry, join(path, key), mistakes)
-        if entry.line and (mistakes or key not in hints) and key not in getattr(schema, "named_sizes", {}):
+        if (
+            entry.line
+            and (mistakes or key not in hints)
+            and key not in getattr(schema, "named_sizes", {})
+        ):
             left.append(key)
         else:
             kept[key] = entry
@@ -243,29 +318,50 @@ def _kept(schema: Any, node: Node, path: str, problems: list[Problem]) -> Node:
     return dataclasses.replace(node, value=kept)
 
 
-def _fill(schema: Any, node: Node, path: str, problems: list[Problem], choices: Sequence[Any] = ()) -> Any:
+def _fill(
+    schema: Any,
+    node: Node,
+    path: str,
+    problems: list[Problem],
+    choices: Sequence[Any] = (),
+) -> Any:
     before, hints = len(problems), get_type_hints(schema, include_extras=True)
     fields = {field.name: field for field in dataclasses.fields(schema) if field.init}
-    entries, known = _sized(schema, node.value, path, problems), {name: hints[name] for name in fields}
+    entries, known = (
+        _sized(schema, node.value, path, problems),
+        {name: hints[name] for name in fields},
+    )
     for key, entry in entries.items():
         if key not in fields:
-            problems.append(entry.problem(join(path, key), unknown(key, known, entries, choices)))
+            problems.append(
+                entry.problem(join(path, key), unknown(key, known, entries, choices))
+            )
     values = {}
     for name, field in fields.items():
         if name in entries:
-            values[name] = _build(hints[name], entries[name], join(path, name), problems)
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            values[name] = _build(
+                hints[name], entries[name], join(path, name), problems
+            )
+        elif (
+            field.default is dataclasses.MISSING
+            and field.default_factory is dataclasses.MISSING
+        ):
             problems.append(missing(hints[name], node, join(path, name)))
     if len(problems) > before:
         return FAILED
     try:
         return schema(**values)
-    except (ValueError, TypeError) as error:  # a rule between fields, from the dataclass's own check
+    except (
+        ValueError,
+        TypeError,
+    ) as error:  # a rule between fields, from the dataclass's own check
         problems.append(broken_rule(node, path, entries, " ".join(str(error).split())))
         return FAILED
 
 
-def _sized(schema: Any, entries: dict[str, Node], path: str, problems: list[Problem]) -> dict[str, Node]:
+def _sized(
+    schema: Any, entries: dict[str, Node], path: str, problems: list[Problem]
+) -> dict[str, Node]:
     """Expand the `size` of a dataclass that has `named_sizes`. A key beside it overrides it, except a key of the file
     beside a size from an option."""
     sizes: Mapping[str, Mapping[str, Any]] = getattr(schema, "named_sizes", {})
@@ -277,17 +373,28 @@ def _sized(schema: Any, entries: dict[str, Node], path: str, problems: list[Prob
         what = f"got {shown(size)}, expected {expected(Literal[tuple(sizes)])}"
         problems.append(size.problem(join(path, "size"), what))
         return own
-    named = {key: Node(value, str(value), size.file, size.line) for key, value in sizes[size.value].items()}
-    return named | {key: entry for key, entry in own.items() if key not in named or size.line or not entry.line}
+    named = {
+        key: Node(value, str(value), size.file, size.line)
+        for key, value in sizes[size.value].items()
+    }
+    return named | {
+        key: entry
+        for key, entry in own.items()
+        if key not in named or size.line or not entry.line
+    }
 
 
 def _leaf(annotation: Any, node: Node, path: str, problems: list[Problem]) -> Any:
     """Check as JSON: pydantic's strict rules there refuse "12" as a number but accept a list as a tuple."""
     try:
-        return pydantic.TypeAdapter(annotation, config=STRICT).validate_json(json.dumps(valued(annotation, node)))
+        return pydantic.TypeAdapter(annotation, config=STRICT).validate_json(
+            json.dumps(valued(annotation, node))
+        )
     except pydantic.ValidationError as error:
         steps = list(error.errors()[0]["loc"])
-        problems.append(dataclasses.replace(unfit(annotation, node, path), line=_line(node, steps)))
+        problems.append(
+            dataclasses.replace(unfit(annotation, node, path), line=_line(node, steps))
+        )
         return FAILED
 
 

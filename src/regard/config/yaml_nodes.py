@@ -13,7 +13,9 @@ import yaml
 
 from regard.errors import InputError
 
-LARGEST_FILE = 1 << 20  # bytes; a run file is a page of text, so more is another kind of file
+LARGEST_FILE = (
+    1 << 20
+)  # bytes; a run file is a page of text, so more is another kind of file
 INTEGER = re.compile(r"[-+]?[0-9]+(?:_[0-9]+)*$")
 NUMBER = re.compile(
     r"[-+]?(?:(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|\.(?:inf|Inf|INF))$|\.(?:nan|NaN|NAN)$"
@@ -35,7 +37,11 @@ class Node:
     def plain(self) -> Any:
         if isinstance(self.value, dict):
             return {key: node.plain() for key, node in self.value.items()}
-        return [node.plain() for node in self.value] if isinstance(self.value, list) else self.value
+        return (
+            [node.plain() for node in self.value]
+            if isinstance(self.value, list)
+            else self.value
+        )
 
     def problem(self, path: str, what: str) -> "Problem":
         """A problem with the key `path` at this node's line."""
@@ -53,7 +59,11 @@ class Problem:
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
-        named = place if not self.path or place == f"--set {self.path}" else f"{place}: {self.path}"
+        named = (
+            place
+            if not self.path or place == f"--set {self.path}"
+            else f"{place}: {self.path}"
+        )
         return f"{named}: {self.what}"
 
 
@@ -62,16 +72,30 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: Any = self.peek_event()
-        refused = "anchors (&) and aliases (*)" if event.anchor else None if event.tag in (None, "!") else "tags (!)"
+        refused = (
+            "anchors (&) and aliases (*)"
+            if event.anchor
+            else None
+            if event.tag in (None, "!")
+            else "tags (!)"
+        )
         if refused:
-            raise yaml.MarkedYAMLError(problem=f"{refused} are not read here", problem_mark=event.start_mark)
+            raise yaml.MarkedYAMLError(
+                problem=f"{refused} are not read here", problem_mark=event.start_mark
+            )
         return super().compose_node(parent, index)
 
 
 def add_number_rules(where: Any) -> None:
     """Give a loader or dumper class this file's rules for null, true, false, whole numbers and numbers."""
-    where.add_implicit_resolver(PREFIX + "null", re.compile(r"(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
-    where.add_implicit_resolver(PREFIX + "bool", re.compile(r"(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+    where.add_implicit_resolver(
+        PREFIX + "null", re.compile(r"(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""]
+    )
+    where.add_implicit_resolver(
+        PREFIX + "bool",
+        re.compile(r"(?:true|True|TRUE|false|False|FALSE)$"),
+        list("tTfF"),
+    )
     where.add_implicit_resolver(PREFIX + "int", INTEGER, list("-+0123456789"))
     where.add_implicit_resolver(PREFIX + "float", NUMBER, list("-+.0123456789"))
 
@@ -88,18 +112,26 @@ def read(path: Path) -> tuple[Node, list[Problem]]:
     try:
         data = b"" if path.is_dir() else _start(path)
     except OSError as error:
-        reason = "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+        reason = (
+            "no such file"
+            if isinstance(error, FileNotFoundError)
+            else f"cannot be read ({error.strerror})"
+        )
         raise InputError(f"{path}: {reason}; expected a YAML file") from error
     if path.is_dir():
         raise InputError(f"{path}: is a directory; expected a YAML file")
     if len(data) > LARGEST_FILE:
-        raise InputError(f"{path}: larger than {LARGEST_FILE} bytes; expected a short YAML file")
+        raise InputError(
+            f"{path}: larger than {LARGEST_FILE} bytes; expected a short YAML file"
+        )
     try:
         text = data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         found = f"byte {data[error.start]:#04x} at offset {error.start}"
-        raise InputError(f"{path}:{line}: not UTF-8 ({found}); save the file as UTF-8") from error
+        raise InputError(
+            f"{path}:{line}: not UTF-8 ({found}); save the file as UTF-8"
+        ) from error
     return parse(text, str(path), 1)
 
 
@@ -120,12 +152,18 @@ def parse(text: str, file: str, first_line: int) -> tuple[Node, list[Problem]]:
     except yaml.YAMLError as error:
         raise InputError(_broken(error, text, file, first_line > 0)) from error
     except RecursionError as error:
-        raise InputError(f"{file}: nested too deeply; expected a short YAML file") from error
+        raise InputError(
+            f"{file}: nested too deeply; expected a short YAML file"
+        ) from error
 
 
 def _broken(error: yaml.YAMLError, text: str, file: str, lines: bool) -> str:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    what = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
+    what = (
+        getattr(error, "problem", None)
+        or getattr(error, "reason", None)
+        or "cannot be read"
+    )
     line, advice = 1, ""
     if mark is not None:
         line = mark.line + 1
@@ -138,32 +176,61 @@ def _broken(error: yaml.YAMLError, text: str, file: str, lines: bool) -> str:
     return f"{place}: not valid YAML: {' '.join(what.split())}{advice}"
 
 
-def _convert(node: yaml.Node, file: str, lines: bool, path: str, problems: list[Problem], line: int = 0) -> Node:
+def _convert(
+    node: yaml.Node,
+    file: str,
+    lines: bool,
+    path: str,
+    problems: list[Problem],
+    line: int = 0,
+) -> Node:
     line = (line or node.start_mark.line + 1) if lines else 0
     if isinstance(node, yaml.MappingNode):
         return Node(_mapping(node, file, lines, path, problems), "", file, line)
     if isinstance(node, yaml.SequenceNode):
-        items = [_convert(item, file, lines, f"{path}[{i}]", problems) for i, item in enumerate(node.value)]
+        items = [
+            _convert(item, file, lines, f"{path}[{i}]", problems)
+            for i, item in enumerate(node.value)
+        ]
         return Node(items, "", file, line)
     try:
         return Node(_scalar(node.tag, node.value), node.value, file, line)
     except ValueError:
-        problems.append(Problem(file, line, path, f"a number of {len(node.value)} digits is too long"))
+        problems.append(
+            Problem(
+                file, line, path, f"a number of {len(node.value)} digits is too long"
+            )
+        )
         return Node(None, node.value, file, line)
 
 
-def _mapping(node: yaml.MappingNode, file: str, lines: bool, path: str, problems: list[Problem]) -> dict[str, Node]:
+def _mapping(
+    node: yaml.MappingNode, file: str, lines: bool, path: str, problems: list[Problem]
+) -> dict[str, Node]:
     entries: dict[str, Node] = {}
     for key, value in node.value:
         line = key.start_mark.line + 1 if lines else 0
         if not isinstance(key, yaml.ScalarNode) or key.tag != PREFIX + "str":
-            what = repr(key.value) if isinstance(key, yaml.ScalarNode) else "a list or mapping"
-            problems.append(Problem(file, line, path, f"key {what} is not text; put a name there, or quote it"))
+            what = (
+                repr(key.value)
+                if isinstance(key, yaml.ScalarNode)
+                else "a list or mapping"
+            )
+            problems.append(
+                Problem(
+                    file,
+                    line,
+                    path,
+                    f"key {what} is not text; put a name there, or quote it",
+                )
+            )
             continue
         inner = f"{path}.{key.value}" if path else key.value
         if key.value in entries:
             first = f"; first on line {entries[key.value].line}" if lines else ""
-            problems.append(Problem(file, line, inner, f"given twice{first}; keep one of them"))
+            problems.append(
+                Problem(file, line, inner, f"given twice{first}; keep one of them")
+            )
             continue
         entries[key.value] = _convert(value, file, lines, inner, problems, line)
     return entries
@@ -178,7 +245,11 @@ def _scalar(tag: str, text: str) -> Any:
         case "int":
             return int(text)
         case "float":
-            return float(text.replace(".inf", "inf").replace(".nan", "nan")) if text[-1:].isalpha() else float(text)
+            return (
+                float(text.replace(".inf", "inf").replace(".nan", "nan"))
+                if text[-1:].isalpha()
+                else float(text)
+            )
         case _:
             return text
 
@@ -190,11 +261,22 @@ def place(root: Node, override: str) -> list[Problem]:
     path = path.strip()
     file = f"--set {path}"
     if not equals or not all(path.split(".")):
-        return [Problem(f"--set {override}", 0, "", "expected key=value or key.sub=value")]
+        return [
+            Problem(f"--set {override}", 0, "", "expected key=value or key.sub=value")
+        ]
     try:
-        node, problems = (Node(text, text, file, 0), []) if _is_text(text) else parse(text, file, 0)
+        node, problems = (
+            (Node(text, text, file, 0), []) if _is_text(text) else parse(text, file, 0)
+        )
     except InputError as error:
-        return [Problem(file, 0, "", f"{str(error).removeprefix(f'{file}: ')}; {_quoted(path, text)}")]
+        return [
+            Problem(
+                file,
+                0,
+                "",
+                f"{str(error).removeprefix(f'{file}: ')}; {_quoted(path, text)}",
+            )
+        ]
     *parents, last = path.split(".")
     holder = root
     for depth, key in enumerate(parents):
@@ -203,7 +285,14 @@ def place(root: Node, override: str) -> list[Problem]:
         holder = holder.value[key]
         if not isinstance(holder.value, dict):
             above = ".".join(parents[: depth + 1])
-            return [Problem(file, 0, path, f"{above} is not a mapping, so nothing can be set inside it")]
+            return [
+                Problem(
+                    file,
+                    0,
+                    path,
+                    f"{above} is not a mapping, so nothing can be set inside it",
+                )
+            ]
     before = holder.value.get(last)
     before = before if before is None or before.line else before.replaced
     holder.value[last] = replace(node, text=node.text or text, replaced=before)
@@ -214,7 +303,11 @@ def setting(path: str, value: "str | int | Sequence[str | int]") -> str:
     """The option that sets a key to a text, a number or a list of them, in such quotation marks that the shell and YAML
     leave it as it is: `--set 'data.label="2019"'`."""
     alone = isinstance(value, str | int)
-    written = _as_yaml(value, False) if alone else f"[{', '.join(_as_yaml(each, True) for each in value)}]"
+    written = (
+        _as_yaml(value, False)
+        if alone
+        else f"[{', '.join(_as_yaml(each, True) for each in value)}]"
+    )
     return f"--set {shlex.quote(f'{path}={written}')}"
 
 
@@ -226,7 +319,11 @@ def _as_yaml(value: str | int, listed: bool) -> str:
         found = parse(f"[{value}]" if listed else value, "", 0)[0].plain()
     except InputError:
         found = None
-    return value if found == ([value] if listed else value) else json.dumps(value, ensure_ascii=False)
+    return (
+        value
+        if found == ([value] if listed else value)
+        else json.dumps(value, ensure_ascii=False)
+    )
 
 
 def _is_text(text: str) -> bool:
@@ -256,4 +353,8 @@ def nearest(word: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"expected one of {', '.join(map(repr, known))}" if known else "expected no keys here"
+    return (
+        f"expected one of {', '.join(map(repr, known))}"
+        if known
+        else "expected no keys here"
+    )

@@ -11,7 +11,9 @@ from regard.config import yaml_nodes
 
 def dump(value: Any) -> str:
     """A dataclass as YAML with its defaults, which `yaml_file.load` reads as an equal value."""
-    return yaml.dump(plain(value), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1 << 20)
+    return yaml.dump(
+        plain(value), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1 << 20
+    )
 
 
 class Dumper(yaml.SafeDumper):
@@ -34,7 +36,11 @@ Dumper.add_representer(str, _text)
 def plain(value: Any) -> Any:
     """A value as YAML and JSON have it: dataclasses as mappings, tuples as lists, paths as text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value) if field.init}
+        return {
+            field.name: plain(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+            if field.init
+        }
     if isinstance(value, dict):
         return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -15,7 +15,9 @@ LONGEST = 40
 """The characters of a text that a message has."""
 
 
-def offset_columns(columns: Mapping[str, str | int], names: Sequence[str], path: str) -> Mapping[str, str | int]:
+def offset_columns(
+    columns: Mapping[str, str | int], names: Sequence[str], path: str
+) -> Mapping[str, str | int]:
     """Of the columns `question`, `context`, `answer`, `answer_start` and `answer_end` those to read in a table with
     these names: without offsets where it has no column of them, and with the answer or else its end. Raises InputError
     for offsets without either."""
@@ -41,14 +43,24 @@ def placed_answers(row: Row, columns: Mapping[str, str | int]) -> list[tuple[str
     if END in columns:
         ends = _offsets(row.fields[3], f"{row.place}: {columns[END]}")
         if len(starts) != len(ends):
-            raise InputError(f"{row.place}: {len(starts)} offsets, but {len(ends)} ends; expected one each")
-        return [(_between(context, *pair, columns, row.place), pair[0]) for pair in zip(starts, ends, strict=True)]
+            raise InputError(
+                f"{row.place}: {len(starts)} offsets, but {len(ends)} ends; expected one each"
+            )
+        return [
+            (_between(context, *pair, columns, row.place), pair[0])
+            for pair in zip(starts, ends, strict=True)
+        ]
     texts = (row.fields[3], *row.others)
     if len(starts) > len(texts):
-        raise InputError(f"{row.place}: {len(starts)} offsets, but {len(texts)} answers; expected one each")
+        raise InputError(
+            f"{row.place}: {len(starts)} offsets, but {len(texts)} answers; expected one each"
+        )
     for text, start in zip(texts, starts, strict=False):
         if not context.startswith(text, start):
-            found, first = quoted(context[start : start + len(text)], LONGEST), context.find(text)
+            found, first = (
+                quoted(context[start : start + len(text)], LONGEST),
+                context.find(text),
+            )
             where = "which is not in it" if first < 0 else f"which begins at {first}"
             raise InputError(
                 f"{row.place}: {columns[START]} is {start}, where the context has {found} and not the answer "
@@ -62,11 +74,15 @@ def _offsets(cell: str, what: str) -> list[int]:
     cells = [each for each in cell.split(ITEM) if each.strip()]
     found = [OFFSET.fullmatch(each.strip()) for each in cells]
     if None in found:
-        raise InputError(f"{what} is {quoted(cells[found.index(None)], LONGEST)}; expected a whole number from 0")
+        raise InputError(
+            f"{what} is {quoted(cells[found.index(None)], LONGEST)}; expected a whole number from 0"
+        )
     return [int(each[1]) for each in found if each is not None]
 
 
-def _between(context: str, start: int, end: int, columns: Mapping[str, str | int], place: str) -> str:
+def _between(
+    context: str, start: int, end: int, columns: Mapping[str, str | int], place: str
+) -> str:
     """The text between two offsets. Raises InputError for none."""
     text = context[start:end]
     if not text.strip() or end > len(context):

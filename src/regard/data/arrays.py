@@ -40,7 +40,9 @@ def arrays(path: str, names: Sequence[str]) -> list[np.ndarray]:
 
 
 def _foreign(path: str, names: Sequence[str], error: Exception) -> InputError:
-    return InputError(f"{path}: no .npz with {', '.join(names)} ({' '.join(str(error).split())[:200]})")
+    return InputError(
+        f"{path}: no .npz with {', '.join(names)} ({' '.join(str(error).split())[:200]})"
+    )
 
 
 def _array(path: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
@@ -48,10 +50,16 @@ def _array(path: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.nd
         version = npy.read_magic(file)
         if version not in ((1, 0), (2, 0)):
             raise ValueError(f"{entry.filename} is of version {version}")
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        read = (
+            npy.read_array_header_1_0
+            if version == (1, 0)
+            else npy.read_array_header_2_0
+        )
         shape, _, kind = read(file, max_header_size=HEADER)
         size, rest = math.prod(shape) * kind.itemsize, entry.file_size - file.tell()
         if kind.hasobject or min(shape, default=0) < 0 or size != rest:
-            raise ValueError(f"{entry.filename} claims {kind} {shape}, {size:,} bytes, and has {rest:,}")
+            raise ValueError(
+                f"{entry.filename} claims {kind} {shape}, {size:,} bytes, and has {rest:,}"
+            )
     with archive.open(entry) as file:
         return npy.read_array(file, allow_pickle=False, max_header_size=HEADER)

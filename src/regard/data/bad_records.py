@@ -39,8 +39,20 @@ class MissingColumns(InputError):
 
     keys: tuple[str, ...] = ()
 
-    def __init__(self, names: Sequence[str], known: Iterable[str], where: str, place: str = "", advice: str = ""):
-        self.names, self.known, self.where, self.place = list(names), list(known), where, place
+    def __init__(
+        self,
+        names: Sequence[str],
+        known: Iterable[str],
+        where: str,
+        place: str = "",
+        advice: str = "",
+    ):
+        self.names, self.known, self.where, self.place = (
+            list(names),
+            list(known),
+            where,
+            place,
+        )
         found = " and ".join(filter(None, (self._absent(), *map(self._object, names))))
         near = [repr(close) for name in names if (close := self.closest(name))]
         advice = advice or (f"did you mean {' and '.join(near)}?" if near else "")
@@ -63,12 +75,18 @@ class MissingColumns(InputError):
 
     def inside(self, name: str) -> list[str]:
         """The known keys in the object of a name, those called `text` first."""
-        found = [each for each in self.known if self.where == "object" and each.startswith(f"{name}.")]
+        found = [
+            each
+            for each in self.known
+            if self.where == "object" and each.startswith(f"{name}.")
+        ]
         return sorted(found, key=lambda each: not each.endswith(".text"))
 
     def at(self, place: str) -> "MissingColumns":
         """The same at a place, `file:line`."""
-        return MissingColumns(self.names, self.known, self.where, f"{place}: {self.place}")
+        return MissingColumns(
+            self.names, self.known, self.where, f"{place}: {self.place}"
+        )
 
     def closest(self, name: str, besides: Collection[str] = ()) -> str | None:
         """The known name closest to a missing one, in its object, as a whole or by its last part, and the first of
@@ -80,10 +98,15 @@ class MissingColumns(InputError):
         near = _nearest(name, known) or _nearest(name.casefold(), [*last][::-1])
         return near and last.get(near, near)
 
-    def advised(self, advice: str, columns: Mapping[str, str | int] = MappingProxyType({})) -> "MissingColumns":
+    def advised(
+        self, advice: str, columns: Mapping[str, str | int] = MappingProxyType({})
+    ) -> "MissingColumns":
         """The same with what to do, and the names in the order of `columns`, by the keys that name them."""
         order = [str(name) for name in columns.values()]
-        names = sorted(self.names, key=lambda name: order.index(name) if name in order else len(order))
+        names = sorted(
+            self.names,
+            key=lambda name: order.index(name) if name in order else len(order),
+        )
         error = MissingColumns(names, self.known, self.where, self.place, advice)
         error.keys = tuple(columns)
         return error
@@ -101,7 +124,13 @@ class BadRecord(InputError):
 
     def __init__(self, fault: str, option: str = SKIP):
         self.fault, self.option = fault, option
-        remedy = " Correct it" if fault.endswith("?") else "" if ";" in fault else "; correct it"
+        remedy = (
+            " Correct it"
+            if fault.endswith("?")
+            else ""
+            if ";" in fault
+            else "; correct it"
+        )
         super().__init__(f"{fault}{remedy}, or leave such records out with {option}")
 
     def advised(self, option: str) -> "BadRecord":
@@ -122,10 +151,24 @@ class RowCollector:
         self.kept, self.skipped, self.first = 0, 0, ""
         self.missing: MissingColumns | None = None
 
-    def add(self, number: int, fields: Sequence[str], others: Sequence[str] = (), *, listed: bool = False) -> None:
+    def add(
+        self,
+        number: int,
+        fields: Sequence[str],
+        others: Sequence[str] = (),
+        *,
+        listed: bool = False,
+    ) -> None:
         self.rows.append(self.row(number, fields, others, listed=listed))
 
-    def row(self, number: int, fields: Sequence[str], others: Sequence[str] = (), *, listed: bool = False) -> Row:
+    def row(
+        self,
+        number: int,
+        fields: Sequence[str],
+        others: Sequence[str] = (),
+        *,
+        listed: bool = False,
+    ) -> Row:
         """A row that is counted and not kept."""
         self.kept += 1
         return Row(tuple(fields), f"{self.path}:{number}", tuple(others), listed)
@@ -158,12 +201,24 @@ class RowCollector:
         if not kept and self.missing is not None:
             raise self.missing
         if not kept:
-            detail = f", all skipped (first: {self.first})" if total else " below the header"
+            detail = (
+                f", all skipped (first: {self.first})" if total else " below the header"
+            )
             raise InputError(f"{self.path}: no usable record: {total} records{detail}")
         if self.skipped:
-            _log.warning("%s: skipped %d of %d records (first: %s)", self.path, self.skipped, total, self.first)
+            _log.warning(
+                "%s: skipped %d of %d records (first: %s)",
+                self.path,
+                self.skipped,
+                total,
+                self.first,
+            )
 
 
 def _listed(names: Sequence[str]) -> str:
     """The first few names."""
-    return ", ".join(repr(each[:40]) for each in names[:8]) + (", ..." if len(names) > 8 else "") or "none"
+    return (
+        ", ".join(repr(each[:40]) for each in names[:8])
+        + (", ..." if len(names) > 8 else "")
+        or "none"
+    )

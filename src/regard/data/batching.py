@@ -31,13 +31,21 @@ class Batch:
     """A frozen dataclass of tensors and numbers, without a `repr` of its own."""
 
     def __repr__(self) -> str:
-        parts = (f"{name}={_shown(part)}" for name, part in vars(self).items() if part is not None)
+        parts = (
+            f"{name}={_shown(part)}"
+            for name, part in vars(self).items()
+            if part is not None
+        )
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def to(self: B, device: torch.device | str) -> B:
         """The same batch on `device`."""
         parts = vars(self).items()
-        moved = {name: part.to(device, non_blocking=True) for name, part in parts if isinstance(part, Tensor)}
+        moved = {
+            name: part.to(device, non_blocking=True)
+            for name, part in parts
+            if isinstance(part, Tensor)
+        }
         changed: Any = replace(self, **moved)  # pyright: ignore[reportArgumentType]
         return changed
 
@@ -72,7 +80,9 @@ def padded(
     lengths = [len(row) for row in rows]
     longest = rounded(max(lengths, default=0), multiple)
     whole = [[*row, *[fill] * (longest - len(row))] for row in rows]
-    return torch.tensor(whole, dtype=torch.int64).reshape(len(rows), longest), torch.tensor(lengths, dtype=torch.int64)
+    return torch.tensor(whole, dtype=torch.int64).reshape(
+        len(rows), longest
+    ), torch.tensor(lengths, dtype=torch.int64)
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,7 +117,20 @@ def collate(
     Raises ValueError for an empty list."""
     if not examples:
         raise ValueError("collate() got no examples; expected at least one")
-    sources, lengths = padded([[*ids, source.end] if source_end else ids for ids, _ in examples], multiple)
-    target_in, target_lengths = padded([[target.start, *ids] for _, ids in examples], multiple)
-    target_out, _ = padded([[*ids, target.end] for _, ids in examples], multiple, IGNORED)
-    return PairBatch(sources, lengths, target_in, target_out, target_lengths, sum(len(ids) + 1 for _, ids in examples))
+    sources, lengths = padded(
+        [[*ids, source.end] if source_end else ids for ids, _ in examples], multiple
+    )
+    target_in, target_lengths = padded(
+        [[target.start, *ids] for _, ids in examples], multiple
+    )
+    target_out, _ = padded(
+        [[*ids, target.end] for _, ids in examples], multiple, IGNORED
+    )
+    return PairBatch(
+        sources,
+        lengths,
+        target_in,
+        target_out,
+        target_lengths,
+        sum(len(ids) + 1 for _, ids in examples),
+    )

@@ -11,7 +11,9 @@ from regard.text.special import SpecialTokens
 Ids = list[int]
 
 
-def bert_input(special: SpecialTokens, first: Sequence[int], second: Sequence[int] | None = None) -> tuple[Ids, Ids]:
+def bert_input(
+    special: SpecialTokens, first: Sequence[int], second: Sequence[int] | None = None
+) -> tuple[Ids, Ids]:
     """[start] A [end], or [start] A [end] B [end], and the segment of each token: 0, and from B on 1. A vocabulary may
     have two end tokens `between` texts."""
     ids = [special.start, *first, special.end]
@@ -28,7 +30,9 @@ def marks(special: SpecialTokens, texts: int) -> int:
 
 def bert_inputs(
     special: SpecialTokens, texts: Sequence[Sequence[Ids]]
-) -> tuple[Int[Tensor, "batch position"], Int[Tensor, " batch"], Int[Tensor, "batch position"]]:
+) -> tuple[
+    Int[Tensor, "batch position"], Int[Tensor, " batch"], Int[Tensor, "batch position"]
+]:
     """One text or two a row: tokens, padded on the right, how many each row has, and their segments."""
     rows = [bert_input(special, *each) for each in texts]
     tokens, lengths = padded([ids for ids, _ in rows])

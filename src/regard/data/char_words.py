@@ -38,15 +38,29 @@ class SpelledTexts:
         InputError: there is no text.
     """
 
-    def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], characters: int, window: int):
-        spelling = lru_cache(maxsize=None)(lambda word: spell(word, characters))  # equal words share one
-        begins, ends = ((spell_mark(mark, characters), index) for mark, index in marks(tokenizer.special))
+    def __init__(
+        self, tokenizer: Tokenizer, texts: Sequence[str], characters: int, window: int
+    ):
+        spelling = lru_cache(maxsize=None)(
+            lambda word: spell(word, characters)
+        )  # equal words share one
+        begins, ends = (
+            (spell_mark(mark, characters), index)
+            for mark, index in marks(tokenizer.special)
+        )
         self.characters = characters
         self.parts: list[Part] = []
         for text in texts:
-            words = zip(map(spelling, words_of(tokenizer, text)), tokenizer.encode(text), strict=True)
+            words = zip(
+                map(spelling, words_of(tokenizer, text)),
+                tokenizer.encode(text),
+                strict=True,
+            )
             whole = [begins, *words, ends]
-            self.parts += [whole[first : first + window + 1] for first in range(0, len(whole) - 1, window)]
+            self.parts += [
+                whole[first : first + window + 1]
+                for first in range(0, len(whole) - 1, window)
+            ]
         if not self.parts:
             raise InputError("there is no text; expected at least one line")
 
@@ -58,8 +72,12 @@ class SpelledTexts:
     def batch(self, examples: Sequence[int]) -> SpelledBatch:
         """A batch of the parts with these indices."""
         parts = [self.parts[example] for example in examples]
-        tokens, lengths = padded([[index for _, index in part] for part in parts], fill=IGNORED)
-        spelled = stacked([[spelling for spelling, _ in part] for part in parts], self.characters)
+        tokens, lengths = padded(
+            [[index for _, index in part] for part in parts], fill=IGNORED
+        )
+        spelled = stacked(
+            [[spelling for spelling, _ in part] for part in parts], self.characters
+        )
         return SpelledBatch(spelled, tokens, lengths)
 
 
@@ -73,16 +91,24 @@ def words_of(tokenizer: Tokenizer, text: str) -> list[str]:
     return [text[first:last].strip() for first, last in tokenizer.offsets(text)]
 
 
-def stacked(rows: Sequence[Sequence[Spelling]], characters: int) -> Int[Tensor, "batch position character"]:
+def stacked(
+    rows: Sequence[Sequence[Spelling]], characters: int
+) -> Int[Tensor, "batch position character"]:
     """Rows of words, each of `characters` characters, as one tensor padded with zeros."""
     longest = max(map(len, rows))
     whole = [[*row, *[[0] * characters] * (longest - len(row))] for row in rows]
-    return torch.tensor(whole, dtype=torch.int64).reshape(len(rows), longest, characters)
+    return torch.tensor(whole, dtype=torch.int64).reshape(
+        len(rows), longest, characters
+    )
 
 
-def spell_vocabulary(tokenizer: Tokenizer, characters: int) -> Int[Tensor, "word character"]:
+def spell_vocabulary(
+    tokenizer: Tokenizer, characters: int
+) -> Int[Tensor, "word character"]:
     """The characters of each word of a vocabulary, zeros for padding."""
-    rows = [spell(tokenizer.decode([index]), characters) for index in range(tokenizer.size)]
+    rows = [
+        spell(tokenizer.decode([index]), characters) for index in range(tokenizer.size)
+    ]
     rows[tokenizer.special.pad] = [0] * characters
     for mark, index in marks(tokenizer.special):
         rows[index] = spell_mark(mark, characters)

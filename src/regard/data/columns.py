@@ -24,16 +24,24 @@ class Ragged:
     offsets: Int[np.ndarray, " row_and_one"]
 
     @classmethod
-    def of_ids(cls, rows: Sequence[Sequence[int]], kind: type[np.generic] = np.int32) -> "Ragged":
+    def of_ids(
+        cls, rows: Sequence[Sequence[int]], kind: type[np.generic] = np.int32
+    ) -> "Ragged":
         """Rows of integers."""
         offsets = _offsets([len(row) for row in rows])
-        return cls(np.fromiter(chain.from_iterable(rows), dtype=kind, count=int(offsets[-1])), offsets)
+        return cls(
+            np.fromiter(chain.from_iterable(rows), dtype=kind, count=int(offsets[-1])),
+            offsets,
+        )
 
     @classmethod
     def of_texts(cls, texts: Iterable[str]) -> "Ragged":
         """Texts as UTF-8, lone surrogates as three bytes each."""
         written = [text.encode(errors="surrogatepass") for text in texts]
-        return cls(np.frombuffer(b"".join(written), dtype=np.uint8), _offsets([len(each) for each in written]))
+        return cls(
+            np.frombuffer(b"".join(written), dtype=np.uint8),
+            _offsets([len(each) for each in written]),
+        )
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -70,10 +78,19 @@ class Shard:
         `replacing` does."""
         pa = _pyarrow()
         arrays = [_array(column) for column in self.columns.values()]
-        fields = [pa.field(name, array.type) for name, array in zip(self.columns, arrays, strict=True)]
-        schema = pa.schema(fields, metadata={COUNTS: json.dumps(dict(self.counts)).encode()})
+        fields = [
+            pa.field(name, array.type)
+            for name, array in zip(self.columns, arrays, strict=True)
+        ]
+        schema = pa.schema(
+            fields, metadata={COUNTS: json.dumps(dict(self.counts)).encode()}
+        )
         batch = pa.record_batch(arrays, schema=schema)
-        with replacing(path) as temporary, temporary.open("wb") as file, pa.ipc.new_file(file, schema) as writer:
+        with (
+            replacing(path) as temporary,
+            temporary.open("wb") as file,
+            pa.ipc.new_file(file, schema) as writer,
+        ):
             writer.write_batch(batch)
 
     @classmethod
@@ -96,13 +113,23 @@ def _array(column: Ragged) -> Any:
     if column.values.dtype == np.uint8:
         buffers = [None, pa.py_buffer(column.offsets), pa.py_buffer(column.values)]
         return pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
-    return pa.LargeListArray.from_arrays(pa.array(column.offsets), pa.array(column.values))
+    return pa.LargeListArray.from_arrays(
+        pa.array(column.offsets), pa.array(column.values)
+    )
 
 
 def _ragged(array: Any) -> Ragged:
     """Views of the buffers of a column, without a copy."""
     pa = _pyarrow()
-    kind = np.uint8 if pa.types.is_large_binary(array.type) else array.type.value_type.to_pandas_dtype()
+    kind = (
+        np.uint8
+        if pa.types.is_large_binary(array.type)
+        else array.type.value_type.to_pandas_dtype()
+    )
     _, offsets, *_, values = array.buffers()
-    found = np.frombuffer(values, dtype=kind) if values is not None and values.size else np.empty(0, dtype=kind)
+    found = (
+        np.frombuffer(values, dtype=kind)
+        if values is not None and values.size
+        else np.empty(0, dtype=kind)
+    )
     return Ragged(found, np.frombuffer(offsets, dtype=np.int64)[: len(array) + 1])

@@ -51,7 +51,9 @@ class Dialogue:
                 f"dialogue: turns is {self.turns} and longest {self.longest}; expected at least 0 and at least 1"
             )
         if not 0 < self.held_out < 1:
-            raise InputError(f"dialogue: held_out is {self.held_out}; expected a share above 0 and below 1")
+            raise InputError(
+                f"dialogue: held_out is {self.held_out}; expected a share above 0 and below 1"
+            )
 
     def load(self) -> Splits[Pair]:
         """Read all files; large ones for training are kept on disk. Raises InputError naming file and line at fault."""
@@ -61,9 +63,15 @@ class Dialogue:
             return Splits(train, self.read(self.valid), test)
         held = round(self.held_out * len(train))
         if not 0 < held < len(train):
-            raise InputError(f"{self.train}: {len(train)} replies are too few to hold some out; give data.valid")
+            raise InputError(
+                f"{self.train}: {len(train)} replies are too few to hold some out; give data.valid"
+            )
         count = len(train) - held
-        rest = train.part(np.arange(count), f"first {count}") if isinstance(train, StoredPairs) else train[:count]
+        rest = (
+            train.part(np.arange(count), f"first {count}")
+            if isinstance(train, StoredPairs)
+            else train[:count]
+        )
         return Splits(rest, train[count:], test)
 
     def read(self, path: str) -> list[Pair]:
@@ -72,7 +80,13 @@ class Dialogue:
 
     def _stored(self) -> StoredPairs:
         settings = f"dialogue {self.turns} {self.longest}"
-        return stored(StoredPairs, [self.train], settings, lambda: self._replies(self.train), lambda: 0)
+        return stored(
+            StoredPairs,
+            [self.train],
+            settings,
+            lambda: self._replies(self.train),
+            lambda: 0,
+        )
 
     def _replies(self, path: str) -> Iterator[Pair]:
         """The replies of the files of a path, one in memory at a time. Raises InputError as `read` does."""
@@ -130,4 +144,6 @@ def replies(turns: Iterable[Turn], count: int, longest: int) -> Iterator[Pair]:
 def context(utterances: Sequence[str], count: int, longest: int) -> str:
     """The last `count` turns as a source: the last `longest` words of each, followed by `TURN`."""
     last = utterances[len(utterances) - min(count, len(utterances)) :]
-    return " ".join([f"{' '.join(turn.split()[-longest:])} {TURN}" for turn in last] or [TURN])
+    return " ".join(
+        [f"{' '.join(turn.split()[-longest:])} {TURN}" for turn in last] or [TURN]
+    )

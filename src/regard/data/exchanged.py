@@ -29,11 +29,16 @@ def exchanged(train: Sequence[Pair], other: Sequence[Pair]) -> bool:
     words = [_words(side) for side in own]
     kept = [_known(words[side], foreign[side]) for side in (0, 1)]
     crossed = [_known(words[1 - side], foreign[side]) for side in (0, 1)]
-    if all(there > max(KNOWN, SHARE * here) for here, there in zip(kept, crossed, strict=True)):
+    if all(
+        there > max(KNOWN, SHARE * here)
+        for here, there in zip(kept, crossed, strict=True)
+    ):
         return True
     alike = all(SHARE * there > here for here, there in zip(kept, crossed, strict=True))
     first, second = _ratio(own), _ratio(foreign)
-    return alike and ((first > RATIO and 1 / second > RATIO) or (1 / first > RATIO and second > RATIO))
+    return alike and (
+        (first > RATIO and 1 / second > RATIO) or (1 / first > RATIO and second > RATIO)
+    )
 
 
 def longer_targets(pairs: Sequence[Pair]) -> float:

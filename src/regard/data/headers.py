@@ -45,7 +45,9 @@ def is_row(cells: Sequence[str]) -> bool:
     full stop or stands beside a number."""
     numbers = any(NUMBER.fullmatch(cell.strip()) for cell in cells)
     sentences = [cell.rstrip() for cell in cells if len(cell.split()) > WORDS]
-    return any(len(cell) > LONGEST_NAME for cell in cells) or any(numbers or cell[-1] in ".!" for cell in sentences)
+    return any(len(cell) > LONGEST_NAME for cell in cells) or any(
+        numbers or cell[-1] in ".!" for cell in sentences
+    )
 
 
 def check_no_header(cells: Sequence[str], place: str) -> None:
@@ -74,7 +76,9 @@ def column_names(path: str | Path) -> list[str]:
     try:
         return next(csv.reader([line], delimiter=delimiter_of(line)), [])
     except csv.Error as error:
-        raise InputError(f"{path}:{number}: has no names of columns ({error}); save the table anew") from error
+        raise InputError(
+            f"{path}:{number}: has no names of columns ({error}); save the table anew"
+        ) from error
 
 
 def delimiter_of(line: str) -> str:
@@ -84,5 +88,9 @@ def delimiter_of(line: str) -> str:
 
 def partner(column: str, names: Sequence[str]) -> str | None:
     """The column with the other text of a pair, by its name; None where no name says so."""
-    other = column[:-1] + SECOND[column[-1]] if column[-1:] in SECOND else PARTNERS.get(column.lower())
+    other = (
+        column[:-1] + SECOND[column[-1]]
+        if column[-1:] in SECOND
+        else PARTNERS.get(column.lower())
+    )
     return other if other in names else None

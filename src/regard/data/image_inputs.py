@@ -39,23 +39,35 @@ class ImageReader:
         if not is_idx(path):
             return (self._of_pixels(path) or self.other).spans(path, most)
         count = len(read_idx(Path(path), 3))
-        return (Span(path, first, 0, min(most, count - first)) for first in range(0, count, most))
+        return (
+            Span(path, first, 0, min(most, count - first))
+            for first in range(0, count, most)
+        )
 
     def rows(self, span: Span, collector: RowCollector) -> Iterator[RawRow]:
         """As `RowReader.rows`."""
         if is_idx(span.path):
             images = read_idx(Path(span.path), 3)[span.lines : span.lines + span.rows]
-            yield from (RawRow(number, {KEY: image}) for number, image in enumerate(images, span.lines + 1))
+            yield from (
+                RawRow(number, {KEY: image})
+                for number, image in enumerate(images, span.lines + 1)
+            )
             return
         pixels = self._of_pixels(span.path)
         if pixels is None:
             for row in self.other.rows(span, collector):
-                yield row if isinstance(row.content, str) else RawRow(row.number, {KEY: file_of(row.content[KEY])})
+                yield (
+                    row
+                    if isinstance(row.content, str)
+                    else RawRow(row.number, {KEY: file_of(row.content[KEY])})
+                )
             return
         for row in pixels.rows(span, collector):
             try:
                 assert isinstance(row.content, Mapping)
-                yield RawRow(row.number, {KEY: image_of([*map(str, row.content.values())])})
+                yield RawRow(
+                    row.number, {KEY: image_of([*map(str, row.content.values())])}
+                )
             except InputError as error:
                 collector.refuse(row.number, str(error))
 
@@ -69,10 +81,17 @@ class ImageReader:
 
 def reader_of(columns: Mapping[str, str | int]) -> RowReader | ImageReader:
     """The reader of the rows that examples with these keys are made of."""
-    return ImageReader(RowReader(columns)) if [*columns] == [KEY] else RowReader(columns)
+    return (
+        ImageReader(RowReader(columns)) if [*columns] == [KEY] else RowReader(columns)
+    )
 
 
-def image_at(text: str, column: str | int = KEY, files: FilesBeside | None = None, place: str = "") -> Image:
+def image_at(
+    text: str,
+    column: str | int = KEY,
+    files: FilesBeside | None = None,
+    place: str = "",
+) -> Image:
     """The image of a path, or of a place in a file as messages name it: `digits.csv:2` is line 2 of a table,
     `images-idx3-ubyte:1` the first image of IDX and `images.parquet:1` the first row. Where a table names an image, it
     is that of `files`, as in training; the `place` is that of a text from a table.
@@ -81,7 +100,9 @@ def image_at(text: str, column: str | int = KEY, files: FilesBeside | None = Non
         InputError: a file has no image at this place, or several without a place, or cannot be read.
     """
     if first := first_image(text):
-        raise InputError(f"{text}: has more than one image; name one, as {first}, or read all with --input {text}")
+        raise InputError(
+            f"{text}: has more than one image; name one, as {first}, or read all with --input {text}"
+        )
     found = PLACE.fullmatch(text)
     if found is None or Path(text).exists() or not Path(found["file"]).is_file():
         return files.found(text, place) if files and _in_table(place) else text
@@ -93,8 +114,12 @@ def image_at(text: str, column: str | int = KEY, files: FilesBeside | None = Non
         begin = begin or last
         if last == number:
             image = _only(reader, span)
-            return files.found(image, text) if files and isinstance(image, str) else image
-    raise InputError(f"{text}: is no image; the file has them from {path}:{begin} to {path}:{last}")
+            return (
+                files.found(image, text) if files and isinstance(image, str) else image
+            )
+    raise InputError(
+        f"{text}: is no image; the file has them from {path}:{begin} to {path}:{last}"
+    )
 
 
 def first_image(data: str | None) -> str | None:
@@ -115,7 +140,11 @@ def first_image(data: str | None) -> str | None:
 def _in_table(place: str) -> bool:
     """Whether a place is that of a row of a table."""
     found = PLACE.fullmatch(place)
-    return found is not None and named_table(found["file"]) and Path(found["file"]).is_file()
+    return (
+        found is not None
+        and named_table(found["file"])
+        and Path(found["file"]).is_file()
+    )
 
 
 def is_idx(path: str) -> bool:

@@ -16,7 +16,12 @@ from regard.data.bad_records import MissingColumns
 from regard.data.columns import Ragged, Shard
 from regard.data.images import ImageSets, LabelledImage, file_of
 from regard.data.opening import DAMAGED, opened
-from regard.data.parquet import class_names, opened_parquet, parquet_rows, values_in_group
+from regard.data.parquet import (
+    class_names,
+    opened_parquet,
+    parquet_rows,
+    values_in_group,
+)
 from regard.data.records import parse_json
 from regard.data.set_files import set_files
 from regard.data.splits import Splits, spread_rows
@@ -47,16 +52,22 @@ class Part:
     def read(self) -> bytes:
         """The bytes of the image file. Raises InputError for a shard that changed."""
         if self.column is not None:
-            found = file_of(_group(self.file, self.first, self.column)[self.second].as_py())
+            found = file_of(
+                _group(self.file, self.first, self.column)[self.second].as_py()
+            )
             return found if isinstance(found, bytes) else b""
         with opened(self.file) as stream:
             try:
                 stream.seek(self.first)
                 content = stream.read(self.second)
             except DAMAGED as error:
-                raise InputError(f"{self.file}: cannot be read ({error}); was it changed?") from error
+                raise InputError(
+                    f"{self.file}: cannot be read ({error}); was it changed?"
+                ) from error
         if len(content) != self.second:
-            raise InputError(f"{self.file}: ends before byte {self.first + self.second}; was it changed?")
+            raise InputError(
+                f"{self.file}: ends before byte {self.first + self.second}; was it changed?"
+            )
         return content
 
 
@@ -85,21 +96,31 @@ class StoredImages(Stored[LabelledImage]):
         if name not in ("label", "place"):
             return super().values(name)
         rows = range(len(self)) if self.rows is None else self.rows.tolist()
-        return (shard.columns[name].text(place) for shard, place in map(self.table.at, rows))
+        return (
+            shard.columns[name].text(place) for shard, place in map(self.table.at, rows)
+        )
 
     @staticmethod
     def shard(samples: Sequence[Sample]) -> Shard:
         """Samples as a shard."""
-        texts = {"label": [each.label for each in samples], "place": [each.place for each in samples]}
+        texts = {
+            "label": [each.label for each in samples],
+            "place": [each.place for each in samples],
+        }
         columns = {name: Ragged.of_texts(some) for name, some in texts.items()}
         return Shard(columns | part_columns([each.part for each in samples]), {})
 
 
 def part_columns(parts: Sequence[Part]) -> dict[str, Ragged]:
     """The columns of a shard that have parts: file, column, and the two numbers."""
-    texts = {"file": [each.file for each in parts], "column": [each.column or "" for each in parts]}
+    texts = {
+        "file": [each.file for each in parts],
+        "column": [each.column or "" for each in parts],
+    }
     numbers = Ragged.of_ids([(each.first, each.second) for each in parts], np.int64)
-    return {name: Ragged.of_texts(some) for name, some in texts.items()} | {"part": numbers}
+    return {name: Ragged.of_texts(some) for name, some in texts.items()} | {
+        "part": numbers
+    }
 
 
 def stored_part(shard: Shard, place: int) -> Part:
@@ -137,9 +158,13 @@ class ImageShards(ImageSets):
         train = self.read(self.train)
         if not isinstance(train, StoredImages):
             return super().load()
-        rest, held = spread_rows(len(train), self.held_out, f"{self.train}: {len(train)} images")
+        rest, held = spread_rows(
+            len(train), self.held_out, f"{self.train}: {len(train)} images"
+        )
         name = f"held out {self.held_out}"
-        return Splits(train.part(rest, f"not {name}"), train.part(held, name), self.tests())
+        return Splits(
+            train.part(rest, f"not {name}"), train.part(held, name), self.tests()
+        )
 
     def read(self, path: str) -> Sequence[LabelledImage]:
         """Read the index of another set. Raises InputError as `load` does."""
@@ -147,11 +172,17 @@ class ImageShards(ImageSets):
         if not is_large([path]):
             return [sample.image() for sample in self._samples(files)]
         settings = f"{self.image} {self.label} {self.classes}"
-        return stored(StoredImages, [path], settings, lambda: self._samples(files), lambda: 0)
+        return stored(
+            StoredImages, [path], settings, lambda: self._samples(files), lambda: 0
+        )
 
     def _samples(self, files: Sequence[str]) -> Iterator[Sample]:
         for file in files:
-            yield from self._of_parquet(file) if suffix(file) == "parquet" else self._of_tar(file)
+            yield from (
+                self._of_parquet(file)
+                if suffix(file) == "parquet"
+                else self._of_tar(file)
+            )
 
     def _of_tar(self, file: str) -> Iterator[Sample]:
         for key, parts, image in tar_samples(file):
@@ -163,7 +194,9 @@ class ImageShards(ImageSets):
         value = stated(file, parts, (CLASS, str.strip), self.label)
         if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
             found = f"{file}: sample {key!r} has no class ({', '.join(parts)})"
-            raise InputError(f"{found}; expected a {CLASS} file, or a {RECORD} file with {self.label!r}")
+            raise InputError(
+                f"{found}; expected a {CLASS} file, or a {RECORD} file with {self.label!r}"
+            )
         return self._named(value, self.classes, f"{file}: sample {key!r}")
 
     def _of_parquet(self, file: str) -> Iterator[Sample]:
@@ -180,15 +213,21 @@ class ImageShards(ImageSets):
         if not names or not str(value).isdecimal():
             return str(value)
         if int(value) >= len(names):
-            raise InputError(f"{place}: class {value}, but {len(names)} names in data.classes; add it")
+            raise InputError(
+                f"{place}: class {value}, but {len(names)} names in data.classes; add it"
+            )
         return names[int(value)]
 
 
 def shard_files(path: str) -> Sequence[str]:
     """The files of shards. Raises InputError for files of other kinds."""
     files = set_files(path)
-    if not {suffix(file) for file in files} <= {"tar", "parquet"} or any(map(compression, files)):
-        raise InputError(f"{path}: has files other than .tar and .parquet; expected shards of images, uncompressed")
+    if not {suffix(file) for file in files} <= {"tar", "parquet"} or any(
+        map(compression, files)
+    ):
+        raise InputError(
+            f"{path}: has files other than .tar and .parquet; expected shards of images, uncompressed"
+        )
     return files
 
 
@@ -198,16 +237,22 @@ def tar_samples(file: str) -> Iterator[tuple[str, Parts, str]]:
     found = False
     for key, members in groupby(_members(file), lambda member: member[0]):
         parts = {ending: (offset, size) for _, ending, offset, size in members}
-        images = [ending for ending in parts if PurePath(f"x{ending}").suffix in SUFFIXES]
+        images = [
+            ending for ending in parts if PurePath(f"x{ending}").suffix in SUFFIXES
+        ]
         if not images:
-            raise InputError(f"{file}: sample {key!r} has no image ({', '.join(parts)}); expected one, such as .jpg")
+            raise InputError(
+                f"{file}: sample {key!r} has no image ({', '.join(parts)}); expected one, such as .jpg"
+            )
         found = True
         yield key, parts, images[0]
     if not found:
         raise InputError(f"{file}: has no images")
 
 
-def stated(file: str, parts: Parts, own: tuple[str, Callable[[str], Any]], key: str) -> Any:
+def stated(
+    file: str, parts: Parts, own: tuple[str, Callable[[str], Any]], key: str
+) -> Any:
     """What a sample of a tar file says of its image: the text of the file with an ending of its `own`, as a function
     reads it, or else the value of a key in the JSON file; None without both."""
     ending, read = own
@@ -219,7 +264,9 @@ def stated(file: str, parts: Parts, own: tuple[str, Callable[[str], Any]], key: 
     return record.get(key) if isinstance(record, dict) else None
 
 
-def parquet_parts(file: str, columns: Mapping[str, str | int]) -> Iterator[tuple[str, Part, Any]]:
+def parquet_parts(
+    file: str, columns: Mapping[str, str | int]
+) -> Iterator[tuple[str, Part, Any]]:
     """The place of each row of a Parquet table, its image, and its value in the other one of two columns, by their keys
     in a run file. Raises InputError for columns that the table lacks."""
     image, other = map(str, columns.values())
@@ -231,7 +278,9 @@ def parquet_parts(file: str, columns: Mapping[str, str | int]) -> Iterator[tuple
     with opened_parquet(file) as table:
         row = 0
         for group in range(table.num_row_groups):
-            for number, value in enumerate(values_in_group(table, file, group, other).to_pylist()):
+            for number, value in enumerate(
+                values_in_group(table, file, group, other).to_pylist()
+            ):
                 row += 1
                 yield f"{file}:{row}", Part(file, group, number, image), value
 
@@ -248,21 +297,35 @@ def _members(file: str) -> Iterator[tuple[str, str, int, int]]:
     with opened(file) as stream:
         size = stream.seek(0, 2)
         stream.seek(max(0, size - len(END)))
-        if stream.read() != END:  # tarfile reads what is there of a file that is cut off
-            raise InputError(f"{file}: is no sound tar file, or is cut off; fetch it again")
+        if (
+            stream.read() != END
+        ):  # tarfile reads what is there of a file that is cut off
+            raise InputError(
+                f"{file}: is no sound tar file, or is cut off; fetch it again"
+            )
         stream.seek(0)
         try:
             with tarfile.open(fileobj=stream, mode="r:") as archive:
                 headers: Any = archive
                 for member in archive:
                     headers.members.clear()  # else it keeps the headers of all
-                    folder, name = PurePath(member.name).parent, PurePath(member.name).name
+                    folder, name = (
+                        PurePath(member.name).parent,
+                        PurePath(member.name).name,
+                    )
                     if not member.isfile() or name.startswith("."):
                         continue
                     if member.offset_data + member.size > size:
-                        raise InputError(f"{file}: is cut off in {member.name}; fetch it again")
+                        raise InputError(
+                            f"{file}: is cut off in {member.name}; fetch it again"
+                        )
                     stem, dot, ending = name.partition(".")
-                    yield str(folder / stem), f"{dot}{ending}".lower(), member.offset_data, member.size
+                    yield (
+                        str(folder / stem),
+                        f"{dot}{ending}".lower(),
+                        member.offset_data,
+                        member.size,
+                    )
         except (tarfile.TarError, *DAMAGED) as error:
             raise InputError(
                 f"{file}: is no sound tar file ({' '.join(str(error).split())}); fetch it again"

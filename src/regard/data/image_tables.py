@@ -41,11 +41,15 @@ class ImageRows(Tabular):
     @property
     def files(self) -> FilesBeside:
         """Where the images are."""
-        return FilesBeside("image", "table of images", SUFFIXES, "data.images", self.images)
+        return FilesBeside(
+            "image", "table of images", SUFFIXES, "data.images", self.images
+        )
 
     def read(self, path: str) -> list[LabelledImage]:
         """Read the images of a table. Raises InputError for an invalid record, and for an image that is not there."""
-        table = (self.files.table_in(Path(path)) if Path(path).is_dir() else None) or path
+        table = (
+            self.files.table_in(Path(path)) if Path(path).is_dir() else None
+        ) or path
         names = names_in(table)
         if self.image in names or not pixel_columns(names):
             rows = self.rows(table, self.image_columns, numbers=(self.label,))

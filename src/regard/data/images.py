@@ -55,11 +55,16 @@ class ImageSets(ABC):
     def load(self) -> Splits[LabelledImage]:
         """Read all sets. Raises InputError naming the file at fault."""
         if self.train is None:
-            raise InputError("data.train is not given; expected images, as --set data.train=PATH")
+            raise InputError(
+                "data.train is not given; expected images, as --set data.train=PATH"
+            )
         train = self.read(self.train)
         if self.valid is not None:
             return Splits(train, self.read(self.valid), self.tests())
-        return Splits(*spread(train, self.held_out, f"{self.train}: {len(train)} images"), self.tests())
+        return Splits(
+            *spread(train, self.held_out, f"{self.train}: {len(train)} images"),
+            self.tests(),
+        )
 
     def tests(self) -> Sequence[LabelledImage]:
         """The images of the test set, or none if there is no test set. Raises InputError as `load` does."""
@@ -93,16 +98,26 @@ class ImageFolders(ImageSets):
         """Read another folder. Raises InputError as `load` does, and for files that are no images."""
         root = Path(path)
         if not root.is_dir():
-            raise InputError(f"{path}: {'is a file' if root.exists() else 'no such folder'}; expected a folder a class")
+            raise InputError(
+                f"{path}: {'is a file' if root.exists() else 'no such folder'}; expected a folder a class"
+            )
         collector, found = RowCollector(path, self.skip_bad), []
         folders = folders_in(root)
         check_classes(path, [folder.name for folder in folders])
         for folder in class_folders(root, folders, self.depth):
-            for file in sorted(each for each in folder.rglob("*") if not each.is_dir() and not hidden(each)):
+            for file in sorted(
+                each
+                for each in folder.rglob("*")
+                if not each.is_dir() and not hidden(each)
+            ):
                 if fault := self._fault(file):
                     collector.refuse_record(f"{file}: {fault}")
                 else:
-                    found.append(LabelledImage(file, folder.relative_to(root).as_posix(), str(file)))
+                    found.append(
+                        LabelledImage(
+                            file, folder.relative_to(root).as_posix(), str(file)
+                        )
+                    )
         if found or collector.skipped:
             collector.check(len(found))
         else:
@@ -128,31 +143,59 @@ def _no_folders(root: Path) -> str:
     count = sum(_is_image(each) for each in root.iterdir() if each.is_file())
     if not count:
         return "has no folders with images; expected a folder a class, with its images"
-    near = [each for folder in (root, root.parent) for each in sorted(folder.iterdir()) if each.is_file()]
-    table = next((str(each) for each in near if named_table(each.name) and not hidden(each)), None)
-    named = setting("data.train", table) if table else "name one with --set data.train=FILE"
+    near = [
+        each
+        for folder in (root, root.parent)
+        for each in sorted(folder.iterdir())
+        if each.is_file()
+    ]
+    table = next(
+        (str(each) for each in near if named_table(each.name) and not hidden(each)),
+        None,
+    )
+    named = (
+        setting("data.train", table) if table else "name one with --set data.train=FILE"
+    )
     expected = f"expected a folder a class, or a table with a row an image: {named}"
     return f"has {count:,} {'image' if count == 1 else 'images'} and no folders with images; {expected}"
 
 
 def folders_in(folder: Path) -> list[Path]:
     """The folders in a folder, sorted."""
-    return sorted(each for each in folder.iterdir() if each.is_dir() and not hidden(each))
+    return sorted(
+        each for each in folder.iterdir() if each.is_dir() and not hidden(each)
+    )
 
 
-def class_folders(root: Path, folders: Sequence[Path], depth: int | None) -> Sequence[Path]:
+def class_folders(
+    root: Path, folders: Sequence[Path], depth: int | None
+) -> Sequence[Path]:
     """The folders of classes in a root with these folders. Raises InputError where they may be one level deeper, and
     for images above them."""
-    own = [next((each for each in folder.iterdir() if each.suffix.lower() in SUFFIXES), None) for folder in folders]
+    own = [
+        next(
+            (each for each in folder.iterdir() if each.suffix.lower() in SUFFIXES), None
+        )
+        for folder in folders
+    ]
     if depth == 2:
         if above := next((image for image in own if image is not None), None):
-            raise InputError(f"{above}: is above the folders of classes, since data.depth is 2; move it into one")
+            raise InputError(
+                f"{above}: is above the folders of classes, since data.depth is 2; move it into one"
+            )
         return [each for folder in folders for each in folders_in(folder)]
     if depth is not None or any(own):
         return folders
-    inner = [each for folder in folders for each in folders_in(folder) if any(map(_is_image, each.rglob("*")))]
+    inner = [
+        each
+        for folder in folders
+        for each in folders_in(folder)
+        if any(map(_is_image, each.rglob("*")))
+    ]
     if inner:
-        names = ", ".join(each.name for each in folders[:2]) + (", ..." if len(folders) > 2 else "")
+        names = ", ".join(each.name for each in folders[:2]) + (
+            ", ..." if len(folders) > 2 else ""
+        )
         raise InputError(
             f"{root}: its folders ({names}) have no images of their own but {len(inner)} folders with images, such as "
             f"{inner[0].relative_to(root)}: {_deeper(folders)}"
@@ -167,8 +210,14 @@ def _deeper(folders: Sequence[Path]) -> str:
             "train with --set data.depth=2 if those are the classes and --set data.depth=1 if not, or name the folder "
             "of the classes"
         )
-    classes = any(_is_image(file) for folder in folders_in(folders[0]) for file in folder.iterdir())
-    return setting("data.train", str(folders[0])) + ("" if classes else " --set data.depth=2")
+    classes = any(
+        _is_image(file)
+        for folder in folders_in(folders[0])
+        for file in folder.iterdir()
+    )
+    return setting("data.train", str(folders[0])) + (
+        "" if classes else " --set data.depth=2"
+    )
 
 
 def _is_image(file: Path) -> bool:
@@ -192,34 +241,54 @@ class IdxImages(ImageSets):
             raise InputError(f"{path}: no such file or folder; check the path")
         name = file.name.replace("images", "labels").replace("idx3", "idx1")
         if name == file.name:
-            raise InputError(f"{path}: has no images-idx3 in its name, by which the file of its classes is found")
+            raise InputError(
+                f"{path}: has no images-idx3 in its name, by which the file of its classes is found"
+            )
         images, labels = read_idx(file, 3), read_idx(file.with_name(name), 1)
         if len(images) != len(labels):
-            raise InputError(f"{path}: {len(images)} images, but {len(labels)} classes in {name}")
+            raise InputError(
+                f"{path}: {len(images)} images, but {len(labels)} classes in {name}"
+            )
         if self.classes and labels.max() >= len(self.classes):
-            raise InputError(f"{path}: class {labels.max()}, but {len(self.classes)} names in data.classes; add it")
+            raise InputError(
+                f"{path}: class {labels.max()}, but {len(self.classes)} names in data.classes; add it"
+            )
         names = self.classes or tuple(map(str, range(256)))
         pairs = zip(images, labels.tolist(), strict=True)
-        return [LabelledImage(image, names[label], f"{path}:{place}") for place, (image, label) in enumerate(pairs, 1)]
+        return [
+            LabelledImage(image, names[label], f"{path}:{place}")
+            for place, (image, label) in enumerate(pairs, 1)
+        ]
 
 
 def check_classes(path: str, names: Sequence[str]) -> None:
     """Raises InputError for folders named after sets, which are one level above the folders of classes."""
     found = {SETS[name.lower()]: name for name in names if name.lower() in SETS}
     if len(names) > 1 and len(found) == len(names):
-        options = " ".join(setting(f"data.{key}", str(Path(path) / name)) for key, name in found.items())
-        raise InputError(f"{path}: its folders are the sets {', '.join(names)} and no classes; name each: {options}")
+        options = " ".join(
+            setting(f"data.{key}", str(Path(path) / name))
+            for key, name in found.items()
+        )
+        raise InputError(
+            f"{path}: its folders are the sets {', '.join(names)} and no classes; name each: {options}"
+        )
 
 
 def file_of(value: Any) -> Any:
     """The bytes or else the path of an image that is an object with both, as `datasets` writes it; another value as it
     is."""
-    return value.get("bytes") or value.get("path") if isinstance(value, Mapping) and "bytes" in value else value
+    return (
+        value.get("bytes") or value.get("path")
+        if isinstance(value, Mapping) and "bytes" in value
+        else value
+    )
 
 
 def contents(image: Image) -> str:
     """A digest of an image's bytes."""
     if isinstance(image, np.ndarray | bytes):
-        return hashlib.sha256(image if isinstance(image, bytes) else image.tobytes()).hexdigest()
+        return hashlib.sha256(
+            image if isinstance(image, bytes) else image.tobytes()
+        ).hexdigest()
     with Path(image).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

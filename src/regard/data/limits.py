@@ -21,7 +21,9 @@ def _setting(name: str, default: int) -> int:
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and int(text)):
-        raise InputError(f"{name} is {text!r}; expected a whole number from 1, such as {default}")
+        raise InputError(
+            f"{name} is {text!r}; expected a whole number from 1, such as {default}"
+        )
     return int(text)
 
 
@@ -32,8 +34,12 @@ class Limits:
     lines (REGARD_MAX_LINES) and bytes of content for each byte of the file (REGARD_MAX_RATIO), from 4 MiB on."""
 
     max_line: int = field(default_factory=lambda: _setting("REGARD_MAX_LINE", 1 << 20))
-    max_decompressed: int = field(default_factory=lambda: _setting("REGARD_MAX_DECOMPRESSED", 1 << 30))
-    max_lines: int = field(default_factory=lambda: _setting("REGARD_MAX_LINES", 10_000_000))
+    max_decompressed: int = field(
+        default_factory=lambda: _setting("REGARD_MAX_DECOMPRESSED", 1 << 30)
+    )
+    max_lines: int = field(
+        default_factory=lambda: _setting("REGARD_MAX_LINES", 10_000_000)
+    )
     max_ratio: int = field(default_factory=lambda: _setting("REGARD_MAX_RATIO", 100))
 
     def of(self, path: Path | str) -> "Bounds":
@@ -68,4 +74,6 @@ class Bounds:
             )
         else:
             return
-        raise InputError(f"{place}: {what}; raise {name} or unpack it if it is meant to be so large")
+        raise InputError(
+            f"{place}: {what}; raise {name} or unpack it if it is meant to be so large"
+        )

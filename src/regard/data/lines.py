@@ -23,7 +23,10 @@ _WIDE_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-
 )
 WORKBOOK = "a workbook of a spreadsheet; save its sheet as 'CSV UTF-8' in Excel"
 _WORKBOOK_MARKS = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
-_COMPRESSED_MARKS = ((b"\x1f\x8b", "gzip", ".gz"), (b"\x28\xb5\x2f\xfd", "zstd", ".zst"))
+_COMPRESSED_MARKS = (
+    (b"\x1f\x8b", "gzip", ".gz"),
+    (b"\x28\xb5\x2f\xfd", "zstd", ".zst"),
+)
 
 
 DEFAULT_LIMITS = Limits()
@@ -47,13 +50,17 @@ class Line(NamedTuple):
     text: str
 
 
-def numbered_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[tuple[int, str]]:
+def numbered_lines(
+    path: str | Path, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, line without its end), with one line in memory at a time.
 
     Raises InputError if the file is missing, a directory, unreadable, empty or not UTF-8 (with the byte offset after
     decompression); if it has NUL bytes or a line longer than `limits` allow; or if it is a gzip file that is cut off
     or damaged, or larger than its bounds (`Limits.of`)."""
-    return ((number, text) for number, _, text in _decoded_lines(path, limits, BEGINNING))
+    return (
+        (number, text) for number, _, text in _decoded_lines(path, limits, BEGINNING)
+    )
 
 
 def placed_lines(
@@ -63,7 +70,9 @@ def placed_lines(
     return (Line(*each) for each in _decoded_lines(path, limits, start))
 
 
-def _decoded_lines(path: str | Path, limits: Limits, start: Position) -> Iterator[tuple[int, int, str]]:
+def _decoded_lines(
+    path: str | Path, limits: Limits, start: Position
+) -> Iterator[tuple[int, int, str]]:
     number = 0
     with opened(path) as stream:
         for number, offset, raw in _raw_lines(stream, path, limits, start):
@@ -113,7 +122,9 @@ def _raw_lines(
     stream: io.BufferedReader, path: Path | str, limits: Limits, start: Position
 ) -> Iterator[tuple[int, int, bytes]]:
     """Yield (line number, byte offset of the line, bytes without the line's end or a byte order mark)."""
-    most = 4 * limits.max_line + 3  # no character takes more than four bytes, and two may end the line
+    most = (
+        4 * limits.max_line + 3
+    )  # no character takes more than four bytes, and two may end the line
     bounds = limits.of(path)
     number, offset = start
     if offset:
@@ -128,11 +139,17 @@ def _raw_lines(
         bounds.check(f"{path}:{number}", offset + len(raw), number)
         content = raw[mark:].removesuffix(b"\n")
         if len(raw) > mark:
-            yield number, offset + mark, content.removesuffix(b"\r") if raw.endswith(b"\n") else content
+            yield (
+                number,
+                offset + mark,
+                content.removesuffix(b"\r") if raw.endswith(b"\n") else content,
+            )
         offset += len(raw)
 
 
-def _readline(stream: io.BufferedReader, path: Path | str, most: int, offset: int) -> bytes:
+def _readline(
+    stream: io.BufferedReader, path: Path | str, most: int, offset: int
+) -> bytes:
     try:
         return stream.readline(most)
     except DAMAGED as error:
@@ -150,10 +167,14 @@ def _skip_mark(raw: bytes, path: Path | str) -> int:
     """The length of a UTF-8 byte order mark at the start of the file. Raises InputError for other encodings."""
     for mark, name in _WIDE_MARKS:
         if raw.startswith(mark):
-            raise InputError(f"{path}: {name} text (byte order mark at byte offset 0); convert it to UTF-8")
+            raise InputError(
+                f"{path}: {name} text (byte order mark at byte offset 0); convert it to UTF-8"
+            )
     for mark, name, ending in _COMPRESSED_MARKS:
         if raw.startswith(mark):
-            raise InputError(f"{path}: {name} data at byte offset 0, but the name does not end in {ending}; rename it")
+            raise InputError(
+                f"{path}: {name} data at byte offset 0, but the name does not end in {ending}; rename it"
+            )
     if raw.startswith(_WORKBOOK_MARKS) and suffix(path) in SPREADSHEETS:
         raise InputError(f"{path}: {WORKBOOK}")
     return len(codecs.BOM_UTF8) if raw.startswith(codecs.BOM_UTF8) else 0
@@ -162,7 +183,9 @@ def _skip_mark(raw: bytes, path: Path | str) -> int:
 def _nul_message(raw: bytes, place: str, offset: int) -> str:
     message = f"{place}: NUL byte at byte offset {offset + raw.index(0)}"
     every_other = max(raw[0::2].count(0), raw[1::2].count(0)) / (len(raw) / 2)
-    if every_other > 0.7:  # Western text in UTF-16; other scripts have no zero bytes and fail as invalid UTF-8
+    if (
+        every_other > 0.7
+    ):  # Western text in UTF-16; other scripts have no zero bytes and fail as invalid UTF-8
         return f"{message}: this looks like UTF-16 without a byte order mark; convert it to UTF-8"
     return f"{message}; expected UTF-8 text"
 
@@ -179,4 +202,6 @@ def _decode(raw: bytes, place: str, offset: int) -> str:
 
 
 def _too_long(path: Path | str, number: int, limits: Limits) -> InputError:
-    return InputError(f"{path}:{number}: line longer than {limits.max_line} characters (max_line); split it")
+    return InputError(
+        f"{path}:{number}: line longer than {limits.max_line} characters (max_line); split it"
+    )

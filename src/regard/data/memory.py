@@ -47,13 +47,23 @@ def records_of(data: Any) -> Sequence[Mapping[str, Any]] | None:
         return data if data and isinstance(data[0], Mapping) else None
     if isinstance(data, Frame):
         names = [str(name) for name in data.columns]
-        return [dict(zip(names, row, strict=True)) for row in zip(*(data[name] for name in data.columns), strict=True)]
+        return [
+            dict(zip(names, row, strict=True))
+            for row in zip(*(data[name] for name in data.columns), strict=True)
+        ]
     if not (isinstance(data, Iterable) and isinstance(data, Sized)):
         return None
     kinds: Any = getattr(data, "features", None) or {}
-    inner = {name: getattr(kind, "feature", kind) for name, kind in kinds.items()}  # of a list what its items are
-    named = {name: kind.names for name, kind in inner.items() if getattr(kind, "names", None)}
-    found = [with_class_names(each, named) if isinstance(each, Mapping) else each for each in data]
+    inner = {
+        name: getattr(kind, "feature", kind) for name, kind in kinds.items()
+    }  # of a list what its items are
+    named = {
+        name: kind.names for name, kind in inner.items() if getattr(kind, "names", None)
+    }
+    found = [
+        with_class_names(each, named) if isinstance(each, Mapping) else each
+        for each in data
+    ]
     return found if all(isinstance(each, Mapping) for each in found) else None
 
 
@@ -66,11 +76,17 @@ def read_memory(
     lists: tuple[str, ...] = (),
 ) -> list[Row]:
     """Read rows in memory as `read_jsonl` reads its lines. Raises InputError for the name of rows that are no more."""
-    return list(records_to_rows(kept_records(path), columns, RowCollector(path, skip_bad), numbers, lists))
+    return list(
+        records_to_rows(
+            kept_records(path), columns, RowCollector(path, skip_bad), numbers, lists
+        )
+    )
 
 
 def kept_records(path: str) -> Sequence[Mapping[str, Any]]:
     """The rows in memory of a name. Raises InputError for the name of rows that are no more."""
     if not isinstance(path, Records):
-        raise InputError(f"{path}: were rows in memory, which are not saved with a run; give them again, or a file")
+        raise InputError(
+            f"{path}: were rows in memory, which are not saved with a run; give them again, or a file"
+        )
     return path.records

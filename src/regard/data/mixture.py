@@ -40,9 +40,14 @@ class Mixed:
         parts = [_sampled(first, last, shares[name]) for name, first, last in spans]
         rows = np.concatenate([np.empty(0, dtype=np.int64), *parts])
         if not len(rows):
-            raise InputError(f"data.mixture is {self.mixture}: no example is left to train on; raise a share")
+            raise InputError(
+                f"data.mixture is {self.mixture}: no example is left to train on; raise a share"
+            )
         if isinstance(examples, Stored):
-            whole: Any = examples.part(rows if examples.rows is None else examples.rows[rows], self._name(examples))
+            whole: Any = examples.part(
+                rows if examples.rows is None else examples.rows[rows],
+                self._name(examples),
+            )
             return whole
         return [examples[row] for row in rows.tolist()]
 
@@ -52,22 +57,34 @@ class Mixed:
 
 def shares_of(mixture: Mapping[str, float], files: Sequence[str]) -> dict[str, float]:
     """The share of each file. Raises InputError for a pattern that fits none."""
-    found = {file: next((pattern for pattern in mixture if _fits(file, pattern)), None) for file in files}
+    found = {
+        file: next((pattern for pattern in mixture if _fits(file, pattern)), None)
+        for file in files
+    }
     for pattern in mixture:
         if not any(_fits(file, pattern) for file in files):
             shown = ", ".join(files[:5]) + (", ..." if len(files) > 5 else "")
-            raise InputError(f"data.mixture: {pattern!r} fits no training file; there are {shown}")
-    return {file: 1.0 if pattern is None else float(mixture[pattern]) for file, pattern in found.items()}
+            raise InputError(
+                f"data.mixture: {pattern!r} fits no training file; there are {shown}"
+            )
+    return {
+        file: 1.0 if pattern is None else float(mixture[pattern])
+        for file, pattern in found.items()
+    }
 
 
-def repeated(files: Sequence[str], mixture: Mapping[str, float]) -> list[tuple[str, float]]:
+def repeated(
+    files: Sequence[str], mixture: Mapping[str, float]
+) -> list[tuple[str, float]]:
     """Files of running text as often as the mixture says, each with the share of its lines that is read, from the first
     line on: 1, or less of a file's last time. Raises InputError as `shares_of`, and if nothing is left."""
     found: list[tuple[str, float]] = []
     for file, share in shares_of(mixture, files).items():
         found += [(file, 1.0)] * int(share) + ([(file, share % 1)] if share % 1 else [])
     if not found:
-        raise InputError(f"data.mixture is {dict(mixture)}: no text is left to train on; raise a share")
+        raise InputError(
+            f"data.mixture is {dict(mixture)}: no text is left to train on; raise a share"
+        )
     return found
 
 
@@ -80,7 +97,9 @@ def _fits(file: str, pattern: str) -> bool:
     return fnmatchcase(file, pattern) or fnmatchcase(PurePath(file).name, pattern)
 
 
-def _spans(examples: Sequence[E], file: Callable[[E], str]) -> Iterator[tuple[str, int, int]]:
+def _spans(
+    examples: Sequence[E], file: Callable[[E], str]
+) -> Iterator[tuple[str, int, int]]:
     """Each file with its first example and the one behind its last, found in steps that double and halve: a large set
     has few files."""
     first = 0

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from regard.config.recognition import compression
-from regard.data.remote import is_remote, open_remote, remote_names, remote_size, remote_stamp
+from regard.data.remote import (
+    is_remote,
+    open_remote,
+    remote_names,
+    remote_size,
+    remote_stamp,
+)
 from regard.errors import InputError
 
 MAGIC = frozenset("*?[")
@@ -32,7 +38,9 @@ def opened(path: Path | str) -> io.BufferedReader:
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file; check the path") from error
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror or error})"
+        ) from error
 
 
 class _Decompressed(io.BufferedReader):
@@ -53,7 +61,9 @@ def _decompressed(stream: Any, name: str) -> io.BufferedReader:
         return _Decompressed(gzip.GzipFile(fileobj=stream), stream)
     if kind == ".zst":
         pa = importlib.import_module("pyarrow")
-        return _Decompressed(pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), "zstd"), stream)
+        return _Decompressed(
+            pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), "zstd"), stream
+        )
     return stream
 
 
@@ -69,15 +79,21 @@ def skip(stream: io.BufferedReader, count: int) -> None:
 def unreadable(path: Path | str, offset: int, error: Exception) -> InputError:
     """The line about an error of reading the content behind `offset`: the file is cut off, damaged or unreadable."""
     if isinstance(error, EOFError):
-        return InputError(f"{path}: the gzip file is cut off near byte {offset} of its content; fetch it again")
+        return InputError(
+            f"{path}: the gzip file is cut off near byte {offset} of its content; fetch it again"
+        )
     if isinstance(error, gzip.BadGzipFile | zlib.error):
-        return InputError(f"{path}: not a sound gzip file ({error}); fetch it again or rename it")
+        return InputError(
+            f"{path}: not a sound gzip file ({error}); fetch it again or rename it"
+        )
     if compression(path) == ".zst":
         reason = " ".join(str(error).split())
         return InputError(
             f"{path}: not a sound zstd file near byte {offset} of its content ({reason}); fetch it again or rename it"
         )
-    return InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})")
+    return InputError(
+        f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})"
+    )
 
 
 DAMAGED = (EOFError, zlib.error, OSError)
@@ -96,14 +112,20 @@ def files_of(path: str) -> list[str]:
         found = remote_names(path) if MAGIC & set(path) else [path]
     elif os.path.isdir(path):
         found = sorted(
-            str(each) for each in Path(path).iterdir() if each.is_file() and not hidden(each) and each.name[0] != "_"
+            str(each)
+            for each in Path(path).iterdir()
+            if each.is_file() and not hidden(each) and each.name[0] != "_"
         )
     elif MAGIC & set(path) and not os.path.exists(path):
-        found = sorted(each for each in glob(path, recursive=True) if os.path.isfile(each))
+        found = sorted(
+            each for each in glob(path, recursive=True) if os.path.isfile(each)
+        )
     else:
         return [path]
     if not found and os.path.isdir(path):
-        raise InputError(f"{path}: is a folder without files of its own; name a file, or the folder that has them")
+        raise InputError(
+            f"{path}: is a folder without files of its own; name a file, or the folder that has them"
+        )
     if not found:
         raise InputError(f"{path}: no file fits; check the path")
     return found
@@ -122,5 +144,7 @@ def stamp(path: str) -> list[Any]:
     try:
         found = os.stat(path)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}); check the path"
+        ) from error
     return [str(path), found.st_size, found.st_mtime_ns]

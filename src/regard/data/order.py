@@ -41,7 +41,9 @@ class Order(Sequence[list[int]], ABC):
     def chunk(self, number: int) -> Sequence[list[int]]:
         """The batches of a chunk, in the order of training."""
 
-    def walk(self, start: int = 0, mark: Mark = START) -> Iterator[tuple[Mark, list[int]]]:
+    def walk(
+        self, start: int = 0, mark: Mark = START
+    ) -> Iterator[tuple[Mark, list[int]]]:
         """The batches from number `start` on, each with the mark of its chunk. A mark at or before `start` spares the
         chunks before it."""
         before = mark.before
@@ -98,7 +100,10 @@ class Shuffled(Order):
     def chunk(self, number: int) -> Sequence[list[int]]:
         examples = rows_of(self.total, self.name, number).tolist()
         random_of(self.total, self.name, number).shuffle(examples)
-        return [examples[first : first + self.size] for first in range(0, len(examples), self.size)]
+        return [
+            examples[first : first + self.size]
+            for first in range(0, len(examples), self.size)
+        ]
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,9 @@ class Consecutive(Order):
     def chunk(self, number: int) -> Sequence[list[int]]:
         first = number * self._together
         numbers = range(first, min(self.total, first + self._together))
-        return [list(range(each * self.size, (each + 1) * self.size)) for each in numbers]
+        return [
+            list(range(each * self.size, (each + 1) * self.size)) for each in numbers
+        ]
 
 
 def ordered(batches: Order | Sequence[list[int]]) -> Order:
@@ -152,7 +159,9 @@ def numpy_random(random: Random) -> np.random.RandomState:
     """A generator of NumPy in the same state, whose numbers are those of Python's."""
     _, state, _ = random.getstate()
     found = np.random.RandomState(0)
-    found.set_state(("MT19937", np.array(state[:-1], dtype=np.uint32), state[-1], 0, 0.0))
+    found.set_state(
+        ("MT19937", np.array(state[:-1], dtype=np.uint32), state[-1], 0, 0.0)
+    )
     return found
 
 

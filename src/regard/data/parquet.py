@@ -23,7 +23,9 @@ def parquet_rows(path: str, columns: Sequence[str]) -> int:
         return file.metadata.num_rows
 
 
-def read_parquet_records(path: str, columns: Sequence[str], first: int, count: int) -> Iterator[dict[str, Any]]:
+def read_parquet_records(
+    path: str, columns: Sequence[str], first: int, count: int
+) -> Iterator[dict[str, Any]]:
     """`count` rows from row `first` on as records, whose columns `records.value_at` reads; one group of rows in
     memory at a time. Classes that are numbers with names are read by name. Raises InputError for a damaged file, and
     MissingColumns as `parquet_rows`."""
@@ -34,8 +36,14 @@ def read_parquet_records(path: str, columns: Sequence[str], first: int, count: i
             size = file.metadata.row_group(group).num_rows
             start, stop = max(first - begin, 0), min(first + count - begin, size)
             if start < stop:
-                rows = _group(file, path, group, stored).slice(start, stop - start).to_pylist()
-                yield from (with_class_names(row, names) for row in rows) if names else rows
+                rows = (
+                    _group(file, path, group, stored)
+                    .slice(start, stop - start)
+                    .to_pylist()
+                )
+                yield from (
+                    (with_class_names(row, names) for row in rows) if names else rows
+                )
             begin += size
 
 
@@ -55,11 +63,15 @@ def values_in_group(file: Any, path: str, group: int, column: str) -> Any:
     return array
 
 
-def _group(file: Any, path: str, group: int, columns: list[str], *, use_threads: bool = True) -> Any:
+def _group(
+    file: Any, path: str, group: int, columns: list[str], *, use_threads: bool = True
+) -> Any:
     try:
         return file.read_row_group(group, columns=columns, use_threads=use_threads)
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: group {group} of its rows is damaged ({_line(error)}); fetch it again") from error
+        raise InputError(
+            f"{path}: group {group} of its rows is damaged ({_line(error)}); fetch it again"
+        ) from error
 
 
 @contextmanager
@@ -70,7 +82,9 @@ def opened_parquet(path: str) -> Iterator[Any]:
         try:
             file = parquet.ParquetFile(stream)
         except (OSError, ValueError) as error:
-            raise InputError(f"{path}: is no sound Parquet file ({_line(error)}); fetch it again") from error
+            raise InputError(
+                f"{path}: is no sound Parquet file ({_line(error)}); fetch it again"
+            ) from error
         with file:
             yield file
 
@@ -89,7 +103,9 @@ def read_parquet(
 ) -> list[Row]:
     """Read the columns of a Parquet file as `read_jsonl` reads keys. A missing value counts as one that the row lacks.
     Raises InputError as it does, and for a damaged file."""
-    return list(stream_parquet(path, columns, skip_bad=skip_bad, numbers=numbers, lists=lists))
+    return list(
+        stream_parquet(path, columns, skip_bad=skip_bad, numbers=numbers, lists=lists)
+    )
 
 
 def stream_parquet(
@@ -103,7 +119,9 @@ def stream_parquet(
     """The rows of `read_parquet`, a group of them in memory at a time."""
     count = parquet_rows(path, columns)
     records = read_parquet_records(path, columns, 0, count)
-    return records_to_rows(records, columns, RowCollector(path, skip_bad), numbers, lists)
+    return records_to_rows(
+        records, columns, RowCollector(path, skip_bad), numbers, lists
+    )
 
 
 def read_arrow(
@@ -119,15 +137,27 @@ def read_arrow(
     ipc = importlib.import_module("pyarrow").ipc
     try:
         with opened(path) as stream, ipc.open_stream(stream) as reader:
-            names, stored = _class_names_of(columns, reader.schema), stored_columns(path, reader.schema, columns)
-            outer = [each if each in reader.schema.names else each.partition(".")[0] for each in stored]
-            batches = [batch.select(list(dict.fromkeys(outer))).to_pylist() for batch in reader]
+            names, stored = (
+                _class_names_of(columns, reader.schema),
+                stored_columns(path, reader.schema, columns),
+            )
+            outer = [
+                each if each in reader.schema.names else each.partition(".")[0]
+                for each in stored
+            ]
+            batches = [
+                batch.select(list(dict.fromkeys(outer))).to_pylist() for batch in reader
+            ]
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path}: is no sound Arrow stream ({_line(error)}); fetch it again") from error
+        raise InputError(
+            f"{path}: is no sound Arrow stream ({_line(error)}); fetch it again"
+        ) from error
     records = [with_class_names(record, names) for batch in batches for record in batch]
-    return list(records_to_rows(records, columns, RowCollector(path, skip_bad), numbers, lists))
+    return list(
+        records_to_rows(records, columns, RowCollector(path, skip_bad), numbers, lists)
+    )
 
 
 def stored_columns(path: str, schema: Any, columns: Sequence[str]) -> list[str]:
@@ -135,7 +165,12 @@ def stored_columns(path: str, schema: Any, columns: Sequence[str]) -> list[str]:
     MissingColumns for columns that a schema lacks."""
     found = {column: _stored(schema, column) for column in columns}
     if lacking := [column for column, stored in found.items() if not stored]:
-        raise MissingColumns(lacking, [name for each in schema for name in _leaves(each)], "header", f"{path}: ")
+        raise MissingColumns(
+            lacking,
+            [name for each in schema for name in _leaves(each)],
+            "header",
+            f"{path}: ",
+        )
     return list(found.values())
 
 
@@ -158,33 +193,53 @@ def _stored(schema: Any, column: str) -> str:
 def _leaves(field: Any) -> Iterator[str]:
     """The names of the fields in a struct, as `outer.inner`; of another field its own."""
     fields = _inside(field)
-    yield from (f"{field.name}.{name}" for each in fields for name in _leaves(each)) if fields else (field.name,)
+    yield from (
+        (f"{field.name}.{name}" for each in fields for name in _leaves(each))
+        if fields
+        else (field.name,)
+    )
 
 
 def _inside(field: Any) -> list[Any]:
     """The fields of a struct; none of another type."""
     types = importlib.import_module("pyarrow").types
-    return [field.type.field(place) for place in range(field.type.num_fields)] if types.is_struct(field.type) else []
+    return (
+        [field.type.field(place) for place in range(field.type.num_fields)]
+        if types.is_struct(field.type)
+        else []
+    )
 
 
 def class_names(schema: Any) -> dict[str, list[str]]:
     """The names of classes by column, as `datasets` writes them beside its schema."""
     try:
-        return dict(_classes(json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]))
+        return dict(
+            _classes(
+                json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"][
+                    "features"
+                ]
+            )
+        )
     except (ValueError, LookupError, TypeError, AttributeError):
         return {}
 
 
 def _class_names_of(columns: Sequence[str], schema: Any) -> dict[str, list[str]]:
-    return {name: names for name, names in class_names(schema).items() if name in columns}
+    return {
+        name: names for name, names in class_names(schema).items() if name in columns
+    }
 
 
 def _classes(features: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     for name, outer in features.items():
         each = outer
-        while isinstance(each, dict) and isinstance(each.get("feature"), dict):  # a list
+        while isinstance(each, dict) and isinstance(
+            each.get("feature"), dict
+        ):  # a list
             each = each["feature"]
         if isinstance(each, dict) and each.get("_type") == "ClassLabel":
             yield name, each["names"]
-        elif isinstance(each, dict) and not isinstance(each.get("_type"), str):  # a struct
+        elif isinstance(each, dict) and not isinstance(
+            each.get("_type"), str
+        ):  # a struct
             yield from ((f"{name}.{inner}", names) for inner, names in _classes(each))

@@ -51,20 +51,29 @@ def cut_up(
     if not isinstance(examples, Stored):
         several = [cut(each) for each in examples]
         items = [each for some in several for each in some]
-        counts, lengths = [len(some) for some in several], np.array([length(each) for each in items], dtype=np.int32)
+        counts, lengths = (
+            [len(some) for some in several],
+            np.array([length(each) for each in items], dtype=np.int32),
+        )
         return Pieces(items, np.repeat(np.arange(len(several)), counts), lengths)
 
     def encode(some: Sequence[E]) -> Shard:
         several = [cut(each) for each in some]
-        texts = (json.dumps([codec.to_json(each) for each in pieces]) for pieces in several)
-        lengths = Ragged.of_ids([[length(each) for each in pieces] for pieces in several])
+        texts = (
+            json.dumps([codec.to_json(each) for each in pieces]) for pieces in several
+        )
+        lengths = Ragged.of_ids(
+            [[length(each) for each in pieces] for pieces in several]
+        )
         return Shard({"pieces": Ragged.of_texts(texts), "lengths": lengths}, {})
 
     table = derived(examples, name, encode)
     counts = table.lengths("lengths")[:, 0]
     owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     firsts = np.cumsum(counts) - counts
-    lengths = np.concatenate([shard.columns["lengths"].values for shard in table.shards])
+    lengths = np.concatenate(
+        [shard.columns["lengths"].values for shard in table.shards]
+    )
     return Pieces(OnDisk(table, owners, firsts, codec.of_json), owners, lengths)
 
 
@@ -84,4 +93,8 @@ class OnDisk(LazySequence[P], Generic[P]):
         """The piece at an index."""
         row = int(self.owners[index])
         shard, place = self.table.at(row)
-        return self.of_json(json.loads(shard.columns["pieces"].text(place))[index - int(self.firsts[row])])
+        return self.of_json(
+            json.loads(shard.columns["pieces"].text(place))[
+                index - int(self.firsts[row])
+            ]
+        )

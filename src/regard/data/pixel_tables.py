@@ -33,13 +33,17 @@ def pixels_in(names: Sequence[str], path: str) -> tuple[str, ...]:
     return pixels
 
 
-def columns_with(label: str | int, names: Sequence[str], path: str) -> Mapping[str, str | int]:
+def columns_with(
+    label: str | int, names: Sequence[str], path: str
+) -> Mapping[str, str | int]:
     """The column of the class and those of the pixels of a table with these names. Raises InputError for a number of
     pixels that is no square, and without a column of that name."""
     pixels = pixels_in(names, path)
     if label not in names:
         others = [repr(name) for name in names if name not in pixels]
-        lacks = f"{path}: no column {label!r} beside its {len(pixels):,} columns of pixels"
+        lacks = (
+            f"{path}: no column {label!r} beside its {len(pixels):,} columns of pixels"
+        )
         if not others:
             raise InputError(
                 f"{lacks}, and no other one; its images have no classes, so `regard predict` reads them only"
@@ -56,8 +60,12 @@ def image_of(cells: Sequence[str]) -> UInt8[np.ndarray, "height width"]:
     try:
         content = bytes(map(int, cells))
     except ValueError as error:
-        place, cell = next((place, cell) for place, cell in enumerate(cells, 1) if not _is_byte(cell))
-        raise InputError(f"pixel {place} is {cell!r}; expected a whole number from 0 to 255") from error
+        place, cell = next(
+            (place, cell) for place, cell in enumerate(cells, 1) if not _is_byte(cell)
+        )
+        raise InputError(
+            f"pixel {place} is {cell!r}; expected a whole number from 0 to 255"
+        ) from error
     return np.frombuffer(content, np.uint8).reshape(side, side)
 
 

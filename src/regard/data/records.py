@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.bad_records import MissingColumns, Row, RowCollector
-from regard.data.lines import DEFAULT_LIMITS, Limits, placed_lines, read_lines, with_text
+from regard.data.lines import (
+    DEFAULT_LIMITS,
+    Limits,
+    placed_lines,
+    read_lines,
+    with_text,
+)
 from regard.errors import InputError, quoted
 
 ONE_LINE = Limits(max_line=2**28)
@@ -31,7 +37,11 @@ def read_jsonl(
     """Read one JSON object per line. `columns` name the keys, whose values must be strings. The last value may be a
     list: its first item is the field, the rest are the row's `others`. Values of the keys `numbers` may also be
     numbers, read as text; those of `lists` may be empty, or lists of texts or numbers. Other keys are ignored."""
-    return list(stream_jsonl(path, columns, limits, skip_bad=skip_bad, numbers=numbers, lists=lists))
+    return list(
+        stream_jsonl(
+            path, columns, limits, skip_bad=skip_bad, numbers=numbers, lists=lists
+        )
+    )
 
 
 def stream_jsonl(
@@ -45,7 +55,10 @@ def stream_jsonl(
 ) -> Iterator[Row]:
     """The rows of `read_jsonl`, one in memory at a time."""
     with closing(placed_lines(path, limits)) as lines:
-        parsed = ((line.number, line.text, *parse_json(line.text)) for line in with_text(path, lines))
+        parsed = (
+            (line.number, line.text, *parse_json(line.text))
+            for line in with_text(path, lines)
+        )
         yield from _rows(parsed, columns, RowCollector(path, skip_bad), numbers, lists)
 
 
@@ -58,18 +71,27 @@ def read_json(
     lists: tuple[str, ...] = (),
 ) -> list[Row]:
     """Read a JSON array of objects as `read_jsonl` reads its lines. Places count the objects from 1."""
-    parsed = ((number, "", record, None) for number, record in enumerate(list_of_objects(path), 1))
+    parsed = (
+        (number, "", record, None)
+        for number, record in enumerate(list_of_objects(path), 1)
+    )
     return list(_rows(parsed, columns, RowCollector(path, skip_bad), numbers, lists))
 
 
 def list_of_objects(path: str | Path) -> list[Any]:
     """The list in a JSON file, or the annotations of one of COCO's form. Raises InputError for another file."""
     records, fault = parsed_document(path)
-    if not fault and isinstance(records, dict) and {"images", "annotations"} <= records.keys():
+    if (
+        not fault
+        and isinstance(records, dict)
+        and {"images", "annotations"} <= records.keys()
+    ):
         return annotations(records, path)
     if fault or not isinstance(records, list):
         found = (fault or "is no list").removesuffix(CUT_OFF)
-        raise InputError(f"{path}: {found}; expected a list of objects; one a line is .jsonl")
+        raise InputError(
+            f"{path}: {found}; expected a list of objects; one a line is .jsonl"
+        )
     return records
 
 
@@ -79,7 +101,9 @@ def parsed_document(path: str | Path) -> tuple[Any, str | None]:
     found, fault = parse_json("\n".join(lines))
     if fault and len(lines) > 1 and isinstance(parse_json(lines[0])[0], Mapping):
         name = Path(path).name.replace(".json", ".jsonl")
-        raise InputError(f"{path}: has an object a line, which is JSON lines; rename it to {name}")
+        raise InputError(
+            f"{path}: has an object a line, which is JSON lines; rename it to {name}"
+        )
     return found, fault
 
 
@@ -123,7 +147,12 @@ def parse_object(line: str, form: str) -> tuple[Any, str]:
     found, fault = parse_json(line)
     if fault and not line.lstrip().startswith("{"):
         fault = f"got {quoted(line)}"
-    return found, f"{fault.removesuffix(CUT_OFF)}; expected {form}" if fault else f"expected {form}"
+    return (
+        found,
+        f"{fault.removesuffix(CUT_OFF)}; expected {form}"
+        if fault
+        else f"expected {form}",
+    )
 
 
 def value_at(record: Mapping[str, Any], key: str) -> Any:
@@ -141,11 +170,20 @@ def value_at(record: Mapping[str, Any], key: str) -> Any:
     return found
 
 
-def with_class_names(record: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def with_class_names(
+    record: Mapping[str, Any], names: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
     """A record with the names of its classes for their numbers, by column; in a list each. A number without a name, as
     the -1 of `datasets` for no class, is None."""
     found = ((column, value_at(record, column), own) for column, own in names.items())
-    return {**record, **{column: _class_name(value, own) for column, value, own in found if value is not ABSENT}}
+    return {
+        **record,
+        **{
+            column: _class_name(value, own)
+            for column, value, own in found
+            if value is not ABSENT
+        },
+    }
 
 
 def _class_name(value: Any, names: Sequence[str]) -> Any:
@@ -169,16 +207,32 @@ def _rows(
         values = []
         if _is_object(record):
             found = ((each, value_at(record, each)) for each in columns)
-            values = [_joined(value) if each in listed else _written(value, each in counted) for each, value in found]
-        if not fault and (lacking := [name for name, value in zip(columns, values, strict=False) if _lacks(value)]):
-            collector.lack(number, MissingColumns(lacking, list(_keys(record)), "object"))
+            values = [
+                _joined(value) if each in listed else _written(value, each in counted)
+                for each, value in found
+            ]
+        if not fault and (
+            lacking := [
+                name
+                for name, value in zip(columns, values, strict=False)
+                if _lacks(value)
+            ]
+        ):
+            collector.lack(
+                number, MissingColumns(lacking, list(_keys(record)), "object")
+            )
             continue
         fault = fault or _fault(columns, values, record, line, listed)
         if fault:
             collector.refuse(number, fault)
         else:
             last, *others = _several(values[-1])
-            yield collector.row(number, [*values[:-1], last], others, listed=isinstance(values[-1], list))
+            yield collector.row(
+                number,
+                [*values[:-1], last],
+                others,
+                listed=isinstance(values[-1], list),
+            )
     collector.check(collector.kept)
 
 
@@ -200,11 +254,19 @@ def _keys(record: Mapping[str, Any], before: str = "", depth: int = 3) -> Iterat
             yield f"{before}{name}"
 
 
-def _fault(columns: tuple[str, ...], values: list[Any], record: Any, line: str, listed: Collection[str]) -> str | None:
+def _fault(
+    columns: tuple[str, ...],
+    values: list[Any],
+    record: Any,
+    line: str,
+    listed: Collection[str],
+) -> str | None:
     if not values:
         expected = " and ".join(map(repr, columns))
         place = "character 1: " if line else ""
-        return f"{place}expected an object with {expected}, found {type(record).__name__}"
+        return (
+            f"{place}expected an object with {expected}, found {type(record).__name__}"
+        )
     for column, whole in zip(columns, values, strict=True):
         name = column if column in record else column.rpartition(".")[2]
         place = f"character {max(line.find(json.dumps(name)), 0) + 1}: " if line else ""
@@ -220,7 +282,12 @@ def _fault(columns: tuple[str, ...], values: list[Any], record: Any, line: str, 
 
 def _written(value: Any, number: bool) -> Any:
     """A number of a column of numbers as text; a tuple as a list, any other value as it is."""
-    if number and isinstance(value, Real) and not isinstance(value, bool) and value == value:
+    if (
+        number
+        and isinstance(value, Real)
+        and not isinstance(value, bool)
+        and value == value
+    ):
         return str(value)
     return list(value) if isinstance(value, tuple) else value
 
@@ -231,7 +298,11 @@ def _joined(value: Any) -> Any:
     if not isinstance(value, list | tuple):
         return "" if value is None else _written(value, number=True)
     items = [_written(each, number=True) for each in value]
-    return "".join(f"{item}{ITEM}" for item in items) if all(isinstance(item, str) for item in items) else value
+    return (
+        "".join(f"{item}{ITEM}" for item in items)
+        if all(isinstance(item, str) for item in items)
+        else value
+    )
 
 
 def _several(value: Any) -> list[Any]:

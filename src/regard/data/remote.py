@@ -36,14 +36,23 @@ def remote_stamp(url: str) -> list[Any]:
     """What changes when a file does: its size, and the tag or the time that the store has. Raises InputError as
     `open_remote`."""
     info = _in_store(url, lambda system, path: system.info(path))
-    tags = [str(info[name]) for name in ("ETag", "etag", "mtime", "LastModified", "created") if info.get(name)]
+    tags = [
+        str(info[name])
+        for name in ("ETag", "etag", "mtime", "LastModified", "created")
+        if info.get(name)
+    ]
     return [url, info.get("size"), *tags]
 
 
 def remote_names(pattern: str) -> list[str]:
     """The URLs that fit a pattern with * or ?. Raises InputError as `open_remote`."""
     return sorted(
-        _in_store(pattern, lambda system, path: [system.unstrip_protocol(name) for name in system.glob(path)])
+        _in_store(
+            pattern,
+            lambda system, path: [
+                system.unstrip_protocol(name) for name in system.glob(path)
+            ],
+        )
     )
 
 
@@ -96,9 +105,13 @@ def _open(url: str) -> Any:
 
 def _system(url: str) -> tuple[Any, str]:
     if "::" in url:
-        raise InputError(f"{url}: chained URLs are not allowed. Write a single URL without '::'.")
+        raise InputError(
+            f"{url}: chained URLs are not allowed. Write a single URL without '::'."
+        )
     if url.partition("://")[0] not in SCHEMES:
-        raise InputError(f"{url}: this kind of URL is not supported. Use a local path or one of {', '.join(SCHEMES)}.")
+        raise InputError(
+            f"{url}: this kind of URL is not supported. Use a local path or one of {', '.join(SCHEMES)}."
+        )
     try:
         return importlib.import_module("fsspec.core").url_to_fs(url)
     except ImportError as error:
@@ -106,7 +119,9 @@ def _system(url: str) -> tuple[Any, str]:
             f"{url}: needs a package that is not installed ({error}): {how_to_install('fsspec')}"
         ) from error
     except ValueError as error:
-        raise InputError(f"{url}: no file system of this kind ({' '.join(str(error).split())})") from error
+        raise InputError(
+            f"{url}: no file system of this kind ({' '.join(str(error).split())})"
+        ) from error
 
 
 def _in_store(url: str, action: Callable[[Any, str], T]) -> T:
@@ -122,11 +137,15 @@ def _tried(url: str, action: Callable[[], T]) -> T:
         except FileNotFoundError as error:
             raise InputError(f"{url}: no such file; check the URL") from error
         except PermissionError as error:
-            raise InputError(f"{url}: access denied; check the credentials of the store") from error
+            raise InputError(
+                f"{url}: access denied; check the credentials of the store"
+            ) from error
         except Exception as error:  # each store has errors of its own
             reason = " ".join(str(error).split())[:100] or type(error).__name__
             if number + 1 == TRIES:
-                raise InputError(f"{url}: cannot be read ({reason}), tried {TRIES} times; try again later") from error
+                raise InputError(
+                    f"{url}: cannot be read ({reason}), tried {TRIES} times; try again later"
+                ) from error
             log.warning("%s: cannot be read (%s); trying again", url, reason)
             time.sleep(PAUSE * 2**number)
     raise AssertionError("unreachable")

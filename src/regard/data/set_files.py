@@ -11,7 +11,14 @@ from regard.config.yaml_nodes import setting
 from regard.data.opening import files_of
 from regard.errors import InputError
 
-SETS = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid"}
+SETS = {
+    "train": "train",
+    "training": "train",
+    "valid": "valid",
+    "validation": "valid",
+    "val": "valid",
+    "dev": "valid",
+}
 SETS |= {"test": "test", "testing": "test", "eval": "test"}
 """The set that a folder or a file of this name holds."""
 PARTS = re.compile(r"[^\W\d_]+")
@@ -31,11 +38,16 @@ def check_one_set(files: Mapping[str, Sequence[str]]) -> None:
     if not all(map(os.path.isdir, files)):
         return
     found = [_by_set(some) for some in files.values()]
-    named = {key: [_path_of(some[key]) for some in found] for key in found[0] if all(key in some for some in found)}
+    named = {
+        key: [_path_of(some[key]) for some in found]
+        for key in found[0]
+        if all(key in some for some in found)
+    }
     if len(named) > 1:
         names = ", ".join(basename(paths[0]) for paths in named.values())
         options = " ".join(
-            setting(f"data.{key}", paths if len(paths) > 1 else paths[0]) for key, paths in named.items()
+            setting(f"data.{key}", paths if len(paths) > 1 else paths[0])
+            for key, paths in named.items()
         )
         raise InputError(
             f"{' and '.join(files)}: has files of several sets ({names}), expected those of one; name each: {options}"
@@ -48,7 +60,9 @@ def _by_set(files: Iterable[str]) -> dict[str, list[str]]:
     for file in files:
         name = basename(file).lower()
         words = PARTS.findall(os.path.splitext(name.removesuffix(compression(name)))[0])
-        if key := next((SETS[word] for word in (*words[:1], *words[-1:]) if word in SETS), None):
+        if key := next(
+            (SETS[word] for word in (*words[:1], *words[-1:]) if word in SETS), None
+        ):
             found[key].append(file)
     return {key: some for key, some in found.items() if some}
 
@@ -64,4 +78,9 @@ def _path_of(files: Sequence[str]) -> str:
 
 def _beginning(names: Sequence[str]) -> str:
     """The characters with which all names begin."""
-    return "".join(each[0] for each in takewhile(lambda each: len(set(each)) == 1, zip(*names, strict=False)))
+    return "".join(
+        each[0]
+        for each in takewhile(
+            lambda each: len(set(each)) == 1, zip(*names, strict=False)
+        )
+    )

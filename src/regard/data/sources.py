@@ -47,17 +47,28 @@ class Parallel(HeldOut, Mixed):
             )
         if not self.links and is_large(self.train):
             every = parallel_pairs(self.train, skip_bad=self.skip_bad)
-            return _mixed(self, with_held_out(self, every, self._read(self.valid), self.tests()))
+            return _mixed(
+                self, with_held_out(self, every, self._read(self.valid), self.tests())
+            )
         train = self._read(self.train)
         train = _linked(train, self.links) if self.links else train
-        return _mixed(self, _with_valid(self, train, self._read(self.valid), self.tests(), self.train[0]))
+        return _mixed(
+            self,
+            _with_valid(
+                self, train, self._read(self.valid), self.tests(), self.train[0]
+            ),
+        )
 
     def tests(self) -> list[Pair]:
         """The pairs of the test set, or none if there is no test set. Raises InputError as `load` does."""
         return self._read(self.test)
 
     def _read(self, paths: tuple[str, str] | None) -> list[Pair]:
-        return list(all_pairs(paths, read_parallel, skip_bad=self.skip_bad)) if paths else []
+        return (
+            list(all_pairs(paths, read_parallel, skip_bad=self.skip_bad))
+            if paths
+            else []
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +89,13 @@ class Table(HeldOut, Tabular, Mixed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        paths = [path for path in (self.train, self.valid, self.test) if path is not None]
+        paths = [
+            path for path in (self.train, self.valid, self.test) if path is not None
+        ]
         for path in paths:
-            if suffix(path) not in TEXTS:  # which is a table by its lines, and may be gone when a run is loaded
+            if (
+                suffix(path) not in TEXTS
+            ):  # which is a table by its lines, and may be gone when a run is loaded
                 kind(path)
         self.check_columns(self.columns, *paths)
 
@@ -94,11 +109,21 @@ class Table(HeldOut, Tabular, Mixed):
     def load(self) -> Splits[Pair]:
         """Read all files. Raises InputError naming file and line at fault."""
         if self.train is None:
-            raise InputError(f"data.train is not given; expected a table ({kinds()}), as --set data.train=FILE")
+            raise InputError(
+                f"data.train is not given; expected a table ({kinds()}), as --set data.train=FILE"
+            )
         valid = self.read_pairs(self.valid) if self.valid else []
         if is_large([self.train]):
-            return _mixed(self, with_held_out(self, table_pairs(self.train, self), valid, self.tests()))
-        return _mixed(self, _with_valid(self, self.read_pairs(self.train), valid, self.tests(), self.train))
+            return _mixed(
+                self,
+                with_held_out(self, table_pairs(self.train, self), valid, self.tests()),
+            )
+        return _mixed(
+            self,
+            _with_valid(
+                self, self.read_pairs(self.train), valid, self.tests(), self.train
+            ),
+        )
 
     def tests(self) -> list[Pair]:
         """The pairs of the test set, or none if there is no test set. Raises InputError as `load` does."""
@@ -119,7 +144,12 @@ class Squad(QuestionFiles):
     def load(self) -> Splits[Pair]:
         """Read all files. Raises InputError naming file and place at fault."""
         found = self.questions()
-        return Splits(*([as_pair(each) for each in some] for some in (found.train, found.valid, found.test)))
+        return Splits(
+            *(
+                [as_pair(each) for each in some]
+                for some in (found.train, found.valid, found.test)
+            )
+        )
 
     def tests(self) -> list[Pair]:
         """The pairs of the test set, or none if there is no test set. Raises InputError as `load` does."""
@@ -132,24 +162,40 @@ class Squad(QuestionFiles):
 
 def tests_of(data: Any) -> Sequence[Pair]:
     """The pairs of a section's test set, of files without reading the other sets. Raises InputError as `load` does."""
-    return data.tests() if isinstance(data, Parallel | Table | Squad) else data.load().test
+    return (
+        data.tests() if isinstance(data, Parallel | Table | Squad) else data.load().test
+    )
 
 
-def _with_valid(how: HeldOut, train: list[Pair], valid: list[Pair], test: list[Pair], path: str) -> Splits[Pair]:
+def _with_valid(
+    how: HeldOut, train: list[Pair], valid: list[Pair], test: list[Pair], path: str
+) -> Splits[Pair]:
     """The sets, with pairs held out where there are none for validation; pairs of one source stay together."""
     if not valid:
-        train, valid = how.hold_out(train, f"{path}: {len(train):,} pairs", lambda pair: pair.source)
+        train, valid = how.hold_out(
+            train, f"{path}: {len(train):,} pairs", lambda pair: pair.source
+        )
     return Splits(train, valid, test)
 
 
 def _mixed(how: Mixed, splits: Splits[Pair]) -> Splits[Pair]:
-    return replace(splits, train=how.mixed(splits.train, lambda pair: file_of(pair.place)))
+    return replace(
+        splits, train=how.mixed(splits.train, lambda pair: file_of(pair.place))
+    )
 
 
 def _linked(pairs: Sequence[Pair], path: str) -> list[Pair]:
     found = read_links(path)
     if len(found) != len(pairs):
-        raise InputError(f"{path} has {len(found)} lines, the training pairs are {len(pairs)}; expected equally many")
+        raise InputError(
+            f"{path} has {len(found)} lines, the training pairs are {len(pairs)}; expected equally many"
+        )
     for number, (pair, links) in enumerate(zip(pairs, found, strict=True), 1):
-        check_inside(f"{path}:{number}", links, (len(pair.source.split()), len(pair.target.split())))
-    return [replace(pair, links=links) for pair, links in zip(pairs, found, strict=True)]
+        check_inside(
+            f"{path}:{number}",
+            links,
+            (len(pair.source.split()), len(pair.target.split())),
+        )
+    return [
+        replace(pair, links=links) for pair, links in zip(pairs, found, strict=True)
+    ]

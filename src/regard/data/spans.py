@@ -55,13 +55,22 @@ class RowReader:
         kind = suffix(path)
         if kind == PARQUET:
             count = parquet_rows(path, self._names)
-            return (Span(path, first, 0, min(most, count - first)) for first in range(0, count, most))
+            return (
+                Span(path, first, 0, min(most, count - first))
+                for first in range(0, count, most)
+            )
         if kind in DELIMITED:
             return _cut(path, self._positions(path), most)
         if kind == LIST:
-            return _cut(path, (Position(number, 0) for number, _ in enumerate(list_of_objects(path))), most)
+            return _cut(
+                path,
+                (Position(number, 0) for number, _ in enumerate(list_of_objects(path))),
+                most,
+            )
         if kind in KEYED and kind != LINES:
-            raise InputError(f"{path}: is not read in parts; expected .json, .jsonl, .csv, .tsv or .parquet")
+            raise InputError(
+                f"{path}: is not read in parts; expected .json, .jsonl, .csv, .tsv or .parquet"
+            )
         return _line_spans(path, most, DEFAULT_LIMITS)
 
     def rows(self, span: Span, collector: RowCollector) -> Iterator[RawRow]:
@@ -73,20 +82,35 @@ class RowReader:
             return self._delimited(span, collector)
         if kind == LIST:
             records = list_of_objects(span.path)[span.lines : span.lines + span.rows]
-            return self._keyed(((n, record, None) for n, record in enumerate(records, span.lines + 1)), collector)
+            return self._keyed(
+                ((n, record, None) for n, record in enumerate(records, span.lines + 1)),
+                collector,
+            )
         lines = placed_lines(span.path, start=Position(span.lines, span.offset))
-        rows = (RawRow(line.number, line.text) for _, line in zip(range(span.rows), lines, strict=False))
+        rows = (
+            RawRow(line.number, line.text)
+            for _, line in zip(range(span.rows), lines, strict=False)
+        )
         if kind == LINES:
-            return self._keyed(((number, *parse_json(str(line))) for number, line in rows), collector)
+            return self._keyed(
+                ((number, *parse_json(str(line))) for number, line in rows), collector
+            )
         return rows
 
-    def _keyed(self, parsed: Iterator[tuple[int, Any, str | None]], collector: RowCollector) -> Iterator[RawRow]:
+    def _keyed(
+        self, parsed: Iterator[tuple[int, Any, str | None]], collector: RowCollector
+    ) -> Iterator[RawRow]:
         """The objects with these numbers, or their faults."""
         for number, record, fault in parsed:
             if not isinstance(record, Mapping):
-                collector.refuse(number, fault or f"is {type(record).__name__}; expected an object")
+                collector.refuse(
+                    number, fault or f"is {type(record).__name__}; expected an object"
+                )
                 continue
-            found = {key: value_at(record, str(column)) for key, column in self.columns.items()}
+            found = {
+                key: value_at(record, str(column))
+                for key, column in self.columns.items()
+            }
             lacking = [str(self.columns[key]) for key in found if found[key] is ABSENT]
             if lacking:
                 collector.lack(number, MissingColumns(lacking, list(record), "object"))
@@ -97,11 +121,17 @@ class RowReader:
     def _delimited(self, span: Span, collector: RowCollector) -> Iterator[RawRow]:
         with closing(placed_lines(span.path)) as lines:
             layout, _ = self._begun(span.path, lines)
-        with closing(placed_lines(span.path, start=Position(span.lines, span.offset))) as lines:
-            for _, record in zip(range(span.rows), layout.records(span.path, lines), strict=False):
+        with closing(
+            placed_lines(span.path, start=Position(span.lines, span.offset))
+        ) as lines:
+            for _, record in zip(
+                range(span.rows), layout.records(span.path, lines), strict=False
+            ):
                 row = layout.row(record, collector)
                 if row is not None:
-                    yield RawRow(record.number, dict(zip(self.columns, row.fields, strict=True)))
+                    yield RawRow(
+                        record.number, dict(zip(self.columns, row.fields, strict=True))
+                    )
 
     def _positions(self, path: str) -> Iterator[Position]:
         with closing(placed_lines(path)) as lines:
@@ -111,16 +141,29 @@ class RowReader:
     def _parquet(self, span: Span) -> Iterator[RawRow]:
         found = read_parquet_records(span.path, self._names, span.lines, span.rows)
         for number, record in enumerate(found, span.lines + 1):
-            values = {key: value_at(record, str(column)) for key, column in self.columns.items()}
-            yield RawRow(number, {key: None if value is ABSENT else value for key, value in values.items()})
+            values = {
+                key: value_at(record, str(column))
+                for key, column in self.columns.items()
+            }
+            yield RawRow(
+                number,
+                {
+                    key: None if value is ABSENT else value
+                    for key, value in values.items()
+                },
+            )
 
     @property
     def _names(self) -> list[str]:
         return list(map(str, self.columns.values()))
 
-    def _begun(self, path: str, lines: Iterable[Line]) -> tuple[Layout, Iterator[Record]]:
+    def _begun(
+        self, path: str, lines: Iterable[Line]
+    ) -> tuple[Layout, Iterator[Record]]:
         columns: Any = tuple(self.columns.values())
-        how = preference(suffix(path), delimiter=self.delimiter, quoting=self.quoting, lists=columns)
+        how = preference(
+            suffix(path), delimiter=self.delimiter, quoting=self.quoting, lists=columns
+        )
         return begun(path, lines, columns, RowCollector(path, False), how)
 
 

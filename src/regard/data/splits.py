@@ -46,11 +46,18 @@ class HeldOut:
         check_share(self.held_out, "data")
 
     def hold_out(
-        self, examples: Sequence[E], what: str, group: Callable[[E], Hashable] | None = None
+        self,
+        examples: Sequence[E],
+        what: str,
+        group: Callable[[E], Hashable] | None = None,
     ) -> tuple[list[E], list[E]]:
         """The examples to train on and those held out, each in their order. `what` describes the examples in messages.
         Raises InputError if there are too few groups."""
-        names = list(range(len(examples))) if group is None else [group(each) for each in examples]
+        names = (
+            list(range(len(examples)))
+            if group is None
+            else [group(each) for each in examples]
+        )
         sets: tuple[list[E], list[E]] = ([], [])
         for each, held in zip(examples, self.held(names, what), strict=True):
             sets[held].append(each)
@@ -77,17 +84,23 @@ class HeldOut:
 def check_share(held_out: float, kind: str) -> None:
     """Raises InputError for a share that cannot be held out."""
     if not 0 < held_out <= 0.5:
-        raise InputError(f"{kind}: held_out is {held_out}; expected a share above 0, at most 0.5")
+        raise InputError(
+            f"{kind}: held_out is {held_out}; expected a share above 0, at most 0.5"
+        )
 
 
 def spread(examples: Sequence[E], share: float, what: str) -> tuple[list[E], list[E]]:
     """Hold out a share of the examples, evenly spaced. Returns the rest and those held out. Raises InputError if there
     are too few; `what` describes them in the message."""
     rest, held = spread_rows(len(examples), share, what)
-    return [examples[row] for row in rest.tolist()], [examples[row] for row in held.tolist()]
+    return [examples[row] for row in rest.tolist()], [
+        examples[row] for row in held.tolist()
+    ]
 
 
-def spread_rows(count: int, share: float, what: str) -> tuple[Int[np.ndarray, " kept"], Int[np.ndarray, " held"]]:
+def spread_rows(
+    count: int, share: float, what: str
+) -> tuple[Int[np.ndarray, " kept"], Int[np.ndarray, " held"]]:
     """The rows of so many examples that `spread` keeps, and those that it holds out. Raises InputError as it does."""
     held = np.arange(1, count + 1) % round(1 / share) == 0
     if not held.any():

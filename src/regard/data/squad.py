@@ -45,17 +45,36 @@ class StoredQuestions(Stored[Question]):
     """Questions, each in JSON."""
 
     def example(self, shard: Shard, place: int) -> Question:
-        question, context, answers, origin = json.loads(shard.columns["example"].text(place))
-        return Question(question, context, tuple(Answer(text, start) for text, start in answers), origin)
+        question, context, answers, origin = json.loads(
+            shard.columns["example"].text(place)
+        )
+        return Question(
+            question,
+            context,
+            tuple(Answer(text, start) for text, start in answers),
+            origin,
+        )
 
     @staticmethod
     def shard(questions: Sequence[Question]) -> Shard:
         """Questions as a shard."""
         parts = (
-            [each.question, each.context, [(one.text, one.start) for one in each.answers], each.place]
+            [
+                each.question,
+                each.context,
+                [(one.text, one.start) for one in each.answers],
+                each.place,
+            ]
             for each in questions
         )
-        return Shard({"example": Ragged.of_texts(json.dumps(each, ensure_ascii=False) for each in parts)}, {})
+        return Shard(
+            {
+                "example": Ragged.of_texts(
+                    json.dumps(each, ensure_ascii=False) for each in parts
+                )
+            },
+            {},
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +109,11 @@ class QuestionFiles(HeldOut, Tabular):
     @property
     def columns(self) -> dict[str, str | int]:
         """The columns of a table. The answer is the last, which may be a list."""
-        return {"question": self.question, "context": self.context, "answer": self.answer}
+        return {
+            "question": self.question,
+            "context": self.context,
+            "answer": self.answer,
+        }
 
     @property
     def offsets(self) -> dict[str, str | int]:
@@ -100,12 +123,17 @@ class QuestionFiles(HeldOut, Tabular):
     def questions(self) -> Splits[Question]:
         """Read all files. Raises InputError with file and place for an invalid record."""
         if not self.train:
-            raise InputError("data.train is not given; expected a file of questions, as --set data.train=FILE")
+            raise InputError(
+                "data.train is not given; expected a file of questions, as --set data.train=FILE"
+            )
         train = self._read_all(self.train)
         if self.valid:
             return Splits(train, self._read_all(self.valid), self.test_questions())
         what = f"{', '.join(listed(self.train))}: {len(train):,} questions"
-        return Splits(*self.hold_out(train, what, lambda each: each.context), self.test_questions())
+        return Splits(
+            *self.hold_out(train, what, lambda each: each.context),
+            self.test_questions(),
+        )
 
     def test_questions(self) -> list[Question]:
         """The questions of the test set, or none if there is no test set. Raises InputError as `questions` does."""
@@ -124,7 +152,9 @@ class QuestionFiles(HeldOut, Tabular):
         context. Raises InputError as `questions` does."""
         return list(self.streamed_questions(path, large=False))
 
-    def streamed_questions(self, path: str | Path, *, large: bool = True) -> Iterator[Question]:
+    def streamed_questions(
+        self, path: str | Path, *, large: bool = True
+    ) -> Iterator[Question]:
         """The questions of `every_question`; of a large table with one in memory at a time."""
         document: Any = None
         if suffix(path) == "json":
@@ -135,22 +165,36 @@ class QuestionFiles(HeldOut, Tabular):
                 yield from _questions(document, str(path))
                 return
         names = list(document[0]) if document and isinstance(document[0], dict) else []
-        columns = offset_columns({**self.columns, **self.offsets}, names or names_in(path), str(path))
+        columns = offset_columns(
+            {**self.columns, **self.offsets}, names or names_in(path), str(path)
+        )
         offsets = tuple(columns[key] for key in self.offsets if key in columns)
         read = self.streamed if large else self.rows
         of = partial(_of_row, columns=columns)
-        yield from usable_stream(read(path, columns, offsets, offsets), of, path, skip_bad=self.skip_bad)
+        yield from usable_stream(
+            read(path, columns, offsets, offsets), of, path, skip_bad=self.skip_bad
+        )
 
     def without_answer(self, paths: Files) -> tuple[int, int]:
         """How many questions of files have no answer, of how many. Tables whose rows all have one are not read. Raises
         InputError as `questions` does."""
-        files = [each for each in listed(paths) if suffix(each) == "json" or self._has_ends(each)]
-        answered = [bool(each.answers) for file in files for each in self.streamed_questions(file)]
+        files = [
+            each
+            for each in listed(paths)
+            if suffix(each) == "json" or self._has_ends(each)
+        ]
+        answered = [
+            bool(each.answers)
+            for file in files
+            for each in self.streamed_questions(file)
+        ]
         return answered.count(False), len(answered)
 
     def _has_ends(self, path: str) -> bool:
         """Whether a table has the ends of answers, so that it needs no text of them."""
-        return END in offset_columns({**self.columns, **self.offsets}, names_in(path), path)
+        return END in offset_columns(
+            {**self.columns, **self.offsets}, names_in(path), path
+        )
 
     def _read_all(self, paths: Files) -> list[Question]:
         return [each for path in listed(paths) for each in self.read(path)]
@@ -164,7 +208,12 @@ def listed(files: Files) -> tuple[str, ...]:
 def as_pair(entry: Question) -> Pair:
     """A question with its context as the source, and the distinct answers as targets."""
     first, *others = dict.fromkeys(one_line(answer.text) for answer in entry.answers)
-    return Pair(f"{one_line(entry.question)} {one_line(entry.context)}", first, entry.place, others=tuple(others))
+    return Pair(
+        f"{one_line(entry.question)} {one_line(entry.context)}",
+        first,
+        entry.place,
+        others=tuple(others),
+    )
 
 
 def one_line(text: str) -> str:
@@ -185,7 +234,10 @@ def _of_row(row: Row, columns: Mapping[str, str | int]) -> Question:
     question, context = row.fields[:2]
     placed = placed_answers(row, columns) if START in columns else []
     others = () if END in columns else (row.fields[-1], *row.others)[len(placed) :]
-    answers = *(Answer(*each) for each in placed), *(locate(each, context) for each in others)
+    answers = (
+        *(Answer(*each) for each in placed),
+        *(locate(each, context) for each in others),
+    )
     return Question(question, context, answers, row.place)
 
 
@@ -194,10 +246,23 @@ def _questions(document: Any, path: str) -> Iterator[Question]:
         for article, part in enumerate(document["data"]):
             for paragraph, text in enumerate(part["paragraphs"]):
                 for number, entry in enumerate(text["qas"]):
-                    place = f"{path}: data[{article}].paragraphs[{paragraph}].qas[{number}]"
-                    question, context = _text(entry["question"], place), _text(text["context"], place)
-                    spans = [(_text(each["text"], place), each.get("answer_start")) for each in entry["answers"]]
-                    yield Question(question, context, tuple(locate(each, context, at) for each, at in spans), place)
+                    place = (
+                        f"{path}: data[{article}].paragraphs[{paragraph}].qas[{number}]"
+                    )
+                    question, context = (
+                        _text(entry["question"], place),
+                        _text(text["context"], place),
+                    )
+                    spans = [
+                        (_text(each["text"], place), each.get("answer_start"))
+                        for each in entry["answers"]
+                    ]
+                    yield Question(
+                        question,
+                        context,
+                        tuple(locate(each, context, at) for each, at in spans),
+                        place,
+                    )
     except (KeyError, TypeError) as error:
         raise InputError(
             f"{path}: is no SQuAD file ({error!r}); expected data > paragraphs > context, qas > question, answers"
@@ -206,5 +271,7 @@ def _questions(document: Any, path: str) -> Iterator[Question]:
 
 def _text(value: Any, place: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{place}: got {value!r} as a text; expected a string that is not blank")
+        raise InputError(
+            f"{place}: got {value!r} as a text; expected a string that is not blank"
+        )
     return value

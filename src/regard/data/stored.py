@@ -61,7 +61,9 @@ class Stored(LazySequence[E], Generic[E]):
 
     def item(self, index: int) -> E:
         """The example at an index."""
-        return self.example(*self.table.at(index if self.rows is None else int(self.rows[index])))
+        return self.example(
+            *self.table.at(index if self.rows is None else int(self.rows[index]))
+        )
 
     def values(self, name: str) -> Iterator[Any]:
         """An attribute of each example."""
@@ -105,15 +107,26 @@ class StoredPairs(Stored[Pair]):
     @staticmethod
     def shard(pairs: Sequence[Pair]) -> Shard:
         """Pairs as a shard."""
-        parts = zip(*((pair.source, pair.target, pair.place) for pair in pairs), strict=True)
-        return Shard({name: Ragged.of_texts(part) for name, part in zip(PAIR, parts, strict=True)}, {})
+        parts = zip(
+            *((pair.source, pair.target, pair.place) for pair in pairs), strict=True
+        )
+        return Shard(
+            {
+                name: Ragged.of_texts(part)
+                for name, part in zip(PAIR, parts, strict=True)
+            },
+            {},
+        )
 
 
 class StoredTablePairs(StoredPairs):
     """Pairs of a table, whose targets may be several, with the column others besides."""
 
     def example(self, shard: Shard, place: int) -> Pair:
-        return replace(super().example(shard, place), others=tuple(json.loads(shard.columns["others"].text(place))))
+        return replace(
+            super().example(shard, place),
+            others=tuple(json.loads(shard.columns["others"].text(place))),
+        )
 
     @staticmethod
     def shard(pairs: Sequence[Pair]) -> Shard:
@@ -132,7 +145,9 @@ class StoredTexts(Stored[str]):
     @staticmethod
     def shard(texts: Sequence[str]) -> Shard:
         """Texts as a shard."""
-        return Shard({"text": Ragged.of_texts(texts)}, {"characters": sum(map(len, texts))})
+        return Shard(
+            {"text": Ragged.of_texts(texts)}, {"characters": sum(map(len, texts))}
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +174,10 @@ def is_large(paths: Iterable[str]) -> bool:
     files = [file for path in paths for file in files_of(path)]
     if not all(is_remote(file) or os.path.isfile(file) for file in files):
         return False  # the reader says what is wrong, or reads a stream
-    if sum(size_of_file(file) * (PACKED if compression(file) else 1) for file in files) < SMALL:
+    if (
+        sum(size_of_file(file) * (PACKED if compression(file) else 1) for file in files)
+        < SMALL
+    ):
         return False
     if find_spec("pyarrow") is not None:
         return True
@@ -171,22 +189,33 @@ def is_large(paths: Iterable[str]) -> bool:
 
 
 def stored(
-    kind: type[S], paths: Sequence[str], settings: str, read: Callable[[], Iterator[Any]], rows: Callable[[], int]
+    kind: type[S],
+    paths: Sequence[str],
+    settings: str,
+    read: Callable[[], Iterator[Any]],
+    rows: Callable[[], int],
 ) -> S:
     """The examples that `read` yields, about `rows` of them, from files with reader settings; read once."""
     names = [path if is_remote(path) else str(Path(path).resolve()) for path in paths]
     folder = sets() / _digest(kind.__name__, *names, settings)
-    about = {"sources": [stamp(file) for path in paths for file in files_of(path)], "kind": kind.__name__}
+    about = {
+        "sources": [stamp(file) for path in paths for file in files_of(path)],
+        "kind": kind.__name__,
+    }
 
     def make(done: int) -> Iterator[Shard]:
         examples = islice(read(), done * ROWS, None)
         while some := list(islice(examples, ROWS)):
             yield kind.shard(some)  # pyright: ignore[reportAttributeAccessIssue]
 
-    return kind(on_disk(folder / SOURCE, about, make, rows, ", ".join(paths)), folder, paths)
+    return kind(
+        on_disk(folder / SOURCE, about, make, rows, ", ".join(paths)), folder, paths
+    )
 
 
-def derived(examples: Sequence[E], name: str, encode: Callable[[Sequence[E]], Shard]) -> Table:
+def derived(
+    examples: Sequence[E], name: str, encode: Callable[[Sequence[E]], Shard]
+) -> Table:
     """The table of what `encode` computes from consecutive examples, in their order; of a set on disk it is computed
     once for each `name`, which says all that it depends on."""
 
@@ -206,7 +235,10 @@ def remembered(examples: Sequence[Any], name: str, compute: Callable[[], V]) -> 
     """A value for JSON that is computed from examples; of a set on disk once for each `name`."""
     if not isinstance(examples, Stored):
         return compute()
-    path, source = examples.folder / f"{_digest(examples.name, name)}.json", _begun(examples)
+    path, source = (
+        examples.folder / f"{_digest(examples.name, name)}.json",
+        _begun(examples),
+    )
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
         if known["source"] == source:
@@ -226,4 +258,6 @@ def _begun(examples: Stored[Any]) -> str:
 
 
 def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[
+        :16
+    ]

@@ -42,10 +42,14 @@ class Table:
     folder: Path | None = None
 
     def __len__(self) -> int:
-        return ROWS * (len(self.shards) - 1) + len(self.shards[-1]) if self.shards else 0  # as `at` has it
+        return (
+            ROWS * (len(self.shards) - 1) + len(self.shards[-1]) if self.shards else 0
+        )  # as `at` has it
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Table, (self.shards,)) if self.folder is None else (mapped, (self.folder,))
+        return (
+            (Table, (self.shards,)) if self.folder is None else (mapped, (self.folder,))
+        )
 
     def at(self, row: int) -> tuple[Shard, int]:
         """The shard of a row, and its place there."""
@@ -59,7 +63,9 @@ class Table:
     def lengths(self, *names: str) -> Int[np.ndarray, "row column"]:
         """The lengths of the rows of columns."""
         found, first = np.empty((len(self), len(names)), np.int32), 0
-        for shard in self.shards:  # one at a time: a billion rows would need their lengths four times over
+        for shard in (
+            self.shards
+        ):  # one at a time: a billion rows would need their lengths four times over
             for side, name in enumerate(names):
                 found[first : first + len(shard), side] = shard.columns[name].lengths
             first += len(shard)
@@ -71,7 +77,13 @@ def in_memory(make: Make) -> Table:
     return Table(list(make(0)))
 
 
-def on_disk(folder: Path, stamp: Mapping[str, Any], make: Make, rows: Callable[[], int], what: str) -> Table:
+def on_disk(
+    folder: Path,
+    stamp: Mapping[str, Any],
+    make: Make,
+    rows: Callable[[], int],
+    what: str,
+) -> Table:
     """The table in `folder` of sources with this `stamp`: opened if it is there, else built, by one process while
     others wait for it. `what` describes it in messages.
 
@@ -94,7 +106,9 @@ def on_disk(folder: Path, stamp: Mapping[str, Any], make: Make, rows: Callable[[
 def mapped(folder: Path) -> Table:
     """The complete table in a folder, unchecked. Raises OSError and ValueError if there is none."""
     sizes = json.loads((folder / COMPLETE).read_text(encoding="utf-8"))["shards"]
-    return Table([Shard.read(_path(folder, number)) for number in range(len(sizes))], folder)
+    return Table(
+        [Shard.read(_path(folder, number)) for number in range(len(sizes))], folder
+    )
 
 
 def _opened(folder: Path, stamp: Mapping[str, Any]) -> tuple[Table | None, str]:
@@ -102,7 +116,10 @@ def _opened(folder: Path, stamp: Mapping[str, Any]) -> tuple[Table | None, str]:
     try:
         about = json.loads((folder / COMPLETE).read_text(encoding="utf-8"))
         if about["version"] != VERSION:
-            return None, f"the encoded set in {folder} is of version {about['version']}, not {VERSION}"
+            return (
+                None,
+                f"the encoded set in {folder} is of version {about['version']}, not {VERSION}",
+            )
         if about["stamp"] != stamp:
             return None, "its sources changed since it was encoded"
         sums = sum(size for size, _ in about["shards"]) <= SUMMED
@@ -113,12 +130,26 @@ def _opened(folder: Path, stamp: Mapping[str, Any]) -> tuple[Table | None, str]:
         return mapped(folder), ""
     except FileNotFoundError as error:
         missing = Path(str(error.filename)).name
-        return None, "" if missing == COMPLETE else f"the encoded set in {folder} lacks {missing}"
+        return (
+            None,
+            ""
+            if missing == COMPLETE
+            else f"the encoded set in {folder} lacks {missing}",
+        )
     except (OSError, ValueError, LookupError, TypeError) as error:
-        return None, f"the encoded set in {folder} is damaged ({' '.join(str(error).split())[:100]})"
+        return (
+            None,
+            f"the encoded set in {folder} is damaged ({' '.join(str(error).split())[:100]})",
+        )
 
 
-def _build(folder: Path, stamp: Mapping[str, Any], make: Make, rows: Callable[[], int], what: str) -> None:
+def _build(
+    folder: Path,
+    stamp: Mapping[str, Any],
+    make: Make,
+    rows: Callable[[], int],
+    what: str,
+) -> None:
     begun = {"version": VERSION, "stamp": dict(stamp)}
     done = _kept(folder, begun)
     atomic.write(folder / BEGUN, json.dumps(begun).encode())
@@ -126,7 +157,9 @@ def _build(folder: Path, stamp: Mapping[str, Any], make: Make, rows: Callable[[]
         shard.write(_path(folder, number))
         done = number + 1
     paths = [_path(folder, number) for number in range(done)]
-    about = begun | {"shards": [[path.stat().st_size, _checksum(path)] for path in paths]}
+    about = begun | {
+        "shards": [[path.stat().st_size, _checksum(path)] for path in paths]
+    }
     atomic.write(folder / COMPLETE, json.dumps(about).encode())
 
 
@@ -134,7 +167,11 @@ def _kept(folder: Path, begun: Mapping[str, Any]) -> int:
     """The number of full shards of a build of the same sources that was interrupted. All other files are removed, and
     all of a table that was complete and is of no use."""
     done, path = 0, folder / BEGUN
-    if not (folder / COMPLETE).exists() and path.is_file() and path.read_bytes() == json.dumps(begun).encode():
+    if (
+        not (folder / COMPLETE).exists()
+        and path.is_file()
+        and path.read_bytes() == json.dumps(begun).encode()
+    ):
         while _full(_path(folder, done)):
             done += 1
     kept = {LOCK, *(_path(folder, number).name for number in range(done))}

@@ -89,9 +89,13 @@ class Tabular:
         parts = [part.strip() for part in names.split(",")]
         if len(parts) != len(self.columns) or not all(parts):
             expected = ",".join(each.upper() for each in self.columns)
-            raise InputError(f"columns is {names!r}; expected {len(self.columns)} names or numbers, {expected}")
+            raise InputError(
+                f"columns is {names!r}; expected {len(self.columns)} names or numbers, {expected}"
+            )
         numbered = all(part.isdecimal() for part in parts)
-        chosen: dict[str, Any] = dict(zip(self.columns, map(int, parts) if numbered else parts, strict=True))
+        chosen: dict[str, Any] = dict(
+            zip(self.columns, map(int, parts) if numbered else parts, strict=True)
+        )
         return replace(own, **chosen)
 
     def rows(
@@ -117,30 +121,48 @@ class Tabular:
         chosen: Any = tuple(columns.values())
         files = table_files(path)
         self.check_columns(columns, str(files[0]))
-        if self.delimiter is not None and len(WRITTEN.get(self.delimiter, self.delimiter)) != 1:
-            raise InputError(f"data.delimiter is {self.delimiter!r}; expected one character, such as ';', or tab")
-        more: dict[str, Any] = {"skip_bad": self.skip_bad, "numbers": numbers, "lists": lists, "layout": self.layout()}
+        if (
+            self.delimiter is not None
+            and len(WRITTEN.get(self.delimiter, self.delimiter)) != 1
+        ):
+            raise InputError(
+                f"data.delimiter is {self.delimiter!r}; expected one character, such as ';', or tab"
+            )
+        more: dict[str, Any] = {
+            "skip_bad": self.skip_bad,
+            "numbers": numbers,
+            "lists": lists,
+            "layout": self.layout(),
+        }
         try:
             for file in files:
                 yield from stream_table(file, chosen, **more)
         except MissingColumns as error:
             ordered = {**self.columns, **columns}
-            raise error.advised(_advice(ordered, error, suffix(str(files[0])) in KEYED), ordered) from error
+            raise error.advised(
+                _advice(ordered, error, suffix(str(files[0])) in KEYED), ordered
+            ) from error
 
     def layout(self) -> dict[str, Any]:
         """The settings of delimited files that differ from those of their kind."""
         stated = {"quoting": self.quoting}
-        stated |= {"delimiter": self.delimiter and WRITTEN.get(self.delimiter, self.delimiter)}
+        stated |= {
+            "delimiter": self.delimiter and WRITTEN.get(self.delimiter, self.delimiter)
+        }
         return {name: value for name, value in stated.items() if value is not None}
 
-    def check_columns(self, columns: Mapping[str, str | int], *paths: str | None) -> None:
+    def check_columns(
+        self, columns: Mapping[str, str | int], *paths: str | None
+    ) -> None:
         """Raises InputError for names among numbers, for numbers of a table with keys, and for two keys that name one
         column."""
         numbered = {isinstance(column, int) for column in columns.values()}
         keyed = KEYED & {suffix(path) for path in paths if path is not None}
         if len(numbered) > 1 or (True in numbered and keyed):
             names = {key: str(column) for key, column in columns.items()}
-            key = next(key for key, column in columns.items() if isinstance(column, int))
+            key = next(
+                key for key, column in columns.items() if isinstance(column, int)
+            )
             raise InputError(
                 f"the columns {', '.join(map(repr, columns.values()))} must all be names, or all numbers of the "
                 "columns of .tsv or .csv files without a header; a name that is a number is in quotation marks, as "
@@ -167,7 +189,16 @@ def read_table(
     """Read a table of the kind that its name ends with. In JSON, values of the columns `numbers` may be numbers. Values
     of the columns `lists` may be empty, and in JSON lists, whose items end with `records.ITEM` in the field. `layout`
     is that of delimited files. Raises InputError as its reader and `kind` do."""
-    return list(stream_table(path, columns, skip_bad=skip_bad, numbers=numbers, lists=lists, layout=layout))
+    return list(
+        stream_table(
+            path,
+            columns,
+            skip_bad=skip_bad,
+            numbers=numbers,
+            lists=lists,
+            layout=layout,
+        )
+    )
 
 
 def stream_table(
@@ -214,7 +245,9 @@ def names_in(path: str | Path) -> list[str]:
     """The columns of the first table of a path, or none of a kind without a header that is text. Raises InputError as
     `table_files` and `kind`."""
     (file, *_) = table_files(path)
-    return column_names(file) if isinstance(file, Records) or kind(file) in HEADED else []
+    return (
+        column_names(file) if isinstance(file, Records) or kind(file) in HEADED else []
+    )
 
 
 def kind(path: str | Path) -> str:
@@ -230,7 +263,9 @@ def kind(path: str | Path) -> str:
         raise InputError(f"{path}: {WORKBOOK}")
     if found not in READERS:
         expected = f"{kinds()}, .txt, or these with .gz or .zst"
-        raise InputError(f"{path}: unknown kind of table '.{found}'; expected {expected}")
+        raise InputError(
+            f"{path}: unknown kind of table '.{found}'; expected {expected}"
+        )
     return found
 
 
@@ -247,13 +282,21 @@ def _text_kind(path: str | Path) -> str:
     )
 
 
-def _advice(columns: Mapping[str, str | int], error: MissingColumns, keyed: bool) -> str:
+def _advice(
+    columns: Mapping[str, str | int], error: MissingColumns, keyed: bool
+) -> str:
     """The options that name the columns that a table lacks."""
     if error.where == FIRST_LINE:
         numbered = {key: number for number, key in enumerate(columns, 1)}
         numbers = " ".join(dict.fromkeys(_set(key, numbered) for key in columns))
         return f"the file seems to have no header: name columns by number from 1, as {numbers}"
-    lacking = list(dict.fromkeys(_setting(key, columns, error) for key in columns if columns[key] in error.names))
+    lacking = list(
+        dict.fromkeys(
+            _setting(key, columns, error)
+            for key in columns
+            if columns[key] in error.names
+        )
+    )
     advice = f"name yours with {' and '.join(lacking)}"
     if not keyed and all(each.endswith("=COLUMN") for each in lacking):
         advice += f"; without a header name them by number, as {lacking[0].removesuffix('COLUMN')}1"
@@ -269,15 +312,27 @@ def _setting(key: str, columns: Mapping[str, str | int], error: MissingColumns) 
 def _set(key: str, columns: Mapping[str, str | int]) -> str:
     """The option that names the column of a key; of a key with several columns, all of them."""
     name, several, _ = key.partition("[")
-    found = [column for each, column in columns.items() if several and each.startswith(f"{name}[")]
+    found = [
+        column
+        for each, column in columns.items()
+        if several and each.startswith(f"{name}[")
+    ]
     return setting(f"data.{name}", found if several else columns[key])
 
 
-def _proposed(columns: Mapping[str, str | int], error: MissingColumns) -> dict[str, str]:
+def _proposed(
+    columns: Mapping[str, str | int], error: MissingColumns
+) -> dict[str, str]:
     """For each key its column, or probably the closest one that the table has and no other key names."""
-    found = {key: str(column) for key, column in columns.items() if column not in error.names}
+    found = {
+        key: str(column) for key, column in columns.items() if column not in error.names
+    }
     for key, column in columns.items():
         if key not in found:
             others = found.values()
-            found[key] = error.closest(str(column), others) or error.closest(key, others) or "COLUMN"
+            found[key] = (
+                error.closest(str(column), others)
+                or error.closest(key, others)
+                or "COLUMN"
+            )
     return {key: found[key] for key in columns}

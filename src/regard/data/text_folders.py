@@ -20,19 +20,31 @@ def has_texts(path: Any) -> bool:
     """Whether a path is a folder without tables that has .txt files in its folders."""
     if not isinstance(path, str | os.PathLike) or not os.path.isdir(path):
         return False
-    return any(Path(path).glob("*/*.txt")) and not any(suffix(name) in TABLES for name in os.listdir(path))
+    return any(Path(path).glob("*/*.txt")) and not any(
+        suffix(name) in TABLES for name in os.listdir(path)
+    )
 
 
 def stream_text_folders(
-    path: str | Path, columns: Sequence[str | int], *, skip_bad: bool = False, **layout: Any
+    path: str | Path,
+    columns: Sequence[str | int],
+    *,
+    skip_bad: bool = False,
+    **layout: Any,
 ) -> Iterator[Row]:
     """A row for each .txt file in the folders of a folder: its lines as one text, and the name of its folder.
 
     Raises InputError for another column, for folders that are named after sets, and for a blank or unreadable file, or
     skips and counts such files with `skip_bad`."""
     if unknown := [str(column) for column in columns if column not in COLUMNS]:
-        raise MissingColumns(unknown, COLUMNS, "folders of texts", f"{path}: ", "leave these options out")
-    folders = [each for each in folders_in(Path(path)) if each.name != ASIDE and any(each.glob("*.txt"))]
+        raise MissingColumns(
+            unknown, COLUMNS, "folders of texts", f"{path}: ", "leave these options out"
+        )
+    folders = [
+        each
+        for each in folders_in(Path(path))
+        if each.name != ASIDE and any(each.glob("*.txt"))
+    ]
     check_classes(str(path), [each.name for each in folders])
     collector = RowCollector(path, skip_bad)
     for folder in folders:

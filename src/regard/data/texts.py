@@ -45,20 +45,35 @@ class RunningText(Mixed):
 
     def __post_init__(self) -> None:
         if not 0 < self.held_out < 1:
-            raise InputError(f"text: held_out is {self.held_out}; expected a share above 0 and below 1")
+            raise InputError(
+                f"text: held_out is {self.held_out}; expected a share above 0 and below 1"
+            )
         if self.mixture and self.train is not None and self.valid is None:
-            raise InputError("text: data.mixture needs a validation set that no file of it repeats; give data.valid")
+            raise InputError(
+                "text: data.mixture needs a validation set that no file of it repeats; give data.valid"
+            )
 
     def load(self) -> Splits[str]:
         """Read all files. Raises InputError naming file and line at fault."""
         if self.train is None:
-            raise InputError("data.train is not given; expected a text file, as --set data.train=FILE")
+            raise InputError(
+                "data.train is not given; expected a text file, as --set data.train=FILE"
+            )
         if self.unit == "line" and is_large([self.train]):
             return self._stored(self.train)
         if self.valid is not None:
-            parts = (self.texts(self._first(file, share)) for file, share in self._mixed(self.train))
-            return Splits([text for part in parts for text in part], self.read(self.valid), self.tests())
-        lines = [line for file in set_files(self.train) for line in lines_of(file, self.text)]
+            parts = (
+                self.texts(self._first(file, share))
+                for file, share in self._mixed(self.train)
+            )
+            return Splits(
+                [text for part in parts for text in part],
+                self.read(self.valid),
+                self.tests(),
+            )
+        lines = [
+            line for file in set_files(self.train) for line in lines_of(file, self.text)
+        ]
         train, valid = _cut(lines, self.held_out, self.train)
         return Splits(self.texts(train), self.texts(valid), self.tests())
 
@@ -71,13 +86,21 @@ class RunningText(Mixed):
             StoredTexts,
             [path],
             f"lines{column}{mixed}",
-            lambda: (text for file, share in files for text in self._streamed(file, share)),
+            lambda: (
+                text for file, share in files for text in self._streamed(file, share)
+            ),
             lambda: sum(round(share * self._count(file)) for file, share in files),
         )
         if self.valid is not None:
             return Splits(every, self.read(self.valid), self.tests())
-        place = remembered(every, f"held out {self.held_out}", lambda: _place(every, self.held_out, path))
-        return Splits(every.part(np.arange(place), f"before {place}"), every[place:], self.tests())
+        place = remembered(
+            every,
+            f"held out {self.held_out}",
+            lambda: _place(every, self.held_out, path),
+        )
+        return Splits(
+            every.part(np.arange(place), f"before {place}"), every[place:], self.tests()
+        )
 
     def tests(self) -> list[str]:
         """The texts of the test set, or none if there is no test set. Raises InputError as `load` does."""
@@ -85,7 +108,11 @@ class RunningText(Mixed):
 
     def read(self, path: str) -> list[str]:
         """Read the texts of other files. Raises InputError as `load` does."""
-        return [text for file in set_files(path) for text in self.texts(list(lines_of(file, self.text)))]
+        return [
+            text
+            for file in set_files(path)
+            for text in self.texts(list(lines_of(file, self.text)))
+        ]
 
     def texts(self, lines: list[str]) -> list[str]:
         """Lines as texts by the unit."""
@@ -110,18 +137,30 @@ class RunningText(Mixed):
 
 def with_column(data: Section, name: str | None) -> Section:
     """A `data:` section of texts whose tables have them in another column, a name or a number from 1."""
-    return data if name is None else replace(data, text=int(name) if name.isdecimal() else name)
+    return (
+        data
+        if name is None
+        else replace(data, text=int(name) if name.isdecimal() else name)
+    )
 
 
-def lines_of(file: str, column: str | int | None, *, apart: bool = False) -> Iterator[str]:
+def lines_of(
+    file: str, column: str | int | None, *, apart: bool = False
+) -> Iterator[str]:
     """The lines of a text file, or of the column of a table, one in memory at a time; with `apart`, a blank line ends
     each value of the column. Raises InputError for a file of blank lines only, and for a table without `column`, whose
     commas and braces would be read."""
-    lines = placed_lines(file) if suffix(file) not in TABLES else _lines_of_column(file, column, apart)
+    lines = (
+        placed_lines(file)
+        if suffix(file) not in TABLES
+        else _lines_of_column(file, column, apart)
+    )
     return (line.text for line in with_text(file, lines))
 
 
-def _lines_of_column(file: str, column: str | int | None, apart: bool) -> Iterator[Line]:
+def _lines_of_column(
+    file: str, column: str | int | None, apart: bool
+) -> Iterator[Line]:
     if column is None:
         raise InputError(
             f"{file}: a table, and a language model reads running text; name the column that has it, as by "
@@ -129,18 +168,30 @@ def _lines_of_column(file: str, column: str | int | None, apart: bool) -> Iterat
         )
     rows = Tabular().streamed(file, {"text": column}, lists=(column,))
     for number, row in enumerate(rows, 1):
-        texts = [line for item in row.fields[0].split(ITEM) for line in item.splitlines()]
-        yield from (Line(number, 0, text) for text in (*texts, *([""] if apart else [])))
+        texts = [
+            line for item in row.fields[0].split(ITEM) for line in item.splitlines()
+        ]
+        yield from (
+            Line(number, 0, text) for text in (*texts, *([""] if apart else []))
+        )
 
 
 def _longest(file: str) -> str:
     """The name of the column with the longest text in the first record of JSON lines or of a table with a header."""
     lines = first_lines(file)[:2]
     try:
-        record = json.loads(lines[0]) if suffix(file) == "jsonl" else _record(lines, suffix(file))
+        record = (
+            json.loads(lines[0])
+            if suffix(file) == "jsonl"
+            else _record(lines, suffix(file))
+        )
     except (ValueError, IndexError, csv.Error):
         return "COLUMN"
-    texts = {key: text for key, text in record.items() if isinstance(text, str)} if isinstance(record, Mapping) else {}
+    texts = (
+        {key: text for key, text in record.items() if isinstance(text, str)}
+        if isinstance(record, Mapping)
+        else {}
+    )
     return max(texts, key=lambda each: len(texts[each]), default="COLUMN")
 
 
@@ -166,6 +217,11 @@ def _place(lines: Sequence[str], share: float, path: str) -> int:
     while place and held < size:
         place -= 1
         held += len(lines[place]) + 1
-    if not all(any(lines[number].strip() for number in part) for part in (range(place), range(place, len(lines)))):
-        raise InputError(f"{path}: {len(lines)} lines are too few to hold some out; give data.valid")
+    if not all(
+        any(lines[number].strip() for number in part)
+        for part in (range(place), range(place, len(lines)))
+    ):
+        raise InputError(
+            f"{path}: {len(lines)} lines are too few to hold some out; give data.valid"
+        )
     return place

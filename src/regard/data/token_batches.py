@@ -21,7 +21,9 @@ Sides = Int[np.ndarray, "row 2"]
 """The lengths of all examples."""
 
 
-def token_batches(lengths: Sequence[Lengths] | Sides, tokens: int, seed: int, epoch: int) -> "TokenBatches":
+def token_batches(
+    lengths: Sequence[Lengths] | Sides, tokens: int, seed: int, epoch: int
+) -> "TokenBatches":
     """Batches of example indices. Each index occurs once, and rows x (longest side of any row, padded) <= `tokens`.
     Rows are a multiple of `ROW_MULTIPLE`, except in small and last batches of a chunk.
 
@@ -58,25 +60,39 @@ class TokenBatches(Order):
     def __len__(self) -> int:
         return sum(len(self._cut(number)[2]) for number in range(self.chunks))
 
-    def _cut(self, number: int) -> tuple[Random, Int[np.ndarray, " row"], list[tuple[int, int]]]:
+    def _cut(
+        self, number: int
+    ) -> tuple[Random, Int[np.ndarray, " row"], list[tuple[int, int]]]:
         """The generator of a chunk, its rows in their order, and the first and last row of each batch."""
         random = random_of(len(self.lengths), self.name, number)
         rows = rows_of(len(self.lengths), self.name, number)
         lengths = self.lengths[rows]
         order = _sorted(lengths, uniform(random, *lengths.shape))
-        return random, rows[order], _cut(rounded(longest_sides(lengths[order]), LENGTH_MULTIPLE), self.tokens)
+        return (
+            random,
+            rows[order],
+            _cut(rounded(longest_sides(lengths[order]), LENGTH_MULTIPLE), self.tokens),
+        )
 
 
 def as_array(lengths: Sequence[Lengths] | Sides) -> Sides:
     """Lengths as integers in memory, two a row."""
-    return lengths if isinstance(lengths, np.ndarray) else np.array(lengths, dtype=np.int32).reshape(-1, 2)
+    return (
+        lengths
+        if isinstance(lengths, np.ndarray)
+        else np.array(lengths, dtype=np.int32).reshape(-1, 2)
+    )
 
 
 def first_above(lengths: Sides, tokens: int) -> tuple[int, int]:
     """The first example with a side of more than `tokens`, and the length of that side; zeros where none has."""
     longest = longest_sides(lengths)
     index = int(np.argmax(longest > tokens)) if len(longest) else 0
-    return (index, int(longest[index])) if len(longest) and longest[index] > tokens else (0, 0)
+    return (
+        (index, int(longest[index]))
+        if len(longest) and longest[index] > tokens
+        else (0, 0)
+    )
 
 
 def longest_sides(lengths: Sides) -> Int[np.ndarray, " row"]:
@@ -93,10 +109,16 @@ def batch_size(lengths: Sequence[Lengths] | Sides, tokens: int, name: str) -> in
         raise InputError(f"{name}: there are none; add data")
     if found >= tokens:
         return tokens
-    return lowered(tokens, max(found // 4, int(longest.max())), f"{len(longest):,} {name} are fewer than one batch")
+    return lowered(
+        tokens,
+        max(found // 4, int(longest.max())),
+        f"{len(longest):,} {name} are fewer than one batch",
+    )
 
 
-def batch_rows(parts: int, size: int, tokens: int, reason: str, processes: int = 1) -> int:
+def batch_rows(
+    parts: int, size: int, tokens: int, reason: str, processes: int = 1
+) -> int:
     """The parts of `size` tokens in a batch of at most `tokens`, or a quarter of all parts where they are fewer than
     one such batch of each process, which a line of the log says with the reason."""
     rows = tokens // size
@@ -107,11 +129,21 @@ def batch_rows(parts: int, size: int, tokens: int, reason: str, processes: int =
 
 def lowered(tokens: int, fewer: int, reason: str) -> int:
     """`fewer` in place of the `tokens` of a batch, with a line for the log."""
-    log.info("training.batch_tokens is lowered from %d to %d, since %s", tokens, fewer, reason)
+    log.info(
+        "training.batch_tokens is lowered from %d to %d, since %s",
+        tokens,
+        fewer,
+        reason,
+    )
     return fewer
 
 
-def require_room(lengths: Sequence[Lengths] | Sides, tokens: int, place: Callable[[int], str], what: str) -> None:
+def require_room(
+    lengths: Sequence[Lengths] | Sides,
+    tokens: int,
+    place: Callable[[int], str],
+    what: str,
+) -> None:
     """Raises InputError for the first example whose longer side exceeds `tokens`, with the example's place."""
     index, longest = first_above(as_array(lengths), tokens)
     if longest:
@@ -120,7 +152,9 @@ def require_room(lengths: Sequence[Lengths] | Sides, tokens: int, place: Callabl
         )
 
 
-def _sorted(lengths: Sides, noise: Float[np.ndarray, "row side"]) -> Int[np.ndarray, " row"]:
+def _sorted(
+    lengths: Sides, noise: Float[np.ndarray, "row side"]
+) -> Int[np.ndarray, " row"]:
     """Rows sorted by target length. Source lengths rise and fall in turn, so that neighbouring groups meet at like
     lengths."""
     # at most one longer, so that examples of one length have new neighbours each epoch
@@ -133,7 +167,9 @@ def _cut(sides: Int[np.ndarray, " row"], tokens: int) -> list[tuple[int, int]]:
     """The first row of each batch, and the one behind its last, of rows with these padded sides."""
     batches, first = [], 0
     while first < len(sides):
-        most = tokens // max(1, int(sides[first])) + 1  # the longest side is at least the first row's
+        most = (
+            tokens // max(1, int(sides[first])) + 1
+        )  # the longest side is at least the first row's
         longest = np.maximum.accumulate(sides[first : first + most])
         full = longest * np.arange(1, len(longest) + 1) > tokens
         count = max(1, int(full.argmax())) if full.any() else len(longest)

@@ -63,12 +63,19 @@ def parts_of(text: str, spans: Sequence[tuple[int, int]]) -> Parts:
     return Parts(tuple(labels), tuple(indices), tuple(glued))
 
 
-def side(tokenizer: Tokenizer, ids: Sequence[int], own: Sequence[str] = (), texts: Sequence[str] = ()) -> Side:
+def side(
+    tokenizer: Tokenizer,
+    ids: Sequence[int],
+    own: Sequence[str] = (),
+    texts: Sequence[str] = (),
+) -> Side:
     """The labels of ids, and their words. A special token, such as the end or the mask, is its own word. `own` are
     words that extend the vocabulary. `texts` are what was encoded, in order, between special tokens: their ids have the
     characters that they cover as labels, other ids those that they decode to."""
     special = {*tokenizer.special.silent, tokenizer.special.mask}
-    encoded = iter([(text, found) for text in texts if (found := tokenizer.encode(text))])
+    encoded = iter(
+        [(text, found) for text in texts if (found := tokenizer.encode(text))]
+    )
     pieces: list[str] = []
     labels: list[str] = []
     indices: list[int] = []
@@ -80,7 +87,9 @@ def side(tokenizer: Tokenizer, ids: Sequence[int], own: Sequence[str] = (), text
         if covered is not None:
             text, whole = covered
             spans = _spans_in(tokenizer, text, whole, part)
-            shown = [label_of(text[start:end]) for start, end in spans] + shown[len(spans) :]
+            shown = [label_of(text[start:end]) for start, end in spans] + shown[
+                len(spans) :
+            ]
             words = words_of(text, spans) if len(spans) == len(part) else None
         words = _decoded(tokenizer, part, own) if words is None else words
         pieces += shown
@@ -94,7 +103,9 @@ def label_of(characters: str) -> str:
     return visible(characters.strip(" ") or characters)
 
 
-def readable(tokenizer: Tokenizer, ids: Sequence[int], own: Sequence[str] = ()) -> list[str]:
+def readable(
+    tokenizer: Tokenizer, ids: Sequence[int], own: Sequence[str] = ()
+) -> list[str]:
     """A label for each id of which no text is known: that of an unknown piece is U+FFFD, and ids that are bytes of one
     character have this character."""
     found = tokenizer.pieces(ids, own)
@@ -102,23 +113,41 @@ def readable(tokenizer: Tokenizer, ids: Sequence[int], own: Sequence[str] = ()) 
     while first < len(ids):
         count = 1
         if REPLACEMENT in tokenizer.decode(ids[first : first + 1], own):
-            whole = (n for n in range(2, BYTES + 1) if REPLACEMENT not in tokenizer.decode(ids[first : first + n], own))
+            whole = (
+                n
+                for n in range(2, BYTES + 1)
+                if REPLACEMENT not in tokenizer.decode(ids[first : first + n], own)
+            )
             unknown = ids[first] == tokenizer.special.unknown
-            count = 1 if unknown else next((n for n in whole if first + n <= len(ids)), 1)
-            label = REPLACEMENT if count == 1 else label_of(tokenizer.decode(ids[first : first + count], own))
+            count = (
+                1 if unknown else next((n for n in whole if first + n <= len(ids)), 1)
+            )
+            label = (
+                REPLACEMENT
+                if count == 1
+                else label_of(tokenizer.decode(ids[first : first + count], own))
+            )
             found[first : first + count] = [label] * count
         first += count
     return found
 
 
-def _spans_in(tokenizer: Tokenizer, text: str, encoded: Sequence[int], ids: Sequence[int]) -> list[tuple[int, int]]:
+def _spans_in(
+    tokenizer: Tokenizer, text: str, encoded: Sequence[int], ids: Sequence[int]
+) -> list[tuple[int, int]]:
     """The spans of ids in the text: of all where they are a part of the text's ids, which are `encoded`, of the first
     where these are their beginning, of none otherwise. Ids that follow the vocabulary are unknown to it."""
     spans = tokenizer.offsets(text)
-    plain = [index if index < tokenizer.size else tokenizer.special.unknown for index in ids]
+    plain = [
+        index if index < tokenizer.size else tokenizer.special.unknown for index in ids
+    ]
     if plain[: len(encoded)] == encoded:
         return spans
-    starts = (first for first in range(len(encoded)) if encoded[first : first + len(plain)] == plain)
+    starts = (
+        first
+        for first in range(len(encoded))
+        if encoded[first : first + len(plain)] == plain
+    )
     first = next(starts, None)
     return [] if first is None else spans[first : first + len(plain)]
 
@@ -128,7 +157,12 @@ def _decoded(tokenizer: Tokenizer, ids: Sequence[int], own: Sequence[str]) -> Wo
     text = tokenizer.decode(ids, own)
     if not text.strip():
         return Words(("".join(tokenizer.pieces(ids, own)),), (0,) * len(ids))
-    lengths = (len(tokenizer.decode(ids[:count], own)) for count in range(1, len(ids) + 1))
+    lengths = (
+        len(tokenizer.decode(ids[:count], own)) for count in range(1, len(ids) + 1)
+    )
     ends = [min(end, len(text)) for end in accumulate(lengths, max)]
     starts = [min(start, len(text) - 1) for start in (0, *ends[:-1])]
-    return words_of(text, [(start, max(end, start + 1)) for start, end in zip(starts, ends, strict=True)])
+    return words_of(
+        text,
+        [(start, max(end, start + 1)) for start, end in zip(starts, ends, strict=True)],
+    )

@@ -53,7 +53,11 @@ class Tokenizers:
     def all_source_ids(self, pairs: Sequence[Pair]) -> list[list[int]]:
         """`source_ids` of the source of each pair."""
         sources = [pair.source for pair in pairs]
-        return [self.source_ids(source) for source in sources] if self.copying else self.source.encode_all(sources)
+        return (
+            [self.source_ids(source) for source in sources]
+            if self.copying
+            else self.source.encode_all(sources)
+        )
 
     def all_target_ids(self, pairs: Sequence[Pair]) -> list[list[int]]:
         """`target_ids` of the target of each pair."""
@@ -78,32 +82,52 @@ class Tokenizers:
         return self.target.pieces(ids, self.own_words(source))
 
     def sides(
-        self, source_ids: Sequence[int], target_ids: Sequence[int], source: str, target: str | None = None
+        self,
+        source_ids: Sequence[int],
+        target_ids: Sequence[int],
+        source: str,
+        target: str | None = None,
     ) -> tuple[Side, Side]:
         """The labels of a source and of its output, whose text is known if it is forced, with their words."""
         own, written = self.own_words(source), [] if target is None else [target]
-        return side(self.source, source_ids, own, [source]), side(self.target, target_ids, own, written)
+        return side(self.source, source_ids, own, [source]), side(
+            self.target, target_ids, own, written
+        )
 
     def own_words(self, source: str) -> list[str]:
         """The distinct out-of-vocabulary words of a source; none without copying."""
         if not self.copying:
             return []
-        return list(dict.fromkeys(word for index, word in self._words(source) if index == self.source.special.unknown))
+        return list(
+            dict.fromkeys(
+                word
+                for index, word in self._words(source)
+                if index == self.source.special.unknown
+            )
+        )
 
     def _words(self, text: str) -> list[tuple[int, str]]:
         """The id and the text of each piece."""
         pairs = zip(self.source.encode(text), self.source.offsets(text), strict=True)
-        return [(index, re.sub(r"\s+", " ", text[start:end])) for index, (start, end) in pairs]
+        return [
+            (index, re.sub(r"\s+", " ", text[start:end]))
+            for index, (start, end) in pairs
+        ]
 
     def _with_own(self, text: str, own: list[str]) -> list[int]:
         if not own:
             return self.source.encode(text)
         places = {word: self.source.size + number for number, word in enumerate(own)}
         unknown = self.source.special.unknown
-        return [places.get(word, unknown) if index == unknown else index for index, word in self._words(text)]
+        return [
+            places.get(word, unknown) if index == unknown else index
+            for index, word in self._words(text)
+        ]
 
 
-def readable(target: list[int], source: Collection[int], tokenizer: Tokenizer) -> list[int]:
+def readable(
+    target: list[int], source: Collection[int], tokenizer: Tokenizer
+) -> list[int]:
     """A target's ids, with unknown instead of copied words that the (possibly truncated) source lacks."""
     size, unknown = tokenizer.size, tokenizer.special.unknown
     return [index if index < size or index in source else unknown for index in target]

@@ -33,7 +33,11 @@ class Limit:
 
     def refusal(self, place: str, tokens: int) -> InputError:
         """The error for a text of more tokens, special ones not included."""
-        around = f" and {self.special} special token{'s' * (self.special > 1)}" if self.special else ""
+        around = (
+            f" and {self.special} special token{'s' * (self.special > 1)}"
+            if self.special
+            else ""
+        )
         return InputError(
             f"{place}: {tokens} tokens{around}, but the model takes {self.tokens}; shorten it, or train with a "
             f"larger {self.key} (--set truncate=true cuts such texts in training and prediction)"
@@ -41,18 +45,28 @@ class Limit:
 
     def report(self, cut: int, texts: int) -> str:
         """What was done with so many of so many texts, and what keeps all of them."""
-        which = f"the {self.unit.removesuffix('s')} was" if texts == 1 else f"{cut:,} of {texts:,} {self.unit} were"
+        which = (
+            f"the {self.unit.removesuffix('s')} was"
+            if texts == 1
+            else f"{cut:,} of {texts:,} {self.unit} were"
+        )
         return (
             f"{which} cut to the model's maximum of {self.tokens} tokens, as in training; shorten "
             f"{'it' if texts == 1 else 'them'}, or train with a larger {self.key}"
         )
 
 
-_counts: ContextVar[dict[Limit, tuple[int, ...]] | None] = ContextVar("regard_cut", default=None)
+_counts: ContextVar[dict[Limit, tuple[int, ...]] | None] = ContextVar(
+    "regard_cut", default=None
+)
 
 
 def limit_lengths(
-    limit: Limit, sequences: Sequence[list[int]], places: Sequence[str], *, truncate: bool = False
+    limit: Limit,
+    sequences: Sequence[list[int]],
+    places: Sequence[str],
+    *,
+    truncate: bool = False,
 ) -> tuple[list[list[int]], int]:
     """The sequences, without special tokens, cut to the limit, and the number of those that were cut.
 
@@ -68,7 +82,9 @@ def report_cut(limit: Limit, cut: int, texts: int) -> None:
     """Log how many of how many texts were cut, if any were; inside `counted_together` once at its end."""
     counts = _counts.get()
     if counts is not None:
-        counts[limit] = tuple(map(sum, zip(counts.get(limit, (0, 0)), (cut, texts), strict=True)))
+        counts[limit] = tuple(
+            map(sum, zip(counts.get(limit, (0, 0)), (cut, texts), strict=True))
+        )
     elif cut:
         log.warning(limit.report(cut, texts))
 

@@ -29,13 +29,17 @@ P = TypeVar("P", bound=Placed)
 V = TypeVar("V")
 
 
-def usable(records: Iterable[P], use: Callable[[P], V], path: Any, *, skip_bad: bool) -> list[V]:
+def usable(
+    records: Iterable[P], use: Callable[[P], V], path: Any, *, skip_bad: bool
+) -> list[V]:
     """What `use` makes of the records of a file. One for which it raises InputError is bad: raises BadRecord, or with
     `skip_bad` counts and skips it. Raises InputError where none is left."""
     return list(usable_stream(records, use, path, skip_bad=skip_bad))
 
 
-def usable_stream(records: Iterable[P], use: Callable[[P], V], path: Any, *, skip_bad: bool) -> Iterator[V]:
+def usable_stream(
+    records: Iterable[P], use: Callable[[P], V], path: Any, *, skip_bad: bool
+) -> Iterator[V]:
     """What `usable` returns, one after the other."""
     collector, kept = RowCollector(path, skip_bad), 0
     for each in _used(records, use, collector):
@@ -45,11 +49,19 @@ def usable_stream(records: Iterable[P], use: Callable[[P], V], path: Any, *, ski
 
 
 def usable_files(
-    files: Iterable[Any], read: Callable[[str], Iterable[P]], use: Callable[[P], V], *, skip_bad: bool
+    files: Iterable[Any],
+    read: Callable[[str], Iterable[P]],
+    use: Callable[[P], V],
+    *,
+    skip_bad: bool,
 ) -> list[V]:
     """What `use` makes of the records that `read` finds in files. Raises as `usable`."""
     sets = ((str(file), read(str(file))) for file in files)
-    return [each for path, some in sets for each in usable(some, use, path, skip_bad=skip_bad)]
+    return [
+        each
+        for path, some in sets
+        for each in usable(some, use, path, skip_bad=skip_bad)
+    ]
 
 
 def usable_sets(splits: Splits[P], use: Callable[[P], V], data: Any) -> Splits[V]:
@@ -66,20 +78,26 @@ def usable_sets(splits: Splits[P], use: Callable[[P], V], data: Any) -> Splits[V
         found.append(list(_used(some, use, collector)))
         counts[path] = counts.get(path, 0) + len(found[-1])
         if some and not found[-1]:
-            raise InputError(f"{path}: no usable record is left for the set {name} (first: {collector.first})")
+            raise InputError(
+                f"{path}: no usable record is left for the set {name} (first: {collector.first})"
+            )
     for path, collector in collectors.items():
         if counts[path] or collector.skipped:
             collector.check(counts[path])
     return Splits(*found)
 
 
-def _used(records: Iterable[P], use: Callable[[P], V], collector: RowCollector) -> Iterable[V]:
+def _used(
+    records: Iterable[P], use: Callable[[P], V], collector: RowCollector
+) -> Iterable[V]:
     for each in records:
         try:
             found = use(each)
         except InputError as error:
             text = str(error)
-            collector.refuse_record(text if text.startswith(each.place) else f"{each.place}: {text}")
+            collector.refuse_record(
+                text if text.startswith(each.place) else f"{each.place}: {text}"
+            )
             continue
         yield found
 

@@ -2,7 +2,12 @@
 
 from regard.decoding.beam import Beam, DiverseBeam
 from regard.decoding.constrained_beam import ConstrainedBeam
-from regard.decoding.hypothesis import BrevityPenalty, CoveragePenalty, Hypothesis, LengthPenalty
+from regard.decoding.hypothesis import (
+    BrevityPenalty,
+    CoveragePenalty,
+    Hypothesis,
+    LengthPenalty,
+)
 from regard.decoding.logits_processors import NoRepeat, Prefix
 from regard.decoding.sampling import greedy, sample
 

@@ -33,18 +33,35 @@ class BannedTexts(LogitsProcessor):
     owns: Sequence[Sequence[str]] = ()
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, texts: Sequence[str], owns: Sequence[Sequence[str]] = ()) -> "BannedTexts":
+    def of(
+        cls,
+        tokenizer: Tokenizer,
+        texts: Sequence[str],
+        owns: Sequence[Sequence[str]] = (),
+    ) -> "BannedTexts":
         """The texts in a tokenizer's vocabulary. Raises InputError for a text of blanks only."""
         if blank := [text for text in texts if not text.strip()]:
-            raise InputError(f"a banned text is {blank[0]!r}; give at least one character that is no blank")
+            raise InputError(
+                f"a banned text is {blank[0]!r}; give at least one character that is no blank"
+            )
         surfaces = _surfaces(tokenizer)
         rests = {text[at:] for text in texts for at in range(1, len(text))}
         starts = {
-            rest: frozenset(token for token, each in enumerate(surfaces) if each.lstrip(" ").startswith(rest.lstrip()))
+            rest: frozenset(
+                token
+                for token, each in enumerate(surfaces)
+                if each.lstrip(" ").startswith(rest.lstrip())
+            )
             for rest in rests
         }
-        inside = frozenset(token for token, each in enumerate(surfaces) if any(text.strip() in each for text in texts))
-        partial = frozenset(token for token, each in enumerate(surfaces) if REPLACEMENT in each)
+        inside = frozenset(
+            token
+            for token, each in enumerate(surfaces)
+            if any(text.strip() in each for text in texts)
+        )
+        partial = frozenset(
+            token for token, each in enumerate(surfaces) if REPLACEMENT in each
+        )
         return cls(tokenizer, tuple(texts), inside, partial, starts, owns)
 
     def rows(self, rows: Sequence[int]) -> "BannedTexts":
@@ -54,11 +71,22 @@ class BannedTexts(LogitsProcessor):
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
         forbidden = torch.zeros_like(scores, dtype=torch.bool)
         possible = scores > -torch.inf
-        for row, (text, source) in enumerate(zip(tokens.tolist(), sources.tolist(), strict=True)):
-            recent = text[max(0, len(text) - max(len(banned.encode()) for banned in self.texts) - MARGIN) :]
+        for row, (text, source) in enumerate(
+            zip(tokens.tolist(), sources.tolist(), strict=True)
+        ):
+            recent = text[
+                max(
+                    0,
+                    len(text)
+                    - max(len(banned.encode()) for banned in self.texts)
+                    - MARGIN,
+                ) :
+            ]
             before = self._decoded(recent, source)
             for candidate in self._candidates(before, scores.shape[1]):
-                if possible[row, candidate] and self._completes(before, self._decoded([*recent, candidate], source)):
+                if possible[row, candidate] and self._completes(
+                    before, self._decoded([*recent, candidate], source)
+                ):
                     forbidden[row, candidate] = True
         return without(scores, forbidden)
 
@@ -79,12 +107,17 @@ class BannedTexts(LogitsProcessor):
     def _completes(self, before: str, after: str) -> bool:
         """Whether a text ends behind what `before` has for certain."""
         known = len(before.rstrip(f" {REPLACEMENT}"))
-        return any(text in after[max(0, known - len(text) + 1) :] for text in self.texts)
+        return any(
+            text in after[max(0, known - len(text) + 1) :] for text in self.texts
+        )
 
 
 def _surfaces(tokenizer: Tokenizer) -> list[str]:
     """The text of each token behind another one, with the blank between them."""
     texts = [tokenizer.decode([each]) for each in range(tokenizer.size)]
-    anchor = next((each for each, text in enumerate(texts) if text.isascii() and text.isalnum()), 0)
+    anchor = next(
+        (each for each, text in enumerate(texts) if text.isascii() and text.isalnum()),
+        0,
+    )
     start = len(texts[anchor])
     return [tokenizer.decode([anchor, each])[start:] for each in range(tokenizer.size)]

@@ -9,7 +9,12 @@ from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.attention.record import record
-from regard.decoding.hypothesis import last_tokens, next_scores, require_token, unreadable
+from regard.decoding.hypothesis import (
+    last_tokens,
+    next_scores,
+    require_token,
+    unreadable,
+)
 from regard.decoding.logits_processors import LogitsProcessor, process
 from regard.nn.decoders.protocol import Decoder, State
 from regard.text.special import SPECIAL, SpecialTokens
@@ -37,7 +42,9 @@ class Extensions(NamedTuple):
     def top(self, count: int) -> "Extensions":
         """The `count` best, best first."""
         scores, order = self.scores.topk(count)
-        return Extensions(scores, self.parents.gather(1, order), self.tokens.gather(1, order))
+        return Extensions(
+            scores, self.parents.gather(1, order), self.tokens.gather(1, order)
+        )
 
 
 def concatenate(parts: Sequence[Extensions]) -> Extensions:
@@ -65,7 +72,12 @@ class BeamState:
 
     @classmethod
     def first(
-        cls, decoder: Decoder, memory: Memory, width: int, open_places: Sequence[int], with_coverage: bool
+        cls,
+        decoder: Decoder,
+        memory: Memory,
+        width: int,
+        open_places: Sequence[int],
+        with_coverage: bool,
     ) -> "BeamState":
         """An empty hypothesis in each of the open places, of which there is at least one."""
         sources = torch.arange(memory.value.shape[0], device=memory.value.device)
@@ -74,7 +86,14 @@ class BeamState:
         rows = sources.repeat_interleave(width)
         tokens = rows.new_empty(len(rows), 0)
         coverage = unreadable(memory)[rows] if with_coverage else None
-        return cls(sources, scores, tokens, decoder.start(memory).select(rows), coverage, decoder.special)
+        return cls(
+            sources,
+            scores,
+            tokens,
+            decoder.start(memory).select(rows),
+            coverage,
+            decoder.special,
+        )
 
     @property
     def owners(self) -> Tensor:
@@ -88,12 +107,23 @@ class BeamState:
     def select(self, keep: Tensor) -> "BeamState":
         """The beam with the sources `keep` only."""
         width = self.scores.shape[1]
-        rows = (keep[:, None] * width + torch.arange(width, device=keep.device)).flatten()
+        rows = (
+            keep[:, None] * width + torch.arange(width, device=keep.device)
+        ).flatten()
         coverage = None if self.coverage is None else self.coverage[rows]
         state = self.state.select(rows)
-        return BeamState(self.sources[keep], self.scores[keep], self.tokens[rows], state, coverage, self.special)
+        return BeamState(
+            self.sources[keep],
+            self.scores[keep],
+            self.tokens[rows],
+            state,
+            coverage,
+            self.special,
+        )
 
-    def step(self, decoder: Decoder, processors: Sequence[LogitsProcessor]) -> tuple["BeamState", Tensor]:
+    def step(
+        self, decoder: Decoder, processors: Sequence[LogitsProcessor]
+    ) -> tuple["BeamState", Tensor]:
         """Feed every hypothesis its last token -> the beam after it, and the scores `(source, width, vocabulary)` of
         all extensions; an empty place has none.
 
@@ -108,21 +138,36 @@ class BeamState:
             assert decoder.source_attention is not None
             with record(decoder, only=decoder.source_attention) as maps:
                 logits, state = decoder.step(last, self.state)
-            coverage = self.coverage + torch.stack([each.flatten(1, -2).mean(1) for each in maps.values()]).mean(0)
-        empty, following = self.scores.flatten() == -torch.inf, next_scores(logits, self.special)
+            coverage = self.coverage + torch.stack(
+                [each.flatten(1, -2).mean(1) for each in maps.values()]
+            ).mean(0)
+        empty, following = (
+            self.scores.flatten() == -torch.inf,
+            next_scores(logits, self.special),
+        )
         require_token(following.amax(-1).masked_fill(empty, 0.0))
         if empty.any():  # the rows of empty places may hold anything, NaN too
             following[empty] = -torch.inf
         following = process(processors, following, self.tokens, self.owners)
-        extended = self.scores[..., None] + following.unflatten(0, (-1, self.scores.shape[1]))
+        extended = self.scores[..., None] + following.unflatten(
+            0, (-1, self.scores.shape[1])
+        )
         return replace(self, state=state, coverage=coverage), extended
 
     def follow(self, extensions: Extensions) -> "BeamState":
         """The hypotheses after these extensions, `width` for each source."""
         width = self.scores.shape[1]
-        offsets = width * torch.arange(len(self.sources), device=self.sources.device)[:, None]
+        offsets = (
+            width * torch.arange(len(self.sources), device=self.sources.device)[:, None]
+        )
         rows = (extensions.parents + offsets).flatten()
         tokens = torch.cat([self.tokens[rows], extensions.tokens.flatten()[:, None]], 1)
         coverage = None if self.coverage is None else self.coverage[rows]
         state = self.state.follow(rows)
-        return replace(self, scores=extensions.scores, tokens=tokens, state=state, coverage=coverage)
+        return replace(
+            self,
+            scores=extensions.scores,
+            tokens=tokens,
+            state=state,
+            coverage=coverage,
+        )

@@ -62,7 +62,9 @@ class DecodingConstraints:
         """Raise ValueError if the constraints of a row need more tokens, the end included, than its limit."""
         rows = len(limits)
         prompts = self.prompts or (0,) * rows
-        parts = zip(self.prefixes_of(rows), self.phrases_of(rows), prompts, limits, strict=True)
+        parts = zip(
+            self.prefixes_of(rows), self.phrases_of(rows), prompts, limits, strict=True
+        )
         for prefix, phrases, prompt, limit in parts:
             outside = {phrase for phrase in phrases if missing(prefix[prompt:], phrase)}
             needed = len(prefix) + sum(map(len, outside)) + 1
@@ -90,23 +92,42 @@ def encode_constraints(
     """
     owns = [tokenizers.own_words(text) for text in texts] if tokenizers.copying else []
     without = BannedTexts.of(tokenizers.target, banned, owns) if banned else None
-    return replace(_required(tokenizers, texts, n_best, prefix, phrases), banned=without)
+    return replace(
+        _required(tokenizers, texts, n_best, prefix, phrases), banned=without
+    )
 
 
 def _required(
-    tokenizers: Tokenizers, texts: Sequence[str], n_best: int, prefix: str, phrases: Sequence[str]
+    tokenizers: Tokenizers,
+    texts: Sequence[str],
+    n_best: int,
+    prefix: str,
+    phrases: Sequence[str],
 ) -> DecodingConstraints:
     """The prefix and the phrases of `encode_constraints`."""
     check_phrases(phrases)
     required, target = (prefix, *phrases), tokenizers.target
     if not tokenizers.copying or not any(required):
-        known = [_writable(target, each, target.encode(each), CLOSED) for each in required]
+        known = [
+            _writable(target, each, target.encode(each), CLOSED) for each in required
+        ]
         return DecodingConstraints(n_best, (known[0],), (tuple(known[1:]),))
     rows = [
-        [_writable(target, each, tokenizers.target_ids(each, text), OPEN, f"text {number}: ") for each in required]
+        [
+            _writable(
+                target,
+                each,
+                tokenizers.target_ids(each, text),
+                OPEN,
+                f"text {number}: ",
+            )
+            for each in required
+        ]
         for number, text in enumerate(texts, 1)
     ]
-    return DecodingConstraints(n_best, tuple(row[0] for row in rows), tuple(tuple(row[1:]) for row in rows))
+    return DecodingConstraints(
+        n_best, tuple(row[0] for row in rows), tuple(tuple(row[1:]) for row in rows)
+    )
 
 
 def check_phrases(phrases: Sequence[str]) -> None:
@@ -125,16 +146,26 @@ def writable(tokenizer: Tokenizer, text: str) -> Tokens:
     return _writable(tokenizer, text, tokenizer.encode(text), CLOSED)
 
 
-def _writable(tokenizer: Tokenizer, text: str, ids: Sequence[int], where: str, place: str = "") -> Tokens:
+def _writable(
+    tokenizer: Tokenizer, text: str, ids: Sequence[int], where: str, place: str = ""
+) -> Tokens:
     """The ids as a tuple. Raises InputError if one of them is the unknown token."""
     if tokenizer.special.unknown in ids:
-        raise InputError(f"{place}{text!r} has pieces that are {where}, so no output has it")
+        raise InputError(
+            f"{place}{text!r} has pieces that are {where}, so no output has it"
+        )
     return tuple(ids)
 
 
 def lacks(
-    tokenizers: Tokenizers, text: str, found: Sequence[Hypothesis], phrases: Sequence[str]
+    tokenizers: Tokenizers,
+    text: str,
+    found: Sequence[Hypothesis],
+    phrases: Sequence[str],
 ) -> list[tuple[str, ...]]:
     """The phrases missing from each output for a text."""
     ids = {phrase: tokenizers.target_ids(phrase, text) for phrase in phrases}
-    return [tuple(phrase for phrase in ids if missing(each.tokens, ids[phrase])) for each in found]
+    return [
+        tuple(phrase for phrase in ids if missing(each.tokens, ids[phrase]))
+        for each in found
+    ]

@@ -30,7 +30,11 @@ class Prompted(SequenceDecoder[PromptedState]):
     def __init__(self, decoder: SequenceDecoder, prompts: Tokens):
         super().__init__()
         self.decoder, self.prompts = decoder, prompts
-        self.output, self.special, self.source_attention = decoder.output, decoder.special, None
+        self.output, self.special, self.source_attention = (
+            decoder.output,
+            decoder.special,
+            None,
+        )
 
     def start(self, memory: Memory) -> PromptedState:
         state = self.decoder.start(memory)
@@ -63,11 +67,19 @@ class Prefixed(SequenceDecoder[PrefixedState]):
     def __init__(self, decoder: SequenceDecoder[CausalState], prompts: Tokens):
         super().__init__()
         self.decoder, self.prompts = decoder, prompts
-        self.output, self.special, self.source_attention = decoder.output, decoder.special, None
+        self.output, self.special, self.source_attention = (
+            decoder.output,
+            decoder.special,
+            None,
+        )
 
     def start(self, memory: Memory) -> PrefixedState:
-        lengths = torch.full((len(self.prompts),), self.prompts.shape[1], device=self.prompts.device)
-        features, inner = self.decoder.run(self.prompts, self.decoder.start(memory).with_prefix(lengths))
+        lengths = torch.full(
+            (len(self.prompts),), self.prompts.shape[1], device=self.prompts.device
+        )
+        features, inner = self.decoder.run(
+            self.prompts, self.decoder.start(memory).with_prefix(lengths)
+        )
         return PrefixedState(inner, self.decoder.at(features, -1))
 
     def run(self, tokens: Tokens, state: PrefixedState) -> tuple[States, PrefixedState]:
@@ -96,11 +108,20 @@ class Sliding(SequenceDecoder[SlidingState]):
     def __init__(self, decoder: SequenceDecoder, context: int):
         super().__init__()
         self.decoder, self.context, self.overlap = decoder, context, context // 2
-        self.output, self.special, self.source_attention = decoder.output, decoder.special, None
+        self.output, self.special, self.source_attention = (
+            decoder.output,
+            decoder.special,
+            None,
+        )
 
     def start(self, memory: Memory) -> SlidingState:
         inner = self.decoder.start(memory)
-        return SlidingState(inner, torch.zeros(len(memory.value), 0, dtype=torch.int64, device=memory.value.device))
+        return SlidingState(
+            inner,
+            torch.zeros(
+                len(memory.value), 0, dtype=torch.int64, device=memory.value.device
+            ),
+        )
 
     def run(self, tokens: Tokens, state: SlidingState) -> tuple[States, SlidingState]:
         found = []
@@ -119,4 +140,6 @@ class Sliding(SequenceDecoder[SlidingState]):
             nothing = next(self.parameters()).new_zeros(len(tokens), 0, 1)
             inner = self.decoder.start(Memory(nothing, nothing))
         features, inner = self.decoder.run(fed, inner)
-        return features[:, -tokens.shape[1] :], SlidingState(inner, torch.cat([before, tokens], 1))
+        return features[:, -tokens.shape[1] :], SlidingState(
+            inner, torch.cat([before, tokens], 1)
+        )

@@ -48,7 +48,9 @@ def limits(memory: Memory, max_length: int | Tensor) -> Tensor:
     if limit.numel() and int(limit.min()) < 1:
         raise ValueError(f"max_length is {int(limit.min())}; it must be at least 1")
     if limit.ndim > 1 or (limit.ndim and len(limit) != batch):
-        raise ValueError(f"max_length has shape {tuple(limit.shape)}; give one number, or one for each of {batch} rows")
+        raise ValueError(
+            f"max_length has shape {tuple(limit.shape)}; give one number, or one for each of {batch} rows"
+        )
     return limit.expand(batch)
 
 
@@ -125,10 +127,18 @@ class LengthPenalty:
     offset: float = 5.0
     brevity: BrevityPenalty | None = None
 
-    def __call__(self, log_probability: float, length: int, source: int | None = None) -> float:
+    def __call__(
+        self, log_probability: float, length: int, source: int | None = None
+    ) -> float:
         """The score of a text of `length` tokens, at least 1; without its source, that of a text long enough."""
-        score = log_probability / ((self.offset + length) / (self.offset + 1)) ** self.alpha
-        return score if self.brevity is None or source is None else score + self.brevity(length, source)
+        score = (
+            log_probability / ((self.offset + length) / (self.offset + 1)) ** self.alpha
+        )
+        return (
+            score
+            if self.brevity is None or source is None
+            else score + self.brevity(length, source)
+        )
 
 
 @dataclass(frozen=True)
@@ -161,21 +171,33 @@ class SequenceState:
     begins: tuple[int, ...] = ()
 
     @classmethod
-    def first(cls, decoder: Decoder, memory: Memory, begins: tuple[int, ...] = ()) -> "SequenceState":
+    def first(
+        cls, decoder: Decoder, memory: Memory, begins: tuple[int, ...] = ()
+    ) -> "SequenceState":
         """Sequences without a token."""
         rows = torch.arange(memory.value.shape[0], device=memory.value.device)
-        tokens, scores = rows.new_empty(len(rows), 0), torch.zeros(len(rows), device=rows.device)
+        tokens, scores = (
+            rows.new_empty(len(rows), 0),
+            torch.zeros(len(rows), device=rows.device),
+        )
         return cls(rows, tokens, scores, decoder.start(memory), decoder.special, begins)
 
     def step(
-        self, decoder: Decoder, choose: Callable[[Tensor], Tensor], processors: Sequence[LogitsProcessor]
+        self,
+        decoder: Decoder,
+        choose: Callable[[Tensor], Tensor],
+        processors: Sequence[LogitsProcessor],
     ) -> tuple["SequenceState", Tensor]:
         """Feed every sequence its last token -> the sequences with one more, and the scores `(place, vocabulary)` of
         the model. `choose` selects the token by the scores after the processors."""
         checkpoint()
-        logits, state = decoder.step(last_tokens(self.tokens, self.special.start), self.state)
+        logits, state = decoder.step(
+            last_tokens(self.tokens, self.special.start), self.state
+        )
         early = [each for each in processors if each.on_logits]
-        following = next_scores(process(early, logits.float(), self.tokens, self.rows), self.special)
+        following = next_scores(
+            process(early, logits.float(), self.tokens, self.rows), self.special
+        )
         late = [each for each in processors if not each.on_logits]
         allowed = process(late, following, self.tokens, self.rows)
         chosen = choose(allowed)
@@ -185,7 +207,9 @@ class SequenceState:
 
     def done(self, limit: Tensor) -> Tensor:
         """Whether each sequence has ended or reached its row's `limit (batch,)`: `(place,)`."""
-        return ended(self.tokens[:, -1], self.special) | (self.tokens.shape[1] >= limit[self.rows])
+        return ended(self.tokens[:, -1], self.special) | (
+            self.tokens.shape[1] >= limit[self.rows]
+        )
 
     def hypothesis(self, place: int, penalty: LengthPenalty) -> Hypothesis:
         """The hypothesis of a sequence that is done."""
@@ -201,4 +225,10 @@ class SequenceState:
             return self
         stay = (~which).nonzero()[:, 0]
         state = self.state.select(stay)
-        return replace(self, rows=self.rows[stay], tokens=self.tokens[stay], scores=self.scores[stay], state=state)
+        return replace(
+            self,
+            rows=self.rows[stay],
+            tokens=self.tokens[stay],
+            scores=self.scores[stay],
+            state=state,
+        )

@@ -59,7 +59,11 @@ class NoRepeat(LogitsProcessor):
             return scores
         runs = tokens.unfold(1, self.size, 1)
         same = (runs[..., :-1] == tokens[:, None, length - self.size + 1 :]).all(-1)
-        repeats = torch.zeros_like(scores).scatter_add_(1, runs[..., -1], same.to(scores)).bool()
+        repeats = (
+            torch.zeros_like(scores)
+            .scatter_add_(1, runs[..., -1], same.to(scores))
+            .bool()
+        )
         repeats[:, list(self.ends)] = False
         return without(scores, repeats)
 
@@ -78,11 +82,17 @@ class RepetitionPenalty(LogitsProcessor):
 
     def __post_init__(self) -> None:
         if not 0 < self.penalty < float("inf"):
-            raise ValueError(f"repetition_penalty is {self.penalty}; it must be above 0, where 1 changes nothing")
+            raise ValueError(
+                f"repetition_penalty is {self.penalty}; it must be above 0, where 1 changes nothing"
+            )
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
         found = scores.gather(1, tokens)
-        return scores.scatter(1, tokens, torch.where(found < 0, found * self.penalty, found / self.penalty))
+        return scores.scatter(
+            1,
+            tokens,
+            torch.where(found < 0, found * self.penalty, found / self.penalty),
+        )
 
 
 @dataclass(frozen=True)
@@ -98,14 +108,18 @@ class Banned(LogitsProcessor):
 
     def __post_init__(self) -> None:
         if any(not sequence for sequence in self.sequences):
-            raise ValueError("banned has an empty sequence; give at least one id in each")
+            raise ValueError(
+                "banned has an empty sequence; give at least one id in each"
+            )
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
         forbidden = torch.zeros_like(scores, dtype=torch.bool)
         for *before, last in self.sequences:
             if len(before) <= tokens.shape[1]:
                 begun = tokens.new_tensor(before)
-                forbidden[:, last] |= (tokens[:, tokens.shape[1] - len(before) :] == begun).all(-1)
+                forbidden[:, last] |= (
+                    tokens[:, tokens.shape[1] - len(before) :] == begun
+                ).all(-1)
         return without(scores, forbidden)
 
 
@@ -119,7 +133,9 @@ class MinimumLength(LogitsProcessor):
     begins: Sequence[int] = ()
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
-        begins = [self.begins[source] if self.begins else 0 for source in sources.tolist()]
+        begins = [
+            self.begins[source] if self.begins else 0 for source in sources.tolist()
+        ]
         short = tokens.new_tensor(begins) + self.least > tokens.shape[1] + 1
         forbidden = torch.zeros_like(scores, dtype=torch.bool)
         forbidden[:, list(self.ends)] = short[:, None]
@@ -134,7 +150,10 @@ class FirstToken(LogitsProcessor):
     begins: Sequence[int] = ()
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
-        first = [tokens.shape[1] == (self.begins[source] if self.begins else 0) for source in sources.tolist()]
+        first = [
+            tokens.shape[1] == (self.begins[source] if self.begins else 0)
+            for source in sources.tolist()
+        ]
         return forced(scores, torch.tensor(first, device=scores.device), self.token)
 
 
@@ -146,7 +165,9 @@ class EndAtLimit(LogitsProcessor):
     end: int = SPECIAL.end
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
-        last = [tokens.shape[1] + 1 == self.limits[source] for source in sources.tolist()]
+        last = [
+            tokens.shape[1] + 1 == self.limits[source] for source in sources.tolist()
+        ]
         return forced(scores, torch.tensor(last, device=scores.device), self.end)
 
 
@@ -156,7 +177,9 @@ class Renormalize(LogitsProcessor):
     without any allowed token, such as one of an empty place of a beam, stays as it is."""
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
-        return torch.where((scores == -torch.inf).all(-1, keepdim=True), scores, scores.log_softmax(-1))
+        return torch.where(
+            (scores == -torch.inf).all(-1, keepdim=True), scores, scores.log_softmax(-1)
+        )
 
 
 @dataclass(frozen=True)
@@ -171,7 +194,9 @@ class Behind(LogitsProcessor):
         return self.processor.on_logits
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
-        return self.processor(scores, torch.cat([self.before[sources], tokens], 1), sources)
+        return self.processor(
+            scores, torch.cat([self.before[sources], tokens], 1), sources
+        )
 
 
 @dataclass(frozen=True)
@@ -195,7 +220,9 @@ class Prefix(LogitsProcessor):
         only = free.clone()
         for row, source, token in known:
             only[row] = -torch.inf
-            only[row, token] = 0.0 if self.begins and at < self.begins[source] else scores[row, token]
+            only[row, token] = (
+                0.0 if self.begins and at < self.begins[source] else scores[row, token]
+            )
         return only
 
 
@@ -212,7 +239,12 @@ def forced(scores: Tensor, rows: Tensor, token: int) -> Tensor:
     return torch.where(rows[:, None], only, scores)
 
 
-def process(processors: Sequence[LogitsProcessor], scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+def process(
+    processors: Sequence[LogitsProcessor],
+    scores: Tensor,
+    tokens: Tensor,
+    sources: Tensor,
+) -> Tensor:
     """The scores after all processors, in order."""
     for processor in processors:
         scores = processor(scores, tokens, sources)

@@ -18,6 +18,9 @@ def least_risk(texts: Sequence[str]) -> int:
     counts = {text: texts.count(text) for text in dict.fromkeys(texts)}
 
     def expected(text: str) -> float:
-        return sum(chrf.sentence_score(text, [other]).score * count for other, count in counts.items())
+        return sum(
+            chrf.sentence_score(text, [other]).score * count
+            for other, count in counts.items()
+        )
 
     return texts.index(max(counts, key=expected))

@@ -9,7 +9,11 @@ from regard.config.registry import RegisteredName, Registry
 from regard.decoding.logits_processors import Banned, LogitsProcessor
 from regard.text.special import SpecialTokens
 
-PROCESSORS = Registry("regard.decoding", {"no-unknown": "processor_names:no_unknown"}, group="regard.processors")
+PROCESSORS = Registry(
+    "regard.decoding",
+    {"no-unknown": "processor_names:no_unknown"},
+    group="regard.processors",
+)
 ProcessorName = Annotated[str, RegisteredName(PROCESSORS)]
 
 

@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.decoding.hypothesis import Hypothesis, LengthPenalty, SequenceState, limits, require_token
+from regard.decoding.hypothesis import (
+    Hypothesis,
+    LengthPenalty,
+    SequenceState,
+    limits,
+    require_token,
+)
 from regard.decoding.logits_processors import LogitsProcessor
 from regard.decoding.whole_search import Searcher, whole_search
 from regard.nn.decoders.protocol import Decoder
@@ -32,9 +38,13 @@ class Sampler:
 
     def __post_init__(self) -> None:
         if not self.temperature >= 0 or math.isinf(self.temperature):
-            raise ValueError(f"temperature is {self.temperature}; it must be a number of at least 0")
+            raise ValueError(
+                f"temperature is {self.temperature}; it must be a number of at least 0"
+            )
         if self.top_k < 0:
-            raise ValueError(f"top_k is {self.top_k}; it must be at least 0, where 0 keeps all")
+            raise ValueError(
+                f"top_k is {self.top_k}; it must be at least 0, where 0 keeps all"
+            )
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
 
@@ -44,7 +54,9 @@ class Sampler:
         if self.temperature == 0:
             return logits.argmax(-1)
         ordered, tokens = logits.sort(-1, descending=True)
-        ordered = (ordered - ordered[:, :1]) / self.temperature  # at most 0, so that no temperature overflows
+        ordered = (
+            ordered - ordered[:, :1]
+        ) / self.temperature  # at most 0, so that no temperature overflows
         if self.top_k:
             ordered[:, self.top_k :] = -torch.inf
         probabilities = ordered.softmax(-1)
@@ -79,7 +91,9 @@ def sample(
         sequences, _ = sequences.step(decoder, sampler, processors)
         done = sequences.done(limit)
         for place in done.nonzero()[:, 0].tolist():
-            found[int(sequences.rows[place])].append(sequences.hypothesis(place, penalty))
+            found[int(sequences.rows[place])].append(
+                sequences.hypothesis(place, penalty)
+            )
         sequences = sequences.without(done)
     return found
 
@@ -95,7 +109,10 @@ def greedy(
     begins: tuple[int, ...] = (),
 ) -> list[list[Hypothesis]]:
     """Choose the best token at every step: one hypothesis for each row of the memory."""
-    limit, length = limits(memory, max_length), LengthPenalty() if penalty is None else penalty
+    limit, length = (
+        limits(memory, max_length),
+        LengthPenalty() if penalty is None else penalty,
+    )
     if isinstance(decoder, Searcher) and not begins:
         whole = whole_search(decoder, memory, limit, 0, length, processors)
         if whole is not None:

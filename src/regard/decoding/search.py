@@ -14,7 +14,12 @@ from regard.decoding.banned_texts import BannedTexts
 from regard.decoding.beam import Beam, DiverseBeam
 from regard.decoding.constrained_beam import ConstrainedBeam, Phrase
 from regard.decoding.constraints import DecodingConstraints
-from regard.decoding.hypothesis import BrevityPenalty, CoveragePenalty, Hypothesis, LengthPenalty
+from regard.decoding.hypothesis import (
+    BrevityPenalty,
+    CoveragePenalty,
+    Hypothesis,
+    LengthPenalty,
+)
 from regard.decoding.logits_processors import (
     Banned,
     Behind,
@@ -85,11 +90,19 @@ class Search:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        Sampler(1.0 if self.temperature is None else self.temperature, self.top_k, self.top_p)
+        Sampler(
+            1.0 if self.temperature is None else self.temperature,
+            self.top_k,
+            self.top_p,
+        )
         if not 0 <= self.seed < SEEDS:
-            raise ValueError(f"seed is {self.seed}; it must be at least 0 and below {SEEDS}")
+            raise ValueError(
+                f"seed is {self.seed}; it must be at least 0 and below {SEEDS}"
+            )
         if self.temperature is None and (self.top_k or self.top_p < 1):
-            raise ValueError(f"top_k is {self.top_k} and top_p {self.top_p}, without sampling; set a temperature")
+            raise ValueError(
+                f"top_k is {self.top_k} and top_p {self.top_p}, without sampling; set a temperature"
+            )
         DiverseBeam(self.beam, groups=self.groups, strength=self.diversity)
         if self.repetition_penalty != 1:
             RepetitionPenalty(self.repetition_penalty)
@@ -101,9 +114,20 @@ class Search:
         """The search in words: greedy, a beam with its penalties, or samples."""
         if self.temperature is not None:
             return f"samples at temperature {self.temperature:g}"
-        penalties = {"length": self.length_penalty, "coverage": self.coverage_penalty, "brevity": self.brevity_penalty}
-        more = [f"{name} penalty {value:g}" for name, value in penalties.items() if value]
-        return ", ".join(["greedy" if self.beam == 1 else f"beam {self.beam}", *(more if self.beam > 1 else [])])
+        penalties = {
+            "length": self.length_penalty,
+            "coverage": self.coverage_penalty,
+            "brevity": self.brevity_penalty,
+        }
+        more = [
+            f"{name} penalty {value:g}" for name, value in penalties.items() if value
+        ]
+        return ", ".join(
+            [
+                "greedy" if self.beam == 1 else f"beam {self.beam}",
+                *(more if self.beam > 1 else []),
+            ]
+        )
 
     def searching(self, beam: int | None) -> "Search":
         """The same settings with this beam, in one group and without sampling; unchanged for None."""
@@ -116,7 +140,11 @@ class Search:
         return (lengths * self.length_ratio).long() + self.length_extra
 
     def __call__(
-        self, decoder: Decoder, memory: Memory, limit: Tensor, constraints: DecodingConstraints | None = None
+        self,
+        decoder: Decoder,
+        memory: Memory,
+        limit: Tensor,
+        constraints: DecodingConstraints | None = None,
     ) -> list[list[Hypothesis]]:
         """The best or sampled hypotheses for each row of the memory, as many as `constraints` requires. The first one
         does not depend on their number.
@@ -130,9 +158,15 @@ class Search:
         processors = self.processors(constraints, limit, decoder)
         if self.temperature is not None:
             if any(constraints.phrases):
-                raise ValueError("phrases need a beam; samples cannot be made to contain them")
+                raise ValueError(
+                    "phrases need a beam; samples cannot be made to contain them"
+                )
             return self.sample(decoder, memory, limit, constraints, processors)
-        if self.beam == constraints.n_best == 1 and not self.coverage_penalty and not any(constraints.phrases):
+        if (
+            self.beam == constraints.n_best == 1
+            and not self.coverage_penalty
+            and not any(constraints.phrases)
+        ):
             return greedy(
                 decoder,
                 memory,
@@ -141,9 +175,16 @@ class Search:
                 processors=processors,
                 begins=constraints.prompts,
             )
-        coverage = CoveragePenalty(self.coverage_penalty) if self.coverage_penalty else None
+        coverage = (
+            CoveragePenalty(self.coverage_penalty) if self.coverage_penalty else None
+        )
         search = self.kind(constraints.phrases_of(len(limit)))(
-            self.beam, self.length(memory), coverage, processors, constraints.prompts, self.early_stopping
+            self.beam,
+            self.length(memory),
+            coverage,
+            processors,
+            constraints.prompts,
+            self.early_stopping,
         )
         return search(decoder, memory, max_length=limit, n_best=constraints.n_best)
 
@@ -178,7 +219,12 @@ class Search:
         """The sampler of these settings. Without a temperature it chooses the best token."""
         if self.temperature is None:
             return Sampler(temperature=0.0)
-        return Sampler(self.temperature, self.top_k, self.top_p, torch.Generator(device).manual_seed(self.seed))
+        return Sampler(
+            self.temperature,
+            self.top_k,
+            self.top_p,
+            torch.Generator(device).manual_seed(self.seed),
+        )
 
     def processors(
         self, constraints: DecodingConstraints, limit: Tensor, decoder: Decoder
@@ -186,12 +232,24 @@ class Search:
         """The logits processors of every step. A prefix may contain what is forbidden. Raises ValueError for an id
         beyond the vocabulary."""
         self._check_ids(decoder.output.out_features)
-        before = torch.tensor(constraints.before, device=limit.device) if constraints.before else None
+        before = (
+            torch.tensor(constraints.before, device=limit.device)
+            if constraints.before
+            else None
+        )
         early, late = self._by_text(decoder, constraints.banned, before)
         ends, begins = decoder.special.ends, constraints.prompts
-        late += [MinimumLength(self.min_length, ends, begins)] if self.min_length else []
-        late += [] if self.first_token is None else [FirstToken(self.first_token, begins)]
-        late += [EndAtLimit(limit.tolist(), decoder.special.end)] if self.end_at_limit else []
+        late += (
+            [MinimumLength(self.min_length, ends, begins)] if self.min_length else []
+        )
+        late += (
+            [] if self.first_token is None else [FirstToken(self.first_token, begins)]
+        )
+        late += (
+            [EndAtLimit(limit.tolist(), decoder.special.end)]
+            if self.end_at_limit
+            else []
+        )
         late += [Renormalize()] if self.renormalize else []
         if any(constraints.prefixes):
             late = [Prefix(constraints.prefixes_of(len(limit)), late, begins)]
@@ -202,14 +260,25 @@ class Search:
     ) -> tuple[list[LogitsProcessor], list[LogitsProcessor]]:
         """The processors that depend on the text so far, with the prompt `before` it: those of logits, the others."""
         found: list[LogitsProcessor] = []
-        found += [RepetitionPenalty(self.repetition_penalty)] if self.repetition_penalty != 1 else []
-        found += [NoRepeat(self.no_repeat, decoder.special.ends)] if self.no_repeat else []
+        found += (
+            [RepetitionPenalty(self.repetition_penalty)]
+            if self.repetition_penalty != 1
+            else []
+        )
+        found += (
+            [NoRepeat(self.no_repeat, decoder.special.ends)] if self.no_repeat else []
+        )
         found += [Banned(self.banned)] if self.banned else []
         found += [] if banned is None else [banned]
-        found += [PROCESSORS[name](decoder.special, decoder.output.out_features) for name in self.logits_processors]
+        found += [
+            PROCESSORS[name](decoder.special, decoder.output.out_features)
+            for name in self.logits_processors
+        ]
         if before is not None:
             found = [Behind(each, before) for each in found]
-        return [each for each in found if each.on_logits], [each for each in found if not each.on_logits]
+        return [each for each in found if each.on_logits], [
+            each for each in found if not each.on_logits
+        ]
 
     def _check_ids(self, vocabulary: int) -> None:
         """Raises ValueError for an id beyond the vocabulary."""
@@ -217,15 +286,23 @@ class Search:
         ids |= set() if self.first_token is None else {self.first_token}
         wrong = sorted(token for token in ids if not 0 <= token < vocabulary)
         if wrong:
-            raise ValueError(f"the search has the id {wrong[0]}; the vocabulary has 0 to {vocabulary - 1}")
+            raise ValueError(
+                f"the search has the id {wrong[0]}; the vocabulary has 0 to {vocabulary - 1}"
+            )
 
     def kind(self, phrases: Sequence[Sequence[Phrase]]) -> Callable[..., Beam]:
         """The beam search of these settings. Raises ValueError for groups with phrases."""
         if any(phrases):
             if self.groups > 1:
-                raise ValueError(f"groups is {self.groups}, but phrases need a beam in one group")
+                raise ValueError(
+                    f"groups is {self.groups}, but phrases need a beam in one group"
+                )
             return partial(ConstrainedBeam, phrases=phrases)
-        return Beam if self.groups == 1 else partial(DiverseBeam, groups=self.groups, strength=self.diversity)
+        return (
+            Beam
+            if self.groups == 1
+            else partial(DiverseBeam, groups=self.groups, strength=self.diversity)
+        )
 
     def sample(
         self,
@@ -240,7 +317,9 @@ class Search:
         assert self.temperature is not None
         n_best = constraints.n_best
         if n_best < 1 or (n_best > 1 and self.temperature == 0):
-            raise ValueError(f"n_best is {n_best}; it must be at least 1, and 1 at temperature 0")
+            raise ValueError(
+                f"n_best is {n_best}; it must be at least 1, and 1 at temperature 0"
+            )
         sampler = self.sampler(memory.value.device)
         draws = [
             sample(
@@ -255,4 +334,7 @@ class Search:
             for _ in range(n_best)
         ]
         rows = [[one for (one,) in row] for row in zip(*draws, strict=True)]
-        return [[first, *sorted(rest, key=lambda one: (not one.finished, -one.score))] for first, *rest in rows]
+        return [
+            [first, *sorted(rest, key=lambda one: (not one.finished, -one.score))]
+            for first, *rest in rows
+        ]

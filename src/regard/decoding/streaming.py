@@ -85,12 +85,16 @@ def stream(
     """
     limit, penalty = limits(memory, max_length), penalty or LengthPenalty()
     choose = Sampler(temperature=0.0) if choose is None else choose
-    with torch.no_grad():  # never across a yield: it would switch gradients off for the caller
+    with (
+        torch.no_grad()
+    ):  # never across a yield: it would switch gradients off for the caller
         state = _active(SequenceState.first(decoder, memory, options.begins), options)
     while len(state.rows):
         with torch.no_grad(), _recording(options) as maps:
             state, following = state.step(decoder, choose, processors)
-        attention = None if maps is None else maps.layered()[:, :, :, 0].double().cpu().numpy()
+        attention = (
+            None if maps is None else maps.layered()[:, :, :, 0].double().cpu().numpy()
+        )
         done = state.done(limit)
         for place, finished in enumerate(done.tolist()):
             yield Step(
@@ -107,11 +111,17 @@ def stream(
 
 def _active(state: SequenceState, options: StepOptions) -> SequenceState:
     dropped = [not options.active(row) for row in state.rows.tolist()]
-    return state.without(torch.tensor(dropped, dtype=torch.bool, device=state.rows.device))
+    return state.without(
+        torch.tensor(dropped, dtype=torch.bool, device=state.rows.device)
+    )
 
 
 def _recording(options: StepOptions) -> AbstractContextManager[Maps | None]:
-    return nullcontext() if options.names is None else record(options.model, only=options.names)
+    return (
+        nullcontext()
+        if options.names is None
+        else record(options.model, only=options.names)
+    )
 
 
 def _best(scores: Tensor, count: int) -> list[tuple[int, float]]:
@@ -171,7 +181,13 @@ class StreamEvent:
     finished: bool
 
     @classmethod
-    def of(cls, step: Step, source: StreamSource, text: str, pieces: Callable[[list[int]], list[str]]) -> "StreamEvent":
+    def of(
+        cls,
+        step: Step,
+        source: StreamSource,
+        text: str,
+        pieces: Callable[[list[int]], list[str]],
+    ) -> "StreamEvent":
         """Make an event from a step, its source, the text so far, and a function that makes tokens readable."""
 
         def piece(token: int) -> str:
@@ -187,14 +203,21 @@ class StreamEvent:
             step.score if done is None else done.score,
             step.log_probability,
             step.attention,
-            tuple(Candidate(token, piece(token), math.exp(score)) for token, score in step.candidates),
+            tuple(
+                Candidate(token, piece(token), math.exp(score))
+                for token, score in step.candidates
+            ),
             done is not None,
             done is not None and done.finished,
         )
 
 
-def check_prefixes(prefixes: Sequence[Sequence[int]], vocabulary: int, special: SpecialTokens) -> None:
+def check_prefixes(
+    prefixes: Sequence[Sequence[int]], vocabulary: int, special: SpecialTokens
+) -> None:
     """Raises InputError for tokens that no output contains, for a vocabulary of this size with these special ids."""
     for token in (token for prefix in prefixes for token in prefix):
         if token in special.silent or not 0 <= token < vocabulary:
-            raise InputError(f"token {token} cannot occur in a text; expected ids of pieces, below {vocabulary}")
+            raise InputError(
+                f"token {token} cannot occur in a text; expected ids of pieces, below {vocabulary}"
+            )

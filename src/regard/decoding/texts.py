@@ -26,7 +26,9 @@ Side = Literal["source", "target"]
 
 def limit_of(maximum: int | None, side: Side = "source") -> Limit | None:
     """The limit of a side of a model with this maximum, END included."""
-    return None if maximum is None else Limit(maximum, 1, f"model.max_{side}", f"{side}s")
+    return (
+        None if maximum is None else Limit(maximum, 1, f"model.max_{side}", f"{side}s")
+    )
 
 
 def limited(
@@ -43,7 +45,11 @@ def limited(
         InputError: a sequence is longer, without `truncate`.
     """
     limit = limit_of(maximum, side)
-    return (list(ids), 0) if limit is None else limit_lengths(limit, ids, places, truncate=truncate)
+    return (
+        (list(ids), 0)
+        if limit is None
+        else limit_lengths(limit, ids, places, truncate=truncate)
+    )
 
 
 def search_texts(
@@ -82,7 +88,11 @@ def source_ids(
     """The ids of sources of at most `maximum` tokens, and the number of sources that were cut. Raises InputError as
     `search_texts` does."""
     ids = [tokenizers.source_ids(text) for text in texts]
-    places = [f"text {number}" for number in range(1, len(ids) + 1)] if places is None else places
+    places = (
+        [f"text {number}" for number in range(1, len(ids) + 1)]
+        if places is None
+        else places
+    )
     return limited(maximum, ids, places, truncate=truncate)
 
 
@@ -101,8 +111,13 @@ def search_ids(
     def decode(rows: list[int]) -> list[list[list[Hypothesis]]]:
         batch = models[0].collate([(ids[row], []) for row in rows]).to(device)
         own = None if constraints is None else constraints.of(rows)
-        memory, limit = encoder(batch.source, batch.source_lengths), search.limit(batch.source_lengths)
-        return [search(model.decoder, memory, _most(model, limit), own) for model in models]
+        memory, limit = (
+            encoder(batch.source, batch.source_lengths),
+            search.limit(batch.source_lengths),
+        )
+        return [
+            search(model.decoder, memory, _most(model, limit), own) for model in models
+        ]
 
     found: list[list[list[Hypothesis]]] = [[[] for _ in ids] for _ in models]
     batches = list(_batches(ids, max(1, BATCH // search.beam)))
@@ -128,19 +143,35 @@ def stream_ids(
     Raises:
         ValueError: a prefix is longer than its output may be.
     """
-    batch = model.collate([(each, []) for each in ids]).to(next(model.parameters()).device)
+    batch = model.collate([(each, []) for each in ids]).to(
+        next(model.parameters()).device
+    )
     with torch.no_grad():
         memory = model.encoder(batch.source, batch.source_lengths)
-    limit, lengths = _most(model, search.limit(batch.source_lengths)), batch.source_lengths.tolist()
-    options = StepOptions(model.decoder, model.decoder.source_attention, candidates, active)
+    limit, lengths = (
+        _most(model, search.limit(batch.source_lengths)),
+        batch.source_lengths.tolist(),
+    )
+    options = StepOptions(
+        model.decoder, model.decoder.source_attention, candidates, active
+    )
     for step in search.stream(model.decoder, memory, limit, constraints, options):
         read = step.attention
-        yield step if read is None else replace(step, attention=read[..., : lengths[step.row]])
+        yield (
+            step
+            if read is None
+            else replace(step, attention=read[..., : lengths[step.row]])
+        )
 
 
-def best_texts(tokenizers: Tokenizers, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]]) -> list[str]:
+def best_texts(
+    tokenizers: Tokenizers, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]]
+) -> list[str]:
     """The text of the best hypothesis for each source."""
-    return [tokenizers.text(best.tokens, text) for text, (best, *_) in zip(texts, found, strict=True)]
+    return [
+        tokenizers.text(best.tokens, text)
+        for text, (best, *_) in zip(texts, found, strict=True)
+    ]
 
 
 def _most(model: EncoderDecoder, limit: Tensor) -> Tensor:

@@ -48,7 +48,10 @@ def whole_search(
         return None
     special = decoder.special
     tokens = special.start, special.ends, special.unwritten, special.unused
-    search = decoder.search(memory, SearchPlan(beam, limit, *tokens, least, penalty.alpha, penalty.offset, early))
+    search = decoder.search(
+        memory,
+        SearchPlan(beam, limit, *tokens, least, penalty.alpha, penalty.offset, early),
+    )
     if search is None:
         return None
     for progress in search.steps():

@@ -19,7 +19,8 @@ CLAIM = (
 )
 TRANSFORMER = "model={name: transformer, layers: 2, width: 96, hidden: 192, heads: 4, shared: false, dropout: 0.1}"
 BAHDANAU = (
-    "model={{name: bahdanau, embedding: 64, width: 96, attention: 64, maxout: 64, cell: gru, history: {history}}}"
+    "model={{name: bahdanau, embedding: 64, width: 96, attention: 64, maxout: 64,"
+    " cell: gru, history: {history}}}"
 )
 MECHANISMS = {
     "Bahdanau, additive": [BAHDANAU.format(history="null")],
@@ -35,11 +36,20 @@ MECHANISMS = {
     "Luong, local-m": ["model.align=local-m", "model.window=8"],
     "Luong, local-p": ["model.align=local-p", "model.window=8"],
     "Luong, monotonic": ["model.align=monotonic"],
-    "one pass, scaled dot": ["model={name: one-pass, width: 96, encoder_width: 96, shared: false, dropout: 0.1}"],
+    "one pass, scaled dot": [
+        "model={name: one-pass, width: 96, encoder_width: 96, shared: false, dropout: 0.1}"
+    ],
     "Transformer": [TRANSFORMER, "training.learning_rate=2e-3"],
-    "Transformer, guided": [TRANSFORMER, "training.learning_rate=2e-3", "attention_losses.guided=0.3"],
+    "Transformer, guided": [
+        TRANSFORMER,
+        "training.learning_rate=2e-3",
+        "attention_losses.guided=0.3",
+    ],
 }
-AER = tuple(f"AER of {what}, %" for what in ("the mean", "the best map", "the step before", "the step after"))
+AER = tuple(
+    f"AER of {what}, %"
+    for what in ("the mean", "the best map", "the step before", "the step after")
+)
 
 
 def alignment(setting: Setting) -> Finding:
@@ -51,11 +61,21 @@ def alignment(setting: Setting) -> Finding:
         lines[name] = []
         for count in steps:
             run = f"{''.join(letter if letter.isalnum() else '-' for letter in name.lower())}-{count}"
-            result = setting.train("bitext", run, [f"training.steps={count}", "data.test=500", *overrides])
+            result = setting.train(
+                "bitext", run, [f"training.steps={count}", "data.test=500", *overrides]
+            )
             found = [100 * error for error in errors(setting.run(run))]
-            rows.append((name, count, result["test/exact-match"], *found, result["seconds"]))
+            rows.append(
+                (name, count, result["test/exact-match"], *found, result["seconds"])
+            )
             lines[name].append((float(count), found[1]))
-    chart = Chart("alignment of the best map", "updates", "alignment error rate, %", lines, ("linear", "log"))
+    chart = Chart(
+        "alignment of the best map",
+        "updates",
+        "alignment error rate, %",
+        lines,
+        ("linear", "log"),
+    )
     return Finding(CLAIM, columns, rows, [chart])
 
 
@@ -68,12 +88,15 @@ def errors(run: Aligns) -> tuple[float, ...]:
     best = errors_of_maps(measuring, gold)[validated.index(min(validated))]
     means = [average_heads(maps) for maps in measuring]
     same, before, after = (
-        score_links([strongest(moved(weights, steps)) for weights in means], gold).aer for steps in (0, 1, -1)
+        score_links([strongest(moved(weights, steps)) for weights in means], gold).aer
+        for steps in (0, 1, -1)
     )
     return same, best, before, after
 
 
-def moved(weights: Float[np.ndarray, "target source"], steps: int) -> Float[np.ndarray, "target source"]:
+def moved(
+    weights: Float[np.ndarray, "target source"], steps: int
+) -> Float[np.ndarray, "target source"]:
     """Each target word with the weights of the word `steps` before it; words at one end have zeros."""
     rows = np.roll(weights, steps, axis=0)
     rows[: max(0, steps)] = 0.0

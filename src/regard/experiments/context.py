@@ -20,11 +20,23 @@ CLAIM = (
 )
 SUBJECTS = {
     "water": ("muddy deep wide", "fish river boat swimmer", "reached crossed left"),
-    "money": ("rich careful new", "client clerk loan payment", "entered closed trusted"),
+    "money": (
+        "rich careful new",
+        "client clerk loan payment",
+        "entered closed trusted",
+    ),
     "animals": ("small wild grey", "cat owl hunter keeper", "chased fed heard"),
     "sport": ("young fast famous", "player team coach captain", "threw bought swung"),
-    "months": ("early warm rainy", "april garden flower farmer", "welcomed awaited praised"),
-    "machines": ("rusty broken heavy", "engine mechanic wheel lever", "loosened bent replaced"),
+    "months": (
+        "early warm rainy",
+        "april garden flower farmer",
+        "welcomed awaited praised",
+    ),
+    "machines": (
+        "rusty broken heavy",
+        "engine mechanic wheel lever",
+        "loosened bent replaced",
+    ),
 }
 """The adjectives, nouns and verbs of each subject."""
 WORDS = {
@@ -69,40 +81,77 @@ def context(setting: Setting) -> Finding:
     rows, lines = [], {}
     for name, (recipe, between, *model) in MODELS.items():
         text = setting.folder / f"{recipe}.txt"
-        text.write_text(between.join(sentences_of(sentences, 1)) + "\n", encoding="utf-8")
+        text.write_text(
+            between.join(sentences_of(sentences, 1)) + "\n", encoding="utf-8"
+        )
         settings = [f"data.train={text}", *model, f"training.steps={steps}", *rate]
         result = setting.train(recipe, recipe, settings)
-        layers = capable(load(setting.folder / recipe), GivesLayers, setting.folder / recipe).layers
+        layers = capable(
+            load(setting.folder / recipe), GivesLayers, setting.folder / recipe
+        ).layers
         found = zip(*similarities(layers), strict=True)
-        means = [tuple(sum(each) / len(each) for each in zip(*some, strict=True)) for some in found]
-        rows += [(name, layer or "0, static", *mean, result["seconds"]) for layer, mean in enumerate(means)]
+        means = [
+            tuple(sum(each) / len(each) for each in zip(*some, strict=True))
+            for some in found
+        ]
+        rows += [
+            (name, layer or "0, static", *mean, result["seconds"])
+            for layer, mean in enumerate(means)
+        ]
         lines[name] = [(float(layer), mean[2]) for layer, mean in enumerate(means)]
-    columns = "model", "layer", "cosine, same sense", "cosine, other sense", "same sense nearer, %", "seconds"
-    return Finding(CLAIM, columns, rows, [Chart("senses distinguished", "layer", "nearer, %", lines)])
+    columns = (
+        "model",
+        "layer",
+        "cosine, same sense",
+        "cosine, other sense",
+        "same sense nearer, %",
+        "seconds",
+    )
+    return Finding(
+        CLAIM,
+        columns,
+        rows,
+        [Chart("senses distinguished", "layer", "nearer, %", lines)],
+    )
 
 
 def sentences_of(count: int, seed: int) -> list[str]:
     """Sentences about all subjects, each with an ambiguous word."""
     random = Random(seed)
     words = random.choices(list(WORDS), k=count)
-    return [sentence(word, random.choice(WORDS[word]), random.choice(FORMS), random) for word in words]
+    return [
+        sentence(word, random.choice(WORDS[word]), random.choice(FORMS), random)
+        for word in words
+    ]
 
 
 def sentence(word: str, subject: str, form: str, random: Random) -> str:
     """A sentence in which a word has the sense of a subject."""
     adjectives, nouns, verbs = (part.split() for part in SUBJECTS[subject])
-    adjective, noun, verb, second = (random.choice(part) for part in (adjectives, nouns, verbs, nouns))
-    return form.format(word=word, adjective=adjective, noun=noun, verb=verb, second=second)
+    adjective, noun, verb, second = (
+        random.choice(part) for part in (adjectives, nouns, verbs, nouns)
+    )
+    return form.format(
+        word=word, adjective=adjective, noun=noun, verb=verb, second=second
+    )
 
 
-def similarities(layers: Layers, count: int = 10) -> list[list[tuple[float, float, float]]]:
+def similarities(
+    layers: Layers, count: int = 10
+) -> list[list[tuple[float, float, float]]]:
     """For each word and form of sentence: `compared` of each layer, with `count` sentences per sense."""
     random, found = Random(2), []
     for word, form in product(WORDS, FORMS):
         groups = []
         for subject in WORDS[word]:
-            texts = [layers(sentence(word, subject, form, random)) for _ in range(count)]
-            groups.append(torch.stack([states[:, list(words).index(word)] for words, states in texts], 1))
+            texts = [
+                layers(sentence(word, subject, form, random)) for _ in range(count)
+            ]
+            groups.append(
+                torch.stack(
+                    [states[:, list(words).index(word)] for words, states in texts], 1
+                )
+            )
         found.append([compared(group) for group in zip(*groups, strict=True)])
     return found
 
@@ -119,5 +168,7 @@ def compared(groups: Sequence[Tensor]) -> tuple[float, float, float]:
         difference = own[:, :, None] - other[:, None]
         near = difference.abs() < 1e-9
         same.append(own.mean())
-        nearer.append(((difference > 0) & ~near).double().mean() + 0.5 * near.double().mean())
+        nearer.append(
+            ((difference > 0) & ~near).double().mean() + 0.5 * near.double().mean()
+        )
     return float(sum(same) / 2), float(across.mean()), 100 * float(sum(nearer) / 2)

@@ -47,8 +47,20 @@ def cost(setting: Setting) -> Finding:
                 if by == "heads" and "H" not in "".join(mechanism.operations):
                     continue
                 sizes = [replace(Sizes(), **{by: value}) for value in values]
-                sizes = [each for each in sizes if NUMBER * each.count(mechanism.stored) <= limit]
-                rows.append(row(name, mechanism, by, sizes, measured(mechanism, by, sizes, rounds)))
+                sizes = [
+                    each
+                    for each in sizes
+                    if NUMBER * each.count(mechanism.stored) <= limit
+                ]
+                rows.append(
+                    row(
+                        name,
+                        mechanism,
+                        by,
+                        sizes,
+                        measured(mechanism, by, sizes, rounds),
+                    )
+                )
     return Finding(CLAIM, COLUMNS, rows, charts(rows))
 
 
@@ -66,38 +78,81 @@ SWEEPS_FULL = {
 }
 """Sizes to vary one at a time, with the others at their defaults. Sizes that would store more than the limit are
 skipped."""
-SIZES = {"length": "length N", "batch": "batch B", "width": "width D", "heads": "number of heads H"}
+SIZES = {
+    "length": "length N",
+    "batch": "batch B",
+    "width": "width D",
+    "heads": "number of heads H",
+}
 """The displayed names of the varied sizes, in the order of the charts."""
 FIGURES = ("time", "ms"), ("memory", "MB")
 COLUMNS = (
-    *("mechanism", "operations", "by", "time, theory", "time, measured", "memory, theory", "memory, measured"),
+    *(
+        "mechanism",
+        "operations",
+        "by",
+        "time, theory",
+        "time, measured",
+        "memory, theory",
+        "memory, measured",
+    ),
     *("at", "ms", "MB"),
 )
 
 
-def measured(mechanism: Mechanism, by: str, sizes: Sequence[Sizes], rounds: int) -> list[Point]:
+def measured(
+    mechanism: Mechanism, by: str, sizes: Sequence[Sizes], rounds: int
+) -> list[Point]:
     """The measured cost of a mechanism at each of the sizes."""
     calls = [step(mechanism.make(each)) for each in sizes]
     memory = [peak(call) / 1e6 for call in calls]
     times = [1e3 * each for each in seconds(calls, rounds)]
-    return [Point(getattr(each, by), *found) for each, *found in zip(sizes, times, memory, strict=True)]
+    return [
+        Point(getattr(each, by), *found)
+        for each, *found in zip(sizes, times, memory, strict=True)
+    ]
 
 
-def row(name: str, mechanism: Mechanism, by: str, sizes: Sequence[Sizes], points: Sequence[Point]) -> tuple:
+def row(
+    name: str,
+    mechanism: Mechanism,
+    by: str,
+    sizes: Sequence[Sizes],
+    points: Sequence[Point],
+) -> tuple:
     """The exponents, and the cost at the largest size."""
     places = [point.size for point in points]
-    counted = (exponent(places, [each.count(terms) for each in sizes]) for terms in mechanism[1:])
-    fitted = (exponent(places, [getattr(point, what) for point in points]) for what in ("time", "memory"))
+    counted = (
+        exponent(places, [each.count(terms) for each in sizes])
+        for terms in mechanism[1:]
+    )
+    fitted = (
+        exponent(places, [getattr(point, what) for point in points])
+        for what in ("time", "memory")
+    )
     (time_theory, memory_theory), (time, memory) = counted, fitted
-    exponents = (round(each, 2) + 0.0 for each in (time_theory, time, memory_theory, memory))
+    exponents = (
+        round(each, 2) + 0.0 for each in (time_theory, time, memory_theory, memory)
+    )
     last = points[-1]
-    return name, written(mechanism.operations), by, *exponents, last.size, last.time, last.memory
+    return (
+        name,
+        written(mechanism.operations),
+        by,
+        *exponents,
+        last.size,
+        last.time,
+        last.memory,
+    )
 
 
 def exponent(sizes: Sequence[int], values: Sequence[float | int]) -> float:
     """The exponent of the growth of `values` with size: the least-squares slope of the logarithms over the largest
     sizes."""
-    pairs = [(math.log(size), math.log(value)) for size, value in zip(sizes, values, strict=True)][-FITTED:]
+    pairs = [
+        (math.log(size), math.log(value))
+        for size, value in zip(sizes, values, strict=True)
+    ][-FITTED:]
     middle = [sum(each) / len(pairs) for each in zip(*pairs, strict=True)]
     spread = sum((x - middle[0]) ** 2 for x, _ in pairs)
     return sum((x - middle[0]) * (y - middle[1]) for x, y in pairs) / spread
@@ -109,7 +164,13 @@ def written(terms: Terms) -> str:
     named = []
     for letters in terms:
         above, slash, below = letters.partition("/")
-        named.append("".join(each + powers[above.count(each) - 1] for each in dict.fromkeys(above)) + slash + below)
+        named.append(
+            "".join(
+                each + powers[above.count(each) - 1] for each in dict.fromkeys(above)
+            )
+            + slash
+            + below
+        )
     return " + ".join(named)
 
 
@@ -117,7 +178,12 @@ def charts(rows: Sequence[tuple]) -> list[Pairs]:
     """The growth of time and memory with each varied size, side by side."""
     found = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     varied = {by: [each for each in found if each["by"] == by] for by in SIZES}
-    return [grown(by, varied[by], *figure) for by in SIZES if varied[by] for figure in FIGURES]
+    return [
+        grown(by, varied[by], *figure)
+        for by in SIZES
+        if varied[by]
+        for figure in FIGURES
+    ]
 
 
 def grown(by: str, rows: Sequence[Mapping[str, Any]], what: str, unit: str) -> Pairs:
@@ -127,7 +193,13 @@ def grown(by: str, rows: Sequence[Mapping[str, Any]], what: str, unit: str) -> P
     return Pairs(
         f"how {what} grows with the {SIZES[by]}",
         f"exponent of {SIZES[by][-1]}",
-        {each["mechanism"]: (each[f"{what}, theory"], each[f"{what}, measured"]) for each in ordered},
-        {each["mechanism"]: f"{each[unit]:.3g} {unit} at {each['at']:,}" for each in ordered},
+        {
+            each["mechanism"]: (each[f"{what}, theory"], each[f"{what}, measured"])
+            for each in ordered
+        },
+        {
+            each["mechanism"]: f"{each[unit]:.3g} {unit} at {each['at']:,}"
+            for each in ordered
+        },
         ("as counted", "as measured"),
     )

@@ -22,7 +22,11 @@ class Finding:
 
     def table(self) -> str:
         """The table in Markdown."""
-        cells = [self.columns, ["---"] * len(self.columns), *(map(shown, row) for row in self.rows)]
+        cells = [
+            self.columns,
+            ["---"] * len(self.columns),
+            *(map(shown, row) for row in self.rows),
+        ]
         return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
     def write(self, folder: Path, name: str) -> list[Path]:
@@ -33,11 +37,15 @@ class Finding:
             RunError: a file cannot be written.
         """
         if folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder}: is not a folder; name one to write the table and the picture to")
+            raise InputError(
+                f"{folder}: is not a folder; name one to write the table and the picture to"
+            )
         records = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
         contents = {
             ".md": f"# {name}\n\n{self.claim}\n\n{self.table()}\n".encode(),
-            ".json": (json.dumps({"claim": self.claim, "rows": records}, indent=1) + "\n").encode(),
+            ".json": (
+                json.dumps({"claim": self.claim, "rows": records}, indent=1) + "\n"
+            ).encode(),
             ".png": png(self.charts),
         }
         for ending, content in contents.items():

@@ -10,7 +10,10 @@ CLAIM = (
     "help. In both tasks encoder and decoder are trained too, which can make their states agree."
 )
 TASKS = {
-    "within, letters copied": ("letters", ["data.order=copy", "model.width=128", "model.embedding=64"]),
+    "within, letters copied": (
+        "letters",
+        ["data.order=copy", "model.width=128", "model.embedding=64"],
+    ),
     "across, English into French": ("bitext", ["model.dropout=0.0"]),
 }
 """A recipe, and the settings that give its model the size of the other one."""
@@ -26,10 +29,19 @@ def languages(setting: Setting) -> Finding:
             points = []
             for count in steps:
                 run = f"{recipe}-{score}-{count}"
-                overrides = [*settings, f"model.score={score}", f"training.steps={count}", "data.test=500"]
+                overrides = [
+                    *settings,
+                    f"model.score={score}",
+                    f"training.steps={count}",
+                    "data.test=500",
+                ]
                 result = setting.train(recipe, run, overrides)
-                rows.append((task, score, count, result["test/exact-match"], result["seconds"]))
+                rows.append(
+                    (task, score, count, result["test/exact-match"], result["seconds"])
+                )
                 points.append((float(count), result["test/exact-match"]))
             lines[f"{task}, {score}"] = points
     chart = Chart("exact match", "updates", "right, %", lines)
-    return Finding(CLAIM, ("task", "score", "updates", "exact match, %", "seconds"), rows, [chart])
+    return Finding(
+        CLAIM, ("task", "score", "updates", "exact match, %", "seconds"), rows, [chart]
+    )

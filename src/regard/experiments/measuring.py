@@ -26,7 +26,9 @@ class Alive(TorchDispatchMode):
         self.now = self.most = 0
         self._known: set[int] = set()
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         for each in tensors((args, kwargs)):
             self._meet(each, 0)  # older, or already counted
         result = function(*args, **(kwargs or {}))
@@ -59,7 +61,9 @@ def step(work: Work) -> Callable[[], object]:
         gradient = torch.ones_like(work.forward())
 
     def call() -> object:
-        return torch.autograd.grad(work.forward(), work.leaves, gradient, allow_unused=True)
+        return torch.autograd.grad(
+            work.forward(), work.leaves, gradient, allow_unused=True
+        )
 
     return call
 
@@ -71,11 +75,15 @@ def peak(call: Callable[[], object]) -> int:
     return alive.most
 
 
-def seconds(calls: Sequence[Callable[[], object]], rounds: int, least: float = 0.005) -> list[float]:
+def seconds(
+    calls: Sequence[Callable[[], object]], rounds: int, least: float = 0.005
+) -> list[float]:
     """The median time of each call over rounds, in processor time, so that other programs have little effect. All calls
     alternate, each repeated for `least` seconds or more per round."""
     times, found = [1] * len(calls), [[] for _ in calls]
-    for turn in range(rounds + 1):  # the first call warms up and determines the number of repetitions
+    for turn in range(
+        rounds + 1
+    ):  # the first call warms up and determines the number of repetitions
         for place, call in enumerate(calls):
             began = time.process_time()
             for _ in range(times[place]):

@@ -46,7 +46,9 @@ def encodings() -> dict[str, Encoding]:
     """The compared encodings by name."""
     return {
         "none": code(NoPositions()),
-        "fraction of the length": lambda size: torch.linspace(0, 1, size)[:, None].expand(-1, WIDTH),
+        "fraction of the length": lambda size: torch.linspace(0, 1, size)[
+            :, None
+        ].expand(-1, WIDTH),
         "integers": code(Integers(WIDTH)),
         "sinusoidal": code(Sinusoidal()),
         "learned": code(Learned(MOST, WIDTH)),
@@ -61,21 +63,40 @@ def positions(setting: Setting) -> Finding:
     figures, lines = {}, {}
     for name, overrides in MODELS.items():
         run = name.lower().replace(", ", "-").replace(" ", "-")
-        settings = ["data.order=copy", f"data.most={LONGEST}", f"training.steps={steps}", *overrides]
+        settings = [
+            "data.order=copy",
+            f"data.most={LONGEST}",
+            f"training.steps={steps}",
+            *overrides,
+        ]
         result = setting.train("letters", run, settings)
         shares = right_by_length(setting.run(run), "copy", lengths, 100)
         figures[name] = (*shares, result["seconds"])
-        lines[name] = [(float(length), share) for length, share in zip(lengths, shares, strict=True)]
+        lines[name] = [
+            (float(length), share)
+            for length, share in zip(lengths, shares, strict=True)
+        ]
     properties_of = {
         name: ["yes" if has else "no" for has in properties(encoding).values()]
         for name, encoding in encodings().items()
     }
     rows = [
-        (name, *properties_of.get(name, [""] * len(PROPERTIES)), *figures.get(name, [""] * (len(lengths) + 1)))
+        (
+            name,
+            *properties_of.get(name, [""] * len(PROPERTIES)),
+            *figures.get(name, [""] * (len(lengths) + 1)),
+        )
         for name in dict.fromkeys((*properties_of, *figures))
     ]
-    columns = "positions", *PROPERTIES, *(f"{length} letters, %" for length in lengths), "seconds"
-    return Finding(CLAIM, columns, rows, [Chart("letters copied", "letters", "right, %", lines)])
+    columns = (
+        "positions",
+        *PROPERTIES,
+        *(f"{length} letters, %" for length in lengths),
+        "seconds",
+    )
+    return Finding(
+        CLAIM, columns, rows, [Chart("letters copied", "letters", "right, %", lines)]
+    )
 
 
 def properties(encoding: Encoding) -> dict[str, bool]:

@@ -28,12 +28,19 @@ def scaling(setting: Setting) -> Finding:
         query = torch.randn(queries, 1, width, generator=generator)
         key = torch.randn(queries, KEYS, width, generator=generator)
         for name, score in (("dot", Dot()), ("scaled dot", ScaledDot())):
-            rows.append((name, width, *measured(score(query, score.prepare(key))[:, 0])))
+            rows.append(
+                (name, width, *measured(score(query, score.prepare(key))[:, 0]))
+            )
     names = "variance of scores", "entropy of weights", "norm of the derivative"
     charts = [
         Chart(title, "width", unit, lines(rows, 2 + number), scales)
         for number, (title, unit, scales) in enumerate(
-            zip(names, ("", f"nats, of at most {math.log(KEYS):.2f}", ""), SCALES, strict=True)
+            zip(
+                names,
+                ("", f"nats, of at most {math.log(KEYS):.2f}", ""),
+                SCALES,
+                strict=True,
+            )
         )
     ]
     return Finding(CLAIM, ("score", "width", *names), rows, charts)
@@ -48,7 +55,12 @@ def measured(scores: torch.Tensor) -> tuple[float, float, float]:
     entropy = torch.special.entr(weights).sum(-1).mean()
     squares = weights.square().sum(-1)
     # the squared entries of diag(a) - a a^T, summed: sum a_i^2 - 2 sum a_i^3 + (sum a_i^2)^2
-    derivative = (squares - 2 * weights.pow(3).sum(-1) + squares.square()).clamp(min=0).sqrt().mean()
+    derivative = (
+        (squares - 2 * weights.pow(3).sum(-1) + squares.square())
+        .clamp(min=0)
+        .sqrt()
+        .mean()
+    )
     return float(scores.double().var()), float(entropy), float(derivative)
 
 

@@ -37,8 +37,12 @@ class Setting:
         out, config = self.folder / name, run_file.read(path_of(recipe), overrides)
         if not (out / RESULT).is_file():
             return launch.train(config, out, resume=out.exists())
-        if run_file.read(out / runs.CONFIG) != launch.settled(config, choose_device(config.training.device)):
-            raise InputError(f"{out}: holds a run with other settings; remove it, or name another folder with --out")
+        if run_file.read(out / runs.CONFIG) != launch.settled(
+            config, choose_device(config.training.device)
+        ):
+            raise InputError(
+                f"{out}: holds a run with other settings; remove it, or name another folder with --out"
+            )
         return json.loads((out / RESULT).read_text(encoding="utf-8"))
 
     def run(self, name: str) -> Any:

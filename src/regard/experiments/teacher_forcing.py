@@ -35,10 +35,23 @@ def teacher_forcing(setting: Setting) -> Finding:
             run = f"{name.replace(' ', '-')}-{count}"
             result = setting.train("dates-luong", run, settings)
             after = 100 * right_after_a_mistake(setting.run(run))
-            rows.append((name, count, result["test/exact-match"], after, result["seconds"]))
-    columns = "training", "updates", "exact match, %", "right after a mistake, %", "seconds"
+            rows.append(
+                (name, count, result["test/exact-match"], after, result["seconds"])
+            )
+    columns = (
+        "training",
+        "updates",
+        "exact match, %",
+        "right after a mistake, %",
+        "seconds",
+    )
     charts = [
-        Chart(title, "updates", columns[at], {name: points(rows, name, at) for name in WAYS})
+        Chart(
+            title,
+            "updates",
+            columns[at],
+            {name: points(rows, name, at) for name in WAYS},
+        )
         for title, at in (("dates", 2), ("tokens after a wrong one", 3))
     ]
     return Finding(CLAIM, columns, rows, charts)
@@ -57,7 +70,10 @@ def right_after_a_mistake(run: EncodesPairs, count: int = 200) -> float:
     tokenizers, model = run.tokenizers, run.model
     right = total = 0
     for pair in pairs:
-        source, target = tokenizers.source_ids(pair.source), tokenizers.target_ids(pair.target, pair.source)
+        source, target = (
+            tokenizers.source_ids(pair.source),
+            tokenizers.target_ids(pair.target, pair.source),
+        )
         batch = collate([(source, target)])
         state = model.decoder.start(model.encoder(batch.source, batch.source_lengths))
         mistake = next(token for token in target if token != target[1])

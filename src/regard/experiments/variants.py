@@ -17,21 +17,38 @@ STEPS = (150, 300, 600)
 def variants(setting: Setting) -> Finding:
     """Luong's model of dates with each score and soft alignment, and with each alignment and the general score: exact
     match on the test set by the number of updates, and seconds."""
-    names = [("score", name) for name in SCORES] + [("align", name) for name in ALIGNS if name != "softmax"]
+    names = [("score", name) for name in SCORES] + [
+        ("align", name) for name in ALIGNS if name != "softmax"
+    ]
     steps = (*STEPS, 1200, 2400) if setting.full else STEPS
     rows = []
     for part, name in names:
         for count in steps:
-            settings = [f"model.{part}={name}", f"training.steps={count}", "model.window=4", *EXTRA.get(name, ())]
+            settings = [
+                f"model.{part}={name}",
+                f"training.steps={count}",
+                "model.window=4",
+                *EXTRA.get(name, ()),
+            ]
             result = setting.train("dates-luong", f"{part}-{name}-{count}", settings)
-            rows.append((part, name, count, result["test/exact-match"], result["seconds"]))
+            rows.append(
+                (part, name, count, result["test/exact-match"], result["seconds"])
+            )
     charts = [
         Chart(
-            title, "updates", "exact match, %", {name: points(rows, part, name) for kind, name in names if kind == part}
+            title,
+            "updates",
+            "exact match, %",
+            {name: points(rows, part, name) for kind, name in names if kind == part},
         )
-        for part, title in (("score", "scores, soft"), ("align", "alignments, general score"))
+        for part, title in (
+            ("score", "scores, soft"),
+            ("align", "alignments, general score"),
+        )
     ]
-    return Finding(CLAIM, ("part", "name", "updates", "exact match, %", "seconds"), rows, charts)
+    return Finding(
+        CLAIM, ("part", "name", "updates", "exact match, %", "seconds"), rows, charts
+    )
 
 
 EXTRA = {

@@ -37,8 +37,15 @@ def check(folder: Folder) -> None:
 def _files(code: Any) -> list[str]:
     """The files of code, of classes in the form `file.Class`, or of lists of them."""
     named = code.values() if isinstance(code, dict) else [code]
-    classes = [each for value in named for each in (value if isinstance(value, list | tuple) else [value]) if each]
-    return sorted({f"{str(each).rpartition('--')[2].partition('.')[0]}.py" for each in classes})
+    classes = [
+        each
+        for value in named
+        for each in (value if isinstance(value, list | tuple) else [value])
+        if each
+    ]
+    return sorted(
+        {f"{str(each).rpartition('--')[2].partition('.')[0]}.py" for each in classes}
+    )
 
 
 def _numbers(folder: Folder) -> int:
@@ -50,12 +57,18 @@ def _numbers(folder: Folder) -> int:
         return 0
     index = folder.json(INDEX)
     places, about = index.get("weight_map"), index.get("metadata")
-    names = {name for name in places.values() if isinstance(name, str)} if isinstance(places, dict) else set()
+    names = (
+        {name for name in places.values() if isinstance(name, str)}
+        if isinstance(places, dict)
+        else set()
+    )
     if all(map(folder.has, names)):
         return sum(_in_file(folder, name) for name in names)
     total = about.get("total_size", 0) if isinstance(about, dict) else 0
     if type(total) not in (int, float) or not 0 <= total < math.inf:
-        raise InputError(f"{folder.path / INDEX}: total_size is {total!r}; expected a number of bytes")
+        raise InputError(
+            f"{folder.path / INDEX}: total_size is {total!r}; expected a number of bytes"
+        )
     return int(total) // 2
 
 

@@ -35,7 +35,9 @@ def card(run: Path, name: str, form: str) -> str:
         *_figures(about.figures),
         *_data(folder.read_object(DATA) if folder.has(DATA) else {}),
         *_settings(settings(folder)),
-        *_environment(folder.read_object(ENVIRONMENT) if folder.has(ENVIRONMENT) else {}),
+        *_environment(
+            folder.read_object(ENVIRONMENT) if folder.has(ENVIRONMENT) else {}
+        ),
     ]
     return f"---\n{header(about, name)}---\n\n" + "\n\n".join(parts) + "\n"
 
@@ -45,7 +47,8 @@ def header(about: Record, name: str) -> str:
     values: dict[str, Any] = {"tags": [TAG, "attention", about.task, about.model]}
     if about.figures:
         metrics = [
-            {"type": figure.rpartition("/")[2], "name": figure, "value": each} for figure, each in about.figures.items()
+            {"type": figure.rpartition("/")[2], "name": figure, "value": each}
+            for figure, each in about.figures.items()
         ]
         data = {"name": "held-out examples", "type": "private"}
         results = [{"task": {"type": about.task}, "dataset": data, "metrics": metrics}]
@@ -58,7 +61,9 @@ def is_export(folder: Path) -> bool:
     path = folder / FILE
     if not path.is_file():
         return False
-    start, _, rest = path.read_text(encoding="utf-8", errors="replace").partition("---\n")
+    start, _, rest = path.read_text(encoding="utf-8", errors="replace").partition(
+        "---\n"
+    )
     try:
         values = yaml.safe_load(rest.partition("\n---\n")[0]) if not start else None
     except yaml.YAMLError:
@@ -68,27 +73,46 @@ def is_export(folder: Path) -> bool:
 
 def _figures(figures: Mapping[str, float]) -> list[str]:
     rows = "\n".join(f"| {name} | {value:.4g} |" for name, value in figures.items())
-    return [f"## Figures\n\n| metric | value |\n| --- | --- |\n{rows}"] if figures else []
+    return (
+        [f"## Figures\n\n| metric | value |\n| --- | --- |\n{rows}"] if figures else []
+    )
 
 
 def _data(data: Mapping[str, Any]) -> list[str]:
     """The number of examples; without the names of files, which are the user's."""
-    rows = "\n".join(f"| {name} | {each['count']:,} {data['unit']} |" for name, each in data.get("rows", {}).items())
+    rows = "\n".join(
+        f"| {name} | {each['count']:,} {data['unit']} |"
+        for name, each in data.get("rows", {}).items()
+    )
     return [f"## Data\n\n| set | examples |\n| --- | --- |\n{rows}"] if rows else []
 
 
 def _settings(values: Mapping[str, Any]) -> list[str]:
     shown = {name: values[name] for name in SHOWN if name in values}
     if isinstance(shown.get("training"), dict):
-        shown["training"] = {key: each for key, each in shown["training"].items() if key not in PRIVATE}
-    return [f"## Settings\n\n```yaml\n{yaml.safe_dump(shown, sort_keys=False, allow_unicode=True)}```"] if shown else []
+        shown["training"] = {
+            key: each for key, each in shown["training"].items() if key not in PRIVATE
+        }
+    return (
+        [
+            f"## Settings\n\n```yaml\n{yaml.safe_dump(shown, sort_keys=False, allow_unicode=True)}```"
+        ]
+        if shown
+        else []
+    )
 
 
 def _environment(values: Mapping[str, Any]) -> list[str]:
-    names = ", ".join(f"{name} {values[name]}" for name in ("torch", "tokenizers", "python") if name in values)
+    names = ", ".join(
+        f"{name} {values[name]}"
+        for name in ("torch", "tokenizers", "python")
+        if name in values
+    )
     trained = values.get("regard")
     return (
-        [f"## Environment\n\nTrained with regard {trained}, {names}; exported with regard {VERSION}."]
+        [
+            f"## Environment\n\nTrained with regard {trained}, {names}; exported with regard {VERSION}."
+        ]
         if trained
         else []
     )

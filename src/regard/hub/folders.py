@@ -16,10 +16,22 @@ from regard.hub.card import write_card
 from regard.hub.formats import families
 from regard.hub.formats.folder import WEIGHTS as PUBLISHED_WEIGHTS
 from regard.hub.formats.folder import Folder
-from regard.hub.formats.pretrained_model import Number, PretrainedImageModel, PretrainedModel
+from regard.hub.formats.pretrained_model import (
+    Number,
+    PretrainedImageModel,
+    PretrainedModel,
+)
 from regard.hub.image_runs import check_image_parity
 from regard.hub.parity import check_parity
-from regard.hub.text_runs import as_paired, build_model, context, labels_of, pretrained_of_run, run_config, tokenizers
+from regard.hub.text_runs import (
+    as_paired,
+    build_model,
+    context,
+    labels_of,
+    pretrained_of_run,
+    run_config,
+    tokenizers,
+)
 from regard.hub.tokenizer_parity import check_tokens
 from regard.runs import run_file
 from regard.runs.load import CONFIG, load
@@ -30,7 +42,9 @@ from regard.storage.run_folder import LABELS, SCALE, WEIGHTS, RunDirectory
 ORIGIN = "origin.json"
 
 
-def import_run(source: str, out: Path, revision: str | None = None, *, paired: bool = False) -> None:
+def import_run(
+    source: str, out: Path, revision: str | None = None, *, paired: bool = False
+) -> None:
     """Import the published model in a folder, or on the hub at `revision`, as a run in the folder `out`. `paired`: the
     classifier reads two texts, which its files do not record.
 
@@ -49,12 +63,19 @@ def import_run(source: str, out: Path, revision: str | None = None, *, paired: b
     write_run(as_paired(pretrained, source) if paired else pretrained, origin, out)
 
 
-def write_run(pretrained: PretrainedModel | PretrainedImageModel, origin: Mapping[str, str], out: Path) -> None:
+def write_run(
+    pretrained: PretrainedModel | PretrainedImageModel,
+    origin: Mapping[str, str],
+    out: Path,
+) -> None:
     """Write a pretrained model as a run in the folder `out`.
 
     Raises InputError: a number is out of a run file's range, or the tensors do not fit the model.
     """
-    config, model = _complete(yaml_text.dump(run_config(pretrained))), build_model(pretrained)
+    config, model = (
+        _complete(yaml_text.dump(run_config(pretrained))),
+        build_model(pretrained),
+    )
     with RunDirectory.create(out) as run:
         try:
             _write(run, config, model, pretrained, origin)
@@ -73,7 +94,9 @@ def _write(
     run.write_text(CONFIG, config)
     run.write_json(ORIGIN, dict(origin))
     labels = labels_of(pretrained)
-    if labels or isinstance(pretrained, PretrainedImageModel):  # an encoder alone has none
+    if labels or isinstance(
+        pretrained, PretrainedImageModel
+    ):  # an encoder alone has none
         run.write_json(LABELS, list(labels))
     if isinstance(pretrained, PretrainedModel):
         if isinstance(pretrained.head, Number):
@@ -92,7 +115,9 @@ def _complete(text: str) -> str:
         try:
             return run_file.dump(run_file.read(path))
         except InputError as error:
-            raise InputError(str(error).replace(str(path), "the imported run file")) from error
+            raise InputError(
+                str(error).replace(str(path), "the imported run file")
+            ) from error
 
 
 def export_run(path: Path, out: Path) -> list[str]:
@@ -117,12 +142,22 @@ def export_run(path: Path, out: Path) -> list[str]:
             return check_image_parity(run.model, out)
         check_tokens(pretrained.tokenizer, out)
         # the published layer of a number has the scale of the run's in its weights
-        model = build_model(pretrained) if isinstance(pretrained.head, Number) else run.model
-        return check_parity(model, context(pretrained.config), out, files, pretrained.tokenizer)
+        model = (
+            build_model(pretrained)
+            if isinstance(pretrained.head, Number)
+            else run.model
+        )
+        return check_parity(
+            model, context(pretrained.config), out, files, pretrained.tokenizer
+        )
 
 
 def write(path: Path, value: Mapping[str, Any] | bytes) -> None:
     """Write a JSON object, or bytes as they are."""
-    plain = value if isinstance(value, bytes) else (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode()
+    plain = (
+        value
+        if isinstance(value, bytes)
+        else (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode()
+    )
     with explained(path):
         path.write_bytes(plain)

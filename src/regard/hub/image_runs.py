@@ -21,7 +21,10 @@ def image_run_config(pretrained: PretrainedImageModel, rate: float) -> dict[str,
     """As `run_config`, for an image model."""
     config, images = pretrained.config, pretrained.images
     positions = config.marks + ((images.size or config.image) // config.patch) ** 2
-    training = {"batch_tokens": max(Training.batch_tokens, 16 * positions), "learning_rate": rate}
+    training = {
+        "batch_tokens": max(Training.batch_tokens, 16 * positions),
+        "learning_rate": rate,
+    }
     return {"images": images, "model": config, "training": training}
 
 
@@ -35,11 +38,19 @@ def build_image_model(pretrained: PretrainedImageModel) -> Vit:
 def check_image_parity(model: Vit, out: Path) -> list[str]:
     """Compare an image model with its export, as `check_parity` does."""
     again, config = build_image_model(families.read(Folder(out))), model.config
-    kind = "DeiTForImageClassificationWithTeacher" if config.distilled else "ViTForImageClassification"
+    kind = (
+        "DeiTForImageClassificationWithTeacher"
+        if config.distilled
+        else "ViTForImageClassification"
+    )
     loaded = as_transformers(out, kind)
     for images in BATCHES:
         shape = images, config.channels, config.image, config.image
-        pixels = torch.linspace(-2, 2, images * config.channels * config.image**2).sin().view(shape)
+        pixels = (
+            torch.linspace(-2, 2, images * config.channels * config.image**2)
+            .sin()
+            .view(shape)
+        )
         with torch.no_grad():
             own = model(pixels)
             compare(own, again(pixels), out)

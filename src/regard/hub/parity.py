@@ -37,16 +37,29 @@ class ParityBatch:
     special: SpecialTokens
 
     @classmethod
-    def of(cls, texts: int, tokens: int, model: nn.Module, tokenizer: Tokenizer) -> "ParityBatch":
+    def of(
+        cls, texts: int, tokens: int, model: nn.Module, tokenizer: Tokenizer
+    ) -> "ParityBatch":
         """Make texts of distinct tokens as far as the vocabulary reaches, each shorter than the one before, with every
         segment."""
         special = tokenizer.special
-        some = torch.tensor([index for index in range(tokenizer.size) if index != special.pad])
+        some = torch.tensor(
+            [index for index in range(tokenizer.size) if index != special.pad]
+        )
         ids = some[torch.arange(texts * tokens).view(texts, -1) % len(some)]
         lengths = 1 + (tokens - 1) * (texts - torch.arange(texts)) // texts
         known = encoder.segments if (encoder := encoder_of(model)) is not None else None
-        segments = None if known is None else torch.arange(tokens).expand_as(ids) * known.num_embeddings // tokens
-        return cls(ids.masked_fill(~padding(lengths, tokens).readable(), special.pad), lengths, segments, special)
+        segments = (
+            None
+            if known is None
+            else torch.arange(tokens).expand_as(ids) * known.num_embeddings // tokens
+        )
+        return cls(
+            ids.masked_fill(~padding(lengths, tokens).readable(), special.pad),
+            lengths,
+            segments,
+            special,
+        )
 
     @property
     def real(self) -> Bool[Tensor, "batch position"]:
@@ -56,21 +69,40 @@ class ParityBatch:
     @property
     def target_in(self) -> Tokens:
         """Return the decoder's input: the start and all tokens but the last."""
-        return torch.cat([torch.full_like(self.tokens[:, :1], self.special.start), self.tokens[:, :-1]], 1)
+        return torch.cat(
+            [
+                torch.full_like(self.tokens[:, :1], self.special.start),
+                self.tokens[:, :-1],
+            ],
+            1,
+        )
 
     def inputs(self, kind: str) -> dict[str, Tensor]:
         """Return the inputs of transformers' class `kind`."""
         segments = {} if self.segments is None else {"token_type_ids": self.segments}
-        written = {"decoder_input_ids": self.target_in} if kind == "AutoModelForSeq2SeqLM" else {}
-        return {"input_ids": self.tokens, "attention_mask": self.real.long(), **segments, **written}
+        written = (
+            {"decoder_input_ids": self.target_in}
+            if kind == "AutoModelForSeq2SeqLM"
+            else {}
+        )
+        return {
+            "input_ids": self.tokens,
+            "attention_mask": self.real.long(),
+            **segments,
+            **written,
+        }
 
 
 def encoder_of(model: nn.Module) -> BertEncoder | None:
     """Return the encoder of a BERT."""
-    return model.encoder if isinstance(model, Bert | BertClassifier | BertSpans) else None
+    return (
+        model.encoder if isinstance(model, Bert | BertClassifier | BertSpans) else None
+    )
 
 
-def check_parity(model: nn.Module, context: int, out: Path, files: Files, tokenizer: Tokenizer) -> list[str]:
+def check_parity(
+    model: nn.Module, context: int, out: Path, files: Files, tokenizer: Tokenizer
+) -> list[str]:
     """Compare a model with its export: the tensors, the outputs of regard, and those of transformers if installed.
 
     Raises:
@@ -78,14 +110,19 @@ def check_parity(model: nn.Module, context: int, out: Path, files: Files, tokeni
     """
     check_tensors(files.tensors, out)
     again = build_model(families.read(Folder(out)))
-    examples = [ParityBatch.of(texts, min(tokens, context), model, tokenizer) for texts, tokens in SHAPES]
+    examples = [
+        ParityBatch.of(texts, min(tokens, context), model, tokenizer)
+        for texts, tokens in SHAPES
+    ]
     expected = [outputs(model, batch) for batch in examples]
     for batch, own in zip(examples, expected, strict=True):
         found = outputs(again, batch)
         for kind, named in own.items():
             for name, tensor in named.items():
                 compare(tensor, found[kind][name], out)
-    return checked_against(all(run_by_transformers(examples, expected, kind, out) for kind in expected[0]))
+    return checked_against(
+        all(run_by_transformers(examples, expected, kind, out) for kind in expected[0])
+    )
 
 
 def check_tensors(tensors: Mapping[str, Tensor], out: Path) -> None:
@@ -93,11 +130,15 @@ def check_tensors(tensors: Mapping[str, Tensor], out: Path) -> None:
     found = Folder(out).tensors()
     for name, tensor in tensors.items():
         if name not in found or not torch.equal(found[name], tensor):
-            raise RunError(f"{out}: {name} differs in the written files; they are removed")
+            raise RunError(
+                f"{out}: {name} differs in the written files; they are removed"
+            )
 
 
 @torch.no_grad()
-def run_by_transformers(examples: Sequence[ParityBatch], expected: Sequence[Outputs], kind: str, out: Path) -> bool:
+def run_by_transformers(
+    examples: Sequence[ParityBatch], expected: Sequence[Outputs], kind: str, out: Path
+) -> bool:
     """Compare the outputs with those of transformers' class `kind`; return False without transformers. Raises RunError
     for a difference."""
     loaded = as_transformers(out, kind)
@@ -106,7 +147,13 @@ def run_by_transformers(examples: Sequence[ParityBatch], expected: Sequence[Outp
     for batch, outputs in zip(examples, expected, strict=True):
         theirs = loaded(**batch.inputs(kind))
         for name, own in outputs[kind].items():
-            compare(own, theirs[name] if theirs[name].ndim == own.ndim else theirs[name][batch.real], out)
+            compare(
+                own,
+                theirs[name]
+                if theirs[name].ndim == own.ndim
+                else theirs[name][batch.real],
+                out,
+            )
     return True
 
 
@@ -122,14 +169,29 @@ def outputs(model: nn.Module, batch: ParityBatch) -> Outputs:
             logits = model(tokens, lengths, batch.target_in)
             return {"AutoModelForSeq2SeqLM": {"logits": logits[real]}}
         case BertClassifier():
-            return {"AutoModelForSequenceClassification": {"logits": model(tokens, lengths, batch.segments)}}
+            return {
+                "AutoModelForSequenceClassification": {
+                    "logits": model(tokens, lengths, batch.segments)
+                }
+            }
         case GPT2Classifier():
-            return {"AutoModelForSequenceClassification": {"logits": model(tokens, lengths)}}
+            return {
+                "AutoModelForSequenceClassification": {"logits": model(tokens, lengths)}
+            }
         case BertTagger():
-            return {"AutoModelForTokenClassification": {"logits": model(tokens, lengths)[real]}}
+            return {
+                "AutoModelForTokenClassification": {
+                    "logits": model(tokens, lengths)[real]
+                }
+            }
         case BertSpans():
             begins, ends = model(tokens, lengths, batch.segments).unbind(-1)
-            return {"AutoModelForQuestionAnswering": {"start_logits": begins[real], "end_logits": ends[real]}}
+            return {
+                "AutoModelForQuestionAnswering": {
+                    "start_logits": begins[real],
+                    "end_logits": ends[real],
+                }
+            }
         case _:
             assert isinstance(model, Bert)
             return bert_outputs(model, batch)
@@ -145,11 +207,16 @@ def bert_outputs(model: Bert, batch: ParityBatch) -> Outputs:
     if pooled is not None:
         found["AutoModel"]["pooler_output"] = pooled
     if words is not None and follows is not None:
-        found["AutoModelForPreTraining"] = {"prediction_logits": words, "seq_relationship_logits": follows}
+        found["AutoModelForPreTraining"] = {
+            "prediction_logits": words,
+            "seq_relationship_logits": follows,
+        }
     elif words is not None:
         found["AutoModelForMaskedLM"] = {"logits": words}
     elif model.discriminator is not None:
-        found["AutoModelForPreTraining"] = {"logits": model.discriminator(states)[batch.real]}
+        found["AutoModelForPreTraining"] = {
+            "logits": model.discriminator(states)[batch.real]
+        }
     elif follows is not None:
         found["AutoModelForNextSentencePrediction"] = {"logits": follows}
     return found

@@ -40,7 +40,9 @@ RATE = 5e-5
 
 def context(config: Any) -> int:
     """The maximum of tokens in a model's input."""
-    return config.max_length if isinstance(config, TransformerConfig) else config.context
+    return (
+        config.max_length if isinstance(config, TransformerConfig) else config.context
+    )
 
 
 def run_config(pretrained: PretrainedModel | PretrainedImageModel) -> dict[str, Any]:
@@ -52,21 +54,36 @@ def run_config(pretrained: PretrainedModel | PretrainedImageModel) -> dict[str, 
     match config:
         case TransformerConfig():
             assert pretrained.target is not None
-            sides = {"source": pretrained.tokenizer.settings, "target": pretrained.target.settings}
+            sides = {
+                "source": pretrained.tokenizer.settings,
+                "target": pretrained.target.settings,
+            }
             own = {"tokenizers": sides, "search": pretrained.search}
         case GPT2Config() | LlamaConfig() if pretrained.head is None:
             own |= {"window": config.context} | _continues(pretrained)
-        case BertConfig() if isinstance(pretrained.head, TextHead) and pretrained.head.paired:
-            own["data"] = {**template(_template_name(pretrained))["data"], "second": "second"}
+        case BertConfig() if (
+            isinstance(pretrained.head, TextHead) and pretrained.head.paired
+        ):
+            own["data"] = {
+                **template(_template_name(pretrained))["data"],
+                "second": "second",
+            }
     if not isinstance(config, ElmoConfig):
-        own["training"] = {"batch_tokens": max(Training.batch_tokens, context(config)), "learning_rate": RATE}
+        own["training"] = {
+            "batch_tokens": max(Training.batch_tokens, context(config)),
+            "learning_rate": RATE,
+        }
     return template(_template_name(pretrained)) | own | {"model": config}
 
 
 def _template_name(pretrained: PretrainedModel) -> str:
     """The name of a model and its head in the templates."""
     name = pretrained.config.name
-    return name if pretrained.head is None else f"{name}-{type(pretrained.head).__name__.lower()}"
+    return (
+        name
+        if pretrained.head is None
+        else f"{name}-{type(pretrained.head).__name__.lower()}"
+    )
 
 
 def _continues(pretrained: PretrainedModel) -> dict[str, Any]:
@@ -82,12 +99,20 @@ def template(name: str) -> dict[str, Any]:
     return yaml.safe_load(TEMPLATES.read_text(encoding="utf-8"))[name]
 
 
-def as_paired(pretrained: PretrainedModel | PretrainedImageModel, source: str) -> PretrainedModel:
+def as_paired(
+    pretrained: PretrainedModel | PretrainedImageModel, source: str
+) -> PretrainedModel:
     """Mark a classifier as one of two texts. Raises InputError for any other model."""
     if isinstance(pretrained.config, GPT2Config):
-        raise InputError(f"{source}: is a gpt2, which reads one text; import it without --pairs")
-    if not isinstance(pretrained, PretrainedModel) or not isinstance(pretrained.head, TextHead):
-        raise InputError(f"{source}: is no text classifier, so it cannot read pairs; import it without --pairs")
+        raise InputError(
+            f"{source}: is a gpt2, which reads one text; import it without --pairs"
+        )
+    if not isinstance(pretrained, PretrainedModel) or not isinstance(
+        pretrained.head, TextHead
+    ):
+        raise InputError(
+            f"{source}: is no text classifier, so it cannot read pairs; import it without --pairs"
+        )
     return replace(pretrained, head=replace(pretrained.head, paired=True))
 
 
@@ -99,7 +124,12 @@ def build_model(pretrained: PretrainedModel | PretrainedImageModel) -> nn.Module
     match config:
         case TransformerConfig():
             target = pretrained.target or pretrained.tokenizer
-            model = build(config, size, target.size, (pretrained.tokenizer.special, target.special))
+            model = build(
+                config,
+                size,
+                target.size,
+                (pretrained.tokenizer.special, target.special),
+            )
         case BertConfig():
             model = build_bert(pretrained, config)
         case GPT2Config() if isinstance(pretrained.head, TextHead):
@@ -137,38 +167,57 @@ def labels_of(pretrained: PretrainedModel | PretrainedImageModel) -> tuple[str, 
     """The labels of a head; empty for other models."""
     if isinstance(pretrained, PretrainedImageModel):
         return tuple(pretrained.labels)
-    return pretrained.head.labels if isinstance(pretrained.head, TextHead | Tags) else ()
+    return (
+        pretrained.head.labels if isinstance(pretrained.head, TextHead | Tags) else ()
+    )
 
 
 def pretrained_of_run(run: Any, path: Path) -> PretrainedModel | PretrainedImageModel:
     """The model of a run. Raises InputError for a model of no published family."""
     config = run.config.model
     if isinstance(run.model, Vit):
-        return PretrainedImageModel(run.config.model, run.model.state_dict(), run.labels, run.config.images)
+        return PretrainedImageModel(
+            run.config.model, run.model.state_dict(), run.labels, run.config.images
+        )
     if isinstance(run.model, Transformer):
         both = run.tokenizers
-        return PretrainedModel(config, run.model.state_dict(), both.source, both.target, run.config.search)
+        return PretrainedModel(
+            config, run.model.state_dict(), both.source, both.target, run.config.search
+        )
     if isinstance(run.model, GPT2Classifier):
         return pretrained_gpt2_of_run(run, config)
     if isinstance(config, GPT2Config | LlamaConfig):
         continues = Continues(run.config.before, run.config.tokens)
         search = run.config.search
-        return PretrainedModel(config, run.model.state_dict(), run.tokenizer, search=search, continues=continues)
+        return PretrainedModel(
+            config,
+            run.model.state_dict(),
+            run.tokenizer,
+            search=search,
+            continues=continues,
+        )
     if isinstance(config, BertConfig):
         return pretrained_bert_of_run(run, config)
-    raise InputError(f"{path}: is a model named {config.name}; regard exports gpt2, llama, bert, transformer and vit")
+    raise InputError(
+        f"{path}: is a model named {config.name}; regard exports gpt2, llama, bert, transformer and vit"
+    )
 
 
 def pretrained_gpt2_of_run(run: Any, config: GPT2Config) -> PretrainedModel:
     """The classifier of a run. Raises InputError for a number whose mean the published head, without a bias, lacks."""
-    head, tensors = PROBLEMS[run.outputs.problem](tuple(run.outputs.files.get(LABELS, ()))), run.model.state_dict()
+    head, tensors = (
+        PROBLEMS[run.outputs.problem](tuple(run.outputs.files.get(LABELS, ()))),
+        run.model.state_dict(),
+    )
     if isinstance(head, Number):
         if run.outputs.mean:
             raise InputError(
                 f"this run: its numbers have the mean {run.outputs.mean:.4g}, and a published gpt2 has no bias to add "
                 "it; train on labels with a mean of 0"
             )
-        tensors = tensors | {"output.weight": tensors["output.weight"] * run.outputs.deviation}
+        tensors = tensors | {
+            "output.weight": tensors["output.weight"] * run.outputs.deviation
+        }
     return PretrainedModel(config, tensors, run.tokenizer, head=head)
 
 
@@ -178,7 +227,9 @@ def pretrained_bert_of_run(run: Any, config: BertConfig) -> PretrainedModel:
     tensors = run.model.state_dict()
     match run.model:
         case BertClassifier():
-            head = PROBLEMS[run.outputs.problem](tuple(run.outputs.files.get(LABELS, ())), run.paired)
+            head = PROBLEMS[run.outputs.problem](
+                tuple(run.outputs.files.get(LABELS, ())), run.paired
+            )
         case BertSpans():
             head = Spans()
         case BertTagger():
@@ -187,11 +238,18 @@ def pretrained_bert_of_run(run: Any, config: BertConfig) -> PretrainedModel:
             return PretrainedModel(config, tensors, run.tokenizer)
     if isinstance(head, Number):
         tensors |= scaled(tensors, run.outputs.mean, run.outputs.deviation)
-    encoder = replace(config, predictions=False, pooler=isinstance(head, TextHead), next_sentence=False)
+    encoder = replace(
+        config,
+        predictions=False,
+        pooler=isinstance(head, TextHead),
+        next_sentence=False,
+    )
     return PretrainedModel(encoder, tensors, run.tokenizer, head=head)
 
 
-def scaled(tensors: Mapping[str, Tensor], mean: float, deviation: float) -> dict[str, Tensor]:
+def scaled(
+    tensors: Mapping[str, Tensor], mean: float, deviation: float
+) -> dict[str, Tensor]:
     """The output layer of a number of this mean and deviation, which predicts the number itself."""
     weight, bias = tensors["output.weight"], tensors["output.bias"]
     return {"output.weight": weight * deviation, "output.bias": bias * deviation + mean}

@@ -40,7 +40,9 @@ def check_tokens(tokenizer: Tokenizer, out: Path) -> None:
     }
     loaded = as_transformers(out, "AutoTokenizer")
     if loaded is not None:
-        cuts["transformers"] = lambda text: _ids(loaded, text, add_special_tokens=False, split_special_tokens=True)
+        cuts["transformers"] = lambda text: _ids(
+            loaded, text, add_special_tokens=False, split_special_tokens=True
+        )
     texts = [text for text in TEXTS if not _names_pieces(tokenizer, text)]
     for name, cut in cuts.items():
         for text in texts:
@@ -53,24 +55,40 @@ def check_tokens(tokenizer: Tokenizer, out: Path) -> None:
 def _names_pieces(tokenizer: Tokenizer, text: str) -> bool:
     """Whether a text has the name of a special token that is also one of a Unigram model's pieces: those libraries cut
     it as that piece, and regard as plain text."""
-    if tokenizer.settings.kind != "pipeline" or tokenizer.backend["model"]["type"] != "Unigram":
+    if (
+        tokenizer.settings.kind != "pipeline"
+        or tokenizer.backend["model"]["type"] != "Unigram"
+    ):
         return False
     return any(name in text for name in tokenizer.pieces(tokenizer.special.all))
 
 
-def _masked_examples(tokenizer: Tokenizer, mask: str) -> Iterator[tuple[str, list[int]]]:
+def _masked_examples(
+    tokenizer: Tokenizer, mask: str
+) -> Iterator[tuple[str, list[int]]]:
     """Yield texts and the ids that a masked language model reads."""
-    before, after, special = tokenizer.encode(BEFORE), tokenizer.encode(AFTER), tokenizer.special
+    before, after, special = (
+        tokenizer.encode(BEFORE),
+        tokenizer.encode(AFTER),
+        tokenizer.special,
+    )
     assert special.mask is not None
     yield BEFORE, [special.start, *before, special.end]
-    yield f"{BEFORE} {mask}{AFTER}", [special.start, *before, special.mask, *after, special.end]
+    yield (
+        f"{BEFORE} {mask}{AFTER}",
+        [special.start, *before, special.mask, *after, special.end],
+    )
 
 
-def _compare(ids: Sequence[int], cut: Callable[[str], Sequence[int]], text: str, who: str) -> None:
+def _compare(
+    ids: Sequence[int], cut: Callable[[str], Sequence[int]], text: str, who: str
+) -> None:
     """Raises RunError for a text with other ids."""
     if (found := list(cut(text))) != list(ids):
         difference = f"{quoted(text)} becomes {quoted(str(found))}, expected {quoted(str(list(ids)))}"
-        raise RunError(f"{who} segments text differently from the run: {difference}; it is removed")
+        raise RunError(
+            f"{who} segments text differently from the run: {difference}; it is removed"
+        )
 
 
 def _ids(loaded: Any, text: str, **how: Any) -> Sequence[int]:

@@ -23,7 +23,9 @@ def as_transformers(folder: Path, kind: str) -> Any:
     import transformers
 
     with quiet(transformers.utils.logging):
-        return getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
+        return getattr(transformers, kind).from_pretrained(
+            folder, local_files_only=True
+        )
 
 
 @contextmanager
@@ -47,6 +49,10 @@ def checked_against(loaded: bool) -> list[str]:
 
 def compare(expected: Tensor, found: Tensor, out: Path) -> None:
     """Raises RunError for a difference above `CLOSE` of the median magnitude."""
-    difference = float((expected - found).masked_fill(expected == found, 0.0).abs().max())  # also where infinite
+    difference = float(
+        (expected - found).masked_fill(expected == found, 0.0).abs().max()
+    )  # also where infinite
     if not difference <= CLOSE * max(1.0, float(expected.abs().median())):
-        raise RunError(f"{out}: the export differs from the run by up to {difference:.3g}; it is removed")
+        raise RunError(
+            f"{out}: the export differs from the run by up to {difference:.3g}; it is removed"
+        )

@@ -3,7 +3,11 @@
 from pathlib import Path
 
 from huggingface_hub import HfApi
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    HFValidationError,
+    LocalTokenNotFoundError,
+)
 
 from regard.errors import InputError, RunError
 from regard.hub.download import NAME
@@ -28,11 +32,17 @@ def push(folder: Path, name: str) -> str:
     api = HfApi()
     try:
         address = api.create_repo(name, private=True, exist_ok=True)
-        api.upload_folder(repo_id=name, folder_path=folder, commit_message="Export of a regard run")
+        api.upload_folder(
+            repo_id=name, folder_path=folder, commit_message="Export of a regard run"
+        )
     except LocalTokenNotFoundError as error:
-        raise InputError(f"{name}: nobody is logged in to the hub; log in with `hf auth login`") from error
+        raise InputError(
+            f"{name}: nobody is logged in to the hub; log in with `hf auth login`"
+        ) from error
     except HFValidationError as error:
-        raise InputError(f"{name}: is not the name of a model on the hub, as OWNER/NAME") from error
+        raise InputError(
+            f"{name}: is not the name of a model on the hub, as OWNER/NAME"
+        ) from error
     except HfHubHTTPError as error:
         code = error.response.status_code
         if code in REFUSED:
@@ -45,5 +55,7 @@ def push(folder: Path, name: str) -> str:
         ) from error
     except Exception as error:  # transfers fail with the transport's own errors, and its library varies
         why = " ".join(str(error).split())[:200] or type(error).__name__
-        raise RunError(f"{name}: the upload broke off ({why}); the export is in {folder}, push it again") from error
+        raise RunError(
+            f"{name}: the upload broke off ({why}); the export is in {folder}, push it again"
+        ) from error
     return str(address)

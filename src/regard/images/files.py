@@ -12,7 +12,9 @@ from regard.errors import InputError
 from regard.extras import how_to_install
 
 KINDS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
-SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm"))
+SUFFIXES = frozenset(
+    (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+)
 MOST_PIXELS = 1 << 26
 """The maximal number of pixels of an image; a file of a few bytes can claim thousands of millions."""
 MODES = {1: "L", 3: "RGB"}
@@ -31,7 +33,9 @@ def pillow() -> Any:
     return PIL
 
 
-def read_image(path: Path | str, channels: int = 3) -> UInt8[np.ndarray, "height width channel"]:
+def read_image(
+    path: Path | str, channels: int = 3
+) -> UInt8[np.ndarray, "height width channel"]:
     """The image in a file, grey with 1 channel and red, green and blue with 3, rotated as its
     EXIF orientation says.
 
@@ -42,7 +46,13 @@ def read_image(path: Path | str, channels: int = 3) -> UInt8[np.ndarray, "height
     """
     path = Path(path)
     if not path.is_file():
-        what = "is a directory" if path.is_dir() else "is no regular file" if path.exists() else "no such file"
+        what = (
+            "is a directory"
+            if path.is_dir()
+            else "is no regular file"
+            if path.exists()
+            else "no such file"
+        )
         raise InputError(f"{path}: {what}; expected an image")
     return _decoded(path, str(path), channels)
 
@@ -74,7 +84,9 @@ def pixels_of(content: bytes, place: str = "the image") -> int:
 def _decoded(file: Path | BytesIO, place: str, channels: int) -> np.ndarray:
     library = pillow()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow warns at a limit of its own; broken files are refused below
+        warnings.simplefilter(
+            "ignore"
+        )  # Pillow warns at a limit of its own; broken files are refused below
         try:
             with library.Image.open(file, formats=KINDS) as image:
                 _check_size(place, image)
@@ -83,11 +95,17 @@ def _decoded(file: Path | BytesIO, place: str, channels: int) -> np.ndarray:
         except InputError:
             raise
         except library.Image.DecompressionBombError as error:
-            raise InputError(f"{place}: has far more than {MOST_PIXELS:,} pixels; refused, make it smaller") from error
+            raise InputError(
+                f"{place}: has far more than {MOST_PIXELS:,} pixels; refused, make it smaller"
+            ) from error
         except library.UnidentifiedImageError as error:
             known = ", ".join(KINDS)
-            raise InputError(f"{place}: is no image of a kind that is read ({known}); convert it") from error
-        except Exception as error:  # a decoder that meets broken bytes may raise anything
+            raise InputError(
+                f"{place}: is no image of a kind that is read ({known}); convert it"
+            ) from error
+        except (
+            Exception
+        ) as error:  # a decoder that meets broken bytes may raise anything
             raise InputError(_broken(place, error)) from error
     return found[:, :, None] if found.ndim == 2 else found
 
@@ -100,7 +118,9 @@ def _broken(place: str, error: Exception) -> str:
 def _check_size(place: str, image: Any) -> None:
     width, height = image.size
     if width * height > MOST_PIXELS:
-        raise InputError(f"{place}: {width} x {height} pixels, more than {MOST_PIXELS:,}; refused, make it smaller")
+        raise InputError(
+            f"{place}: {width} x {height} pixels, more than {MOST_PIXELS:,}; refused, make it smaller"
+        )
 
 
 def _plain(library: Any, image: Any) -> Any:
@@ -110,9 +130,13 @@ def _plain(library: Any, image: Any) -> Any:
     if image.mode.startswith("I"):
         deep = np.asarray(image).astype(np.int64)
         if deep.min() < 0 or deep.max() > 0xFFFF:
-            raise ValueError("its pixels have 32 bits, whose black and white are not known")
+            raise ValueError(
+                "its pixels have 32 bits, whose black and white are not known"
+            )
         return library.Image.fromarray(((deep + 128) // 257).astype(np.uint8))
     if not image.has_transparency_data:
         return image
     clear = image.convert("RGBA")
-    return library.Image.alpha_composite(library.Image.new("RGBA", clear.size, "white"), clear).convert("RGB")
+    return library.Image.alpha_composite(
+        library.Image.new("RGBA", clear.size, "white"), clear
+    ).convert("RGB")

@@ -44,18 +44,26 @@ class Preparation:
 
     def __post_init__(self) -> None:
         if self.size is not None and (self.resize or self.size) < self.size:
-            raise ValueError(f"resize is {self.resize}, less than the {self.size} pixels of size; raise it")
+            raise ValueError(
+                f"resize is {self.resize}, less than the {self.size} pixels of size; raise it"
+            )
         if min(self.deviation, default=0.0) <= 0:
-            raise ValueError(f"deviation is {list(self.deviation)}; expected numbers above 0")
+            raise ValueError(
+                f"deviation is {list(self.deviation)}; expected numbers above 0"
+            )
 
     def check_channels(self, channels: int) -> None:
         """Raise ValueError where mean or deviation have another number of channels."""
         for name in ("mean", "deviation"):
             numbers = len(getattr(self, name))
             if numbers not in (1, channels):
-                raise ValueError(f"images.{name} has {numbers} numbers; expected 1, or {channels}")
+                raise ValueError(
+                    f"images.{name} has {numbers} numbers; expected 1, or {channels}"
+                )
 
-    def pixels(self, image: Image, size: int, channels: int, place: str = "the image") -> Pixels:
+    def pixels(
+        self, image: Image, size: int, channels: int, place: str = "the image"
+    ) -> Pixels:
         """The resized and cropped image, `size` x `size` unless the preparation has its own size. Messages call an
         array `place`.
 
@@ -66,36 +74,56 @@ class Preparation:
         size = self.size or size
         resize = max(self.resize or size, size)
         height, width = found.shape[:2]
-        scaled = (height * resize // min(height, width), width * resize // min(height, width))
+        scaled = (
+            height * resize // min(height, width),
+            width * resize // min(height, width),
+        )
         if scaled[0] * scaled[1] > MOST_PIXELS:
             name = place if isinstance(image, np.ndarray | bytes) else image
-            raise InputError(f"{name}: {width} x {height} pixels are too long and thin; crop the image")
-        found = self._resized(found, (resize, resize) if self.shape == "stretched" else scaled)
+            raise InputError(
+                f"{name}: {width} x {height} pixels are too long and thin; crop the image"
+            )
+        found = self._resized(
+            found, (resize, resize) if self.shape == "stretched" else scaled
+        )
         top, left = (found.shape[0] - size) // 2, (found.shape[1] - size) // 2
         return found[top : top + size, left : left + size]
 
     def photograph(self, image: Image, size: int, place: str = "the image") -> Pixels:
         """The part of an image that `pixels` has, in the image's own colours and resolution, at most `LONGEST` pixels a
         side. Raises InputError as `pixels` does."""
-        found = _read(image, 3, place) if not isinstance(image, np.ndarray) else _with_channels(image)
+        found = (
+            _read(image, 3, place)
+            if not isinstance(image, np.ndarray)
+            else _with_channels(image)
+        )
         size = self.size or size
         share = size / max(self.resize or size, size)
         height, width = found.shape[:2]
-        sides = (height, width) if self.shape == "stretched" else (min(height, width),) * 2
+        sides = (
+            (height, width) if self.shape == "stretched" else (min(height, width),) * 2
+        )
         tall, wide = (max(1, round(share * each)) for each in sides)
         top, left = (height - tall) // 2, (width - wide) // 2
         part = found[top : top + tall, left : left + wide]
         less = min(1.0, LONGEST / max(tall, wide))
-        return self._resized(part, (max(1, round(less * tall)), max(1, round(less * wide))))
+        return self._resized(
+            part, (max(1, round(less * tall)), max(1, round(less * wide)))
+        )
 
     def tensor(
         self, pixels: UInt8[np.ndarray, "*batch height width channel"]
     ) -> Float[Tensor, "*batch channel height width"]:
         """Pixels as normalised numbers. Raises InputError where mean or deviation have another number of channels."""
         channels = pixels.shape[-1]
-        mean, deviation = (_of_channels(name, getattr(self, name), channels) for name in ("mean", "deviation"))
+        mean, deviation = (
+            _of_channels(name, getattr(self, name), channels)
+            for name in ("mean", "deviation")
+        )
         scaled = (pixels / 255 - mean) / deviation
-        return torch.from_numpy(np.ascontiguousarray(np.moveaxis(scaled, -1, -3), dtype=np.float32))
+        return torch.from_numpy(
+            np.ascontiguousarray(np.moveaxis(scaled, -1, -3), dtype=np.float32)
+        )
 
     def _resized(self, pixels: np.ndarray, target: tuple[int, int]) -> np.ndarray:
         if pixels.shape[:2] == target:
@@ -103,7 +131,9 @@ class Preparation:
         library = pillow()
         grey = pixels.shape[2] == 1
         whole: Any = library.Image.fromarray(pixels[:, :, 0] if grey else pixels)
-        resized = whole.resize((target[1], target[0]), library.Image.Resampling[self.resample.upper()])
+        resized = whole.resize(
+            (target[1], target[0]), library.Image.Resampling[self.resample.upper()]
+        )
         found = np.asarray(resized)
         return found[:, :, None] if grey else found
 
@@ -112,7 +142,11 @@ def _read(image: Image, channels: int, place: str) -> Pixels:
     """An image of any form with these channels."""
     if isinstance(image, np.ndarray):
         return _checked(image, channels, place)
-    return decode_image(image, channels, place) if isinstance(image, bytes) else read_image(image, channels)
+    return (
+        decode_image(image, channels, place)
+        if isinstance(image, bytes)
+        else read_image(image, channels)
+    )
 
 
 def _with_channels(array: np.ndarray) -> np.ndarray:
@@ -121,7 +155,12 @@ def _with_channels(array: np.ndarray) -> np.ndarray:
 
 def _checked(array: np.ndarray, channels: int, place: str) -> Pixels:
     found = _with_channels(array)
-    if found.dtype != np.uint8 or found.ndim != 3 or 0 in found.shape or found.shape[2] not in (1, channels):
+    if (
+        found.dtype != np.uint8
+        or found.ndim != 3
+        or 0 in found.shape
+        or found.shape[2] not in (1, channels)
+    ):
         colours = " or ".join(str(each) for each in sorted({1, channels} & set(MODES)))
         raise InputError(
             f"{place}: is {array.dtype} {array.shape}; expected uint8 (height, width) or (height, width, "

@@ -22,5 +22,12 @@ def preview(image: Image) -> bytes:
         pixels = pixels[:, :, 0]
     reduced, content = pillow().Image.fromarray(np.ascontiguousarray(pixels)), BytesIO()
     reduced.thumbnail((SIDE, SIDE))
-    reduced.save(content, **({"format": "PNG"} if pixels.ndim == 2 else {"format": "JPEG", "quality": QUALITY}))
+    reduced.save(
+        content,
+        **(
+            {"format": "PNG"}
+            if pixels.ndim == 2
+            else {"format": "JPEG", "quality": QUALITY}
+        ),
+    )
     return content.getvalue()

@@ -30,7 +30,9 @@ class Survey:
         return self.least[0] != self.least[1] or self.largest[0] != self.largest[1]
 
     def __str__(self) -> str:
-        sizes = dict.fromkeys(f"{height} x {width}" for height, width in (self.least, self.largest))
+        sizes = dict.fromkeys(
+            f"{height} x {width}" for height, width in (self.least, self.largest)
+        )
         return f"{' to '.join(sizes)}, {'colour' if self.coloured else 'grey'}"
 
 
@@ -39,7 +41,11 @@ def survey(images: Sequence[Image]) -> Survey:
     sizes = [_size(each) for each in images]
     step = max(1, len(images) // DECODED)
     heights, widths = zip(*sizes, strict=True)
-    return Survey((min(heights), min(widths)), (max(heights), max(widths)), any(map(_coloured, images[::step])))
+    return Survey(
+        (min(heights), min(widths)),
+        (max(heights), max(widths)),
+        any(map(_coloured, images[::step])),
+    )
 
 
 def _size(image: Image) -> tuple[int, int]:
@@ -47,7 +53,9 @@ def _size(image: Image) -> tuple[int, int]:
         return image.shape[0], image.shape[1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with pillow().Image.open(BytesIO(image) if isinstance(image, bytes) else image, formats=KINDS) as opened:
+        with pillow().Image.open(
+            BytesIO(image) if isinstance(image, bytes) else image, formats=KINDS
+        ) as opened:
             return opened.height, opened.width
 
 

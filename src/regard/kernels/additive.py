@@ -17,9 +17,15 @@ ROUND = 16
 
 class _Problem(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("query", "key", "exponentials", "energy")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("query", "key", "exponentials", "energy")
+        ),
         *((name, ctypes.c_int64) for name in ("batches", "queries", "keys", "width")),
-        *((name, ctypes.c_int64) for name in ("query_step", "key_step", "exponentials_step", "energy_step")),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("query_step", "key_step", "exponentials_step", "energy_step")
+        ),
     ]
 
 
@@ -30,7 +36,11 @@ def additive(query: Tensor, key: Tensor, energy: Tensor) -> Tensor:
     query, key)`.
     """
     hidden = (query[..., :, None, :] + key[..., None, :, :]).tanh()
-    return (hidden @ energy[..., None, :, None] if energy.ndim > 1 else hidden @ energy[:, None]).squeeze(-1)
+    return (
+        hidden @ energy[..., None, :, None]
+        if energy.ndim > 1
+        else hidden @ energy[:, None]
+    ).squeeze(-1)
 
 
 @cache
@@ -38,8 +48,20 @@ def library() -> ctypes.CDLL | None:
     """The kernel for this machine; None if there is none."""
     built = find("additive").library
     if built is not None:
-        problem, size, half, pointer = ctypes.POINTER(_Problem), ctypes.c_int64, ctypes.c_int, ctypes.c_void_p
-        built.additive_exponentials.argtypes = [pointer, size, size, half, pointer, pointer]
+        problem, size, half, pointer = (
+            ctypes.POINTER(_Problem),
+            ctypes.c_int64,
+            ctypes.c_int,
+            ctypes.c_void_p,
+        )
+        built.additive_exponentials.argtypes = [
+            pointer,
+            size,
+            size,
+            half,
+            pointer,
+            pointer,
+        ]
         built.additive_scores.argtypes = [problem, half, pointer, pointer]
         built.additive_gradients.argtypes = [problem, half, *(5 * [pointer])]
     return built
@@ -59,7 +81,9 @@ def exponentials(key: Tensor) -> Tensor:
     return _EXPONENTIALS(key.detach())
 
 
-def fused_additive(query: Tensor, key: Tensor, energy: Tensor, prepared: Tensor | None = None) -> Tensor:
+def fused_additive(
+    query: Tensor, key: Tensor, energy: Tensor, prepared: Tensor | None = None
+) -> Tensor:
     """`additive` of the same arguments, whose batch axes may also broadcast to each other.
 
     Sums are in float32; the result and gradients have the dtype that query and key promote to. They do not depend on
@@ -74,7 +98,11 @@ def fused_additive(query: Tensor, key: Tensor, energy: Tensor, prepared: Tensor 
     if dtype != key.dtype:
         dtype = torch.promote_types(dtype, key.dtype)
     prepared = exponentials(key) if prepared is None else prepared
-    energy = energy.to(torch.float32).expand(*batch, energy.shape[-1]).reshape(math.prod(batch), energy.shape[-1])
+    energy = (
+        energy.to(torch.float32)
+        .expand(*batch, energy.shape[-1])
+        .reshape(math.prod(batch), energy.shape[-1])
+    )
     sides = (_rows(side, batch) for side in (query.to(dtype), key.to(dtype), prepared))
     return _SCORES(*sides, energy).view(*batch, query.shape[-2], key.shape[-2])
 
@@ -83,12 +111,15 @@ def _rows(states: Tensor, batch: torch.Size) -> Tensor:
     """Flatten the batch axes to one."""
     if states.ndim == 3 and states.shape[:1] == batch:
         return states
-    return states.expand(*batch, *states.shape[-2:]).reshape(math.prod(batch), *states.shape[-2:])
+    return states.expand(*batch, *states.shape[-2:]).reshape(
+        math.prod(batch), *states.shape[-2:]
+    )
 
 
 torch.library.define("regard::additive_exponentials", "(Tensor key) -> Tensor")
 torch.library.define(
-    "regard::additive_scores", "(Tensor query, Tensor key, Tensor exponentials, Tensor energy) -> Tensor"
+    "regard::additive_scores",
+    "(Tensor query, Tensor key, Tensor exponentials, Tensor energy) -> Tensor",
 )
 torch.library.define(
     "regard::additive_gradients",
@@ -106,7 +137,11 @@ def _exponentials(key: Tensor) -> Tensor:
         return new.zero_()  # the plain form reads the keys
     key = key.contiguous()
     rows, half = math.prod(key.shape[:-1]), key.dtype == torch.bfloat16
-    _check(kernel.additive_exponentials(key.data_ptr(), rows, key.shape[-1], half, new.data_ptr(), threads()))
+    _check(
+        kernel.additive_exponentials(
+            key.data_ptr(), rows, key.shape[-1], half, new.data_ptr(), threads()
+        )
+    )
     return new
 
 
@@ -117,19 +152,35 @@ def _scores(query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor) ->
         return _plain(query, key, energy)
     sides = [_dense(each) for each in (query, key, exponentials, energy)]
     scores = query.new_empty(*query.shape[:2], key.shape[1])
-    _check(kernel.additive_scores(_problem(*sides), query.dtype == torch.bfloat16, scores.data_ptr(), threads()))
+    _check(
+        kernel.additive_scores(
+            _problem(*sides),
+            query.dtype == torch.bfloat16,
+            scores.data_ptr(),
+            threads(),
+        )
+    )
     return scores
 
 
 @torch.library.impl("regard::additive_gradients", "cpu")
-def _gradients(scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor):
+def _gradients(
+    scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor
+):
     kernel = library()
     if kernel is None:
         return _plain_gradients(scores, query, key, energy)
-    scores, sides = scores.contiguous(), [_dense(each) for each in (query, key, exponentials, energy)]
+    scores, sides = (
+        scores.contiguous(),
+        [_dense(each) for each in (query, key, exponentials, energy)],
+    )
     new = tuple(each.new_empty(each.shape) for each in (query, key, energy))
     pointers = (each.data_ptr() for each in (scores, *new))
-    _check(kernel.additive_gradients(_problem(*sides), query.dtype == torch.bfloat16, *pointers, threads()))
+    _check(
+        kernel.additive_gradients(
+            _problem(*sides), query.dtype == torch.bfloat16, *pointers, threads()
+        )
+    )
     return new
 
 
@@ -148,45 +199,68 @@ def _exponentials_cuda(key: Tensor) -> Tensor:
 
 
 @torch.library.impl("regard::additive_scores", "cuda")
-def _scores_cuda(query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor) -> Tensor:
-    return _triton().scores(query, key, exponentials[..., : key.shape[-1]], energy).to(query.dtype)
+def _scores_cuda(
+    query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor
+) -> Tensor:
+    return (
+        _triton()
+        .scores(query, key, exponentials[..., : key.shape[-1]], energy)
+        .to(query.dtype)
+    )
 
 
 @torch.library.impl("regard::additive_gradients", "cuda")
-def _gradients_cuda(scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor):
+def _gradients_cuda(
+    scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor
+):
     exponentials = exponentials[..., : key.shape[-1]]
-    of_query, of_key, of_energy = _triton().gradients(scores, query, key, exponentials, energy)
+    of_query, of_key, of_energy = _triton().gradients(
+        scores, query, key, exponentials, energy
+    )
     return of_query.to(query.dtype), of_key.to(key.dtype), of_energy
 
 
 def _problem(*sides: Tensor) -> _Problem:
     query, key = sides[:2]
     sizes = (*query.shape[:2], key.shape[1], query.shape[2])
-    return _Problem(*(each.data_ptr() for each in sides), *sizes, *(each.stride(0) for each in sides))
+    return _Problem(
+        *(each.data_ptr() for each in sides),
+        *sizes,
+        *(each.stride(0) for each in sides),
+    )
 
 
 def _dense(rows: Tensor) -> Tensor:
     """Make the rows within each batch row contiguous. Batch rows may lie anywhere in memory and may overlap."""
-    if rows.is_contiguous() or rows.stride()[1:] == (rows.shape[-1], 1)[-rows.ndim + 1 :]:
+    if (
+        rows.is_contiguous()
+        or rows.stride()[1:] == (rows.shape[-1], 1)[-rows.ndim + 1 :]
+    ):
         return rows
     return rows.contiguous()
 
 
 def _check(failed: int) -> None:
     if failed:
-        raise RuntimeError("the kernel of additive scores failed; PyTorch has printed why")
+        raise RuntimeError(
+            "the kernel of additive scores failed; PyTorch has printed why"
+        )
 
 
 def _plain(query: Tensor, key: Tensor, energy: Tensor) -> Tensor:
     return additive(query, key, energy.to(query.dtype))
 
 
-def _plain_gradients(scores: Tensor, query: Tensor, key: Tensor, energy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _plain_gradients(
+    scores: Tensor, query: Tensor, key: Tensor, energy: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     return torch.func.vjp(_plain, query, key, energy)[1](scores)
 
 
 def _empty_exponentials(key: Tensor) -> Tensor:
-    return key.new_empty(*key.shape[:-1], -(-key.shape[-1] // ROUND) * ROUND, dtype=torch.float32)
+    return key.new_empty(
+        *key.shape[:-1], -(-key.shape[-1] // ROUND) * ROUND, dtype=torch.float32
+    )
 
 
 torch.library.register_fake("regard::additive_exponentials", _empty_exponentials)
@@ -213,9 +287,15 @@ def _backward(ctx, scores):
 
 def _backward_twice(ctx, query, key, energy):
     scores, *sides, _, gradient = ctx.saved_tensors
-    *of_sides, of_energy = torch.func.vjp(_plain_gradients, scores, *sides, gradient)[1]((query, key, energy))
+    *of_sides, of_energy = torch.func.vjp(_plain_gradients, scores, *sides, gradient)[
+        1
+    ]((query, key, energy))
     return *of_sides, None, of_energy
 
 
-torch.library.register_autograd("regard::additive_scores", _backward, setup_context=_save)
-torch.library.register_autograd("regard::additive_gradients", _backward_twice, setup_context=_save)
+torch.library.register_autograd(
+    "regard::additive_scores", _backward, setup_context=_save
+)
+torch.library.register_autograd(
+    "regard::additive_gradients", _backward_twice, setup_context=_save
+)

@@ -29,7 +29,9 @@ class Instructions(NamedTuple):
     flags: tuple[str, ...]
 
 
-AVX512VNNI = Instructions("avx512vnni", "AVX-512 with VNNI", "x86_64", ("-mavx512f", "-mavx512vnni", "-mfma"))
+AVX512VNNI = Instructions(
+    "avx512vnni", "AVX-512 with VNNI", "x86_64", ("-mavx512f", "-mavx512vnni", "-mfma")
+)
 AVX512 = Instructions("avx512", "AVX-512", "x86_64", ("-mavx512f", "-mfma"))
 AVX2 = Instructions("avx2", "AVX2", "x86_64", ("-mavx2", "-mfma"))
 NEON = Instructions("neon", "NEON", "aarch64", ())
@@ -48,9 +50,15 @@ def served(program: str) -> tuple[Instructions, ...]:
     """The instructions of the machine that a compiler, which may be a cross compiler, compiles for; none if its C
     library is not glibc. Raises OSError or SubprocessError."""
     command = [program, "-dumpmachine"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=LONGEST)
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=LONGEST
+    )
     machine, _, system = done.stdout.strip().partition("-")
-    return tuple(each for each in INSTRUCTIONS if each.machine == machine and system.endswith("linux-gnu"))
+    return tuple(
+        each
+        for each in INSTRUCTIONS
+        if each.machine == machine and system.endswith("linux-gnu")
+    )
 
 
 def names() -> list[str]:
@@ -58,13 +66,24 @@ def names() -> list[str]:
     return sorted(each.stem for each in SOURCES.glob("*.cpp"))
 
 
-def compile_library(program: str, name: str, instructions: Instructions, path: Path) -> None:
+def compile_library(
+    program: str, name: str, instructions: Instructions, path: Path
+) -> None:
     """Compile a source into a library that ends in its own SHA-256, which loaders ignore. Raises OSError or
     SubprocessError."""
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         built = Path(folder) / path.name
-        command = [program, *FLAGS, *instructions.flags, str(SOURCES / f"{name}.cpp"), "-o", str(built)]
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=LONGEST)
+        command = [
+            program,
+            *FLAGS,
+            *instructions.flags,
+            str(SOURCES / f"{name}.cpp"),
+            "-o",
+            str(built),
+        ]
+        subprocess.run(
+            command, check=True, capture_output=True, text=True, timeout=LONGEST
+        )
         with built.open("r+b") as file:
             file.write(hashlib.sha256(file.read()).digest())
             file.flush()

@@ -22,7 +22,11 @@ shapes few."""
 
 
 def cross_entropy(
-    features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float = 0.0
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Sum over rows of the cross-entropy between softmax(W f + b) and (1 - smoothing) onehot + smoothing / V.
 
@@ -40,15 +44,29 @@ def cross_entropy(
         The sum, and the loss of each row without a gradient, `(row,)`.
     """
     device = features.device.type
-    products = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+    products = (
+        torch.get_autocast_dtype(device)
+        if torch.is_autocast_enabled(device)
+        else weight.dtype
+    )
     with torch.autocast(device, enabled=False):
-        return _CrossEntropy.apply(features.to(weight.dtype), weight, bias, targets, smoothing, products)
+        return _CrossEntropy.apply(
+            features.to(weight.dtype), weight, bias, targets, smoothing, products
+        )
 
 
-def plain(features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+def plain(
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    smoothing: float = 0.0,
+) -> Tensor:
     """The reference, which stores all logits."""
     logits = functional.linear(features, weight, bias)
-    return functional.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+    return functional.cross_entropy(
+        logits, targets, label_smoothing=smoothing, reduction="sum"
+    )
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -56,10 +74,18 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(ctx, features, weight, bias, targets, smoothing, products):
         count, width = features.shape
         # The bias is the weight of one more feature, the constant 1.
-        inputs = _filled(torch.cat([features, features.new_ones(count, 1)], 1), ROWS, products)
+        inputs = _filled(
+            torch.cat([features, features.new_ones(count, 1)], 1), ROWS, products
+        )
         table = _filled(torch.cat([weight, bias[:, None]], 1), 1, products)
-        losses, grad_inputs, grad_table = _chunks(inputs, table, targets, smoothing, weight.dtype)
-        share, features_sum, weight_sum = smoothing / len(weight), features.sum(0), weight.sum(0)
+        losses, grad_inputs, grad_table = _chunks(
+            inputs, table, targets, smoothing, weight.dtype
+        )
+        share, features_sum, weight_sum = (
+            smoothing / len(weight),
+            features.sum(0),
+            weight.sum(0),
+        )
         grad_features = grad_inputs[:count, :width] - share * weight_sum
         grad_weight = grad_table[:, :width] - share * features_sum
         grad_bias = grad_table[:, width] - share * count
@@ -73,11 +99,20 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx, *grads):  # pyright: ignore[reportIncompatibleMethodOverride]  # the decorator hides parameter names
         grad_features, grad_weight, grad_bias = ctx.saved_tensors
         grad, _ = grads
-        return grad * grad_features, grad * grad_weight, grad * grad_bias, None, None, None
+        return (
+            grad * grad_features,
+            grad * grad_weight,
+            grad * grad_bias,
+            None,
+            None,
+            None,
+        )
 
 
 def _filled(rows: Tensor, multiple: int, dtype: torch.dtype) -> Tensor:
-    return functional.pad(rows, (0, -rows.shape[1] % COLUMNS, 0, -len(rows) % multiple)).to(dtype)
+    return functional.pad(
+        rows, (0, -rows.shape[1] % COLUMNS, 0, -len(rows) % multiple)
+    ).to(dtype)
 
 
 def _chunks(
@@ -85,7 +120,9 @@ def _chunks(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Each row's loss and the gradients of their sum, without the terms of smoothing that are equal for all classes."""
     losses, least = inputs.new_zeros(len(targets), dtype=dtype), torch.finfo(dtype).tiny
-    grad_inputs, grad_table = (torch.zeros_like(each, dtype=dtype) for each in (inputs, table))
+    grad_inputs, grad_table = (
+        torch.zeros_like(each, dtype=dtype) for each in (inputs, table)
+    )
     for first in range(0, len(targets), CHUNK):
         rows = slice(first, first + CHUNK)
         chosen = targets[rows]
@@ -93,7 +130,9 @@ def _chunks(
         logits = inputs[rows] @ table.t()
         grad = torch.softmax(logits, 1)
         likelihoods = grad[targeted].to(dtype)
-        losses[rows] = smoothing * logits[targeted].to(dtype) - likelihoods.clamp(min=least).log()
+        losses[rows] = (
+            smoothing * logits[targeted].to(dtype) - likelihoods.clamp(min=least).log()
+        )
         grad[len(chosen) :] = 0.0
         grad[targeted] = (likelihoods - (1 - smoothing)).to(grad.dtype)
         grad_inputs[rows] = (grad @ table).to(dtype)
@@ -101,7 +140,9 @@ def _chunks(
     return losses, grad_inputs, grad_table
 
 
-def log_uniform(words: Int[Tensor, "*batch"], vocabulary: int) -> Float[Tensor, "*batch"]:
+def log_uniform(
+    words: Int[Tensor, "*batch"], vocabulary: int
+) -> Float[Tensor, "*batch"]:
     """P of each word, in float64."""
     return (words.double() + 1).reciprocal().log1p() / math.log(vocabulary + 1)
 
@@ -128,6 +169,8 @@ def sampled_cross_entropy(
     target_logits = wide((features * weight[targets]).sum(-1)) + bias[targets]
     correction = (log_uniform(sampled, len(weight)) * len(sampled)).log().to(bias)
     sampled = sampled.to(targets.device)
-    others = wide(functional.linear(features, weight[sampled], bias[sampled])) - correction
+    others = (
+        wide(functional.linear(features, weight[sampled], bias[sampled])) - correction
+    )
     others = others.masked_fill(sampled == targets[:, None], -torch.inf)
     return torch.cat([target_logits[:, None], others], 1).logsumexp(1) - target_logits

@@ -36,7 +36,9 @@ def _empty_factors(states: Tensor, closed: int) -> Tensor:
 
 
 torch.library.define(
-    "regard::dropout_factors", "(Tensor states, int closed) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,)
+    "regard::dropout_factors",
+    "(Tensor states, int closed) -> Tensor",
+    tags=(torch.Tag.nondeterministic_seeded,),
 )
 torch.library.impl("regard::dropout_factors", "cpu", _factors)
 torch.library.register_fake("regard::dropout_factors", _empty_factors)

@@ -16,7 +16,16 @@ from regard.kernels.libraries import dispatcher_is_idle, find, threads
 
 ACTIVATIONS = ("relu", "gelu", "gelu-tanh", "swish")
 """In the order of the kernel's constants."""
-LINEARS = ("own_query", "own_key", "own_value", "own_output", "query", "output", "wide", "narrow")
+LINEARS = (
+    "own_query",
+    "own_key",
+    "own_value",
+    "own_output",
+    "query",
+    "output",
+    "wide",
+    "narrow",
+)
 NORMS = ("own_norm", "norm", "network_norm")
 _pointer, _size, _half = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 
@@ -98,16 +107,32 @@ def library() -> ctypes.CDLL | None:
     """The kernel for this machine; None if there is none."""
     built = find("layer").library
     if built is not None:
-        built.layer_linear.argtypes = [ctypes.POINTER(LinearStruct), _pointer, _size, _pointer, _pointer]
+        built.layer_linear.argtypes = [
+            ctypes.POINTER(LinearStruct),
+            _pointer,
+            _size,
+            _pointer,
+            _pointer,
+        ]
         layers = ctypes.POINTER(LayerStruct), ctypes.POINTER(MemoriesStruct)
-        built.layer_pass.argtypes = [*layers, _size, ctypes.POINTER(CallStruct), _pointer]
+        built.layer_pass.argtypes = [
+            *layers,
+            _size,
+            ctypes.POINTER(CallStruct),
+            _pointer,
+        ]
     return built
 
 
 def serves(tensor: Tensor) -> bool:
     """Whether the kernel is available and supports this tensor. It supports neither gradients nor autocast."""
     mode = torch.is_grad_enabled() or torch.is_autocast_enabled("cpu")
-    return not mode and tensor.dtype == torch.float32 and dispatcher_is_idle(tensor) and library() is not None
+    return (
+        not mode
+        and tensor.dtype == torch.float32
+        and dispatcher_is_idle(tensor)
+        and library() is not None
+    )
 
 
 def linear(states: Tensor, affine: Affine) -> Tensor:
@@ -117,7 +142,11 @@ def linear(states: Tensor, affine: Affine) -> Tensor:
     states = states.contiguous()
     new = states.new_empty(*states.shape[:-1], described.outputs)
     rows = states.numel() // max(1, described.inputs)
-    _check(kernel.layer_linear(described, states.data_ptr(), rows, new.data_ptr(), threads()))
+    _check(
+        kernel.layer_linear(
+            described, states.data_ptr(), rows, new.data_ptr(), threads()
+        )
+    )
     return new
 
 
@@ -155,8 +184,13 @@ class FusedLayers:
     def __init__(self, layers: Sequence[Weights]):
         self.layers, first = tuple(layers), layers[0].linears
         self.heads, self.key_value_heads = layers[0].heads, layers[0].key_value_heads
-        self.width, self.hidden = first["own_query"].weight.shape[1], first["wide"].weight.shape[0]
-        self.structs = (LayerStruct * len(layers))(*(layer_struct(each) for each in layers))
+        self.width, self.hidden = (
+            first["own_query"].weight.shape[1],
+            first["wide"].weight.shape[0],
+        )
+        self.structs = (LayerStruct * len(layers))(
+            *(layer_struct(each) for each in layers)
+        )
 
     def select(self, rows: Tensor) -> "FusedLayers":
         """The same layers: weights do not depend on rows."""
@@ -176,8 +210,18 @@ class FusedLayers:
         keys = sources[0].key.shape[-2] if sources else 0
         call = self._call(states, length, keys)
         call.causal, call.source_lengths = True, place(lengths)
-        read = map(readable_struct, sources) if sources else (ReadableStruct() for _ in own)
-        self._run(call, [MemoriesStruct(readable_struct(each), source) for each, source in zip(own, read, strict=True)])
+        read = (
+            map(readable_struct, sources)
+            if sources
+            else (ReadableStruct() for _ in own)
+        )
+        self._run(
+            call,
+            [
+                MemoriesStruct(readable_struct(each), source)
+                for each, source in zip(own, read, strict=True)
+            ],
+        )
         return states
 
     def whole(self, states: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -187,8 +231,12 @@ class FusedLayers:
         states = states.clone(memory_format=torch.contiguous_format)
         call = self._call(states, 0, 0)
         call.lengths = place(lengths)
-        pair = states.new_empty(2, texts, self.key_value_heads, positions, width // self.heads)
-        memories = MemoriesStruct(readable_struct(KernelAttention(pair[0], pair[1])), ReadableStruct())
+        pair = states.new_empty(
+            2, texts, self.key_value_heads, positions, width // self.heads
+        )
+        memories = MemoriesStruct(
+            readable_struct(KernelAttention(pair[0], pair[1])), ReadableStruct()
+        )
         self._run(call, [memories for _ in self.layers])
         return states
 
@@ -198,18 +246,34 @@ class FusedLayers:
     def _run(self, call: CallStruct, memories: Sequence[MemoriesStruct]) -> None:
         kernel = library()
         assert kernel is not None
-        scratch = torch.empty(call.texts * call.positions * (2 * self.width + self.hidden))
+        scratch = torch.empty(
+            call.texts * call.positions * (2 * self.width + self.hidden)
+        )
         call.scratch = scratch.data_ptr()
         count = len(self.layers)
-        _check(kernel.layer_pass(self.structs, (MemoriesStruct * count)(*memories), count, call, threads()))
+        _check(
+            kernel.layer_pass(
+                self.structs,
+                (MemoriesStruct * count)(*memories),
+                count,
+                call,
+                threads(),
+            )
+        )
 
 
 def layer_struct(weights: Weights) -> LayerStruct:
     """A layer in the kernel's form."""
     linears, norms, heads, shared, before, activation = weights
     return LayerStruct(
-        *(linear_struct(linears[name]) if name in linears else LinearStruct() for name in LINEARS),
-        *(norm_struct(norms[name]) if name in norms else NormStruct() for name in NORMS),
+        *(
+            linear_struct(linears[name]) if name in linears else LinearStruct()
+            for name in LINEARS
+        ),
+        *(
+            norm_struct(norms[name]) if name in norms else NormStruct()
+            for name in NORMS
+        ),
         *(linears["own_query"].weight.shape[1], heads, shared),
         *("query" in linears, before, ACTIVATIONS.index(activation)),
     )
@@ -220,7 +284,12 @@ def linear_struct(affine: Affine) -> LinearStruct:
     weight, bias = affine
     outputs, inputs = weight.shape
     if isinstance(weight, Codes):
-        places = weight.codes.data_ptr(), place(bias), weight.scale.data_ptr(), weight.shift.data_ptr()
+        places = (
+            weight.codes.data_ptr(),
+            place(bias),
+            weight.scale.data_ptr(),
+            weight.shift.data_ptr(),
+        )
         return LinearStruct(*places, inputs, outputs)
     return LinearStruct(weight.data_ptr(), place(bias), None, None, inputs, outputs)
 
@@ -233,7 +302,11 @@ def norm_struct(norm: Normed) -> NormStruct:
 def readable_struct(reading: KernelAttention) -> ReadableStruct:
     """Keys and values in the kernel's form."""
     key, value, rows = reading
-    known = () if rows is None else (rows.data_ptr(), rows.stride(0), *_along(rows, key.shape[-2]))
+    known = (
+        ()
+        if rows is None
+        else (rows.data_ptr(), rows.stride(0), *_along(rows, key.shape[-2]))
+    )
     return ReadableStruct(key.data_ptr(), value.data_ptr(), *key.stride()[:3], *known)
 
 

@@ -91,9 +91,16 @@ def library() -> ctypes.CDLL | None:
     """The kernel for this machine; None if there is none."""
     built = fused_layer.library()
     if built is not None:
-        built.search_start.argtypes, built.search_start.restype = [_pointer, ctypes.POINTER(_Plan), _pointer], _pointer
+        built.search_start.argtypes, built.search_start.restype = (
+            [_pointer, ctypes.POINTER(_Plan), _pointer],
+            _pointer,
+        )
         built.search_advance.argtypes = [_pointer, _size]
-        built.search_count.argtypes = [_pointer, ctypes.POINTER(_size), ctypes.POINTER(_size)]
+        built.search_count.argtypes = [
+            _pointer,
+            ctypes.POINTER(_size),
+            ctypes.POINTER(_size),
+        ]
         built.search_found.argtypes = [_pointer, _pointer, _pointer, _pointer]
         built.search_end.argtypes = [_pointer]
     return built
@@ -103,13 +110,29 @@ class FusedSearch:
     """A search that has begun; `steps` goes on with it, and `results` are the hypotheses found so far."""
 
     def __init__(self, decoder: Steps, plan: SearchPlan):
-        limits, closed = plan.limits.contiguous(), torch.tensor(plan.closed, dtype=torch.long)
+        limits, closed = (
+            plan.limits.contiguous(),
+            torch.tensor(plan.closed, dtype=torch.long),
+        )
         ends = torch.tensor(plan.ends, dtype=torch.long)
         self._kept = limits, ends, closed
         self._decoder, self._settings = decoder, plan
         self._plan = _Plan(
-            *(len(limits), max(1, plan.beam), plan.longest, limits.data_ptr(), plan.start),
-            *(ends.data_ptr(), closed.data_ptr(), len(ends), len(closed), plan.unused, plan.least),
+            *(
+                len(limits),
+                max(1, plan.beam),
+                plan.longest,
+                limits.data_ptr(),
+                plan.start,
+            ),
+            *(
+                ends.data_ptr(),
+                closed.data_ptr(),
+                len(ends),
+                len(closed),
+                plan.unused,
+                plan.least,
+            ),
             *(plan.alpha, plan.offset, plan.beam == 0, plan.early),
         )
 
@@ -117,7 +140,9 @@ class FusedSearch:
         """Search to the end, and yield a `Progress` after every few steps: OPEN, and at last DONE or NO_TOKEN."""
         kernel = library()
         assert kernel is not None
-        search = kernel.search_start(self._decoder.start(kernel, self._settings), self._plan, threads())
+        search = kernel.search_start(
+            self._decoder.start(kernel, self._settings), self._plan, threads()
+        )
         try:
             progress = OPEN
             while progress == OPEN:
@@ -134,10 +159,19 @@ def _results(kernel: ctypes.CDLL, search: int) -> list[SearchResult]:
     hypotheses, tokens = _size(), _size()
     kernel.search_count(search, hypotheses, tokens)
     about = torch.empty(hypotheses.value, 3, dtype=torch.long)
-    scores, texts = torch.empty(hypotheses.value, dtype=torch.double), torch.empty(tokens.value, dtype=torch.long)
+    scores, texts = (
+        torch.empty(hypotheses.value, dtype=torch.double),
+        torch.empty(tokens.value, dtype=torch.long),
+    )
     kernel.search_found(search, about.data_ptr(), scores.data_ptr(), texts.data_ptr())
     ids, found, first = texts.tolist(), [], 0
-    for (source, count, finished), score in zip(about.tolist(), scores.tolist(), strict=True):
-        found.append(SearchResult(source, tuple(ids[first : first + count]), score, bool(finished)))
+    for (source, count, finished), score in zip(
+        about.tolist(), scores.tolist(), strict=True
+    ):
+        found.append(
+            SearchResult(
+                source, tuple(ids[first : first + count]), score, bool(finished)
+            )
+        )
         first += count
     return found

@@ -40,15 +40,25 @@ class Codes:
         """The matrix that the codes represent."""
         return self.codes[:, : self.inputs] * self.scale[:, None]
 
-    def multiply(self, states: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch output"]:
+    def multiply(
+        self, states: Float[Tensor, "*batch input"]
+    ) -> Float[Tensor, "*batch output"]:
         """W x, with x quantised like the rows of W: one scale per position (dynamic quantisation)."""
         codes, scale = rounded(states)
-        whole = codes.double() @ self.codes[:, : self.inputs].double().mT  # sums of bytes are exact in float64
+        whole = (
+            codes.double() @ self.codes[:, : self.inputs].double().mT
+        )  # sums of bytes are exact in float64
         return (whole * scale * self.scale).to(states.dtype)
 
 
-def rounded(numbers: Float[Tensor, "*row width"]) -> tuple[Int[Tensor, "*row width"], Float[Tensor, "*row 1"]]:
+def rounded(
+    numbers: Float[Tensor, "*row width"],
+) -> tuple[Int[Tensor, "*row width"], Float[Tensor, "*row 1"]]:
     """Integers from -127 to 127 for each row, and the row's scale."""
-    most = numbers.abs().amax(-1, keepdim=True) if numbers.shape[-1] else numbers.new_zeros(*numbers.shape[:-1], 1)
+    most = (
+        numbers.abs().amax(-1, keepdim=True)
+        if numbers.shape[-1]
+        else numbers.new_zeros(*numbers.shape[:-1], 1)
+    )
     codes = (numbers * torch.where(most > 0, LARGEST / most, 0.0) + 0.5).floor()
     return codes.nan_to_num(0.0, 0.0, 0.0).to(torch.int8), most / LARGEST

@@ -18,7 +18,15 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from regard.kernels import compiler
-from regard.kernels.compiler import AVX2, AVX512, AVX512VNNI, NEON, NO_COMPILER, VARIABLE, Instructions
+from regard.kernels.compiler import (
+    AVX2,
+    AVX512,
+    AVX512VNNI,
+    NEON,
+    NO_COMPILER,
+    VARIABLE,
+    Instructions,
+)
 
 DIGEST = hashlib.sha256().digest_size
 
@@ -68,7 +76,11 @@ def find(name: str) -> Kernel:
         return Kernel(None, "this processor has neither AVX2 nor NEON")
     try:
         threads()
-        return _compiled(name, instructions) if compiles() else _carried(name, instructions)
+        return (
+            _compiled(name, instructions)
+            if compiles()
+            else _carried(name, instructions)
+        )
     except (OSError, AttributeError, subprocess.SubprocessError) as error:
         reason = _reason(error)
         _warn(reason)
@@ -86,15 +98,22 @@ def _carried(name: str, instructions: Instructions) -> Kernel:
     path = compiler.SOURCES / f"{name}-{instructions.name}.so"
     if not path.exists():
         remedy = f"{VARIABLE}=1 has a C++ compiler make it at its first use"
-        return Kernel(None, f"this installation carries no kernel for {instructions.title}; {remedy}")
+        return Kernel(
+            None,
+            f"this installation carries no kernel for {instructions.title}; {remedy}",
+        )
     if not is_whole(path):
         raise OSError(f"{path} is damaged; install regard again")
-    return Kernel(_open(path), f"a kernel for {instructions.title} that this installation carries")
+    return Kernel(
+        _open(path), f"a kernel for {instructions.title} that this installation carries"
+    )
 
 
 def _compiled(name: str, instructions: Instructions) -> Kernel:
     """The library from the cache folder, where it is compiled if it is missing or damaged."""
-    path = cache_folder() / f"{name}-{instructions.name}-{_digest(name, instructions)}.so"
+    path = (
+        cache_folder() / f"{name}-{instructions.name}-{_digest(name, instructions)}.so"
+    )
     if path.is_file() and path.lstat().st_uid != os.getuid():
         raise PermissionError(f"{path} is somebody else's; remove it")
     if not is_whole(path):
@@ -104,7 +123,10 @@ def _compiled(name: str, instructions: Instructions) -> Kernel:
         if program is None:
             raise OSError(NO_COMPILER)
         compiler.compile_library(program, name, instructions, path)
-    return Kernel(_open(path), f"a kernel for {instructions.title} that was compiled on this machine")
+    return Kernel(
+        _open(path),
+        f"a kernel for {instructions.title} that was compiled on this machine",
+    )
 
 
 def is_whole(path: Path) -> bool:
@@ -119,7 +141,9 @@ def _open(path: Path) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
-        raise OSError(f"{path} was not made for this machine ({str(error).removeprefix(f'{path}: ')})") from None
+        raise OSError(
+            f"{path} was not made for this machine ({str(error).removeprefix(f'{path}: ')})"
+        ) from None
 
 
 def cache_folder() -> Path:
@@ -127,17 +151,29 @@ def cache_folder() -> Path:
     user's in the system's temporary folder. Raises OSError if it cannot be made, or if others can write to it, since
     libraries are executed."""
     try:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard" / "kernels"
+        folder = (
+            Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+            / "regard"
+            / "kernels"
+        )
     except RuntimeError:  # neither HOME nor an entry for the user
         folder = Path(tempfile.gettempdir()) / f"regard-{os.getuid()}"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise OSError(f"{error.strerror}: {folder}; set XDG_CACHE_HOME to a folder that you can write to") from None
+        raise OSError(
+            f"{error.strerror}: {folder}; set XDG_CACHE_HOME to a folder that you can write to"
+        ) from None
     found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise PermissionError(f"{folder}: others can write to it; set XDG_CACHE_HOME to a folder of your own")
+    if (
+        not stat.S_ISDIR(found.st_mode)
+        or found.st_uid != os.getuid()
+        or found.st_mode & 0o022
+    ):
+        raise PermissionError(
+            f"{folder}: others can write to it; set XDG_CACHE_HOME to a folder of your own"
+        )
     return folder
 
 
@@ -145,14 +181,24 @@ def _digest(name: str, instructions: Instructions) -> str:
     """What a library depends on. A home may be shared by machines with other processors and C libraries."""
     files = compiler.SOURCES / f"{name}.cpp", *sorted(compiler.SOURCES.glob("*.h"))
     sources = [file.read_bytes() for file in files]
-    identity = sources, compiler.FLAGS, instructions, platform.machine(), platform.libc_ver()
+    identity = (
+        sources,
+        compiler.FLAGS,
+        instructions,
+        platform.machine(),
+        platform.libc_ver(),
+    )
     return hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, subprocess.CalledProcessError):
         lines = error.stderr.strip().splitlines()
-        return lines[0] if lines else f"{error.cmd[0]} ended with exit code {error.returncode}"
+        return (
+            lines[0]
+            if lines
+            else f"{error.cmd[0]} ended with exit code {error.returncode}"
+        )
     return str(error)
 
 
@@ -170,5 +216,7 @@ def dispatcher_is_idle(tensor: Tensor) -> bool:
     what is computed."""
     ordinary = tensor.is_cpu and type(tensor) in (Tensor, nn.Parameter)
     recorded = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
-    transformed = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+    transformed = (
+        torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+    )
     return ordinary and not (recorded or transformed)

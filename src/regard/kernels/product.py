@@ -54,7 +54,10 @@ def fused_is_faster(query: Tensor, key: Tensor, masked: Masked = "none") -> bool
     if torch.compiler.is_exporting():
         return False
     training = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad)
-    return query.shape[-2] * key.shape[-2] >= least()[query.dtype.itemsize < 4, training, masked]
+    return (
+        query.shape[-2] * key.shape[-2]
+        >= least()[query.dtype.itemsize < 4, training, masked]
+    )
 
 
 def scaled(product: Tensor, scale: float) -> Tensor:
@@ -62,7 +65,9 @@ def scaled(product: Tensor, scale: float) -> Tensor:
     return product if scale == 1.0 else product * scale
 
 
-def products(query: Tensor, key: Tensor, scale: float = 1.0, *, exact: bool = False) -> Tensor:
+def products(
+    query: Tensor, key: Tensor, scale: float = 1.0, *, exact: bool = False
+) -> Tensor:
     """scale * query . key of every pair, `(*batch, query, key)`. In float16 the result is float32: products of numbers
     above 256 would overflow. An `exact` product ignores autocast."""
     if exact or query.dtype == torch.float16:
@@ -73,7 +78,11 @@ def products(query: Tensor, key: Tensor, scale: float = 1.0, *, exact: bool = Fa
 
 def shares(query: Tensor, key: Tensor) -> int:
     """How many heads of `query (*batch, head, query, width)` share each head of `key (*batch, group, key, width)`."""
-    return query.shape[-3] // max(key.shape[-3], 1) or 1 if min(query.ndim, key.ndim) > 2 else 1
+    return (
+        query.shape[-3] // max(key.shape[-3], 1) or 1
+        if min(query.ndim, key.ndim) > 2
+        else 1
+    )
 
 
 def by_group(left: Tensor, right: Tensor) -> Tensor:
@@ -116,11 +125,25 @@ def fused(
     allowed = None if allowed is None else over_heads(allowed, len(shape))
     bias = None if bias is None else over_heads(bias, len(shape))
     for_all = bias is None and (allowed is None or {1} == {*allowed.shape[-3:-1]})
-    if each > 1 and not causal and for_all:  # a row of keys for each group, of which PyTorch would make copies
+    if (
+        each > 1 and not causal and for_all
+    ):  # a row of keys for each group, of which PyTorch would make copies
         query, each = query.unflatten(-3, (key.shape[-3], each)).flatten(-3, -2), 1
-    mask = bias if allowed is None else allowed if bias is None else bias.masked_fill(~allowed, -torch.inf)
+    mask = (
+        bias
+        if allowed is None
+        else allowed
+        if bias is None
+        else bias.masked_fill(~allowed, -torch.inf)
+    )
     context = functional.scaled_dot_product_attention(
-        query, key, value, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=each > 1
+        query,
+        key,
+        value,
+        attn_mask=mask,
+        is_causal=causal,
+        scale=scale,
+        enable_gqa=each > 1,
     )
     if allowed is not None:
         context = torch.where(allowed.any(-1, keepdim=True), context, 0.0)
@@ -135,7 +158,12 @@ def over_heads(tensor: Tensor, axes: int) -> Tensor:
 def of_one_width(*sides: Tensor) -> tuple[Tensor, ...]:
     """Pad the tensors with zeros to one width, which PyTorch's kernels without weights require."""
     most = max(each.shape[-1] for each in sides)
-    return tuple(each if each.shape[-1] == most else functional.pad(each, (0, most - each.shape[-1])) for each in sides)
+    return tuple(
+        each
+        if each.shape[-1] == most
+        else functional.pad(each, (0, most - each.shape[-1]))
+        for each in sides
+    )
 
 
 def with_heads(tensor: Tensor) -> Tensor:
@@ -145,14 +173,18 @@ def with_heads(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def part(tensor: Tensor, heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
+def part(
+    tensor: Tensor, heads: Sequence[int] | None, rows: Sequence[int] | None
+) -> Tensor:
     """The chosen heads and rows of `(*batch, [head,] row, ...)`; None selects all. Without a head axis `heads` must be
     None."""
     tensor = tensor if heads is None else tensor[..., list(heads), :, :]
     return tensor if rows is None else tensor[..., list(rows), :]
 
 
-def shared_part(tensor: Tensor, heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
+def shared_part(
+    tensor: Tensor, heads: Sequence[int] | None, rows: Sequence[int] | None
+) -> Tensor:
     """`part` of a mask or bias, in which an axis of size 1 or a missing axis serves all."""
     own_heads = heads if tensor.ndim > 2 and tensor.shape[-3] > 1 else None
     return part(tensor, own_heads, rows if tensor.shape[-2] > 1 else None)

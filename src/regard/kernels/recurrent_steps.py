@@ -114,11 +114,26 @@ class RecurrentSteps:
         self._kept.append(table)
         instruction.table = table.data_ptr()
 
-    def copy(self, of: int, to: Place, first: int = 0, count: int | None = None) -> None:
+    def copy(
+        self, of: int, to: Place, first: int = 0, count: int | None = None
+    ) -> None:
         """Numbers of a register, `count` from `first` on; by default all."""
-        self._add("copy", to, of, first=first, count=self.width(of) if count is None else count)
+        self._add(
+            "copy",
+            to,
+            of,
+            first=first,
+            count=self.width(of) if count is None else count,
+        )
 
-    def map(self, affine: Affine, of: int, to: Place, after: str = "nothing", scale: float = 1.0) -> None:
+    def map(
+        self,
+        affine: Affine,
+        of: int,
+        to: Place,
+        after: str = "nothing",
+        scale: float = 1.0,
+    ) -> None:
         """A linear map of a register, times `scale`; then one of `AFTER`, of which `maxout` keeps the greater of each
         pair."""
         instruction = self._add("map", to, of, variant=AFTER.index(after), scale=scale)
@@ -128,21 +143,31 @@ class RecurrentSteps:
     def cell(self, name: str, of: tuple[int, ...], to: int) -> None:
         """The new state in the register `to` of a cell, one of `CELLS`, of the projected input, the projected state,
         and a third register: an LSTM's own memory; the state for `reset`; the candidate's map for `update`."""
-        self._add("cell", Place(to), *of, variant=CELLS.index(name), count=self.width(to))
+        self._add(
+            "cell", Place(to), *of, variant=CELLS.index(name), count=self.width(to)
+        )
 
     def read(self, source: Source, query: int, to: Place) -> None:
         """The context of a query; scores of products are those of a query that is scaled already."""
         key, value = source.key, source.value
         memory = readable_struct(KernelAttention(value, value))
         memory.key = key.data_ptr()
-        described = _Source(memory, *map(place, (source.lengths, source.exponentials, source.energy)))
+        described = _Source(
+            memory, *map(place, (source.lengths, source.exponentials, source.energy))
+        )
         described.heads, described.keys, described.key_width = key.shape[1:]
         described.value_width = value.shape[-1]
         self._kept += [source, described]
         self._add("read", to, query).source = ctypes.pointer(described)
 
     def _add(self, kind: str, to: Place, *of: int, **more: int | float) -> _Instruction:
-        found = _Instruction(KINDS.index(kind), from_=(_size * 3)(*of), to=to.register, place=to.first, **more)
+        found = _Instruction(
+            KINDS.index(kind),
+            from_=(_size * 3)(*of),
+            to=to.register,
+            place=to.first,
+            **more,
+        )
         self._instructions.append(found)
         return found
 
@@ -150,9 +175,17 @@ class RecurrentSteps:
         """As `Steps`."""
         assert self.output is not None
         counts = len(self._registers), len(self._instructions)
-        registers, code = (_Register * counts[0])(*self._registers), (_Instruction * counts[1])(*self._instructions)
-        program = _Program(registers, counts[0], code, counts[1], self._sources, self.features)
+        registers, code = (
+            (_Register * counts[0])(*self._registers),
+            (_Instruction * counts[1])(*self._instructions),
+        )
+        program = _Program(
+            registers, counts[0], code, counts[1], self._sources, self.features
+        )
         program.output = linear_struct(self.output)
         start = kernel.recurrent_steps
-        start.argtypes, start.restype = [ctypes.POINTER(_Program), _size, _pointer], _pointer
+        start.argtypes, start.restype = (
+            [ctypes.POINTER(_Program), _size, _pointer],
+            _pointer,
+        )
         return start(program, plan.texts, threads())

@@ -15,8 +15,14 @@ class _Problem(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("states", "result", "turns")),
         *((name, ctypes.c_int64) for name in ("rows", "heads", "positions", "width")),
-        *((name, ctypes.c_int64) for name in ("from_row", "from_head", "from_position")),
-        *((name, ctypes.c_int64) for name in ("to_row", "to_head", "to_position", "sines", "turn_step")),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("from_row", "from_head", "from_position")
+        ),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("to_row", "to_head", "to_position", "sines", "turn_step")
+        ),
     ]
 
 
@@ -25,10 +31,20 @@ def library() -> ctypes.CDLL | None:
     """The kernel for this machine; None if there is none."""
     built = find("rotary").library
     if built is not None:
-        arguments = ctypes.POINTER(_Problem), ctypes.c_float, ctypes.c_int, ctypes.c_void_p
+        arguments = (
+            ctypes.POINTER(_Problem),
+            ctypes.c_float,
+            ctypes.c_int,
+            ctypes.c_void_p,
+        )
         built.rotary_turn.argtypes = arguments
         pointers, sizes = [ctypes.c_void_p] * 3, [ctypes.c_int64] * 6
-        built.rotary_turn_both.argtypes = *pointers, *sizes, ctypes.c_int, ctypes.c_void_p
+        built.rotary_turn_both.argtypes = (
+            *pointers,
+            *sizes,
+            ctypes.c_int,
+            ctypes.c_void_p,
+        )
     return built
 
 
@@ -56,11 +72,17 @@ def turn_in_place(query: Tensor, key: Tensor, turns: Tensor, first: int) -> bool
         return False
     kernel = library()
     assert kernel is not None
-    (rows, positions, all_query), all_key, (_, known, width) = query.shape, key.shape[-1], turns.shape
+    (rows, positions, all_query), all_key, (_, known, width) = (
+        query.shape,
+        key.shape[-1],
+        turns.shape,
+    )
     start = turns.data_ptr() + first * width * turns.element_size()
     sizes = rows, positions, all_query // width, all_key // width, width, known * width
     half = query.dtype == torch.bfloat16
-    if kernel.rotary_turn_both(query.data_ptr(), key.data_ptr(), start, *sizes, half, threads()):
+    if kernel.rotary_turn_both(
+        query.data_ptr(), key.data_ptr(), start, *sizes, half, threads()
+    ):
         raise RuntimeError("the kernel of rotations failed; report it")
     return True
 
@@ -74,9 +96,15 @@ def plain(states: Tensor, turns: Tensor, first: int = 0) -> Tensor:
 
 def serves(states: Tensor, turns: Tensor) -> bool:
     """Whether the kernel is available and supports these states and turns, which have no gradient."""
-    if states.dtype not in DTYPES or states.dtype != turns.dtype or not dispatcher_is_idle(states):
+    if (
+        states.dtype not in DTYPES
+        or states.dtype != turns.dtype
+        or not dispatcher_is_idle(states)
+    ):
         return False
-    by_position = turns.ndim == 3 or (turns.ndim == 5 and turns.shape[2] == 1 and states.ndim == 4)
+    by_position = turns.ndim == 3 or (
+        turns.ndim == 5 and turns.shape[2] == 1 and states.ndim == 4
+    )
     return by_position and states.ndim <= 4 and library() is not None
 
 
@@ -91,7 +119,9 @@ def _turn(states: Tensor, turns: Tensor, first: int, sign: float) -> Tensor:
     start = turns.data_ptr() + first * turns.stride(-2) * turns.element_size()
     steps = *states.stride()[:3], *result.stride()[:3], turns.stride(0)
     step = turns.stride(1) if turns.ndim == 5 and turns.shape[1] > 1 else 0
-    problem = _Problem(states.data_ptr(), result.data_ptr(), start, *states.shape, *steps, step)
+    problem = _Problem(
+        states.data_ptr(), result.data_ptr(), start, *states.shape, *steps, step
+    )
     if kernel.rotary_turn(problem, sign, states.dtype == torch.bfloat16, threads()):
         raise RuntimeError("the kernel of rotations failed; report it")
     return result
@@ -108,4 +138,9 @@ class _Turn(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients: Tensor):
-        return _Turn.apply(*gradients, *ctx.saved_tensors, ctx.first, -ctx.sign), None, None, None
+        return (
+            _Turn.apply(*gradients, *ctx.saved_tensors, ctx.first, -ctx.sign),
+            None,
+            None,
+            None,
+        )

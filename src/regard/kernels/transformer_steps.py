@@ -59,9 +59,18 @@ class TransformerSteps:
     """
 
     def __init__(
-        self, decoder: DecoderWeights, positions: Tensor, sources: Sequence[KernelAttention], lengths: Tensor | None
+        self,
+        decoder: DecoderWeights,
+        positions: Tensor,
+        sources: Sequence[KernelAttention],
+        lengths: Tensor | None,
     ):
-        self.decoder, self.positions, self.sources, self.lengths = decoder, positions, sources, lengths
+        self.decoder, self.positions, self.sources, self.lengths = (
+            decoder,
+            positions,
+            sources,
+            lengths,
+        )
 
     def start(self, kernel: ctypes.CDLL, plan: SearchPlan) -> int:
         """As `Steps`."""
@@ -72,16 +81,33 @@ class TransformerSteps:
         read = map(readable_struct, sources)
         memories = [MemoriesStruct(*each) for each in zip(own, read, strict=True)]
         described = _Decoder(
-            *(layers.structs, len(sources), decoder.embedding.data_ptr(), decoder.scale, self.positions.data_ptr()),
+            *(
+                layers.structs,
+                len(sources),
+                decoder.embedding.data_ptr(),
+                decoder.scale,
+                self.positions.data_ptr(),
+            ),
             NormStruct() if decoder.norm is None else norm_struct(decoder.norm),
             linear_struct(decoder.output),
         )
         self._store = store
-        arguments = described, (MemoriesStruct * len(memories))(*memories), sources[0].key.shape[-2]
+        arguments = (
+            described,
+            (MemoriesStruct * len(memories))(*memories),
+            sources[0].key.shape[-2],
+        )
         start = kernel.transformer_steps
         start.argtypes = [
-            *(ctypes.POINTER(_Decoder), ctypes.POINTER(MemoriesStruct), _size, _pointer),
+            *(
+                ctypes.POINTER(_Decoder),
+                ctypes.POINTER(MemoriesStruct),
+                _size,
+                _pointer,
+            ),
             *(_size, _size, _pointer),
         ]
         start.restype = _pointer
-        return start(*arguments, place(self.lengths), plan.texts, plan.longest, threads())
+        return start(
+            *arguments, place(self.lengths), plan.texts, plan.longest, threads()
+        )

@@ -23,7 +23,9 @@ def _tanh(x):
     """tanh of any float32 at full precision: a series near 0, and exponentials that cannot overflow elsewhere."""
     near = tl.where(tl.abs(x) < 0.2, x, 0.0)
     y, z = near * near, tl.exp(-2.0 * tl.abs(x))
-    series = near * (1.0 + y * (-1.0 / 3 + y * (2.0 / 15 + y * (-17.0 / 315 + y * (62.0 / 2835)))))
+    series = near * (
+        1.0 + y * (-1.0 / 3 + y * (2.0 / 15 + y * (-17.0 / 315 + y * (62.0 / 2835))))
+    )
     far = (1.0 - z) / (1.0 + z)
     return tl.where(tl.abs(x) < 0.2, series, tl.where(x < 0.0, -far, far))
 
@@ -33,7 +35,9 @@ def _pairs(whole, less_one, s):
     """n and d of a tile, where tanh(q + k) = n / d, from 1 + a = e^2q and a of each row and s of each column."""
     size = tl.abs(s)[None, :]
     factor = tl.where(s[None, :] > 0.0, whole[:, None], 1.0)
-    return s[None, :] * factor + less_one[:, None], size * factor + (less_one[:, None] + 2.0)
+    return s[None, :] * factor + less_one[:, None], size * factor + (
+        less_one[:, None] + 2.0
+    )
 
 
 @triton.jit
@@ -41,7 +45,10 @@ def _scores_kernel(query, key, weights, scores, sizes, BLOCK: tl.constexpr):
     # query: q, e^2q and e^2q - 1, each (batch, width, query); key: k and s, (batch, width, key); weights: energy, near
     queries, keys, width = sizes
     row = tl.program_id(2)
-    t, i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    t, i = (
+        tl.program_id(0) * BLOCK + tl.arange(0, BLOCK),
+        tl.program_id(1) * BLOCK + tl.arange(0, BLOCK),
+    )
     total = tl.zeros((BLOCK, BLOCK), dtype=tl.float32)
     shared = tl.load(weights[1] + row) != 0
     for d in range(width):
@@ -71,7 +78,10 @@ def _sums_kernel(one, other, gradient, sums, sizes, steps, BLOCK: tl.constexpr):
     e = tl.load(one[1] + of_one, mask=t < rows, other=1.0)
     a = tl.load(one[2] + of_one, mask=t < rows, other=0.0)
     shared = tl.load(gradient[1] + batch) != 0
-    slope_sum, tangent_sum = tl.zeros((BLOCK,), dtype=tl.float32), tl.zeros((BLOCK,), dtype=tl.float32)
+    slope_sum, tangent_sum = (
+        tl.zeros((BLOCK,), dtype=tl.float32),
+        tl.zeros((BLOCK,), dtype=tl.float32),
+    )
     for first in range(0, columns, BLOCK):
         i = first + tl.arange(0, BLOCK)
         inside = (t[:, None] < rows) & (i[None, :] < columns)
@@ -82,7 +92,9 @@ def _sums_kernel(one, other, gradient, sums, sizes, steps, BLOCK: tl.constexpr):
             b = tl.load(other[1] + of_other, mask=i < columns, other=0.0)
             n, below = _pairs(e, a, b)
             tangent = n / below
-            of_key = tl.where((n > 0.0) == (b[None, :] > 0.0), 1.0, tl.abs(b)[None, :] + 1.0)
+            of_key = tl.where(
+                (n > 0.0) == (b[None, :] > 0.0), 1.0, tl.abs(b)[None, :] + 1.0
+            )
             half = tl.where(n > 0.0, 1.0, e[:, None]) * of_key / below
         else:
             y = tl.load(other[0] + of_other, mask=i < columns, other=0.0)
@@ -112,7 +124,14 @@ def scores(query: Tensor, key: Tensor, signed: Tensor, energy: Tensor) -> Tensor
         q, k = _across(query), _across(key)
         grid = triton.cdiv(queries, TILE), triton.cdiv(keys, TILE), batch
         weights = energy.contiguous(), _near(q, k)
-        _scores_kernel[grid](_sides(q), (k, _across(signed)), weights, new, (queries, keys, width), BLOCK=TILE)
+        _scores_kernel[grid](
+            _sides(q),
+            (k, _across(signed)),
+            weights,
+            new,
+            (queries, keys, width),
+            BLOCK=TILE,
+        )
     return new
 
 
@@ -129,7 +148,11 @@ def gradients(
 
 
 def _sums(
-    one: Tensor, other: tuple[Tensor, Tensor], pull: Tensor, near: Tensor, steps: tuple[int, int]
+    one: Tensor,
+    other: tuple[Tensor, Tensor],
+    pull: Tensor,
+    near: Tensor,
+    steps: tuple[int, int],
 ) -> tuple[Tensor, Tensor]:
     """Sums of g sech^2 and of g tanh over the other side, for each number of one side `(batch, width, row)`."""
     batch, width, rows = one.shape
@@ -137,7 +160,9 @@ def _sums(
     if pull.numel() and width:
         grid = triton.cdiv(rows, TILE), width, batch
         sizes = rows, other[0].shape[2], width
-        _sums_kernel[grid](_sides(one), other, (pull, near), sums, sizes, steps, BLOCK=TILE)
+        _sums_kernel[grid](
+            _sides(one), other, (pull, near), sums, sizes, steps, BLOCK=TILE
+        )
     return sums
 
 

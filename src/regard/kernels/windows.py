@@ -38,25 +38,46 @@ def windowed(
     queries, keys = query.shape[-2], key.shape[-2]
     size = block_size(before, after)
     blocks = -(-queries // size)
-    ends = before - first, first + blocks * size + after - keys  # a negative end cuts off keys that no query reads
-    places = torch.arange(-ends[0], keys + ends[1], device=query.device).unfold(0, size + before + after, size)
-    distance = (
-        torch.arange(size + before + after, device=query.device) - torch.arange(size, device=query.device)[:, None]
+    ends = (
+        before - first,
+        first + blocks * size + after - keys,
+    )  # a negative end cuts off keys that no query reads
+    places = torch.arange(-ends[0], keys + ends[1], device=query.device).unfold(
+        0, size + before + after, size
     )
-    open_ = ((distance >= 0) & (distance <= before + after)) & ((places >= 0) & (places < keys))[:, None]
+    distance = (
+        torch.arange(size + before + after, device=query.device)
+        - torch.arange(size, device=query.device)[:, None]
+    )
+    open_ = ((distance >= 0) & (distance <= before + after)) & (
+        (places >= 0) & (places < keys)
+    )[:, None]
     if allowed is not None:
-        theirs = functional.pad(allowed[..., 0, :], ends).unfold(-1, size + before + after, size)
+        theirs = functional.pad(allowed[..., 0, :], ends).unfold(
+            -1, size + before + after, size
+        )
         open_ = open_ & theirs[..., None, :]
-    query = functional.pad(query, (0, 0, 0, blocks * size - queries)).unflatten(-2, (blocks, size))
+    query = functional.pad(query, (0, 0, 0, blocks * size - queries)).unflatten(
+        -2, (blocks, size)
+    )
     key, value = (
-        rearrange(functional.pad(each, (0, 0, *ends)).unfold(-2, size + before + after, size), "... n d k -> ... n k d")
+        rearrange(
+            functional.pad(each, (0, 0, *ends)).unfold(-2, size + before + after, size),
+            "... n d k -> ... n k d",
+        )
         for each in (key, value)
     )
     return flat(query, key, value, open_, scale)[..., :queries, :]
 
 
 def by_document(
-    query: Tensor, key: Tensor, value: Tensor, lengths: tuple[int, ...], *, causal: bool, scale: float = 1.0
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    lengths: tuple[int, ...],
+    *,
+    causal: bool,
+    scale: float = 1.0,
 ) -> Tensor:
     """The result of `fused` for documents of these lengths one behind the other, each read by itself; with `causal`
     each position reads up to itself."""
@@ -64,10 +85,14 @@ def by_document(
     return torch.cat([fused(*sides, causal=causal, scale=scale) for sides in parts], -2)
 
 
-def flat(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor, scale: float) -> Tensor:
+def flat(
+    query: Tensor, key: Tensor, value: Tensor, allowed: Tensor, scale: float
+) -> Tensor:
     """Attention within blocks `(*batch, block, position, width)`, with blocks as heads -> `(*batch, query, width)`."""
     batch = query.shape[:-3]
-    allowed = allowed.expand(*batch, *allowed.shape[-3:]) if allowed.ndim > 3 else allowed
+    allowed = (
+        allowed.expand(*batch, *allowed.shape[-3:]) if allowed.ndim > 3 else allowed
+    )
     allowed = allowed.flatten(0, -4) if allowed.ndim > 3 else allowed
     sides = (each.flatten(0, -4) if batch else each for each in (query, key, value))
     context = fused(*sides, allowed=allowed, scale=scale)
@@ -88,7 +113,9 @@ def fewer_is_faster(scores: Tensor, count: int) -> bool:
     graphs score all keys, since they must serve all sizes."""
     if torch.compiler.is_exporting():
         return False
-    return scores.numel() >= LEAST_SCORES and scores.shape[-1] >= SHARE_OF_SCORES * count
+    return (
+        scores.numel() >= LEAST_SCORES and scores.shape[-1] >= SHARE_OF_SCORES * count
+    )
 
 
 def picking_is_faster(query: Tensor, key: Tensor, count: int) -> bool:
@@ -99,7 +126,9 @@ def picking_is_faster(query: Tensor, key: Tensor, count: int) -> bool:
         return False
     if queries == 1:
         return keys >= SHARE_OF_KEYS * count
-    return keys >= SHARE_OF_ALL_KEYS * count and 2 * keys >= count * width  # copies no larger than twice the scores
+    return (
+        keys >= SHARE_OF_ALL_KEYS * count and 2 * keys >= count * width
+    )  # copies no larger than twice the scores
 
 
 def around(centre: Tensor, reach: int, keys: int) -> Tensor:
@@ -114,5 +143,7 @@ def picked(tensor: Tensor, places: Tensor) -> Tensor:
     """Gather the rows `(*batch, near)` of `(*batch, key, width)` -> `(*batch, near, width)`."""
     sizes = tensor.shape[:-2]
     rows = [torch.arange(size, device=tensor.device) for size in sizes]
-    batch = [each.view(-1, *[1] * (len(sizes) - axis)) for axis, each in enumerate(rows)]
+    batch = [
+        each.view(-1, *[1] * (len(sizes) - axis)) for axis, each in enumerate(rows)
+    ]
     return tensor[(*batch, places)]

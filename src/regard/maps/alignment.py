@@ -22,7 +22,9 @@ class Alignment:
     target: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return f"<Alignment: {len(self.target)} target x {len(self.source)} source labels>"
+        return (
+            f"<Alignment: {len(self.target)} target x {len(self.source)} source labels>"
+        )
 
     def __post_init__(self) -> None:
         weights = np.array(self.weights, dtype=np.float64)
@@ -34,16 +36,24 @@ class Alignment:
             )
         _check_values(weights)
         weights.setflags(write=False)
-        for name, value in (("weights", weights), ("source", source), ("target", target)):
+        for name, value in (
+            ("weights", weights),
+            ("source", source),
+            ("target", target),
+        ):
             object.__setattr__(self, name, value)
 
 
 def _labels(side: str, labels: tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(labels, str):
-        raise TypeError(f"{side} labels are one string; expected a sequence of strings, one per piece")
+        raise TypeError(
+            f"{side} labels are one string; expected a sequence of strings, one per piece"
+        )
     for label in labels:
         if not isinstance(label, str):
-            raise TypeError(f"{side} label {label!r} is a {type(label).__name__}; expected str")
+            raise TypeError(
+                f"{side} label {label!r} is a {type(label).__name__}; expected str"
+            )
     return tuple(labels)
 
 
@@ -51,4 +61,6 @@ def _check_values(weights: np.ndarray) -> None:
     bad = ~np.isfinite(weights) | (weights < 0)
     if bad.any():
         t, s = (int(index) for index in np.argwhere(bad)[0])
-        raise ValueError(f"weight {weights[t, s]} at target {t}, source {s}; expected finite and not negative")
+        raise ValueError(
+            f"weight {weights[t, s]} at target {t}, source {s}; expected finite and not negative"
+        )

@@ -8,12 +8,16 @@ from jaxtyping import Float
 from regard.errors import InputError
 
 
-def average_heads(weights: Float[np.ndarray, "... head target source"]) -> Float[np.ndarray, "... target source"]:
+def average_heads(
+    weights: Float[np.ndarray, "... head target source"],
+) -> Float[np.ndarray, "... target source"]:
     """Mean over heads. Rows that sum to 1 in every head sum to 1 in the mean. Raises ValueError if there is no head."""
     return _mean(weights, -3, "head")
 
 
-def average_layers(weights: Float[np.ndarray, "layer ... target source"]) -> Float[np.ndarray, "... target source"]:
+def average_layers(
+    weights: Float[np.ndarray, "layer ... target source"],
+) -> Float[np.ndarray, "... target source"]:
     """Mean over layers. Rows that sum to 1 in every layer sum to 1 in the mean. Raises ValueError if there is no
     layer."""
     return _mean(weights, 0, "layer")
@@ -32,15 +36,21 @@ def chosen(
     """The maps with these numbers. Raises InputError for a number without a map."""
     for number in maps:
         if not 0 <= number < len(weights):
-            raise InputError(f"map {number} is not there; the model has {len(weights)}, from 0 to {len(weights) - 1}")
+            raise InputError(
+                f"map {number} is not there; the model has {len(weights)}, from 0 to {len(weights) - 1}"
+            )
     return weights[list(maps)]
 
 
 def _mean(weights: np.ndarray, axis: int, name: str) -> np.ndarray:
     if weights.ndim < 3:
-        raise ValueError(f"weights of shape {weights.shape} have no {name} axis; expected at least 3 dimensions")
+        raise ValueError(
+            f"weights of shape {weights.shape} have no {name} axis; expected at least 3 dimensions"
+        )
     if weights.shape[axis] == 0:
-        raise ValueError(f"weights of shape {weights.shape} hold no {name} to average; expected at least 1")
+        raise ValueError(
+            f"weights of shape {weights.shape} hold no {name} to average; expected at least 1"
+        )
     return weights.mean(axis=axis)
 
 

@@ -33,7 +33,10 @@ class Sums:
         """The scores of all pairs."""
         if self.energy is None:
             return self.query @ self.key.swapaxes(-1, -2) * self.scale
-        rows = [np.tanh(row[:, :, None] + self.key) @ self.energy[..., None] for row in np.moveaxis(self.query, 2, 0)]
+        rows = [
+            np.tanh(row[:, :, None] + self.key) @ self.energy[..., None]
+            for row in np.moveaxis(self.query, 2, 0)
+        ]
         nothing = np.zeros((*self.key.shape[:3], 0), self.key.dtype)
         return np.concatenate([nothing, *rows], -1).swapaxes(-1, -2) * self.scale
 
@@ -98,13 +101,24 @@ class Breakdown:
 
     def of_rows(self, rows: slice) -> "Breakdown":
         """The breakdown of some targets."""
-        return replace(self, of=self.of.of_rows(rows), allowed=None if self.allowed is None else self.allowed[rows])
+        return replace(
+            self,
+            of=self.of.of_rows(rows),
+            allowed=None if self.allowed is None else self.allowed[rows],
+        )
 
     def with_more(self, sources: int) -> "Breakdown":
         """The breakdown with `sources` more sources at the end, which are masked."""
-        allowed = np.ones(self.of.shape[2:], bool) if self.allowed is None else self.allowed
-        allowed, value = np.pad(allowed, [(0, 0), (0, sources)]), _with_more(self.value, sources)
-        return replace(self, of=self.of.with_more(sources), value=value, allowed=allowed)
+        allowed = (
+            np.ones(self.of.shape[2:], bool) if self.allowed is None else self.allowed
+        )
+        allowed, value = (
+            np.pad(allowed, [(0, 0), (0, sources)]),
+            _with_more(self.value, sources),
+        )
+        return replace(
+            self, of=self.of.with_more(sources), value=value, allowed=allowed
+        )
 
 
 def is_softmax(
@@ -113,8 +127,13 @@ def is_softmax(
     weights: Float[np.ndarray, "layer head target source"],
 ) -> bool:
     """Whether the weights are the softmax of the allowed scores; a query without an allowed key has weights 0."""
-    layers = zip(scores, weights, strict=True)  # one layer at a time: all layers together can be large
-    return all(np.abs(_softmax(own, allowed) - found).max(initial=0.0) < ROUNDING for own, found in layers)
+    layers = zip(
+        scores, weights, strict=True
+    )  # one layer at a time: all layers together can be large
+    return all(
+        np.abs(_softmax(own, allowed) - found).max(initial=0.0) < ROUNDING
+        for own, found in layers
+    )
 
 
 def _softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
@@ -140,4 +159,8 @@ def breakdown_of_products(
     if sums.shape != weights.shape:
         return None
     allowed = np.any(weights > 0, axis=(0, 1))
-    return Breakdown(sums, value, allowed) if is_softmax(sums.scores(), allowed, weights) else None
+    return (
+        Breakdown(sums, value, allowed)
+        if is_softmax(sums.scores(), allowed, weights)
+        else None
+    )

@@ -26,10 +26,13 @@ class DocumentWeights:
     def __post_init__(self) -> None:
         weights = _frozen("sentences", self.weights, len(self.sentences))
         if len(self.words) != len(self.sentences):
-            raise ValueError(f"weights of the words of {len(self.words)} sentences; expected {len(self.sentences)}")
+            raise ValueError(
+                f"weights of the words of {len(self.words)} sentences; expected {len(self.sentences)}"
+            )
         pairs = zip(self.words, self.sentences, strict=True)
         words = tuple(
-            _frozen(f"the words of sentence {place}", each, len(labels)) for place, (each, labels) in enumerate(pairs)
+            _frozen(f"the words of sentence {place}", each, len(labels))
+            for place, (each, labels) in enumerate(pairs)
         )
         object.__setattr__(self, "sentences", tuple(map(tuple, self.sentences)))
         object.__setattr__(self, "weights", weights)
@@ -40,8 +43,12 @@ def _frozen(what: str, weights: np.ndarray, count: int) -> np.ndarray:
     """A read-only float64 copy."""
     found = np.array(weights, dtype=np.float64)
     if found.shape != (count,):
-        raise ValueError(f"weights of {what} have shape {found.shape}; expected ({count},)")
+        raise ValueError(
+            f"weights of {what} have shape {found.shape}; expected ({count},)"
+        )
     if not np.isfinite(found).all() or (found < 0).any():
-        raise ValueError(f"weights of {what} are {found}; expected finite and not negative")
+        raise ValueError(
+            f"weights of {what} are {found}; expected finite and not negative"
+        )
     found.setflags(write=False)
     return found

@@ -30,7 +30,9 @@ def bits(weights: Weights) -> Float[Tensor, "*batch query"]:
     return torch.where(reads, row_entropy(shares) / math.log(2), torch.nan)
 
 
-def entropies(weights: Float[np.ndarray, "... target source"]) -> Float[np.ndarray, "..."]:
+def entropies(
+    weights: Float[np.ndarray, "... target source"],
+) -> Float[np.ndarray, "..."]:
     """The mean of `bits` over rows (Ghader & Monz 2017, 1710.03348, section 3.2, in bits). Rows without weight are left
     out; NaN if no row has weight."""
     return torch.nanmean(bits(torch.tensor(weights)), -1).numpy()

@@ -46,13 +46,19 @@ class GreatestWeights:
             keys, weights = found.places, weights.gather(-1, found.places)
         return cls(weights.numpy(), keys.numpy(), lookups.source, lookups.target)
 
-    def rows(self, maps: Sequence[int] | None = None) -> Iterator[tuple[int, int, int, str, int, str, float]]:
+    def rows(
+        self, maps: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, int, int, str, int, str, float]]:
         """The values of `COLUMNS` of each weight but 0; of the maps with these numbers only, layer x heads + head.
         Queries and keys are positions from 0. Raises InputError for a number without a map."""
         layers, heads, queries, _ = self.weights.shape
-        every = rearrange(self.weights, "layer head query count -> (layer head) query count")
+        every = rearrange(
+            self.weights, "layer head query count -> (layer head) query count"
+        )
         numbers = range(layers * heads) if maps is None else maps
-        for number, weights in zip(numbers, every if maps is None else chosen(every, maps), strict=True):
+        for number, weights in zip(
+            numbers, every if maps is None else chosen(every, maps), strict=True
+        ):
             layer, head = divmod(number, heads)
             for query in range(queries):
                 place, label = self.first + query, self.target[query]
@@ -65,5 +71,7 @@ class GreatestWeights:
 def greatest(count: int) -> Greatest:
     """What keeps so many weights of each query. Raises InputError for a count below 1."""
     if count < 1:
-        raise InputError(f"{count} weights of each query are wanted; expected at least 1")
+        raise InputError(
+            f"{count} weights of each query are wanted; expected at least 1"
+        )
     return Greatest(count)

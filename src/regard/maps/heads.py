@@ -23,7 +23,10 @@ class Side:
     @classmethod
     def of(cls, pieces: Sequence[str], words: Words | None = None) -> "Side":
         """Pieces and their words; by default each piece is a word."""
-        return cls(tuple(pieces), Words(tuple(pieces), tuple(range(len(pieces)))) if words is None else words)
+        return cls(
+            tuple(pieces),
+            Words(tuple(pieces), tuple(range(len(pieces)))) if words is None else words,
+        )
 
     def after(self, label: str, count: int) -> "Side":
         """The side with `count` more pieces of this label in front, each a word; a `count` below 1 adds none."""
@@ -64,11 +67,20 @@ class HeadMaps:
         """The maps of lookups; amounts become shares of the mean. Names have the form of `--map`: `layer 0, head 0`.
         Labels without words are a word each."""
         layers, heads = lookups.weights.shape[:2]
-        names = [f"layer {layer}, head {head}" for layer in range(layers) for head in range(heads)]
+        names = [
+            f"layer {layer}, head {head}"
+            for layer in range(layers)
+            for head in range(heads)
+        ]
         every = lookups.weights.astype(np.float64)
         every = in_shares_of_mean(every) if lookups.amounts else every
-        weights = rearrange(every, "layer head target source -> (layer head) target source")
-        source, target = Side.of(lookups.source, lookups.source_words), Side.of(lookups.target, lookups.target_words)
+        weights = rearrange(
+            every, "layer head target source -> (layer head) target source"
+        )
+        source, target = (
+            Side.of(lookups.source, lookups.source_words),
+            Side.of(lookups.target, lookups.target_words),
+        )
         return cls(weights, source, target, tuple(names), (heads,) * layers)
 
     @property
@@ -82,22 +94,41 @@ class HeadMaps:
 
     def mean(self, numbers: Sequence[int] | None = None) -> Alignment:
         """The mean of all maps, or of those with these numbers. Raises InputError for a number without a map."""
-        return Alignment(average_of(self.weights, numbers), self.source.pieces, self.target.pieces)
+        return Alignment(
+            average_of(self.weights, numbers), self.source.pieces, self.target.pieces
+        )
 
     def only(self, numbers: Sequence[int]) -> "HeadMaps":
         """The maps with these numbers, as one layer. Raises InputError for a number without a map."""
         weights = chosen(self.weights, numbers)
-        return self.other({self.names[number]: each for number, each in zip(numbers, weights, strict=True)})
+        return self.other(
+            {
+                self.names[number]: each
+                for number, each in zip(numbers, weights, strict=True)
+            }
+        )
 
-    def other(self, maps: Mapping[str, Float[np.ndarray, "target source"]]) -> "HeadMaps":
+    def other(
+        self, maps: Mapping[str, Float[np.ndarray, "target source"]]
+    ) -> "HeadMaps":
         """Other maps of the same pieces, by name, as one layer. Raises ValueError if there are none."""
-        return replace(self, weights=np.stack([*maps.values()]), names=tuple(maps), layers=(len(maps),))
+        return replace(
+            self,
+            weights=np.stack([*maps.values()]),
+            names=tuple(maps),
+            layers=(len(maps),),
+        )
 
     def between_words(self) -> "HeadMaps":
         """The maps between words: sums over source pieces, means over target pieces (`join_words`)."""
         source, target = self.source.words, self.target.words
         weights = join_words(self.weights, source.indices, target.indices)
-        return replace(self, weights=weights, source=Side.of(source.labels), target=Side.of(target.labels))
+        return replace(
+            self,
+            weights=weights,
+            source=Side.of(source.labels),
+            target=Side.of(target.labels),
+        )
 
     def part(self, source: slice, target: slice) -> "HeadMaps":
         """The maps restricted to these pieces, each of which is then a word."""

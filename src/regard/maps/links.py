@@ -22,7 +22,9 @@ class Gold:
 def strongest(weights: Float[np.ndarray, "target source"]) -> Links:
     """Link each target word to its source word of greatest weight, the first of equals. A word without weight has no
     link."""
-    return frozenset((int(row.argmax()), word) for word, row in enumerate(weights) if row.any())
+    return frozenset(
+        (int(row.argmax()), word) for word, row in enumerate(weights) if row.any()
+    )
 
 
 def turned(links: Links) -> Links:
@@ -40,7 +42,10 @@ def union(forward: Links, backward: Links) -> Links:
     return forward | backward
 
 
-def agreement(forward: Float[np.ndarray, "target source"], backward: Float[np.ndarray, "source target"]) -> Links:
+def agreement(
+    forward: Float[np.ndarray, "target source"],
+    backward: Float[np.ndarray, "source target"],
+) -> Links:
     """Links as (source, target) of the maps of both directions: those whose product of weights is the greatest of its
     target word and of its source word (Liang 2006, Alignment by agreement: posteriors multiplied)."""
     both = forward * backward.T
@@ -67,7 +72,9 @@ def grow_diag_final_and(forward: Links, backward: Links) -> Links:
     while grown:
         grown = False
         for new in waiting:
-            if not (new[0] in sources and new[1] in targets) and not _neighbours(new).isdisjoint(links):
+            if not (new[0] in sources and new[1] in targets) and not _neighbours(
+                new
+            ).isdisjoint(links):
                 join(new)
                 grown = True
         waiting = [link for link in waiting if link not in links]
@@ -79,7 +86,12 @@ def grow_diag_final_and(forward: Links, backward: Links) -> Links:
 
 def _neighbours(link: Link) -> Links:
     """The eight links around one."""
-    return frozenset((link[0] + i, link[1] + j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0))
+    return frozenset(
+        (link[0] + i, link[1] + j)
+        for i in (-1, 0, 1)
+        for j in (-1, 0, 1)
+        if (i, j) != (0, 0)
+    )
 
 
 @dataclass(frozen=True)
@@ -111,7 +123,12 @@ def pharaoh(links: Links) -> str:
     return " ".join(f"{source}-{target}" for source, target in sorted(links))
 
 
-def errors_of_maps(maps: Sequence[Float[np.ndarray, "map _target _source"]], gold: Sequence[Gold]) -> list[float]:
+def errors_of_maps(
+    maps: Sequence[Float[np.ndarray, "map _target _source"]], gold: Sequence[Gold]
+) -> list[float]:
     """The alignment error rate of each map, from each word's strongest link."""
     count = len(maps[0]) if maps else 0
-    return [score_links([strongest(each[number]) for each in maps], gold).aer for number in range(count)]
+    return [
+        score_links([strongest(each[number]) for each in maps], gold).aer
+        for number in range(count)
+    ]

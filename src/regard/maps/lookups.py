@@ -11,7 +11,13 @@ from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
 from regard.maps.breakdown import Breakdown
 from regard.maps.document import DocumentWeights
-from regard.maps.other_map import OtherMap, check_fit, frozen_weights, labels_of, names_of
+from regard.maps.other_map import (
+    OtherMap,
+    check_fit,
+    frozen_weights,
+    labels_of,
+    names_of,
+)
 from regard.maps.text import TextWeights
 from regard.maps.words import Words
 
@@ -81,31 +87,55 @@ class Lookups:
 
     def __post_init__(self) -> None:
         weights = frozen_weights("weights", self.weights)
-        source, target = labels_of("source", self.source), labels_of("target", self.target)
+        source, target = (
+            labels_of("source", self.source),
+            labels_of("target", self.target),
+        )
         layers = names_of(weights, self.layers)
-        for name, value in (("weights", weights), ("layers", layers), ("source", source), ("target", target)):
+        for name, value in (
+            ("weights", weights),
+            ("layers", layers),
+            ("source", source),
+            ("target", target),
+        ):
             object.__setattr__(self, name, value)
         check_fit("weights", weights, layers, source, target)
         for name, other in self.others.items():
             check_fit(name, other.weights, other.layers, *other.labels(source, target))
         if (weights < 0).any() and not self.signed:
-            raise ValueError(f"weights hold {weights.min()}; expected no negative weight")
+            raise ValueError(
+                f"weights hold {weights.min()}; expected no negative weight"
+            )
         self._check_counts()
         self._check_parts()
 
     def _check_counts(self) -> None:
         counts = (
-            ("source_words", self.source_words and self.source_words.indices, len(self.source)),
-            ("target_words", self.target_words and self.target_words.indices, len(self.target)),
+            (
+                "source_words",
+                self.source_words and self.source_words.indices,
+                len(self.source),
+            ),
+            (
+                "target_words",
+                self.target_words and self.target_words.indices,
+                len(self.target),
+            ),
             ("sentences", self.sentences, len(self.source)),
             ("notes", self.notes or None, len(self.target)),
             ("images", self.images, len(self.source)),
         )
         for name, values, expected in counts:
             if values is not None and len(values) != expected:
-                raise ValueError(f"{len(values)} {name} for {expected} labels; expected one each")
-        if self.sentences is not None and any(b < a for a, b in zip(self.sentences, self.sentences[1:], strict=False)):
-            raise ValueError("the sentence indices of source labels decrease; expected ascending order")
+                raise ValueError(
+                    f"{len(values)} {name} for {expected} labels; expected one each"
+                )
+        if self.sentences is not None and any(
+            b < a for a, b in zip(self.sentences, self.sentences[1:], strict=False)
+        ):
+            raise ValueError(
+                "the sentence indices of source labels decrease; expected ascending order"
+            )
 
     def _check_parts(self) -> None:
         layers, heads, _, sources = self.weights.shape
@@ -113,18 +143,27 @@ class Lookups:
             shapes = (self.breakdown.of.shape, self.breakdown.value.shape[:3])
             expected = (self.weights.shape, (layers, heads, sources))
             if shapes != expected:
-                raise ValueError(f"scores, and values but for their width, have shapes {shapes}; expected {expected}")
+                raise ValueError(
+                    f"scores, and values but for their width, have shapes {shapes}; expected {expected}"
+                )
         if self.patches is not None:
             last = self.patches.first + self.patches.rows * self.patches.columns
             if last > sources:
-                raise ValueError(f"patches up to label {last} of {sources}; expected every patch to be a source label")
+                raise ValueError(
+                    f"patches up to label {last} of {sources}; expected every patch to be a source label"
+                )
 
 
 def mean_alignment(lookups: Lookups, maps: Sequence[int] | None = None) -> Alignment:
     """The mean of all maps, or of those with these numbers, layer x heads + head; of signed ones their magnitudes.
     Raises InputError for a number without a map."""
-    weights = rearrange(np.abs(lookups.weights), "layer head target source -> (layer head) target source")
-    return Alignment(average_of(weights.astype(np.float64), maps), lookups.source, lookups.target)
+    weights = rearrange(
+        np.abs(lookups.weights),
+        "layer head target source -> (layer head) target source",
+    )
+    return Alignment(
+        average_of(weights.astype(np.float64), maps), lookups.source, lookups.target
+    )
 
 
 def beside(lookups: Lookups, *others: Lookups) -> Lookups:
@@ -135,7 +174,10 @@ def beside(lookups: Lookups, *others: Lookups) -> Lookups:
         own = OtherMap(each.weights, each.layers, amounts=each.amounts)
         for name, other in {each.kind: own, **each.others}.items():
             if name != lookups.kind:
-                (source, target), verbs = other.labels(each.source, each.target), other.verbs or each.verbs
+                (source, target), verbs = (
+                    other.labels(each.source, each.target),
+                    other.verbs or each.verbs,
+                )
                 maps[name] = replace(
                     other,
                     source=None if source == lookups.source else source,
@@ -145,39 +187,70 @@ def beside(lookups: Lookups, *others: Lookups) -> Lookups:
     return replace(lookups, others=maps)
 
 
-def of_rows(lookups: Lookups, rows: slice, target: tuple[str, ...], words: Words | None = None) -> Lookups:
+def of_rows(
+    lookups: Lookups, rows: slice, target: tuple[str, ...], words: Words | None = None
+) -> Lookups:
     """Some rows of all maps, with new target labels and their words. Raises ValueError for a map whose rows have their
     own labels, and if labels and rows differ in number."""
-    if named := [name for name, each in lookups.others.items() if each.target is not None]:
-        raise ValueError(f"rows of {named[0]} have labels of their own, which differ from those of the weights")
+    if named := [
+        name for name, each in lookups.others.items() if each.target is not None
+    ]:
+        raise ValueError(
+            f"rows of {named[0]} have labels of their own, which differ from those of the weights"
+        )
     breakdown = None if lookups.breakdown is None else lookups.breakdown.of_rows(rows)
-    others = {name: replace(each, weights=each.weights[:, :, rows]) for name, each in lookups.others.items()}
+    others = {
+        name: replace(each, weights=each.weights[:, :, rows])
+        for name, each in lookups.others.items()
+    }
     weights, notes = lookups.weights[:, :, rows], lookups.notes[rows]
-    own = {"target": target, "target_words": words, "notes": notes, "breakdown": breakdown}
+    own = {
+        "target": target,
+        "target_words": words,
+        "notes": notes,
+        "breakdown": breakdown,
+    }
     return replace(lookups, weights=weights, others=others, **own)
 
 
 def patch_labels(rows: int, columns: int) -> tuple[str, ...]:
     """Labels of patches: row and column, counted from 1."""
-    return tuple(f"row {row + 1}, column {column + 1}" for row in range(rows) for column in range(columns))
+    return tuple(
+        f"row {row + 1}, column {column + 1}"
+        for row in range(rows)
+        for column in range(columns)
+    )
 
 
 def of_alignment(alignment: Alignment, *, name: str = "") -> Lookups:
     """Lookups with one layer and one head."""
-    return Lookups(alignment.weights[None, None], alignment.source, alignment.target, name, layers=("weights",))
+    return Lookups(
+        alignment.weights[None, None],
+        alignment.source,
+        alignment.target,
+        name,
+        layers=("weights",),
+    )
 
 
 def of_text(text: TextWeights, kind: str = "weights") -> Lookups:
     """The lookup of one query, an output, over the parts of a text."""
     weights = text.weights[None, None, None]
-    return Lookups(weights, text.labels, (text.name,), layers=(kind,), kind=kind, signed=True)
+    return Lookups(
+        weights, text.labels, (text.name,), layers=(kind,), kind=kind, signed=True
+    )
 
 
 def of_document(document: DocumentWeights, label: str = "document") -> Lookups:
     """The lookup of one query, the document, over all words: a word's weight is its sentence's times its own within the
     sentence (Yang 2016)."""
-    words = [weight * each for weight, each in zip(document.weights, document.words, strict=True)]
+    words = [
+        weight * each
+        for weight, each in zip(document.weights, document.words, strict=True)
+    ]
     source = tuple(word for sentence in document.sentences for word in sentence)
-    places = tuple(place for place, sentence in enumerate(document.sentences) for _ in sentence)
+    places = tuple(
+        place for place, sentence in enumerate(document.sentences) for _ in sentence
+    )
     weights = np.concatenate([*words, np.zeros(0)])[None, None, None]
     return Lookups(weights, source, (label,), layers=("weights",), sentences=places)

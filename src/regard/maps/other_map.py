@@ -33,21 +33,30 @@ class OtherMap:
 
     def __post_init__(self) -> None:
         weights = frozen_weights("weights", self.weights)
-        for name, value in (("weights", weights), ("layers", names_of(weights, self.layers))):
+        for name, value in (
+            ("weights", weights),
+            ("layers", names_of(weights, self.layers)),
+        ):
             object.__setattr__(self, name, value)
         for side, own in (("source", self.source), ("target", self.target)):
-            object.__setattr__(self, side, None if own is None else labels_of(side, own))
+            object.__setattr__(
+                self, side, None if own is None else labels_of(side, own)
+            )
 
     def labels(self, source: Labels, target: Labels) -> tuple[Labels, Labels]:
         """Its source and target labels, by default those of the lookups."""
-        return (source if self.source is None else self.source), (target if self.target is None else self.target)
+        return (source if self.source is None else self.source), (
+            target if self.target is None else self.target
+        )
 
 
 def frozen_weights(name: str, weights: np.ndarray) -> np.ndarray:
     """A read-only float32 copy. Raises ValueError unless it has four axes and is finite."""
     found = np.array(weights, dtype=np.float32)
     if found.ndim != 4:
-        raise ValueError(f"{name} have shape {found.shape}; expected (layer, head, target, source)")
+        raise ValueError(
+            f"{name} have shape {found.shape}; expected (layer, head, target, source)"
+        )
     if not np.isfinite(found).all():
         raise ValueError(f"{name} are not all finite")
     found.setflags(write=False)
@@ -62,11 +71,15 @@ def names_of(weights: np.ndarray, layers: Labels) -> Labels:
 def labels_of(side: str, labels: Labels) -> Labels:
     """The labels as a tuple. Raises TypeError for one string."""
     if isinstance(labels, str):
-        raise TypeError(f"{side} labels are one string; expected a sequence of strings, one per piece")
+        raise TypeError(
+            f"{side} labels are one string; expected a sequence of strings, one per piece"
+        )
     return tuple(labels)
 
 
-def check_fit(name: str, weights: np.ndarray, layers: Labels, source: Labels, target: Labels) -> None:
+def check_fit(
+    name: str, weights: np.ndarray, layers: Labels, source: Labels, target: Labels
+) -> None:
     """Raises ValueError if the weights' shape does not fit layers and labels, or if there is no layer or head."""
     if weights.shape[2:] != (len(target), len(source)) or len(layers) != len(weights):
         raise ValueError(
@@ -74,4 +87,6 @@ def check_fit(name: str, weights: np.ndarray, layers: Labels, source: Labels, ta
             "source labels; expected (layer, head, target, source)"
         )
     if not all(weights.shape[:2]):
-        raise ValueError(f"{name} of shape {weights.shape} hold no layer or no head; expected at least 1 of each")
+        raise ValueError(
+            f"{name} of shape {weights.shape} hold no layer or no head; expected at least 1 of each"
+        )

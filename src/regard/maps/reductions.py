@@ -36,7 +36,10 @@ def gathered(groups: Iterable[Kept], queries: int) -> Kept:
     first = 0
     for group in groups:
         parts = [each for each in group if each is not None]
-        whole = whole or [each.new_empty((*each.shape[:-2], queries, each.shape[-1])) for each in parts]
+        whole = whole or [
+            each.new_empty((*each.shape[:-2], queries, each.shape[-1]))
+            for each in parts
+        ]
         last = first + parts[0].shape[-2]
         for one, each in zip(whole, parts, strict=True):
             one[..., first:last, :] = each
@@ -59,7 +62,9 @@ class Reduction(ABC):
     def parts(self, queries: Sequence[int], width: int = 0) -> Iterable[Sequence[int]]:
         """Split the queries, each with `width` weights (0: unknown), into groups that are reduced together."""
         together = min(TOGETHER, max(1, NUMBERS // max(1, width)))
-        firsts = range(0, max(1, len(queries)), together)  # one empty group if there are no queries
+        firsts = range(
+            0, max(1, len(queries)), together
+        )  # one empty group if there are no queries
         return (queries[first : first + together] for first in firsts)
 
     def after(self, before: list[Tensor], found: Tensor) -> list[Tensor]:
@@ -90,7 +95,9 @@ class Greatest(Reduction):
 
     def __post_init__(self) -> None:
         if self.count < 1:
-            raise ValueError(f"count is {self.count}; expected at least 1 weight per query")
+            raise ValueError(
+                f"count is {self.count}; expected at least 1 weight per query"
+            )
 
     def of(self, weights: Weights) -> Kept:
         return Kept(*weights.topk(min(self.count, weights.shape[-1]), -1))
@@ -116,7 +123,12 @@ class Totals(Reduction):
 
     def after(self, before: list[Tensor], found: Tensor) -> list[Tensor]:
         if not before or before[-1].shape[:-2] != found.shape[:-2]:
-            return super().after(before, found)  # another batch: joining raises an error
+            return super().after(
+                before, found
+            )  # another batch: joining raises an error
         keys = max(found.shape[-1], before[-1].shape[-1])
-        one, other = (functional.pad(each, (0, keys - each.shape[-1])) for each in (before.pop(), found))
+        one, other = (
+            functional.pad(each, (0, keys - each.shape[-1]))
+            for each in (before.pop(), found)
+        )
         return super().after(before, one + other)

@@ -27,7 +27,9 @@ def rollout(
     return rolled
 
 
-def of_patches(weights: Float[np.ndarray, " position"], rows: int, columns: int) -> Float[np.ndarray, "rows columns"]:
+def of_patches(
+    weights: Float[np.ndarray, " position"], rows: int, columns: int
+) -> Float[np.ndarray, "rows columns"]:
     """The weights of an image's patches, which are the last positions, row by row; divided by their sum unless it is 0.
     Raises ValueError for fewer positions than patches."""
     if len(weights) < rows * columns:

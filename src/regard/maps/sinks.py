@@ -28,7 +28,9 @@ def sinks(weights: Float[np.ndarray, "*_map target source"]) -> dict[int, float]
         return {}
     means = maps[:, choose].mean(1)
     share = (means >= max(LEAST, EVEN / maps.shape[-1])).mean(0)
-    return {int(key): float(means[:, key].mean()) for key in np.flatnonzero(share >= HEADS)}
+    return {
+        int(key): float(means[:, key].mean()) for key in np.flatnonzero(share >= HEADS)
+    }
 
 
 def without(
@@ -53,4 +55,9 @@ def separated(lookups: Lookups) -> Lookups:
     )
     target = labels if lookups.target == lookups.source else lookups.target
     rest = OtherMap(without(lookups.weights, found), lookups.layers)
-    return replace(lookups, source=labels, target=target, others={"without sinks": rest, **lookups.others})
+    return replace(
+        lookups,
+        source=labels,
+        target=target,
+        others={"without sinks": rest, **lookups.others},
+    )

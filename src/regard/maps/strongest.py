@@ -49,14 +49,18 @@ def strongest(alignment: Alignment, shown: int = SHOWN) -> Strongest:
     places = [0 if place is None else place for place in columns]
     weights = alignment.weights[:, places].copy()
     weights[:, list(gaps)] = 0.0
-    labels = tuple(OMITTED if place is None else alignment.source[place] for place in columns)
+    labels = tuple(
+        OMITTED if place is None else alignment.source[place] for place in columns
+    )
     whole, left = alignment.weights.sum(), alignment.weights[:, ~kept].sum()
     note = f"{kept.sum()} of {kept.size} source tokens, those with most weight and their neighbours; "
     note += f"{OMITTED} stands for others, which have {100 * left / (whole or 1.0):.0f} % of the weight"
     return Strongest(Alignment(weights, labels, alignment.target), gaps, note)
 
 
-def _kept(weights: Float[np.ndarray, "target source"], shown: int) -> Bool[np.ndarray, " source"]:
+def _kept(
+    weights: Float[np.ndarray, "target source"], shown: int
+) -> Bool[np.ndarray, " source"]:
     """The positions with the largest weight and their neighbours, as many as fit."""
     kept = np.zeros(weights.shape[1], dtype=bool)
     for place in np.argsort(-weights.max(0, initial=0.0), kind="stable"):

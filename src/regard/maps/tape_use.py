@@ -32,10 +32,24 @@ class TapeUse:
         """The reads and the writes of every head at each step, on the rows in use. A step's label is its input, or its
         output bits where an output is expected."""
         rows = tuple(f"row {row}" for row in range(self.rows))
-        steps = tuple(f"{number}: {step}" for number, step in enumerate(map(_step, self.inputs, self.outputs)))
+        steps = tuple(
+            f"{number}: {step}"
+            for number, step in enumerate(map(_step, self.inputs, self.outputs))
+        )
 
-        def lookups(weights: Float[np.ndarray, "head step row"], name: str, verbs: tuple[str, str]) -> Lookups:
-            return Lookups(weights[None, ..., : len(rows)], rows, steps, name, layers=("tape",), verbs=verbs)
+        def lookups(
+            weights: Float[np.ndarray, "head step row"],
+            name: str,
+            verbs: tuple[str, str],
+        ) -> Lookups:
+            return Lookups(
+                weights[None, ..., : len(rows)],
+                rows,
+                steps,
+                name,
+                layers=("tape",),
+                verbs=verbs,
+            )
 
         return (
             lookups(self.reading, "reads from the tape", READS),
@@ -43,8 +57,13 @@ class TapeUse:
         )
 
 
-def _step(inputs: Float[np.ndarray, " input_width"], outputs: Float[np.ndarray, " output_width"]) -> str:
+def _step(
+    inputs: Float[np.ndarray, " input_width"],
+    outputs: Float[np.ndarray, " output_width"],
+) -> str:
     """The label of a step. Marks have channels of their own, and a number of repeats is not a bit."""
     if np.isnan(outputs).any():
-        return "in " + "".join(f"{value:g}" if value in (0, 1) else f" {value:.2f}" for value in inputs)
+        return "in " + "".join(
+            f"{value:g}" if value in (0, 1) else f" {value:.2f}" for value in inputs
+        )
     return "out " + "".join(str(int(bit)) for bit in outputs > 0.5)

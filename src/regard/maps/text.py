@@ -36,7 +36,9 @@ class TextWeights:
         weights = np.array(self.weights, dtype=np.float64)
         count = len(self.labels)
         if not weights.shape == (count,) == (len(self.texts),) == (len(self.glued),):
-            raise ValueError(f"weights of shape {weights.shape}, {len(self.texts)} texts and {count} labels do not fit")
+            raise ValueError(
+                f"weights of shape {weights.shape}, {len(self.texts)} texts and {count} labels do not fit"
+            )
         if not np.isfinite(weights).all():
             raise ValueError(f"weights are {weights}; expected finite numbers")
         weights.setflags(write=False)
@@ -56,8 +58,16 @@ def one_below_the_other(found: Sequence[TextWeights]) -> TextWeights:
         tuple(label for each in found for label in each.labels),
         np.concatenate([each.weights for each in found]),
         found[0].name,
-        tuple(int(before) + text for each, before in zip(found, texts, strict=False) for text in each.texts),
+        tuple(
+            int(before) + text
+            for each, before in zip(found, texts, strict=False)
+            for text in each.texts
+        ),
         tuple(glued for each in found for glued in each.glued),
         any(each.averaged for each in found),
-        frozenset(int(first) + part for each, first in zip(found, firsts, strict=False) for part in each.framed),
+        frozenset(
+            int(first) + part
+            for each, first in zip(found, firsts, strict=False)
+            for part in each.framed
+        ),
     )

@@ -19,7 +19,9 @@ class Words(NamedTuple):
 
 
 def join_words(
-    weights: Float[np.ndarray, "... target source"], source_words: Sequence[int], target_words: Sequence[int]
+    weights: Float[np.ndarray, "... target source"],
+    source_words: Sequence[int],
+    target_words: Sequence[int],
 ) -> Float[np.ndarray, "... target_word source_word"]:
     """Sum over the source pieces of a word, mean over the target pieces of a word (Clark et al. 2019, section 4.1).
 
@@ -29,14 +31,18 @@ def join_words(
     Raises ValueError for a wrong count, a negative index or a word without pieces.
     """
     if weights.ndim < 2:
-        raise ValueError(f"weights of shape {weights.shape}; expected at least (target, source)")
+        raise ValueError(
+            f"weights of shape {weights.shape}; expected at least (target, source)"
+        )
     source = _membership("source", source_words, weights.shape[-1])
     target = _membership("target", target_words, weights.shape[-2])
     mean = target / target.sum(axis=0)
     return mean.T @ weights @ source
 
 
-def word_alignment(alignment: Alignment, source_words: Sequence[int], target_words: Sequence[int]) -> Alignment:
+def word_alignment(
+    alignment: Alignment, source_words: Sequence[int], target_words: Sequence[int]
+) -> Alignment:
     """The alignment between words; a word's label is its pieces' labels, joined. Raises ValueError as `join_words`
     does."""
     return Alignment(
@@ -49,14 +55,20 @@ def word_alignment(alignment: Alignment, source_words: Sequence[int], target_wor
 def _membership(side: str, words: Sequence[int], pieces: int) -> np.ndarray:
     """(pieces, words), 1.0 where a piece belongs to a word."""
     if len(words) != pieces:
-        raise ValueError(f"{len(words)} {side} word indices for {pieces} {side} pieces; expected one per piece")
+        raise ValueError(
+            f"{len(words)} {side} word indices for {pieces} {side} pieces; expected one per piece"
+        )
     index = np.array([int(word) for word in words], dtype=np.int64)
     if pieces and index.min() < 0:
-        raise ValueError(f"{side} word index {index.min()} is negative; expected 0 or more")
+        raise ValueError(
+            f"{side} word index {index.min()} is negative; expected 0 or more"
+        )
     count = int(index.max()) + 1 if pieces else 0
     absent = sorted(set(range(min(count, pieces + 1))) - set(index.tolist()))
     if absent:
-        raise ValueError(f"{side} word {absent[0]} has no piece; expected every index from 0 to {count - 1}")
+        raise ValueError(
+            f"{side} word {absent[0]} has no piece; expected every index from 0 to {count - 1}"
+        )
     member = np.zeros((pieces, count))
     member[np.arange(pieces), index] = 1.0
     return member

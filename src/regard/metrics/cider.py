@@ -26,11 +26,18 @@ def cider(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> float:
 def ciders(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
     """The score of each output among the others."""
     expected = [[grams(each) for each in several] for several in references]
-    seen = Counter(gram for several in expected for gram in {gram for each in several for gram in each})
+    seen = Counter(
+        gram
+        for several in expected
+        for gram in {gram for each in several for gram in each}
+    )
     rarity = {gram: log(len(outputs) / count) for gram, count in seen.items()}
     unseen = log(max(1, len(outputs)))
     return [
-        100 * SCALE * sum(similarity(grams(output), each, rarity, unseen) for each in several) / len(several)
+        100
+        * SCALE
+        * sum(similarity(grams(output), each, rarity, unseen) for each in several)
+        / len(several)
         for output, several in zip(outputs, expected, strict=True)
     ]
 
@@ -38,19 +45,41 @@ def ciders(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> list[
 def grams(text: str) -> Grams:
     """All n-grams of a text, n from 1 to 4."""
     found = words(text)
-    return Counter(tuple(found[at : at + n]) for n in range(1, LONGEST + 1) for at in range(len(found) - n + 1))
+    return Counter(
+        tuple(found[at : at + n])
+        for n in range(1, LONGEST + 1)
+        for at in range(len(found) - n + 1)
+    )
 
 
-def similarity(found: Grams, expected: Grams, rarity: Mapping[tuple[str, ...], float], unseen: float) -> float:
+def similarity(
+    found: Grams,
+    expected: Grams,
+    rarity: Mapping[tuple[str, ...], float],
+    unseen: float,
+) -> float:
     """The mean over n of the clipped cosine of two texts, times the length penalty: 0 to 1."""
     total = 0.0
     for n in range(1, LONGEST + 1):
         one, other = (
-            {gram: count * rarity.get(gram, unseen) for gram, count in each.items() if len(gram) == n}
+            {
+                gram: count * rarity.get(gram, unseen)
+                for gram, count in each.items()
+                if len(gram) == n
+            }
             for each in (found, expected)
         )
-        sizes = sqrt(sum(x * x for x in one.values()) * sum(x * x for x in other.values()))
-        common = sum(min(x, other[gram]) * other[gram] for gram, x in one.items() if gram in other)
+        sizes = sqrt(
+            sum(x * x for x in one.values()) * sum(x * x for x in other.values())
+        )
+        common = sum(
+            min(x, other[gram]) * other[gram]
+            for gram, x in one.items()
+            if gram in other
+        )
         total += common / sizes if sizes else 0.0
-    lengths = [sum(count for gram, count in each.items() if len(gram) == 1) for each in (found, expected)]
+    lengths = [
+        sum(count for gram, count in each.items() if len(gram) == 1)
+        for each in (found, expected)
+    ]
     return total / LONGEST * exp(-((lengths[0] - lengths[1]) ** 2) / (2 * SPREAD**2))

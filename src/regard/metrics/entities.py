@@ -39,7 +39,11 @@ def entities(tags: Sequence[str]) -> list[Entity]:
     found: list[Entity] = []
     start, before = 0, (OUTSIDE, "")
     for place, (prefix, label) in enumerate([*map(parted, tags), (OUTSIDE, "")]):
-        goes_on = prefix in ("I", "E") and before[0] not in (*ENDS, OUTSIDE) and label == before[1]
+        goes_on = (
+            prefix in ("I", "E")
+            and before[0] not in (*ENDS, OUTSIDE)
+            and label == before[1]
+        )
         if before[0] != OUTSIDE and not goes_on:
             found.append(Entity(start, place, before[1]))
         if not goes_on:
@@ -59,7 +63,9 @@ def bio(tags: Sequence[str]) -> list[str]:
     return found
 
 
-def entity_metrics(predicted: Sequence[Sequence[str]], expected: Sequence[Sequence[str]]) -> dict[str, float]:
+def entity_metrics(
+    predicted: Sequence[Sequence[str]], expected: Sequence[Sequence[str]]
+) -> dict[str, float]:
     """f1, precision and recall of entities, of which label and both ends must be right, over all sentences together;
     accuracy: the share of words with the right tag. All in per cent, as seqeval counts them; without any entity, 0.
 
@@ -67,8 +73,16 @@ def entity_metrics(predicted: Sequence[Sequence[str]], expected: Sequence[Sequen
     right = found = there = 0
     for ours, theirs in zip(predicted, expected, strict=True):
         one, other = set(entities(ours)), set(entities(theirs))
-        right, found, there = right + len(one & other), found + len(one), there + len(other)
-    same = [a == b for ours, theirs in zip(predicted, expected, strict=True) for a, b in zip(ours, theirs, strict=True)]
+        right, found, there = (
+            right + len(one & other),
+            found + len(one),
+            there + len(other),
+        )
+    same = [
+        a == b
+        for ours, theirs in zip(predicted, expected, strict=True)
+        for a, b in zip(ours, theirs, strict=True)
+    ]
     return {
         "f1": 200 * right / max(1, found + there),
         "precision": 100 * right / max(1, found),

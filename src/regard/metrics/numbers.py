@@ -5,7 +5,9 @@ from torch import Tensor
 from regard.shapes import Float
 
 
-def pearson(predicted: Float[Tensor, " example"], expected: Float[Tensor, " example"]) -> float:
+def pearson(
+    predicted: Float[Tensor, " example"], expected: Float[Tensor, " example"]
+) -> float:
     """Pearson's correlation, -1 to 1:
 
         r = sum (p - mean p) (e - mean e) / sqrt(sum (p - mean p)^2 sum (e - mean e)^2)
@@ -14,11 +16,15 @@ def pearson(predicted: Float[Tensor, " example"], expected: Float[Tensor, " exam
     """
     if any(each.min() == each.max() for each in (predicted, expected)):
         return 0.0
-    first, second = (each.double() - each.double().mean() for each in (predicted, expected))
+    first, second = (
+        each.double() - each.double().mean() for each in (predicted, expected)
+    )
     return float(first @ second / (first.norm() * second.norm()))
 
 
-def spearman(predicted: Float[Tensor, " example"], expected: Float[Tensor, " example"]) -> float:
+def spearman(
+    predicted: Float[Tensor, " example"], expected: Float[Tensor, " example"]
+) -> float:
     """Spearman's correlation, -1 to 1: Pearson's of the ranks, where equal numbers share the mean of their ranks."""
     return pearson(ranks(predicted), ranks(expected))
 
@@ -30,7 +36,9 @@ def ranks(numbers: Float[Tensor, " example"]) -> Float[Tensor, " example"]:
     return (last - (counts - 1) / 2)[place]
 
 
-def number_metrics(predicted: Float[Tensor, " example"], expected: Float[Tensor, " example"]) -> dict[str, float]:
+def number_metrics(
+    predicted: Float[Tensor, " example"], expected: Float[Tensor, " example"]
+) -> dict[str, float]:
     """pearson and spearman, -1 to 1; mean-squared-error and mean-absolute-error, in the square of the numbers' unit and
     in their unit."""
     errors = predicted.double() - expected.double()

@@ -12,7 +12,10 @@ _WORD = re.compile(r"[^\W_]+")
 
 def rouge_n(output: str, reference: str, n: int) -> float:
     """ROUGE-N: n-grams in common, each counted as often as it is in both."""
-    found, expected = (Counter(zip(*(words(text)[i:] for i in range(n)), strict=False)) for text in (output, reference))
+    found, expected = (
+        Counter(zip(*(words(text)[i:] for i in range(n)), strict=False))
+        for text in (output, reference)
+    )
     return f_measure((found & expected).total(), found.total(), expected.total())
 
 
@@ -39,5 +42,9 @@ def longest_common(first: Sequence[str], second: Sequence[str]) -> int:
         before = row
         row = [0]
         for place, other in enumerate(second):
-            row.append(before[place] + 1 if word == other else max(before[place + 1], row[place]))
+            row.append(
+                before[place] + 1
+                if word == other
+                else max(before[place + 1], row[place])
+            )
     return row[-1]

@@ -15,7 +15,15 @@ from regard.metrics.cider import cider
 from regard.metrics.rouge import f_measure, rouge_l, rouge_n
 
 TextMetricName = Literal[
-    "exact-match", "bleu", "chrf", "rouge-1", "rouge-2", "rouge-l", "cider", "squad-exact-match", "squad-f1"
+    "exact-match",
+    "bleu",
+    "chrf",
+    "rouge-1",
+    "rouge-2",
+    "rouge-l",
+    "cider",
+    "squad-exact-match",
+    "squad-f1",
 ]
 
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
@@ -25,19 +33,35 @@ References = Sequence[Sequence[str]]
 """The references of each text, at least one."""
 
 
-def best(outputs: Sequence[str], references: References, *, compare: Callable[[str, str], float]) -> float:
+def best(
+    outputs: Sequence[str],
+    references: References,
+    *,
+    compare: Callable[[str, str], float],
+) -> float:
     """The mean over the texts of `compare` with the best reference of each, in per cent."""
-    total = sum(max(compare(output, each) for each in right) for output, right in zip(outputs, references, strict=True))
+    total = sum(
+        max(compare(output, each) for each in right)
+        for output, right in zip(outputs, references, strict=True)
+    )
     return 100 * total / max(1, len(references))
 
 
 def corpus(outputs: Sequence[str], references: References, *, metric: str) -> float:
     """A metric of `SACREBLEU` with its defaults."""
     if len(outputs) != len(references):
-        raise ValueError(f"{len(outputs)} outputs for {len(references)} texts; expected one each")
+        raise ValueError(
+            f"{len(outputs)} outputs for {len(references)} texts; expected one each"
+        )
     streams = [list(stream) for stream in zip_longest(*references)]
-    with _silent(logging.getLogger("sacrebleu")):  # it warns of text that looks tokenized, which data may be
-        return SACREBLEU[metric]().corpus_score(list(outputs), streams).score if outputs else 0.0
+    with _silent(
+        logging.getLogger("sacrebleu")
+    ):  # it warns of text that looks tokenized, which data may be
+        return (
+            SACREBLEU[metric]().corpus_score(list(outputs), streams).score
+            if outputs
+            else 0.0
+        )
 
 
 @contextmanager

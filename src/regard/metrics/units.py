@@ -5,8 +5,27 @@ from collections.abc import Iterable
 PER_CENT = "in per cent, higher is better"
 WRONG = "in per cent, lower is better"
 SHARES = (
-    *("accuracy", "macro-f1", "micro-f1", "exact-match", "f1", "precision", "recall", "rouge-1", "rouge-2", "rouge-l"),
-    *("squad-exact-match", "squad-f1", "masked-accuracy", "next-sentence", "places", "pointing", "inside"),
+    *(
+        "accuracy",
+        "macro-f1",
+        "micro-f1",
+        "exact-match",
+        "f1",
+        "precision",
+        "recall",
+        "rouge-1",
+        "rouge-2",
+        "rouge-l",
+    ),
+    *(
+        "squad-exact-match",
+        "squad-f1",
+        "masked-accuracy",
+        "next-sentence",
+        "places",
+        "pointing",
+        "inside",
+    ),
     *("share", "late-share"),
 )
 UNITS = {

@@ -77,7 +77,9 @@ class Actor(nn.Module):
         for parameter in (*self.policy.parameters(), *self.later.parameters()):
             nn.init.zeros_(parameter)  # all actions are equally likely at first
 
-    def forward(self, inputs: Inputs) -> tuple[Float[Tensor, "batch step action"], Float[Tensor, "batch step"]]:
+    def forward(
+        self, inputs: Inputs
+    ) -> tuple[Float[Tensor, "batch step action"], Float[Tensor, "batch step"]]:
         """Observations `(batch, step, input_width)` -> logits of the actions `(batch, step, action)` and values
         `(batch, step)`. Neither depends on later observations."""
         states = self.network(self.embedding(inputs))
@@ -87,7 +89,9 @@ class Actor(nn.Module):
         """The state before the first step in `batch` environments."""
         return self.network.start(batch)
 
-    def step(self, inputs: StepInputs, state: Any) -> tuple[Float[Tensor, "batch action"], Any]:
+    def step(
+        self, inputs: StepInputs, state: Any
+    ) -> tuple[Float[Tensor, "batch action"], Any]:
         """The current observation `(batch, input_width)` -> logits of the actions, and the new state."""
         states, after = self.network.step(self.embedding(inputs), state)
         return self.policy(states), after

@@ -125,7 +125,11 @@ AlignChoice = AlignName | HardSettings | StraightThroughSettings | MonotonicSett
 
 def chosen_align(choice: AlignChoice, query_width: int, window: int) -> Align:
     """Make an alignment for queries of a width; only local ones use `window`."""
-    return ALIGNS[choice](query_width, window) if isinstance(choice, str) else choice.make()
+    return (
+        ALIGNS[choice](query_width, window)
+        if isinstance(choice, str)
+        else choice.make()
+    )
 
 
 HISTORIES: dict[HistoryName | None, Callable[[int], History | None]] = {

@@ -79,26 +79,43 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         self.window, self.itself = config.window, config.itself
         self.embedding = TokenEmbedding(vocabulary, config.embedding)
         dropout = make_dropout(config.dropout, variational=config.variational)
-        self.network = RecurrentStack(config.cell, config.embedding, width, config.layers, dropout)
+        self.network = RecurrentStack(
+            config.cell, config.embedding, width, config.layers, dropout
+        )
         self.attend = Attend(SCORES[config.score](width, config.window))
-        self.query = nn.Sequential(nn.Linear(width, width), nn.Tanh()) if config.copying else nn.Identity()
+        self.query = (
+            nn.Sequential(nn.Linear(width, width), nn.Tanh())
+            if config.copying
+            else nn.Identity()
+        )
         self.sentinel = nn.Parameter(torch.zeros(width)) if config.copying else None
         kind = output_kind(config.softmax)
-        self.readout, written = make_output(2 * width, self.embedding, kind, tied=config.tied)
+        self.readout, written = make_output(
+            2 * width, self.embedding, kind, tied=config.tied
+        )
         self.output = CopyOutput(written) if config.copying else written
 
     def begin(self, batch: int) -> AttentionState:
-        words = torch.zeros(batch, 0, dtype=torch.int64, device=next(self.parameters()).device)
+        words = torch.zeros(
+            batch, 0, dtype=torch.int64, device=next(self.parameters()).device
+        )
         cells = self.zeros(batch, *self.network.state_shape)
         return AttentionState(cells, self.zeros(batch, 0, self.network.width), words)
 
     def carried(self, state: AttentionState) -> AttentionState:
         state = state.detach()
-        return replace(state, past=state.past[:, -self.window :], words=state.words[:, -self.window :])
+        return replace(
+            state,
+            past=state.past[:, -self.window :],
+            words=state.words[:, -self.window :],
+        )
 
     def run(self, tokens: Tokens, state: AttentionState) -> tuple[Any, AttentionState]:
         outputs, cells = self.network(self.embedding(tokens), state.cells)
-        states, words = torch.cat([state.past, outputs], 1), torch.cat([state.words, tokens], 1)
+        states, words = (
+            torch.cat([state.past, outputs], 1),
+            torch.cat([state.words, tokens], 1),
+        )
         features = (
             self.generation_features(outputs, states)
             if self.sentinel is None
@@ -110,7 +127,12 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         """Mask of the last `queries` of `keys` states: each reads the window before it."""
         first = keys - queries - (0 if self.itself else 1)
         return window(
-            queries, keys, before=self.window - 1, after=0, first=first, device=next(self.parameters()).device
+            queries,
+            keys,
+            before=self.window - 1,
+            after=0,
+            first=first,
+            device=next(self.parameters()).device,
         )
 
     def generation_features(
@@ -119,17 +141,26 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         """Features `(batch, position, readout)` from the last outputs and all states `(batch, past, width)`."""
         mask = self.allowed(outputs.shape[1], states.shape[1])
         memory = self.attend.prepare(Memory(states, states, mask, clean=False))
-        return self.readout(torch.cat([self.attend.read(outputs, memory).context, outputs], -1))
+        return self.readout(
+            torch.cat([self.attend.read(outputs, memory).context, outputs], -1)
+        )
 
     def copying_features(
-        self, outputs: States, states: Float[Tensor, "batch past width"], words: Int[Tensor, "batch past"]
+        self,
+        outputs: States,
+        states: Float[Tensor, "batch past width"],
+        words: Int[Tensor, "batch past"],
     ) -> Copying:
         """Features with the words to copy. The sentinel is the first key, and its value is zero."""
         assert self.sentinel is not None
         batch, positions = outputs.shape[:2]
         key = torch.cat([self.sentinel.expand(batch, 1, -1), states], 1)
         value = functional.pad(states, (0, 0, 1, 0))
-        mask = Dense(functional.pad(self.allowed(positions, states.shape[1]).dense(), (1, 0), value=True))
+        mask = Dense(
+            functional.pad(
+                self.allowed(positions, states.shape[1]).dense(), (1, 0), value=True
+            )
+        )
         memory = self.attend.prepare(Memory(key, value, mask, clean=False))
         read = self.attend.read(self.query(outputs), memory, weights=True)
         assert read.weights is not None
@@ -145,4 +176,8 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         )
 
     def at(self, features: Any, position: int) -> Any:
-        return features.at(position) if isinstance(features, Copying) else features[:, position]
+        return (
+            features.at(position)
+            if isinstance(features, Copying)
+            else features[:, position]
+        )

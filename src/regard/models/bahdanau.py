@@ -8,7 +8,8 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.attention.lookup import expect_size
+from regard.attention.checks import expect_size
+from regard.attention.history import attend_with
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
 from regard.models.aligns import HISTORIES, AlignChoice, HistoryName, chosen_align
@@ -63,7 +64,9 @@ class BackwardInitialState(nn.Module):
     def forward(self, memory: Memory) -> Tensor:
         """For a memory without positions the state is zeros. Raises ValueError for a memory of another width."""
         width = self.first + self.linear.in_features
-        expect_size("the initial state", width, "the memory's value", memory.value.shape[-1])
+        expect_size(
+            "the initial state", width, "the memory's value", memory.value.shape[-1]
+        )
         return self.linear(memory.value[:, :1, self.first :].sum(1)).tanh()
 
 
@@ -77,8 +80,15 @@ class MaxoutReadout(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, parts: Tensor) -> Tensor:
-        expect_size("the readout", self.linear.in_features, "state, embedding and context", parts.shape[-1])
-        return self.dropout(rearrange(self.linear(parts), "... (w pair) -> ... w pair", pair=2).amax(-1))
+        expect_size(
+            "the readout",
+            self.linear.in_features,
+            "state, embedding and context",
+            parts.shape[-1],
+        )
+        return self.dropout(
+            rearrange(self.linear(parts), "... (w pair) -> ... w pair", pair=2).amax(-1)
+        )
 
 
 class BahdanauDecoder(RecurrentDecoder[RecurrentDecoderState]):
@@ -101,7 +111,9 @@ class BahdanauDecoder(RecurrentDecoder[RecurrentDecoderState]):
         output: Output,
     ):
         super().__init__()
-        expect_size("the output layer", output.in_features, "the readout", readout.width)
+        expect_size(
+            "the output layer", output.in_features, "the readout", readout.width
+        )
         self.embedding, self.attend, self.stack = embedding, attend, stack
         self.initial, self.readout, self.output = start, readout, output
 
@@ -112,12 +124,16 @@ class BahdanauDecoder(RecurrentDecoder[RecurrentDecoderState]):
         cells = first_cells(self.initial, memory, self.stack.state_shape)
         return RecurrentDecoderState(cells, self.attend.prepare(memory))
 
-    def transition(self, embedded: Tensor, state: RecurrentDecoderState) -> tuple[Tensor, RecurrentDecoderState]:
+    def transition(
+        self, embedded: Tensor, state: RecurrentDecoderState
+    ) -> tuple[Tensor, RecurrentDecoderState]:
         before = state.cells[:, -1, : self.stack.width]
         read = self.attend.read(before[:, None], state.memory, state.alignment)
         context = read.context[:, 0]
         _, cells = self.stack(torch.cat([embedded, context], -1), state.cells)
-        return torch.cat([before, embedded, context], -1), replace(state, cells=cells, alignment=read.state)
+        return torch.cat([before, embedded, context], -1), replace(
+            state, cells=cells, alignment=read.state
+        )
 
 
 class Bahdanau(EncoderDecoder):
@@ -126,27 +142,43 @@ class Bahdanau(EncoderDecoder):
 
     config_class = BahdanauConfig
 
-    def __init__(self, source_vocabulary: int, target_vocabulary: int, config: BahdanauConfig):
-        source = TokenEmbedding(source_vocabulary, config.embedding, dropout=config.dropout)
-        target = TokenEmbedding(target_vocabulary, config.embedding, dropout=config.dropout)
+    def __init__(
+        self, source_vocabulary: int, target_vocabulary: int, config: BahdanauConfig
+    ):
+        source = TokenEmbedding(
+            source_vocabulary, config.embedding, dropout=config.dropout
+        )
+        target = TokenEmbedding(
+            target_vocabulary, config.embedding, dropout=config.dropout
+        )
         reader = (
             SequenceReader("gru", config.embedding, config.width)
             if config.cell == "gru"
-            else CellReader(*(CELLS[config.cell](config.embedding, config.width) for _ in range(2)))
+            else CellReader(
+                *(CELLS[config.cell](config.embedding, config.width) for _ in range(2))
+            )
         )
         encoder = RecurrentEncoder(source, reader)
         memory_width = encoder.memory_width
         stack = Stack(config.cell, config.embedding + memory_width, config.width)
         decoder = BahdanauDecoder(
             target,
-            Attend(
+            attend_with(
+                HISTORIES[config.history](config.attention),
                 Additive(config.width, memory_width, config.attention),
                 chosen_align(config.align, config.width, config.window),
-                HISTORIES[config.history](config.attention),
             ),
             stack,
-            choose_initial_state(config.start, BackwardInitialState(memory_width, config.width), config.width),
-            MaxoutReadout(config.width + config.embedding + memory_width, config.maxout, config.dropout),
+            choose_initial_state(
+                config.start,
+                BackwardInitialState(memory_width, config.width),
+                config.width,
+            ),
+            MaxoutReadout(
+                config.width + config.embedding + memory_width,
+                config.maxout,
+                config.dropout,
+            ),
             Output(config.maxout, target_vocabulary),
         )
         super().__init__(encoder, decoder)

@@ -14,7 +14,13 @@ from regard.attention.positions import RelativePositions
 from regard.models.activations import ACTIVATIONS, ActivationName
 from regard.models.classifier import Classifier
 from regard.models.heads import SelfAlignChoice, named_heads
-from regard.models.positions import POSITIONS, RELATIVE_POSITIONS, PositionsName, RelativeName, relative_positions
+from regard.models.positions import (
+    POSITIONS,
+    RELATIVE_POSITIONS,
+    PositionsName,
+    RelativeName,
+    relative_positions,
+)
 from regard.models.scores import ContentScoreName
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.nn.embeddings import TokenEmbedding
@@ -25,7 +31,11 @@ from regard.shapes import Float, Lengths, States, Tokens
 
 DEVIATION = 0.02
 PooledName = Literal["tanh", "relu", "gelu"]
-POOLED: Mapping[PooledName, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU}
+POOLED: Mapping[PooledName, Callable[[], nn.Module]] = {
+    "tanh": nn.Tanh,
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+}
 
 
 @dataclass(frozen=True)
@@ -43,8 +53,20 @@ class BertConfig:
     """
 
     named_sizes: ClassVar[NamedSizes] = {
-        "base": {"layers": 12, "width": 768, "heads": 12, "hidden": 3072, "context": 512},
-        "large": {"layers": 24, "width": 1024, "heads": 16, "hidden": 4096, "context": 512},
+        "base": {
+            "layers": 12,
+            "width": 768,
+            "heads": 12,
+            "hidden": 3072,
+            "context": 512,
+        },
+        "large": {
+            "layers": 24,
+            "width": 1024,
+            "heads": 16,
+            "hidden": 4096,
+            "context": 512,
+        },
     }
 
     name: Literal["bert"] = "bert"
@@ -72,7 +94,9 @@ class BertConfig:
 
     def __post_init__(self) -> None:
         if self.relative is not None and self.positions in RELATIVE_POSITIONS:
-            raise ValueError(f"positions {self.positions} and relative {self.relative} are both relative; choose one")
+            raise ValueError(
+                f"positions {self.positions} and relative {self.relative} are both relative; choose one"
+            )
         if self.next_sentence and not self.pooler:
             raise ValueError(
                 "next_sentence is predicted from the pooler's output; set pooler, or next_sentence to false"
@@ -92,26 +116,44 @@ class BertEncoder(nn.Module):
         width = config.embedding or config.width
         self.embedding = TokenEmbedding(vocabulary, width, scale=1.0)
         self.positions = POSITIONS[config.positions](width, config.context)
-        self.segments = nn.Embedding(config.segments, width) if config.segments else None
+        self.segments = (
+            nn.Embedding(config.segments, width) if config.segments else None
+        )
         self.norm = nn.LayerNorm(width, config.epsilon)
         self.dropout = Dropout(config.dropout)
-        self.projection = nn.Identity() if config.embedding is None else nn.Linear(width, config.width)
-        shared = relative_positions(config.relative, config.heads, config.width // config.heads)
+        self.projection = (
+            nn.Identity()
+            if config.embedding is None
+            else nn.Linear(width, config.width)
+        )
+        shared = relative_positions(
+            config.relative, config.heads, config.width // config.heads
+        )
         self.layers = nn.ModuleList(layer(config, shared) for _ in range(config.layers))
         start(self)
 
-    def forward(self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None) -> States:
+    def forward(
+        self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
+    ) -> States:
         """Tokens `(batch, position)`, [CLS] first, and their segments, by default 0 -> states `(batch, position,
         width)`. Segments beyond the model's last count as the last. Raises ValueError for more tokens than
         `context`."""
-        return deque(self.layered(tokens, lengths, segments), maxlen=1).pop()  # frees the states of earlier layers
+        return deque(
+            self.layered(tokens, lengths, segments), maxlen=1
+        ).pop()  # frees the states of earlier layers
 
-    def layered(self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None) -> Iterator[States]:
+    def layered(
+        self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
+    ) -> Iterator[States]:
         """Yield the embedded input and the output of each layer; arguments as for `forward`."""
         states = self.positions(self.embedding(tokens))
         if self.segments is not None:
             last = self.segments.num_embeddings - 1
-            states = states + self.segments(torch.zeros_like(tokens) if segments is None else segments.clamp(max=last))
+            states = states + self.segments(
+                torch.zeros_like(tokens)
+                if segments is None
+                else segments.clamp(max=last)
+            )
         states = self.projection(self.dropout(self.norm(states)))
         yield states
         yield from encoded(self.layers, states, lengths)
@@ -121,7 +163,7 @@ def layer(config: BertConfig, shared: RelativePositions | None = None) -> Encode
     """One layer, with a norm behind each of its two residuals, and the relative positions that all layers share."""
     heads = named_heads(config, config.context, config.positions)
     if shared is not None:
-        heads.attend.positions = shared
+        heads.positions = shared
     return EncoderLayer(
         heads,
         FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]()),
@@ -154,7 +196,13 @@ class Predictions(nn.Module):
     """Predict the token at a position: states `(*batch, width)` -> logits `(*batch, vocabulary)`, through a layer of
     its own and the embedding's weights."""
 
-    def __init__(self, width: int, embedding: TokenEmbedding, epsilon: float, activation: ActivationName = "gelu"):
+    def __init__(
+        self,
+        width: int,
+        embedding: TokenEmbedding,
+        epsilon: float,
+        activation: ActivationName = "gelu",
+    ):
         super().__init__()
         self.activation = ACTIVATIONS[activation]()
         self.transform = nn.Linear(width, embedding.width)
@@ -198,8 +246,14 @@ class Bert(nn.Module):
         self.pooler = Pooler(config.width, config.pooled) if config.pooler else None
         own = config.width, self.encoder.embedding, config.epsilon, config.activation
         self.predictions = Predictions(*own) if config.predictions else None
-        self.discriminator = Discriminator(config.width, config.activation) if config.discriminator else None
-        self.next_sentence = nn.Linear(config.width, 2) if config.next_sentence else None
+        self.discriminator = (
+            Discriminator(config.width, config.activation)
+            if config.discriminator
+            else None
+        )
+        self.next_sentence = (
+            nn.Linear(config.width, 2) if config.next_sentence else None
+        )
         if self.next_sentence is not None:
             start(self.next_sentence)
 
@@ -236,7 +290,9 @@ class BertClassifier(Classifier):
         segments: Tokens | None = None,
     ) -> Float[Tensor, "batch class"]:
         """Logits `(batch, class)`."""
-        return self.output(self.dropout(self.pooler(self.encoder(tokens, lengths, segments))))
+        return self.output(
+            self.dropout(self.pooler(self.encoder(tokens, lengths, segments)))
+        )
 
 
 class BertSpans(nn.Module):
@@ -260,7 +316,9 @@ class BertSpans(nn.Module):
     ) -> Float[Tensor, "batch position 2"]:
         """Logits `(batch, position, 2)` of the answer's start and end, minus infinity past each length."""
         logits = self.output(self.encoder(tokens, lengths, segments))
-        return logits.masked_fill(~padding(lengths, tokens.shape[1]).readable()[..., None], -torch.inf)
+        return logits.masked_fill(
+            ~padding(lengths, tokens.shape[1]).readable()[..., None], -torch.inf
+        )
 
 
 class BertTagger(nn.Module):
@@ -277,6 +335,8 @@ class BertTagger(nn.Module):
         self.output = nn.Linear(config.width, tags)
         start(self.output)
 
-    def forward(self, tokens: Tokens, lengths: Lengths) -> Float[Tensor, "batch position tag"]:
+    def forward(
+        self, tokens: Tokens, lengths: Lengths
+    ) -> Float[Tensor, "batch position tag"]:
         """Logits `(batch, position, tag)`."""
         return self.output(self.dropout(self.encoder(tokens, lengths)))

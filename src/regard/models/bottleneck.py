@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.lookup import expect_size
+from regard.attention.checks import expect_size
 from regard.attention.memory import Memory
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders.protocol import Decoder, State
@@ -64,28 +64,49 @@ class BottleneckDecoder(Decoder[BottleneckState]):
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.embedding, self.recurrent, self.initial, self.output = embedding, recurrent, start, output
-        expect_size("the output layer", output.in_features, "the recurrent network", recurrent.width)
+        self.embedding, self.recurrent, self.initial, self.output = (
+            embedding,
+            recurrent,
+            start,
+            output,
+        )
+        expect_size(
+            "the output layer",
+            output.in_features,
+            "the recurrent network",
+            recurrent.width,
+        )
         self.summary_each_step = summary_each_step
         self.dropout = Dropout(dropout)
 
     def start(self, memory: Memory) -> BottleneckState:
         """Raises ValueError if the memory has no summary."""
         if memory.summary is None:
-            raise ValueError("a decoder without attention needs the encoder's summary; make the memory with summary=")
+            raise ValueError(
+                "a decoder without attention needs the encoder's summary; make the memory with summary="
+            )
         recurrent = first_cells(self.initial, memory, self.recurrent.state_shape)
-        return BottleneckState(recurrent, memory.summary if self.summary_each_step else memory.summary[:, :0])
+        return BottleneckState(
+            recurrent,
+            memory.summary if self.summary_each_step else memory.summary[:, :0],
+        )
 
-    def run(self, tokens: Tokens, state: BottleneckState) -> tuple[States, BottleneckState]:
+    def run(
+        self, tokens: Tokens, state: BottleneckState
+    ) -> tuple[States, BottleneckState]:
         embedded = self.embedding(tokens)
-        joined = torch.cat([embedded, state.every_step[:, None].expand(-1, embedded.shape[1], -1)], -1)
+        joined = torch.cat(
+            [embedded, state.every_step[:, None].expand(-1, embedded.shape[1], -1)], -1
+        )
         outputs, recurrent = self.recurrent(joined, state.recurrent)
         return self.dropout(outputs), replace(state, recurrent=recurrent)
 
     def features(self, tokens: Tokens, state: BottleneckState) -> States:
         return self.run(tokens, state)[0]
 
-    def advance(self, tokens: Step, state: BottleneckState) -> tuple[Float[Tensor, "batch width"], BottleneckState]:
+    def advance(
+        self, tokens: Step, state: BottleneckState
+    ) -> tuple[Float[Tensor, "batch width"], BottleneckState]:
         outputs, state = self.run(tokens[:, None], state)
         return outputs[:, 0], state
 
@@ -95,9 +116,15 @@ class Bottleneck(EncoderDecoder):
 
     config_class = BottleneckConfig
 
-    def __init__(self, source_vocabulary: int, target_vocabulary: int, config: BottleneckConfig):
-        source = TokenEmbedding(source_vocabulary, config.embedding, dropout=config.dropout)
-        target = TokenEmbedding(target_vocabulary, config.embedding, dropout=config.dropout)
+    def __init__(
+        self, source_vocabulary: int, target_vocabulary: int, config: BottleneckConfig
+    ):
+        source = TokenEmbedding(
+            source_vocabulary, config.embedding, dropout=config.dropout
+        )
+        target = TokenEmbedding(
+            target_vocabulary, config.embedding, dropout=config.dropout
+        )
         reader = SequenceReader(
             config.cell,
             config.embedding,
@@ -109,7 +136,9 @@ class Bottleneck(EncoderDecoder):
         encoder = RecurrentEncoder(source, reader, config.dropout)
         each_step = config.summary == "every-step"
         input_width = config.embedding + (encoder.summary_width if each_step else 0)
-        recurrent = Recurrent(config.cell, input_width, config.width, config.layers, config.dropout)
+        recurrent = Recurrent(
+            config.cell, input_width, config.width, config.layers, config.dropout
+        )
         layers, state_width = recurrent.state_shape
         decoder = BottleneckDecoder(
             target,

@@ -34,11 +34,19 @@ class Eye:
     @property
     def side(self) -> int:
         """Cells along one side of the image."""
-        return cells_of(self.image, len(self.stages)) if self.trunk is None else self.trunk.side(self.image)
+        return (
+            cells_of(self.image, len(self.stages))
+            if self.trunk is None
+            else self.trunk.side(self.image)
+        )
 
     def encoder(self) -> GridEncoder | VitGrid:
         """The image encoder, with fresh weights."""
-        return GridEncoder(self.channels, self.stages, self.side) if self.trunk is None else self.trunk.encoder()
+        return (
+            GridEncoder(self.channels, self.stages, self.side)
+            if self.trunk is None
+            else self.trunk.encoder()
+        )
 
 
 class Captioner(nn.Module):

@@ -93,19 +93,46 @@ if TYPE_CHECKING:
     from regard.models.transformer import TransformerConfig
     from regard.nn.encoder_decoder import EncoderDecoder
 
-    ModelConfig = BahdanauConfig | LuongConfig | BottleneckConfig | OnePassConfig | PointerConfig | TransformerConfig
-    CaptionerConfig = ShowAttendAndTellConfig | SpatialAttentionConfig | ShowAndTellConfig | GridTransformerConfig
-    LanguageModelConfig = (
-        RecurrentLanguageModelConfig | AttentionLanguageModelConfig | LSTMNConfig | GPT2Config | LlamaConfig
+    ModelConfig = (
+        BahdanauConfig
+        | LuongConfig
+        | BottleneckConfig
+        | OnePassConfig
+        | PointerConfig
+        | TransformerConfig
     )
-    ClassifierConfig = BertConfig | GPT2Config | HanConfig | FlatConfig | RocktaschelConfig | EsimConfig
+    CaptionerConfig = (
+        ShowAttendAndTellConfig
+        | SpatialAttentionConfig
+        | ShowAndTellConfig
+        | GridTransformerConfig
+    )
+    LanguageModelConfig = (
+        RecurrentLanguageModelConfig
+        | AttentionLanguageModelConfig
+        | LSTMNConfig
+        | GPT2Config
+        | LlamaConfig
+    )
+    ClassifierConfig = (
+        BertConfig
+        | GPT2Config
+        | HanConfig
+        | FlatConfig
+        | RocktaschelConfig
+        | EsimConfig
+    )
     TaggerConfig = BertConfig | RecurrentTaggerConfig
     SpanModelConfig = BertConfig | SpanReaderConfig
 else:
     ModelConfig = Annotated[Any, Discriminated("name", MODELS, "config_class")]
     CaptionerConfig = Annotated[Any, Discriminated("name", CAPTIONERS, "config_class")]
-    LanguageModelConfig = Annotated[Any, Discriminated("name", LANGUAGE_MODELS, "config_class")]
-    ClassifierConfig = Annotated[Any, Discriminated("name", CLASSIFIERS, "config_class")]
+    LanguageModelConfig = Annotated[
+        Any, Discriminated("name", LANGUAGE_MODELS, "config_class")
+    ]
+    ClassifierConfig = Annotated[
+        Any, Discriminated("name", CLASSIFIERS, "config_class")
+    ]
     TaggerConfig = Annotated[Any, Discriminated("name", TAGGERS, "config_class")]
     SpanModelConfig = Annotated[Any, Discriminated("name", SPAN_MODELS, "config_class")]
 
@@ -131,7 +158,9 @@ def build_language_model(
     return model
 
 
-def build_classifier(config: ClassifierConfig, vocabulary: int, classes: int) -> "Classifier":
+def build_classifier(
+    config: ClassifierConfig, vocabulary: int, classes: int
+) -> "Classifier":
     """The classifier of a configuration for `classes` classes, with fresh weights."""
     return CLASSIFIERS[config.name](vocabulary, classes, config)
 

@@ -5,14 +5,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from regard.attention import Attend
+from regard.attention.history import attend_with
 from regard.attention.scores import Additive
 from regard.models.aligns import HISTORIES, AlignChoice, HistoryName, chosen_align
 from regard.models.bahdanau import BahdanauDecoder, MaxoutReadout
 from regard.models.recogniser import Ear, Recogniser
 from regard.models.sizes import Size
 from regard.nn.cells import Stack
-from regard.nn.decoders.recurrent import InitialStateName, SummaryInitialState, choose_initial_state
+from regard.nn.decoders.recurrent import (
+    InitialStateName,
+    SummaryInitialState,
+    choose_initial_state,
+)
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoders.frames import FrameEncoder
 from regard.nn.output import Output
@@ -42,7 +46,9 @@ class ChorowskiConfig(Ear):
         """The part that reads the halved states of `width`, with fresh weights."""
         if not self.layers:
             return Reader((), (), width)
-        return SequenceReader("gru", width, self.reader, self.layers, dropout=self.dropout)
+        return SequenceReader(
+            "gru", width, self.reader, self.layers, dropout=self.dropout
+        )
 
 
 class Chorowski(Recogniser):
@@ -59,14 +65,16 @@ class Chorowski(Recogniser):
         start = SummaryInitialState(encoder.summary_width, config.width)
         decoder = BahdanauDecoder(
             TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout),
-            Attend(
+            attend_with(
+                HISTORIES[config.history](config.attention),
                 Additive(config.width, memory, config.attention),
                 chosen_align(config.align, config.width, config.window),
-                HISTORIES[config.history](config.attention),
             ),
             Stack("gru", config.embedding + memory, config.width),
             choose_initial_state(config.start, start, config.width),
-            MaxoutReadout(config.width + config.embedding + memory, config.maxout, config.dropout),
+            MaxoutReadout(
+                config.width + config.embedding + memory, config.maxout, config.dropout
+            ),
             Output(config.maxout, vocabulary),
         )
         super().__init__(encoder, decoder, config.classification(memory, vocabulary))

@@ -35,7 +35,13 @@ class ElmoConfig:
     name: Literal["elmo"] = "elmo"
     characters: Annotated[int, Field(ge=3)] = 50
     character_width: Size = 16
-    filters: tuple[tuple[Size, Size], ...] = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256))
+    filters: tuple[tuple[Size, Size], ...] = (
+        (1, 32),
+        (2, 32),
+        (3, 64),
+        (4, 128),
+        (5, 256),
+    )
     activation: Literal["relu", "tanh"] = "relu"
     highways: Annotated[int, Field(ge=0)] = 1
     projection: Size = 128
@@ -97,9 +103,15 @@ class ProjectedLSTMCell(Cell):
     def step(self, projected: Tensor, state: Tensor) -> Tensor:
         hidden, cell = state.split([self.width, self.state_width - self.width], -1)
         gates = projected + self.recurrent(hidden)
-        inward, forget, new, out = gates.to(self.recurrent.weight.dtype).chunk(4, -1)  # c accumulates in full precision
-        cell = clipped(forget.sigmoid() * cell + inward.sigmoid() * new.tanh(), self.cell_clip)
-        hidden = clipped(self.projection(out.sigmoid() * cell.tanh()), self.projection_clip)
+        inward, forget, new, out = gates.to(self.recurrent.weight.dtype).chunk(
+            4, -1
+        )  # c accumulates in full precision
+        cell = clipped(
+            forget.sigmoid() * cell + inward.sigmoid() * new.tanh(), self.cell_clip
+        )
+        hidden = clipped(
+            self.projection(out.sigmoid() * cell.tanh()), self.projection_clip
+        )
         return torch.cat([hidden, cell], -1)
 
 
@@ -116,7 +128,9 @@ class TwoStacks(nn.Module):
         ValueError: the two directions have different numbers of layers.
     """
 
-    def __init__(self, forwards: Iterable[Cell], backwards: Iterable[Cell], dropout: Dropout):
+    def __init__(
+        self, forwards: Iterable[Cell], backwards: Iterable[Cell], dropout: Dropout
+    ):
         super().__init__()
         self.forwards = nn.ModuleList(map(Looped, forwards))
         self.backwards = nn.ModuleList(map(Looped, backwards))
@@ -126,13 +140,19 @@ class TwoStacks(nn.Module):
                 f"{len(self.forwards)} forward and {len(self.backwards)} backward layers; give equal numbers"
             )
 
-    def forward(self, inputs: Inputs, lengths: Lengths) -> Float[Tensor, "layer batch position both_widths"]:
+    def forward(
+        self, inputs: Inputs, lengths: Lengths
+    ) -> Float[Tensor, "layer batch position both_widths"]:
         """Inputs `(batch, position, input_width)`, at least one position -> the states of all layers `(layer, batch,
         position, 2 width)`, forward before backward, zero past the end."""
         return self.read(inputs, lengths)[0]
 
     def read(
-        self, inputs: Inputs, lengths: Lengths, state: StacksState | None = None, counted: Lengths | None = None
+        self,
+        inputs: Inputs,
+        lengths: Lengths,
+        state: StacksState | None = None,
+        counted: Lengths | None = None,
     ) -> tuple[Float[Tensor, "layer batch position both_widths"], StacksState]:
         """`forward` after an earlier state (None: zeros), and the state after the first `counted (batch,)` inputs of
         each direction (None: the state is of no use where a sequence is padded)."""
@@ -141,17 +161,27 @@ class TwoStacks(nn.Module):
         before = (None, None) if state is None else state.unbind(1)
         ahead, last = self._read(self.forwards, inputs, before[0], kept)
         back, first = self._read(self.backwards, pick(inputs, turned), before[1], kept)
-        states = torch.cat([torch.stack(ahead), torch.stack([pick(each, turned) for each in back])], -1)
-        return states.masked_fill(~inside[..., None], 0.0), torch.stack([last, first], 1)
+        states = torch.cat(
+            [torch.stack(ahead), torch.stack([pick(each, turned) for each in back])], -1
+        )
+        return states.masked_fill(~inside[..., None], 0.0), torch.stack(
+            [last, first], 1
+        )
 
     def _read(
-        self, layers: Iterable[nn.Module], states: Tensor, before: Tensor | None, kept: Tensor | None
+        self,
+        layers: Iterable[nn.Module],
+        states: Tensor,
+        before: Tensor | None,
+        kept: Tensor | None,
     ) -> tuple[list[Tensor], Tensor]:
         found: list[Tensor] = []
         after: list[Tensor] = []
         for layer in layers:
             dropped = self.dropout(states)
-            outputs, last = layer(dropped, None if before is None else before[:, len(after)], kept)
+            outputs, last = layer(
+                dropped, None if before is None else before[:, len(after)], kept
+            )
             states = outputs + dropped if found else outputs
             found.append(states)
             after.append(last)
@@ -164,14 +194,27 @@ class Elmo(nn.Module):
 
     def __init__(self, vocabulary: int, config: ElmoConfig):
         super().__init__()
-        self.layers, self.characters, self.width = config.layers, config.characters, 2 * config.projection
+        self.layers, self.characters, self.width = (
+            config.layers,
+            config.characters,
+            2 * config.projection,
+        )
         activation = ACTIVATIONS[config.activation]()
         self.words = CharacterEncoder(
-            ALPHABET, config.character_width, config.filters, activation, config.highways, config.projection
+            ALPHABET,
+            config.character_width,
+            config.filters,
+            activation,
+            config.highways,
+            config.projection,
         )
         self.dropout = Dropout(config.dropout)
         self.reader = TwoStacks(cells(config), cells(config), self.dropout)
-        self.output = output_kind(config.softmax)(config.projection, vocabulary) if config.predictions else None
+        self.output = (
+            output_kind(config.softmax)(config.projection, vocabulary)
+            if config.predictions
+            else None
+        )
 
     def forward(
         self, characters: Characters, lengths: Lengths
@@ -181,7 +224,11 @@ class Elmo(nn.Module):
         return self.read(characters, lengths)[0]
 
     def read(
-        self, characters: Characters, lengths: Lengths, state: StacksState | None = None, counted: Lengths | None = None
+        self,
+        characters: Characters,
+        lengths: Lengths,
+        state: StacksState | None = None,
+        counted: Lengths | None = None,
     ) -> tuple[Float[Tensor, "layer batch position both_projections"], StacksState]:
         """`forward` after the state of an earlier batch (None: zeros), row by row in both directions as the released
         model does it, and the state after the first `counted (batch,)` words that each direction reads."""
@@ -192,7 +239,11 @@ class Elmo(nn.Module):
 
     def features(
         self, characters: Characters, lengths: Lengths, state: StacksState | None = None
-    ) -> tuple[Float[Tensor, "batch word projection"], Float[Tensor, "batch word projection"], StacksState]:
+    ) -> tuple[
+        Float[Tensor, "batch word projection"],
+        Float[Tensor, "batch word projection"],
+        StacksState,
+    ]:
         """The inputs of the output layer, both `(batch, word, projection)`: for each word but the first from the words
         before it, and for each word but the last from the words behind it. The state that goes on is that before the
         last word of each direction, which a next part begins with."""
@@ -204,7 +255,9 @@ class Elmo(nn.Module):
     def begin(self, batch: int) -> StacksState:
         """The state before the first word of `batch` texts: zeros."""
         cell = next(each for each in self.reader.modules() if isinstance(each, Cell))
-        return next(self.parameters()).new_zeros(batch, 2, self.layers, cell.state_width)
+        return next(self.parameters()).new_zeros(
+            batch, 2, self.layers, cell.state_width
+        )
 
 
 def cells(config: ElmoConfig) -> list[ProjectedLSTMCell]:

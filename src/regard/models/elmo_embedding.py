@@ -24,7 +24,9 @@ class ScalarMix(nn.Module):
         self.weights = nn.Parameter(torch.zeros(layers))
         self.gamma = nn.Parameter(torch.ones(()))
 
-    def forward(self, layers: Float[Tensor, "layer *batch width"]) -> Float[Tensor, "*batch width"]:
+    def forward(
+        self, layers: Float[Tensor, "layer *batch width"]
+    ) -> Float[Tensor, "*batch width"]:
         return self.gamma * torch.tensordot(self.weights.softmax(0), layers, 1)
 
 
@@ -39,7 +41,9 @@ class ElmoEmbedding(Embedding):
 
     spellings: Tensor
 
-    def __init__(self, elmo: Elmo, spellings: Int[Tensor, "word character"], dropout: float = 0.0):
+    def __init__(
+        self, elmo: Elmo, spellings: Int[Tensor, "word character"], dropout: float = 0.0
+    ):
         super().__init__()
         self.elmo = elmo.requires_grad_(False).eval()
         self.mix = ScalarMix(elmo.layers + 1)
@@ -70,7 +74,9 @@ CarriedState = Float[Tensor, "_rows direction depth state_width"]
 
 
 @torch.no_grad()
-def word_states(elmo: Elmo, characters: Characters, lengths: Lengths) -> Float[Tensor, "layer batch position width"]:
+def word_states(
+    elmo: Elmo, characters: Characters, lengths: Lengths
+) -> Float[Tensor, "layer batch position width"]:
     """All layers' states of texts without markers: the markers are added here, and their own states are left out."""
     return continued_states(elmo, characters, lengths, None)[0]
 
@@ -83,16 +89,23 @@ def continued_states(
     another: row i goes on where the last batch that had a row i ended, in both directions. Returns the state for the
     next batch too."""
     batch, positions, size = characters.shape
-    begins, ends = (torch.tensor(spell_mark(mark, size)).to(characters) for mark in (TEXT_BEGINS, TEXT_ENDS))
+    begins, ends = (
+        torch.tensor(spell_mark(mark, size)).to(characters)
+        for mark in (TEXT_BEGINS, TEXT_ENDS)
+    )
     marked = characters.new_zeros(batch, positions + 2, size)
     marked[:, 0] = begins
     marked[:, 1:-1] = characters
     marked[torch.arange(batch, device=lengths.device), lengths + 1] = ends
     known = elmo.begin(0) if state is None else state
     before = torch.cat([known[:batch], elmo.begin(max(0, batch - len(known)))])
-    states, after = elmo.read(marked, lengths + 2, None if state is None else before, lengths + 2)
+    states, after = elmo.read(
+        marked, lengths + 2, None if state is None else before, lengths + 2
+    )
     hidden = ~padding(lengths, positions).readable()[..., None]
-    return states[:, :, 1:-1].masked_fill(hidden, 0.0), torch.cat([after, known[batch:]])
+    return states[:, :, 1:-1].masked_fill(hidden, 0.0), torch.cat(
+        [after, known[batch:]]
+    )
 
 
 @dataclass(frozen=True)
@@ -104,7 +117,9 @@ class ElmoStates:
     sizes: ElmoConfig | None = None
 
 
-def make_embedding(vocabulary: int, source: Size | ElmoStates, dropout: float) -> Embedding:
+def make_embedding(
+    vocabulary: int, source: Size | ElmoStates, dropout: float
+) -> Embedding:
     """A table of width `source`, or a mix of ELMo's states. The weights of ELMo and the spellings of the words are
     filled in later.
 
@@ -114,6 +129,12 @@ def make_embedding(vocabulary: int, source: Size | ElmoStates, dropout: float) -
     if isinstance(source, int):
         return TokenEmbedding(vocabulary, source, dropout=dropout)
     if source.sizes is None:
-        raise ValueError(f"the sizes of the ELMo in {source.elmo} are not known; give ElmoStates its ElmoConfig")
+        raise ValueError(
+            f"the sizes of the ELMo in {source.elmo} are not known; give ElmoStates its ElmoConfig"
+        )
     elmo = Elmo(vocabulary, replace(source.sizes, predictions=False))
-    return ElmoEmbedding(elmo, torch.zeros(vocabulary, source.sizes.characters, dtype=torch.int64), dropout)
+    return ElmoEmbedding(
+        elmo,
+        torch.zeros(vocabulary, source.sizes.characters, dtype=torch.int64),
+        dropout,
+    )

@@ -38,7 +38,10 @@ class EnsembleEncoder(Encoder):
     def __init__(self, members: Sequence[Encoder]):
         super().__init__()
         self.members = nn.ModuleList(members)
-        self.memory_width, self.summary_width = members[0].memory_width, members[0].summary_width
+        self.memory_width, self.summary_width = (
+            members[0].memory_width,
+            members[0].summary_width,
+        )
 
     def forward(self, tokens: Tokens, lengths: Lengths) -> Memories:
         return together([member(tokens, lengths) for member in self.members])
@@ -69,7 +72,10 @@ def _names(readers: Sequence[str | tuple[str, ...] | None]) -> Iterator[str]:
     """Names of the members' source attention within the ensemble. The recorder names a module `x.attend` by `x`."""
     for number, reader in enumerate(readers):
         for name in (reader,) if isinstance(reader, str) else reader or ():
-            yield from {f"members.{number}.{name}", f"members.{number}.{name}".removesuffix(".attend")}
+            yield from {
+                f"members.{number}.{name}",
+                f"members.{number}.{name}".removesuffix(".attend"),
+            }
 
 
 class EnsembleDecoder(Decoder[EnsembleState]):
@@ -92,8 +98,13 @@ class EnsembleDecoder(Decoder[EnsembleState]):
         pairs = zip(self.decoders, memory.members, strict=True)
         return EnsembleState(tuple(member.start(own) for member, own in pairs))
 
-    def advance(self, tokens: Step, state: EnsembleState) -> tuple[Float[Tensor, "batch vocabulary"], EnsembleState]:
-        steps = [member.step(tokens, own) for member, own in zip(self.decoders, state.members, strict=True)]
+    def advance(
+        self, tokens: Step, state: EnsembleState
+    ) -> tuple[Float[Tensor, "batch vocabulary"], EnsembleState]:
+        steps = [
+            member.step(tokens, own)
+            for member, own in zip(self.decoders, state.members, strict=True)
+        ]
         scores = torch.stack([logits.float().log_softmax(-1) for logits, _ in steps])
         mean = scores.logsumexp(0) - torch.tensor(float(len(steps))).log()
         return mean, EnsembleState(tuple(own for _, own in steps))
@@ -110,8 +121,13 @@ class Ensemble(EncoderDecoder):
     def __init__(self, members: Sequence[EncoderDecoder]):
         sizes = {member.decoder.output.out_features for member in members}
         if len(sizes) != 1:
-            raise ValueError(f"the members' target vocabularies have {sorted(sizes)} entries; they need one vocabulary")
-        if len({isinstance(member.decoder.output, CopyOutput) for member in members}) != 1:
+            raise ValueError(
+                f"the members' target vocabularies have {sorted(sizes)} entries; they need one vocabulary"
+            )
+        if (
+            len({isinstance(member.decoder.output, CopyOutput) for member in members})
+            != 1
+        ):
             raise ValueError(
                 "some members copy words that only their source has, which others cannot read; join models of one kind"
             )
@@ -119,5 +135,11 @@ class Ensemble(EncoderDecoder):
             EnsembleEncoder([member.encoder for member in members]),
             EnsembleDecoder([member.decoder for member in members]),
         )
-        self.max_source = min((each.max_source for each in members if each.max_source is not None), default=None)
-        self.max_target = min((each.max_target for each in members if each.max_target is not None), default=None)
+        self.max_source = min(
+            (each.max_source for each in members if each.max_source is not None),
+            default=None,
+        )
+        self.max_target = min(
+            (each.max_target for each in members if each.max_target is not None),
+            default=None,
+        )

@@ -58,7 +58,10 @@ class Esim(Classifier):
         self.composed = SequenceReader("lstm", config.width, config.width)
         self.average, self.maximum = AveragePooling(), MaximumPooling()
         self.both_ways = config.both_ways
-        self.joined = nn.Sequential(nn.Linear(4 * both if config.both_ways else 2 * both, config.width), nn.Tanh())
+        self.joined = nn.Sequential(
+            nn.Linear(4 * both if config.both_ways else 2 * both, config.width),
+            nn.Tanh(),
+        )
         self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(config.width, classes)
 
@@ -73,14 +76,24 @@ class Esim(Classifier):
         a, b = self._states(first, first_lengths), self._states(second, second_lengths)
         pools = []
         if self.both_ways:
-            pools += self._pooled(a, self.first_reads(a, Memory.of(b, second_lengths)), first_lengths)
-        pools += self._pooled(b, self.second_reads(b, Memory.of(a, first_lengths)), second_lengths)
-        return self.output(self.dropout(self.joined(self.dropout(torch.cat(pools, -1)))))
+            pools += self._pooled(
+                a, self.first_reads(a, Memory.of(b, second_lengths)), first_lengths
+            )
+        pools += self._pooled(
+            b, self.second_reads(b, Memory.of(a, first_lengths)), second_lengths
+        )
+        return self.output(
+            self.dropout(self.joined(self.dropout(torch.cat(pools, -1))))
+        )
 
-    def _states(self, tokens: Int[Tensor, "batch position"], lengths: Lengths) -> States:
+    def _states(
+        self, tokens: Int[Tensor, "batch position"], lengths: Lengths
+    ) -> States:
         return self.reader(self.embedding(tokens), lengths)[0]
 
-    def _pooled(self, states: States, read: States, lengths: Lengths) -> tuple[Float[Tensor, "batch width"], ...]:
+    def _pooled(
+        self, states: States, read: States, lengths: Lengths
+    ) -> tuple[Float[Tensor, "batch width"], ...]:
         """The mean and the maximum of one text's composed comparisons."""
         compared = torch.cat([states, read, states - read, states * read], -1)
         composed, _ = self.composed(self.dropout(self.compared(compared)), lengths)

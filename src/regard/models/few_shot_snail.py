@@ -46,7 +46,9 @@ class ImageCode(nn.Module):
         self.stages = nn.Sequential(*(stage(each, filters) for each in widths))
         self.output = nn.Linear(filters * (side >> STAGES) ** 2, width)
 
-    def forward(self, pixels: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch code"]:
+    def forward(
+        self, pixels: Float[Tensor, "batch channel height width"]
+    ) -> Float[Tensor, "batch code"]:
         """Images `(batch, channel, side, side)` -> `(batch, width)`."""
         return self.output(rearrange(self.stages(pixels), "b c h w -> b (c h w)"))
 
@@ -55,7 +57,9 @@ def stage(channels: int, filters: int) -> nn.Sequential:
     """One of the four. It needs no bias, which the normalisation would remove. ReLU follows the pooling:
     the result is the same, and a quarter of the elements remain."""
     convolution = nn.Conv2d(channels, filters, 3, padding=1, bias=False)
-    return nn.Sequential(convolution, nn.BatchNorm2d(filters), nn.MaxPool2d(2), nn.ReLU())
+    return nn.Sequential(
+        convolution, nn.BatchNorm2d(filters), nn.MaxPool2d(2), nn.ReLU()
+    )
 
 
 def prototype_logits(
@@ -89,8 +93,12 @@ class FewShotSnail(nn.Module):
     def __init__(self, ways: int, shots: int, config: SnailConfig):
         super().__init__()
         self.ways, self.shots, self.config = ways, shots, config
-        self.code = ImageCode(config.side, config.channels, config.code_filters, config.width)
-        self.network = classifying(config.width + ways, ways * shots + 1, config.filters)
+        self.code = ImageCode(
+            config.side, config.channels, config.code_filters, config.width
+        )
+        self.network = classifying(
+            config.width + ways, ways * shots + 1, config.filters
+        )
         self.output = nn.Linear(self.network.width, ways)
 
     def forward(
@@ -102,26 +110,39 @@ class FewShotSnail(nn.Module):
         (batch, support)` are those of the support set."""
         return self.classify(self.codes(images), labels)
 
-    def codes(self, images: Float[Tensor, "batch image channel height width"]) -> Float[Tensor, "batch image code"]:
+    def codes(
+        self, images: Float[Tensor, "batch image channel height width"]
+    ) -> Float[Tensor, "batch image code"]:
         """The code of each image, `(batch, image, code)`."""
         codes = self.code(rearrange(images, "b t c h w -> (b t) c h w"))
         return rearrange(codes, "(b t) d -> b t d", b=len(images))
 
     def classify(
-        self, codes: Float[Tensor, "batch image code"], labels: Int[Tensor, "batch support"]
+        self,
+        codes: Float[Tensor, "batch image code"],
+        labels: Int[Tensor, "batch support"],
     ) -> Float[Tensor, "batch query way"]:
         """Logits as in `forward`, from the codes of all images. In recorded maps each query is a row of the batch."""
         support = labels.shape[1]
         queries = codes.shape[1] - support
-        labelled = torch.cat([codes[:, :support], functional.one_hot(labels, self.ways).to(codes.dtype)], -1)
+        labelled = torch.cat(
+            [codes[:, :support], functional.one_hot(labels, self.ways).to(codes.dtype)],
+            -1,
+        )
         unlabelled = functional.pad(codes[:, support:], (0, self.ways))
-        sequences = torch.cat([repeat(labelled, "b s d -> b q s d", q=queries), unlabelled[:, :, None]], 2)
+        sequences = torch.cat(
+            [repeat(labelled, "b s d -> b q s d", q=queries), unlabelled[:, :, None]], 2
+        )
         states = self.network(rearrange(sequences, "b q t d -> (b q) t d"))[:, -1]
         return self.output(rearrange(states, "(b q) d -> b q d", q=queries))
 
     def prototypes(
-        self, codes: Float[Tensor, "batch image code"], labels: Int[Tensor, "batch support"]
+        self,
+        codes: Float[Tensor, "batch image code"],
+        labels: Int[Tensor, "batch support"],
     ) -> Float[Tensor, "batch query way"]:
         """Logits as in `forward`, by a prototypical network on the codes of all images."""
         support = labels.shape[1]
-        return prototype_logits(codes[:, :support], labels, codes[:, support:], self.ways)
+        return prototype_logits(
+            codes[:, :support], labels, codes[:, support:], self.ways
+        )

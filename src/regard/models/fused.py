@@ -36,6 +36,10 @@ def fuse(model: nn.Module) -> None:
 
     def form_of(layer: nn.Module) -> nn.Module | None:
         form = FORMS.get(type(layer).__name__)
-        return sharing(form, layer) if form is not None and form.replaces is type(layer) else None
+        return (
+            sharing(form, layer)
+            if form is not None and form.replaces is type(layer)
+            else None
+        )
 
     replaced(model, form_of)

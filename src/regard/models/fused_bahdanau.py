@@ -8,7 +8,9 @@ from regard.nn.decoders.recurrent import RecurrentDecoderState
 from regard.nn.fused_recurrent import DecoderSteps, FusedRecurrentDecoder, require
 
 
-class FusedBahdanauDecoder(FusedRecurrentDecoder[RecurrentDecoderState], BahdanauDecoder):
+class FusedBahdanauDecoder(
+    FusedRecurrentDecoder[RecurrentDecoderState], BahdanauDecoder
+):
     """The decoder that reads before its step."""
 
     replaces = BahdanauDecoder
@@ -19,11 +21,16 @@ class FusedBahdanauDecoder(FusedRecurrentDecoder[RecurrentDecoderState], Bahdana
         width, embedding = self.stack.width, self.embedding.width
         states = steps.states(state.cells, width)
         before = states[-1][0]
-        parts, fed = steps.register(readout.linear.in_features), steps.register(self.stack.input_width)
+        parts, fed = (
+            steps.register(readout.linear.in_features),
+            steps.register(self.stack.input_width),
+        )
         features = steps.register(readout.width)
         steps.copy(before, Place(parts))
         steps.embedded(self.embedding, Place(parts, width))
-        steps.read_with(self.attend, state.memory, before, Place(parts, width + embedding))
+        steps.read_with(
+            self.attend, state.memory, before, Place(parts, width + embedding)
+        )
         steps.copy(parts, Place(fed), first=width, count=self.stack.input_width)
         steps.stack(self.stack, fed, states)
         steps.mapped(readout.linear, parts, Place(features), "maxout")

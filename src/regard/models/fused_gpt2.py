@@ -28,12 +28,20 @@ class FusedBlocks(Blocks):
     def start(self, like: Tensor) -> FusedGPT2State:
         blocks = cast("Sequence[Block]", self)
         known = all(type(each) is Block for each in blocks)
-        parts = [Parts(one.self_attention, None, one.feedforward, [*one.residuals]) for one in blocks if known]
+        parts = [
+            Parts(one.self_attention, None, one.feedforward, [*one.residuals])
+            for one in blocks
+            if known
+        ]
         return FusedGPT2State(super().start(like).pasts, fused_layers(parts))
 
     def forward(self, states: States, state: CausalState) -> tuple[States, CausalState]:
         state = cast(FusedGPT2State, state)
-        if state.kernel is None or not unobserved(states) or state.pasts[0].prefix is not None:
+        if (
+            state.kernel is None
+            or not unobserved(states)
+            or state.pasts[0].prefix is not None
+        ):
             return super().forward(states, state)
         states, pasts = continue_layers(state.kernel, states, state.pasts)
         return states, replace(state, pasts=pasts)

@@ -13,14 +13,19 @@ class FusedLuongDecoder(FusedRecurrentDecoder[LuongState], LuongDecoder):
     replaces = LuongDecoder
 
     def write(self, steps: DecoderSteps, state: LuongState) -> int:
-        attentional, fed = steps.carried(state.attentional), steps.register(self.stack.input_width)
+        attentional, fed = (
+            steps.carried(state.attentional),
+            steps.register(self.stack.input_width),
+        )
         steps.embedded(self.embedding, Place(fed))
         steps.copy(attentional, Place(fed, self.embedding.width))
         top = steps.stack(self.stack, fed, steps.states(state.cells, self.stack.width))
         return attended(self, steps, state.memory, top, attentional)
 
 
-class FusedUnfedLuongDecoder(FusedRecurrentDecoder[RecurrentDecoderState], UnfedLuongDecoder):
+class FusedUnfedLuongDecoder(
+    FusedRecurrentDecoder[RecurrentDecoderState], UnfedLuongDecoder
+):
     """Luong's decoder without input feeding."""
 
     replaces = UnfedLuongDecoder
@@ -29,11 +34,17 @@ class FusedUnfedLuongDecoder(FusedRecurrentDecoder[RecurrentDecoderState], Unfed
         embedded = steps.register(self.embedding.width)
         steps.embedded(self.embedding, Place(embedded))
         top = steps.network(self.network, embedded, state.cells)
-        return attended(self, steps, state.memory, top, steps.register(self.combine.out_features))
+        return attended(
+            self, steps, state.memory, top, steps.register(self.combine.out_features)
+        )
 
 
 def attended(
-    decoder: LuongDecoder | UnfedLuongDecoder, steps: DecoderSteps, memory: Memory, top: int, attentional: int
+    decoder: LuongDecoder | UnfedLuongDecoder,
+    steps: DecoderSteps,
+    memory: Memory,
+    top: int,
+    attentional: int,
 ) -> int:
     """h~ = tanh(W_c [c; h]) in the register `attentional`, where the state h in `top` reads the memory."""
     both, context = steps.register(decoder.combine.in_features), memory.value.shape[-1]

@@ -18,14 +18,27 @@ from regard.models.scores import ContentScoreName
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.models.softmax import FULL, Softmax, output_kind
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.kv_cache import Blocks, CausalState, Past, check_growing, empty_past, read_past
+from regard.nn.kv_cache import (
+    Blocks,
+    CausalState,
+    Past,
+    check_growing,
+    empty_past,
+    read_past,
+)
 from regard.nn.sublayers import Dropout, FeedForward, PreNorm, Residual
 from regard.shapes import Float, Lengths, States, Tokens
 
 
 def released(layers: int, width: int, heads: int) -> dict[str, Any]:
     """The sizes of a released model."""
-    return {"layers": layers, "width": width, "heads": heads, "hidden": None, "context": 1024}
+    return {
+        "layers": layers,
+        "width": width,
+        "heads": heads,
+        "hidden": None,
+        "context": 1024,
+    }
 
 
 @dataclass(frozen=True)
@@ -76,8 +89,12 @@ class Block(nn.Module):
         self.self_attention = named_heads(config, config.context, config.positions)
         check_growing(self.self_attention)
         hidden = config.hidden or 4 * config.width
-        self.feedforward = FeedForward(config.width, hidden, ACTIVATIONS[config.activation]())
-        self.residuals = nn.ModuleList(PreNorm(config.width, config.dropout, config.epsilon) for _ in range(2))
+        self.feedforward = FeedForward(
+            config.width, hidden, ACTIVATIONS[config.activation]()
+        )
+        self.residuals = nn.ModuleList(
+            PreNorm(config.width, config.dropout, config.epsilon) for _ in range(2)
+        )
 
     def empty_past(self, like: Tensor) -> Past:
         """The past of no positions, for as many texts as `like (batch, ...)` has rows."""
@@ -116,8 +133,12 @@ class GPT2(LanguageModel[CausalState]):
         )
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
-                last = name.endswith(("self_attention.output.weight", "feedforward.2.weight"))
-                nn.init.normal_(parameter, std=0.02 / (2 * config.layers) ** 0.5 if last else 0.02)
+                last = name.endswith(
+                    ("self_attention.output.weight", "feedforward.2.weight")
+                )
+                nn.init.normal_(
+                    parameter, std=0.02 / (2 * config.layers) ** 0.5 if last else 0.02
+                )
 
     def begin(self, batch: int) -> CausalState:
         return self.blocks.start(self.zeros(batch))
@@ -145,7 +166,11 @@ class GPT2Classifier(Classifier):
         super().__init__()
         language = GPT2(vocabulary, config)
         self.context = config.context
-        self.embedding, self.positions, self.dropout = language.embedding, language.positions, language.dropout
+        self.embedding, self.positions, self.dropout = (
+            language.embedding,
+            language.positions,
+            language.dropout,
+        )
         self.blocks, self.norm = language.blocks, language.norm
         self.output = nn.Linear(config.width, classes, bias=False)
         nn.init.normal_(self.output.weight, std=0.02)
@@ -155,6 +180,10 @@ class GPT2Classifier(Classifier):
         Raises ValueError for more tokens than `context`."""
         real = padding(lengths, tokens.shape[1]).readable()[..., None]
         states = self.dropout(self.positions(self.embedding(tokens))).where(real, 0.0)
-        states, _ = self.blocks(states, self.blocks.start(states.new_zeros(len(tokens))))
+        states, _ = self.blocks(
+            states, self.blocks.start(states.new_zeros(len(tokens)))
+        )
         none = states.new_zeros(len(states), 1, states.shape[-1])
-        return self.output(torch.cat([none, self.norm(states)], 1)[torch.arange(len(tokens)), lengths])
+        return self.output(
+            torch.cat([none, self.norm(states)], 1)[torch.arange(len(tokens)), lengths]
+        )

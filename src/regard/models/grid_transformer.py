@@ -53,20 +53,28 @@ class GridTransformer(Captioner):
                 heads(config, config.self_align, positions=relative(config)),
                 heads(config, config.align, encoder.memory_width),
                 FeedForward(width, config.hidden, nn.ReLU()),
-                (PreNorm(width, dropout), PreNorm(width, dropout), PreNorm(width, dropout)),
+                (
+                    PreNorm(width, dropout),
+                    PreNorm(width, dropout),
+                    PreNorm(width, dropout),
+                ),
             )
             for _ in range(config.layers)
         ]
         embedding = TokenEmbedding(vocabulary, width)
         output = Output(width, vocabulary, tied=embedding)
         positions = POSITIONS[config.positions](width, config.longest)
-        decoder = TransformerDecoder(embedding, positions, layers, nn.LayerNorm(width), output, dropout=dropout)
+        decoder = TransformerDecoder(
+            embedding, positions, layers, nn.LayerNorm(width), output, dropout=dropout
+        )
         super().__init__(encoder, decoder)
 
 
 def relative(config: GridTransformerConfig) -> RelativePositions | None:
     """The relative positions of the words, if the configuration names some."""
-    return relative_positions(config.positions, config.heads, config.width // config.heads)
+    return relative_positions(
+        config.positions, config.heads, config.width // config.heads
+    )
 
 
 def heads(
@@ -77,5 +85,11 @@ def heads(
 ) -> MultiHead:
     """Heads of the configuration's score."""
     sizes = {"window": config.window, "longest": config.longest}
-    attend = named_attend(config.width // config.heads, config.score, align, **sizes, positions=positions)
-    return MultiHead(config.width, config.heads, attend=attend, memory_width=memory_width)
+    attend = named_attend(config.width // config.heads, config.score, align, **sizes)
+    return MultiHead(
+        config.width,
+        config.heads,
+        attend=attend,
+        positions=positions,
+        memory_width=memory_width,
+    )

@@ -87,7 +87,13 @@ class Level(nn.Module):
     """A bidirectional GRU over a sequence, and a pooling of its states (equations 4 to 7, and 8 to 10). It reads the
     rows of a batch in `parts` groups."""
 
-    def __init__(self, input_width: int, config: HanConfig | FlatConfig, summary: PoolingName, parts: int = 1):
+    def __init__(
+        self,
+        input_width: int,
+        config: HanConfig | FlatConfig,
+        summary: PoolingName,
+        parts: int = 1,
+    ):
         super().__init__()
         self.parts = parts
         self.reader = SequenceReader("gru", input_width, config.width)
@@ -125,7 +131,9 @@ class Han(Classifier):
         """Logits `(batch, class)` of documents as in a `DocumentBatch`: one row per sentence, and the rows of each
         document."""
         sentences = self.words(self.embedding(tokens), lengths)
-        laid_out = sentences.index_select(0, places.flatten()).unflatten(0, places.shape)
+        laid_out = sentences.index_select(0, places.flatten()).unflatten(
+            0, places.shape
+        )
         return self.output(self.sentences(laid_out, counts))
 
 

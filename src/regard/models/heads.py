@@ -4,9 +4,14 @@ from typing import Annotated, Protocol, runtime_checkable
 
 from regard.attention import Attend
 from regard.attention.heads import MultiHead
-from regard.attention.positions import RelativePositions
 from regard.config.registry import RegisteredName
-from regard.models.aligns import ALIGNS, AlignChoice, MonotonicSettings, StraightThroughSettings, chosen_align
+from regard.models.aligns import (
+    ALIGNS,
+    AlignChoice,
+    MonotonicSettings,
+    StraightThroughSettings,
+    chosen_align,
+)
 from regard.models.positions import PositionsName, relative_positions
 from regard.models.scores import SCORES, ContentScoreName
 
@@ -39,7 +44,9 @@ class HeadSizes(Protocol):
     def attention_dropout(self) -> float: ...
 
 
-def named_heads(config: HeadSizes, longest: int, positions: PositionsName = "none") -> MultiHead:
+def named_heads(
+    config: HeadSizes, longest: int, positions: PositionsName = "none"
+) -> MultiHead:
     """Heads with a score, an alignment and relative positions by name, `width / heads` wide; they share the parameters
     of all three.
 
@@ -49,9 +56,11 @@ def named_heads(config: HeadSizes, longest: int, positions: PositionsName = "non
     """
     width = config.width // config.heads
     relative = relative_positions(positions, config.heads, width)
-    attend = named_attend(width, config.score, config.align, window=config.window, longest=longest, positions=relative)
+    attend = named_attend(
+        width, config.score, config.align, window=config.window, longest=longest
+    )
     attend.dropout = config.attention_dropout
-    return MultiHead(config.width, config.heads, attend=attend)
+    return MultiHead(config.width, config.heads, attend=attend, positions=relative)
 
 
 def named_attend(
@@ -61,8 +70,7 @@ def named_attend(
     *,
     window: int,
     longest: int,
-    positions: RelativePositions | None = None,
 ) -> Attend:
     """The lookup of heads of this width over at most `longest` keys, with a score and an alignment by name; `window` is
     that of a local alignment."""
-    return Attend(SCORES[score](width, longest), chosen_align(align, width, window), positions=positions)
+    return Attend(SCORES[score](width, longest), chosen_align(align, width, window))

@@ -42,7 +42,9 @@ class LanguageModel(SequenceDecoder[S]):
         weight = next(self.parameters())
         return torch.zeros(shape, dtype=weight.dtype, device=weight.device)
 
-    def forward(self, tokens: Tokens, state: S) -> tuple[Float[Tensor, "batch position vocabulary"], S]:
+    def forward(
+        self, tokens: Tokens, state: S
+    ) -> tuple[Float[Tensor, "batch position vocabulary"], S]:
         """Logits `(batch, position, vocabulary)` of the token after each token, and the new state.
         `output.loss(features, expected)` computes their loss from the features of `run` without storing them."""
         features, state = self.run(tokens, state)
@@ -57,4 +59,6 @@ def make_output(
     identity."""
     if not tied:
         return nn.Identity(), kind(width, embedding.vocabulary)
-    return nn.Linear(width, embedding.width), kind(embedding.width, embedding.vocabulary, tied=embedding)
+    return nn.Linear(width, embedding.width), kind(
+        embedding.width, embedding.vocabulary, tied=embedding
+    )

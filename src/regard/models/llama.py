@@ -23,9 +23,17 @@ DEVIATION = 0.02
 """Standard deviation of fresh weights."""
 
 
-def released(layers: int, width: int, heads: int, key_value_heads: int, hidden: int, **more: Any) -> dict[str, Any]:
+def released(
+    layers: int, width: int, heads: int, key_value_heads: int, hidden: int, **more: Any
+) -> dict[str, Any]:
     """The sizes of a released model."""
-    sizes = {"layers": layers, "width": width, "heads": heads, "key_value_heads": key_value_heads, "hidden": hidden}
+    sizes = {
+        "layers": layers,
+        "width": width,
+        "heads": heads,
+        "key_value_heads": key_value_heads,
+        "hidden": hidden,
+    }
     return sizes | more
 
 
@@ -51,10 +59,23 @@ class LlamaConfig:
 
     named_sizes: ClassVar[NamedSizes] = {
         "llama-7B": released(32, 4096, 32, 32, 11008, context=2048, tied=False),
-        "mistral-7B": released(32, 4096, 32, 8, 14336, context=8192, window=4096, tied=False),
-        "qwen2-0.5B": released(24, 896, 14, 2, 4864, context=32768, base=1e6, biased=True, epsilon=1e-6),
+        "mistral-7B": released(
+            32, 4096, 32, 8, 14336, context=8192, window=4096, tied=False
+        ),
+        "qwen2-0.5B": released(
+            24, 896, 14, 2, 4864, context=32768, base=1e6, biased=True, epsilon=1e-6
+        ),
         "qwen3-0.6B": released(
-            28, 1024, 16, 8, 3072, head_width=128, context=32768, base=1e6, normalized=True, epsilon=1e-6
+            28,
+            1024,
+            16,
+            8,
+            3072,
+            head_width=128,
+            context=32768,
+            base=1e6,
+            normalized=True,
+            epsilon=1e-6,
         ),
     }
 
@@ -80,15 +101,21 @@ class LlamaConfig:
 
     def __post_init__(self) -> None:
         if self.head_width is None and self.width % self.heads:
-            raise ValueError(f"width {self.width} is not divisible by heads {self.heads}; set head_width")
+            raise ValueError(
+                f"width {self.width} is not divisible by heads {self.heads}; set head_width"
+            )
         if self.heads % (self.key_value_heads or self.heads):
             raise ValueError(
                 f"heads {self.heads} is not divisible by key_value_heads {self.key_value_heads}; choose a divisor"
             )
         if self.sinks and self.window is None:
-            raise ValueError(f"sinks is {self.sinks}, but without a window every position is read; set window")
+            raise ValueError(
+                f"sinks is {self.sinks}, but without a window every position is read; set window"
+            )
         if self.width_of_head % 2:
-            raise ValueError(f"a head is {self.width_of_head} wide; rotary positions need an even width")
+            raise ValueError(
+                f"a head is {self.width_of_head} wide; rotary positions need an even width"
+            )
 
     @property
     def width_of_head(self) -> int:
@@ -107,10 +134,15 @@ class Block(nn.Module):
 
     def __init__(self, config: LlamaConfig):
         super().__init__()
-        self.before, self.sinks = None if config.window is None else config.window - 1, config.sinks
+        self.before, self.sinks = (
+            None if config.window is None else config.window - 1,
+            config.sinks,
+        )
         self.self_attention = heads(config)
         self.feedforward = SwiGLU(config.width, config.width_of_network)
-        self.norms = nn.ModuleList(nn.RMSNorm(config.width, config.epsilon) for _ in range(2))
+        self.norms = nn.ModuleList(
+            nn.RMSNorm(config.width, config.epsilon) for _ in range(2)
+        )
         self.dropout = Dropout(config.dropout)
 
     def empty_past(self, like: Tensor) -> Past:
@@ -119,7 +151,9 @@ class Block(nn.Module):
 
     def forward(self, states: States, past: Past) -> tuple[States, Past]:
         """Positions that follow `past` -> their states, and the past including them."""
-        context, past = read_past(self.self_attention, self.norms[0](states), past, self.before, self.sinks)
+        context, past = read_past(
+            self.self_attention, self.norms[0](states), past, self.before, self.sinks
+        )
         states = states + self.dropout(context)
         return states + self.dropout(self.feedforward(self.norms[1](states))), past
 
@@ -127,13 +161,27 @@ class Block(nn.Module):
 def heads(config: LlamaConfig) -> MultiHead:
     """Heads with rotary positions, which share heads of keys and values."""
     rotary = Rotary(config.width_of_head, base=config.base, scaling=config.scaling)
-    sizes: dict[str, Any] = {"head_width": config.width_of_head, "key_value_heads": config.key_value_heads}
-    sizes["attend"] = Attend(ScaledDot(), positions=rotary, dropout=config.attention_dropout)
+    sizes: dict[str, Any] = {
+        "head_width": config.width_of_head,
+        "key_value_heads": config.key_value_heads,
+    }
+    sizes["attend"], sizes["positions"] = (
+        Attend(ScaledDot(), dropout=config.attention_dropout),
+        rotary,
+    )
     if config.normalized:
-        found: MultiHead = NormalizedHeads(config.width, config.heads, epsilon=config.epsilon, **sizes)
+        found: MultiHead = NormalizedHeads(
+            config.width, config.heads, epsilon=config.epsilon, **sizes
+        )
     else:
         found = MultiHead(config.width, config.heads, **sizes)
-    without_bias(*((found.output,) if config.biased else (found.query, found.key, found.value, found.output)))
+    without_bias(
+        *(
+            (found.output,)
+            if config.biased
+            else (found.query, found.key, found.value, found.output)
+        )
+    )
     return found
 
 
@@ -152,7 +200,9 @@ class Llama(LanguageModel[CausalState]):
         self.blocks = Blocks(Block(config) for _ in range(config.layers))
         self.norm = nn.RMSNorm(config.width, config.epsilon)
         tied = self.embedding if config.tied else None
-        self.output = output_kind(config.softmax)(config.width, vocabulary, tied, bias=False)
+        self.output = output_kind(config.softmax)(
+            config.width, vocabulary, tied, bias=False
+        )
         for parameter in self.parameters():
             if parameter.ndim > 1:
                 nn.init.normal_(parameter, std=DEVIATION)

@@ -66,8 +66,11 @@ class LSTMN(LanguageModel[LSTMNState]):
         self.window, self.width = config.window, config.width
         self.embedding = TokenEmbedding(vocabulary, config.embedding)
         self.dropout = make_dropout(config.dropout, variational=config.variational)
-        score = Additive(config.embedding + config.width, config.width, config.attention)
-        self.attend = Attend(score, positions=nearest_first() if config.positions == "bucketed" else None)
+        score = Additive(
+            config.embedding + config.width, config.width, config.attention
+        )
+        self.attend = Attend(score)
+        self.positions = nearest_first() if config.positions == "bucketed" else None
         self.cell = nn.LSTMCell(config.embedding, config.width)
         self.readout, self.output = make_output(
             config.width, self.embedding, output_kind(config.softmax), tied=config.tied
@@ -75,14 +78,20 @@ class LSTMN(LanguageModel[LSTMNState]):
 
     def begin(self, batch: int) -> LSTMNState:
         keys = self.attend.score.prepare(self.zeros(batch, 0, self.width))
-        return LSTMNState(keys, self.zeros(batch, 0, 2 * self.width), self.zeros(batch, self.width))
+        return LSTMNState(
+            keys, self.zeros(batch, 0, 2 * self.width), self.zeros(batch, self.width)
+        )
 
     def carried(self, state: LSTMNState) -> LSTMNState:
         return self.recent(state.detach())
 
     def recent(self, state: LSTMNState) -> LSTMNState:
         """Drop the places that no later step reads."""
-        return replace(state, keys=state.keys[:, -self.window :], values=state.values[:, -self.window :])
+        return replace(
+            state,
+            keys=state.keys[:, -self.window :],
+            values=state.values[:, -self.window :],
+        )
 
     def run(self, tokens: Tokens, state: LSTMNState) -> tuple[States, LSTMNState]:
         outputs = []
@@ -91,16 +100,25 @@ class LSTMN(LanguageModel[LSTMNState]):
             outputs.append(output)
         return self.readout(self.dropout(torch.stack(outputs, 1))), state
 
-    def transition(self, inputs: Tensor, state: LSTMNState) -> tuple[Float[Tensor, "batch width"], LSTMNState]:
+    def transition(
+        self, inputs: Tensor, state: LSTMNState
+    ) -> tuple[Float[Tensor, "batch width"], LSTMNState]:
         """Read the tape, take a step and write its result. Places outside the window are dropped, unless an observer
         records: recorded positions count from the first place."""
         query = torch.cat([inputs, state.read], -1)[:, None]
         places = state.keys.shape[1]
         recent = (
-            window(1, places, before=self.window - 1, after=0, device=query.device) if places > self.window else None
+            window(1, places, before=self.window - 1, after=0, device=query.device)
+            if places > self.window
+            else None
         )
         memory = Memory(state.keys, state.values, recent, clean=False)
-        context = self.attend.read(query, memory, places=places).context[:, 0]
+        bias = (
+            None
+            if self.positions is None
+            else self.positions.biases(query, places, memory.positions())
+        )
+        context = self.attend.read(query, memory, bias=bias).context[:, 0]
         read, cell = context.chunk(2, -1)
         output, cell = self.cell(inputs, (read, cell))
         keys = torch.cat([state.keys, self.attend.score.prepare(output[:, None])], 1)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.attention.lookup import expect_size
+from regard.attention.checks import expect_size
 from regard.attention.memory import Memory
 from regard.models.aligns import AlignChoice, chosen_align
 from regard.models.scores import SCORES, ScoreName
@@ -59,7 +59,9 @@ class LuongConfig(Sides):
 
     def __post_init__(self) -> None:
         if self.bidirectional and self.width % 2:
-            raise ValueError(f"width {self.width} is odd; two directions need halves of it")
+            raise ValueError(
+                f"width {self.width} is odd; two directions need halves of it"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +78,12 @@ def check_read(attend: Attend, combined: int, memory: Memory, width: int) -> Non
     """Check that states of this width can read the memory, and that context and state have the `combined` width that
     W_c reads. Raises ValueError."""
     attend.check_sizes(width, memory.key.shape[-1])
-    expect_size("the combining map", combined, "context and state", memory.value.shape[-1] + width)
+    expect_size(
+        "the combining map",
+        combined,
+        "context and state",
+        memory.value.shape[-1] + width,
+    )
 
 
 class LuongDecoder(RecurrentDecoder[LuongState]):
@@ -102,8 +109,15 @@ class LuongDecoder(RecurrentDecoder[LuongState]):
         self.initial, self.combine, self.output = start, combine, output
         self.readout = Dropout(dropout)
         fed = embedding.width + combine.out_features
-        expect_size("the stack", stack.input_width, "embedding and attentional vector", fed)
-        expect_size("the output layer", output.in_features, "the attentional vector", combine.out_features)
+        expect_size(
+            "the stack", stack.input_width, "embedding and attentional vector", fed
+        )
+        expect_size(
+            "the output layer",
+            output.in_features,
+            "the attentional vector",
+            combine.out_features,
+        )
 
     def start(self, memory: Memory) -> LuongState:
         check_read(self.attend, self.combine.in_features, memory, self.stack.width)
@@ -111,11 +125,17 @@ class LuongDecoder(RecurrentDecoder[LuongState]):
         attentional = cells.new_zeros(cells.shape[0], self.combine.out_features)
         return LuongState(cells, attentional, self.attend.prepare(memory))
 
-    def transition(self, embedded: Tensor, state: LuongState) -> tuple[Tensor, LuongState]:
-        top, cells = self.stack(torch.cat([embedded, state.attentional], -1), state.cells)
+    def transition(
+        self, embedded: Tensor, state: LuongState
+    ) -> tuple[Tensor, LuongState]:
+        top, cells = self.stack(
+            torch.cat([embedded, state.attentional], -1), state.cells
+        )
         read = self.attend.read(top[:, None], state.memory, state.alignment)
         attentional = self.combine(torch.cat([read.context[:, 0], top], -1)).tanh()
-        return attentional, replace(state, cells=cells, attentional=attentional, alignment=read.state)
+        return attentional, replace(
+            state, cells=cells, attentional=attentional, alignment=read.state
+        )
 
 
 class UnfedLuongDecoder(SequenceDecoder[RecurrentDecoderState]):
@@ -141,18 +161,27 @@ class UnfedLuongDecoder(SequenceDecoder[RecurrentDecoderState]):
         self.embedding, self.attend, self.network = embedding, attend, network
         self.initial, self.combine, self.output = start, combine, output
         self.dropout = Dropout(dropout)
-        expect_size("the output layer", output.in_features, "the attentional vector", combine.out_features)
+        expect_size(
+            "the output layer",
+            output.in_features,
+            "the attentional vector",
+            combine.out_features,
+        )
 
     def start(self, memory: Memory) -> RecurrentDecoderState:
         check_read(self.attend, self.combine.in_features, memory, self.network.width)
         cells = first_cells(self.initial, memory, self.network.state_shape)
         return RecurrentDecoderState(cells, self.attend.prepare(memory))
 
-    def run(self, tokens: Tokens, state: RecurrentDecoderState) -> tuple[States, RecurrentDecoderState]:
+    def run(
+        self, tokens: Tokens, state: RecurrentDecoderState
+    ) -> tuple[States, RecurrentDecoderState]:
         top, cells = self.network(self.embedding(tokens), state.cells)
         read = self.attend.read(top, state.memory, state.alignment)
         attentional = self.combine(torch.cat([read.context, top], -1)).tanh()
-        return self.dropout(attentional), replace(state, cells=cells, alignment=read.state)
+        return self.dropout(attentional), replace(
+            state, cells=cells, alignment=read.state
+        )
 
 
 class Luong(EncoderDecoder):
@@ -165,9 +194,15 @@ class Luong(EncoderDecoder):
 
     config_class = LuongConfig
 
-    def __init__(self, source_vocabulary: int, target_vocabulary: int, config: LuongConfig):
-        source = TokenEmbedding(source_vocabulary, config.embedding, dropout=config.dropout)
-        target = TokenEmbedding(target_vocabulary, config.embedding, dropout=config.dropout)
+    def __init__(
+        self, source_vocabulary: int, target_vocabulary: int, config: LuongConfig
+    ):
+        source = TokenEmbedding(
+            source_vocabulary, config.embedding, dropout=config.dropout
+        )
+        target = TokenEmbedding(
+            target_vocabulary, config.embedding, dropout=config.dropout
+        )
         width = config.width // 2 if config.bidirectional else config.width
         reader = SequenceReader(
             config.cell,
@@ -188,13 +223,23 @@ class Luong(EncoderDecoder):
             chosen_align(config.align, config.width, config.window),
         )
         size = math.prod(network.state_shape)
-        start = choose_initial_state(config.start, SummaryInitialState(encoder.summary_width, size), size)
-        combine = nn.Linear(encoder.memory_width + config.width, config.width, bias=False)
+        start = choose_initial_state(
+            config.start, SummaryInitialState(encoder.summary_width, size), size
+        )
+        combine = nn.Linear(
+            encoder.memory_width + config.width, config.width, bias=False
+        )
         output = Output(config.width, target_vocabulary)
         if isinstance(network, Stack):
-            decoder = LuongDecoder(target, attend, network, start, combine, output, dropout=config.dropout)
+            decoder = LuongDecoder(
+                target, attend, network, start, combine, output, dropout=config.dropout
+            )
         else:
-            decoder = UnfedLuongDecoder(target, attend, network, start, combine, output, dropout=config.dropout)
-        nn.init.xavier_uniform_(decoder.combine.weight, gain=nn.init.calculate_gain("tanh"))
+            decoder = UnfedLuongDecoder(
+                target, attend, network, start, combine, output, dropout=config.dropout
+            )
+        nn.init.xavier_uniform_(
+            decoder.combine.weight, gain=nn.init.calculate_gain("tanh")
+        )
         super().__init__(encoder, decoder)
         self.max_source = config.max_source if config.score == "location" else None

@@ -7,15 +7,20 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
+from regard.attention.checks import expect_size
 from regard.attention.heads import MultiHead
-from regard.attention.lookup import expect_size
 from regard.attention.memory import Memory
 from regard.models.aligns import AlignChoice
 from regard.models.heads import named_attend
 from regard.models.scores import ContentScoreName
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders.protocol import SequenceDecoder, State
-from regard.nn.decoders.recurrent import InitialStateName, SummaryInitialState, choose_initial_state, first_cells
+from regard.nn.decoders.recurrent import (
+    InitialStateName,
+    SummaryInitialState,
+    choose_initial_state,
+    first_cells,
+)
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
@@ -77,21 +82,33 @@ class OnePassDecoder(SequenceDecoder[OnePassState]):
         self.first, self.second = networks
         self.starts = nn.ModuleList(starts)
         self.readout, self.output = readout, output
-        expect_size("the output layer", output.in_features, "the readout", readout.out_features)
+        expect_size(
+            "the output layer", output.in_features, "the readout", readout.out_features
+        )
         self.dropout = Dropout(dropout)
 
     def start(self, memory: Memory) -> OnePassState:
         networks = zip(self.starts, (self.first, self.second), strict=True)
-        first, second = (first_cells(start, memory, network.state_shape) for start, network in networks)
+        first, second = (
+            first_cells(start, memory, network.state_shape)
+            for start, network in networks
+        )
         return OnePassState(first, second, self.attend.prepare(memory))
 
     def run(self, tokens: Tokens, state: OnePassState) -> tuple[States, OnePassState]:
         queries, first = self.first(self.embedding(tokens), state.first)
         queries = self.dropout(queries)
         read = self.attend.read(queries, state.memory, state.alignment)
-        outputs, second = self.second(torch.cat([queries, read.context], -1), state.second)
+        outputs, second = self.second(
+            torch.cat([queries, read.context], -1), state.second
+        )
         parts = torch.cat([queries, read.context, self.dropout(outputs)], -1)
-        expect_size("the readout", self.readout.in_features, "query, context and output", parts.shape[-1])
+        expect_size(
+            "the readout",
+            self.readout.in_features,
+            "query, context and output",
+            parts.shape[-1],
+        )
         after = replace(state, first=first, second=second, alignment=read.state)
         return self.dropout(self.readout(parts)), after
 
@@ -102,11 +119,21 @@ class OnePass(EncoderDecoder):
 
     config_class = OnePassConfig
 
-    def __init__(self, source_vocabulary: int, target_vocabulary: int, config: OnePassConfig):
+    def __init__(
+        self, source_vocabulary: int, target_vocabulary: int, config: OnePassConfig
+    ):
         target = TokenEmbedding(target_vocabulary, config.width, dropout=config.dropout)
-        source = target if config.shared else TokenEmbedding(source_vocabulary, config.width, dropout=config.dropout)
+        source = (
+            target
+            if config.shared
+            else TokenEmbedding(source_vocabulary, config.width, dropout=config.dropout)
+        )
         reader = SequenceReader(
-            "lstm", config.width, config.encoder_width, config.encoder_layers, dropout=config.dropout
+            "lstm",
+            config.width,
+            config.encoder_width,
+            config.encoder_layers,
+            dropout=config.dropout,
         )
         encoder = RecurrentEncoder(source, reader, config.dropout)
         first = Recurrent("lstm", config.width, config.width)
@@ -114,14 +141,27 @@ class OnePass(EncoderDecoder):
 
         def start() -> nn.Module:
             size = 2 * config.width
-            return choose_initial_state(config.start, SummaryInitialState(encoder.summary_width, size), size)
+            return choose_initial_state(
+                config.start, SummaryInitialState(encoder.summary_width, size), size
+            )
 
         head_width = config.width // config.heads
-        attend = named_attend(head_width, config.score, config.align, window=config.window, longest=config.longest)
+        attend = named_attend(
+            head_width,
+            config.score,
+            config.align,
+            window=config.window,
+            longest=config.longest,
+        )
         decoder = OnePassDecoder(
             target,
             (first, second),
-            MultiHead(config.width, config.heads, attend=attend, memory_width=encoder.memory_width),
+            MultiHead(
+                config.width,
+                config.heads,
+                attend=attend,
+                memory_width=encoder.memory_width,
+            ),
             (start(), start()),
             nn.Linear(3 * config.width, config.width),
             Output(config.width, target_vocabulary, tied=target),

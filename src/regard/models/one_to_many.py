@@ -23,10 +23,14 @@ class OneToMany(nn.Module):
     def __init__(self, models: Mapping[str, EncoderDecoder]):
         super().__init__()
         if len({model.max_source for model in models.values()}) != 1:
-            raise ValueError(f"{len(models)} models have different longest sources; expected equal ones")
+            raise ValueError(
+                f"{len(models)} models have different longest sources; expected equal ones"
+            )
         first = next(iter(models.values()))
         self.encoder, self.max_source = first.encoder, first.max_source
-        self.decoders = nn.ModuleDict({key(name): model.decoder for name, model in models.items()})
+        self.decoders = nn.ModuleDict(
+            {key(name): model.decoder for name, model in models.items()}
+        )
         self.max_target = {name: model.max_target for name, model in models.items()}
 
     def of(self, language: str) -> EncoderDecoder:
@@ -48,11 +52,18 @@ class OneToMany(nn.Module):
         return {name: self.output(name)(each) for name, each in features.items()}
 
     def features(
-        self, source: Source, source_lengths: Lengths, targets: Mapping[str, Tokens], forcing: float = 1.0
+        self,
+        source: Source,
+        source_lengths: Lengths,
+        targets: Mapping[str, Tokens],
+        forcing: float = 1.0,
     ) -> dict[str, Any]:
         """The input of each language's output layer."""
         memory = self.encoder(source, source_lengths)
-        return {name: decoded(self.decoder(name), memory, each, forcing) for name, each in targets.items()}
+        return {
+            name: decoded(self.decoder(name), memory, each, forcing)
+            for name, each in targets.items()
+        }
 
     def decoder(self, language: str) -> Decoder:
         """The decoder of one language."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
+from regard.attention.history import attend_with
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
 from regard.models.aligns import HISTORIES, AlignChoice, HistoryName, chosen_align
@@ -16,7 +17,12 @@ from regard.models.sizes import Share, Sides, Size
 from regard.nn.cells import Stack
 from regard.nn.copying import Copying, CopyOutput, stacked
 from regard.nn.decoders.protocol import Decoder, State
-from regard.nn.decoders.recurrent import InitialStateName, SummaryInitialState, choose_initial_state, first_cells
+from regard.nn.decoders.recurrent import (
+    InitialStateName,
+    SummaryInitialState,
+    choose_initial_state,
+    first_cells,
+)
 from regard.nn.embeddings import OpenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.matching import MatchingEncoder
@@ -87,23 +93,40 @@ class PointerDecoder(Decoder[PointerState]):
     ):
         super().__init__()
         self.embedding, self.attend, self.stack = embedding, attend, stack
-        self.initial, self.readout, self.output, self.gate = start, readout, output, gate
+        self.initial, self.readout, self.output, self.gate = (
+            start,
+            readout,
+            output,
+            gate,
+        )
         self.dropout = Dropout(embedding.dropout.rate)
 
     def start(self, memory: Memory) -> PointerState:
         """Raises ValueError if the memory has no tokens."""
         if memory.tokens is None:
-            raise ValueError("this decoder copies tokens of the source, but the memory has none; make it with tokens=")
+            raise ValueError(
+                "this decoder copies tokens of the source, but the memory has none; make it with tokens="
+            )
         cells = first_cells(self.initial, memory, self.stack.state_shape)
         context = memory.value.new_zeros(len(cells), memory.value.shape[-1])
-        own = int(memory.tokens.max()) + 1 - self.output.out_features if memory.tokens.numel() else 0
+        own = (
+            int(memory.tokens.max()) + 1 - self.output.out_features
+            if memory.tokens.numel()
+            else 0
+        )
         room = memory.value.new_zeros(len(cells), max(0, own))
-        return PointerState(cells, context, self.attend.prepare(memory), memory.tokens, room)
+        return PointerState(
+            cells, context, self.attend.prepare(memory), memory.tokens, room
+        )
 
-    def advance(self, tokens: Step, state: PointerState) -> tuple[Copying, PointerState]:
+    def advance(
+        self, tokens: Step, state: PointerState
+    ) -> tuple[Copying, PointerState]:
         inputs = torch.cat([self.embedding(tokens), state.context], -1)
         top, cells = self.stack(inputs, state.cells)
-        read = self.attend.read(top[:, None], state.memory, state.alignment, weights=True)
+        read = self.attend.read(
+            top[:, None], state.memory, state.alignment, weights=True
+        )
         assert read.weights is not None
         context = read.context[:, 0]
         parts = torch.cat([top, context], -1)
@@ -114,11 +137,17 @@ class PointerDecoder(Decoder[PointerState]):
             state.tokens,
             state.room,
         )
-        return features, replace(state, cells=cells, context=context, alignment=read.state)
+        return features, replace(
+            state, cells=cells, context=context, alignment=read.state
+        )
 
     def gate_logit(self, parts: Tensor) -> Float[Tensor, " batch"]:
         """The logit of generating rather than copying; infinity without a gate."""
-        return parts.new_full((len(parts),), torch.inf) if self.gate is None else self.gate(parts)[:, 0]
+        return (
+            parts.new_full((len(parts),), torch.inf)
+            if self.gate is None
+            else self.gate(parts)[:, 0]
+        )
 
     def join(self, steps: Sequence[Copying]) -> Copying:
         return stacked(steps)
@@ -133,10 +162,16 @@ class PointerGenerator(EncoderDecoder):
 
     config_class = PointerConfig
 
-    def __init__(self, source_vocabulary: int, target_vocabulary: int, config: PointerConfig):
+    def __init__(
+        self, source_vocabulary: int, target_vocabulary: int, config: PointerConfig
+    ):
         if source_vocabulary != target_vocabulary:
-            raise ValueError(f"the vocabularies have {source_vocabulary} and {target_vocabulary} entries; share one")
-        embedding = OpenEmbedding(target_vocabulary, config.embedding, dropout=config.dropout)
+            raise ValueError(
+                f"the vocabularies have {source_vocabulary} and {target_vocabulary} entries; share one"
+            )
+        embedding = OpenEmbedding(
+            target_vocabulary, config.embedding, dropout=config.dropout
+        )
         if config.matching:
             encoder = MatchingEncoder(embedding, config.width, config.dropout)
         else:
@@ -148,16 +183,20 @@ class PointerGenerator(EncoderDecoder):
         size = math.prod(stack.state_shape)
         decoder = PointerDecoder(
             embedding,
-            Attend(
+            attend_with(
+                HISTORIES[config.history](config.attention),
                 Additive(config.width, memory_width, config.attention, bias=True),
                 chosen_align(config.align, config.width, config.window),
-                HISTORIES[config.history](config.attention),
             ),
             stack,
-            choose_initial_state(config.start, SummaryInitialState(encoder.summary_width, size), size),
+            choose_initial_state(
+                config.start, SummaryInitialState(encoder.summary_width, size), size
+            ),
             nn.Linear(config.width + memory_width, config.width),
             CopyOutput(Output(config.width, target_vocabulary)),
-            nn.Linear(config.width + memory_width + inputs, 1) if config.copying else None,
+            nn.Linear(config.width + memory_width + inputs, 1)
+            if config.copying
+            else None,
         )
         super().__init__(encoder, decoder)
         self.max_source = config.max_source

@@ -77,13 +77,20 @@ class PositionOutput(nn.Module, Predictor):
         super().__init__()
         self.out_features = END + places
 
-    def forward(self, input: Float[Tensor, "*batch place"]) -> Float[Tensor, "*batch token"]:
+    def forward(
+        self, input: Float[Tensor, "*batch place"]
+    ) -> Float[Tensor, "*batch token"]:
         """The logarithm of the weights; minus infinity for tokens before `END` and for places with weight 0."""
         logits = logarithm(wide(input)).masked_fill(input == 0, -torch.inf)
-        return functional.pad(logits, (END, self.out_features - END - input.shape[-1]), value=-torch.inf)
+        return functional.pad(
+            logits, (END, self.out_features - END - input.shape[-1]), value=-torch.inf
+        )
 
     def loss(
-        self, features: Float[Tensor, "batch position place"], targets: Tokens, smoothing: float = 0.0
+        self,
+        features: Float[Tensor, "batch position place"],
+        targets: Tokens,
+        smoothing: float = 0.0,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
         """-log of the weight on each target, without targets that are `IGNORED`: the sum, and the loss of each position
         without a gradient.
@@ -92,10 +99,14 @@ class PositionOutput(nn.Module, Predictor):
             ValueError: there is smoothing, which would reward weight on padding.
         """
         if smoothing:
-            raise ValueError(f"smoothing is {smoothing}; places cannot be smoothed, set it to 0")
+            raise ValueError(
+                f"smoothing is {smoothing}; places cannot be smoothed, set it to 0"
+            )
         real = targets != IGNORED
         places = (targets - END).clamp(min=0)[..., None]
-        losses = -logarithm(wide(features.gather(-1, places)[..., 0])).masked_fill(~real, 0.0)
+        losses = -logarithm(wide(features.gather(-1, places)[..., 0])).masked_fill(
+            ~real, 0.0
+        )
         return losses.sum(), losses.detach()
 
 
@@ -136,16 +147,30 @@ class PositionDecoder(Decoder[PositionState]):
         batch = len(memory.key)
         key = torch.cat([self.end.expand(batch, 1, -1), memory.key], 1)
         value = functional.pad(memory.value, (0, 0, 1, 0))
-        mask = None if memory.mask is None else Dense(functional.pad(memory.mask.dense(), (1, 0), value=True))
+        mask = (
+            None
+            if memory.mask is None
+            else Dense(functional.pad(memory.mask.dense(), (1, 0), value=True))
+        )
         cells = first_cells(self.initial, memory, self.stack.state_shape)
-        return PositionState(cells, self.attend.prepare(Memory(key, value, mask, clean=False)))
+        return PositionState(
+            cells, self.attend.prepare(Memory(key, value, mask, clean=False))
+        )
 
-    def advance(self, tokens: Step, state: PositionState) -> tuple[Float[Tensor, "batch place"], PositionState]:
+    def advance(
+        self, tokens: Step, state: PositionState
+    ) -> tuple[Float[Tensor, "batch place"], PositionState]:
         places = (tokens - END).clamp(min=0)
-        pointed = state.memory.value[torch.arange(len(tokens), device=tokens.device), places]
-        inputs = torch.where((tokens == self.special.start)[:, None], self.first.to(pointed), pointed)
+        pointed = state.memory.value[
+            torch.arange(len(tokens), device=tokens.device), places
+        ]
+        inputs = torch.where(
+            (tokens == self.special.start)[:, None], self.first.to(pointed), pointed
+        )
         top, cells = self.stack(inputs, state.cells)
-        read = self.attend.read(self.dropout(top)[:, None], state.memory, state.alignment, weights=True)
+        read = self.attend.read(
+            self.dropout(top)[:, None], state.memory, state.alignment, weights=True
+        )
         assert read.weights is not None
         return read.weights[:, 0], replace(state, cells=cells, alignment=read.state)
 
@@ -156,15 +181,24 @@ class PointerNetwork(nn.Module):
     def __init__(self, element_width: int, config: PointerNetworkConfig):
         super().__init__()
         width = config.width
-        reader = SequenceReader("lstm", width, width, bidirectional=config.bidirectional)
-        self.encoder = ElementEncoder(nn.Linear(element_width, width), reader, config.dropout)
+        reader = SequenceReader(
+            "lstm", width, width, bidirectional=config.bidirectional
+        )
+        self.encoder = ElementEncoder(
+            nn.Linear(element_width, width), reader, config.dropout
+        )
         stack = Stack("lstm", width, width)
         start = SummaryInitialState(reader.output_width, math.prod(stack.state_shape))
         score = Additive(width, reader.output_width, config.attention)
         attend = Attend(score, ALIGNS[config.align](width, 1))
         widths = reader.output_width, width
         self.decoder = PositionDecoder(
-            attend, stack, start, widths, max_elements=config.max_elements, dropout=config.dropout
+            attend,
+            stack,
+            start,
+            widths,
+            max_elements=config.max_elements,
+            dropout=config.dropout,
         )
         self.max_elements = config.max_elements
 
@@ -178,7 +212,12 @@ class PointerNetwork(nn.Module):
         return decoded(self.decoder, self.encoder(elements, lengths), target, forcing)
 
     def forward(
-        self, elements: Elements, lengths: Lengths, target: Tokens, *, forcing: float = 1.0
+        self,
+        elements: Elements,
+        lengths: Lengths,
+        target: Tokens,
+        *,
+        forcing: float = 1.0,
     ) -> Float[Tensor, "batch position token"]:
         """Logits `(batch, position, token)` after each token of `target`."""
         return self.decoder.output(self.features(elements, lengths, target, forcing))

@@ -8,9 +8,22 @@ their width.
 
 from typing import Annotated
 
-from regard.attention.positions import Alibi, BucketedBias, RelativeKeys, RelativePositions, Rotary
+from regard.attention.positions import (
+    Alibi,
+    BucketedBias,
+    RelativeKeys,
+    RelativePositions,
+    Rotary,
+)
 from regard.config.registry import RegisteredName, Registry
-from regard.nn.embeddings import Integers, Learned, NoPositions, Positions, SinesThenCosines, Sinusoidal
+from regard.nn.embeddings import (
+    Integers,
+    Learned,
+    NoPositions,
+    Positions,
+    SinesThenCosines,
+    Sinusoidal,
+)
 
 POSITIONS = Registry(
     "regard.models",
@@ -68,10 +81,16 @@ def none(width: int, longest: int) -> Positions:
     return NoPositions()
 
 
-def relative_positions(name: PositionsName | None, heads: int, width: int) -> RelativePositions | None:
+def relative_positions(
+    name: PositionsName | None, heads: int, width: int
+) -> RelativePositions | None:
     """The relative positions of this name for heads of this width; None for a name of absolute ones, and
     without a name."""
-    return RELATIVE_POSITIONS[name](heads, width) if name is not None and name in RELATIVE_POSITIONS else None
+    return (
+        RELATIVE_POSITIONS[name](heads, width)
+        if name is not None and name in RELATIVE_POSITIONS
+        else None
+    )
 
 
 def rotary(heads: int, width: int) -> RelativePositions:

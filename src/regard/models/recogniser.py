@@ -9,7 +9,12 @@ from regard.models.sizes import Share, Size
 from regard.nn.connectionist import Connectionist
 from regard.nn.decoders.protocol import Decoder
 from regard.nn.encoder_decoder import decoded
-from regard.nn.encoders.frames import FrameEncoder, Halving, HalvingConvolutions, Pyramid
+from regard.nn.encoders.frames import (
+    FrameEncoder,
+    Halving,
+    HalvingConvolutions,
+    Pyramid,
+)
 from regard.shapes import Float, Lengths, Tokens
 
 
@@ -44,12 +49,21 @@ class Recogniser(nn.Module):
     """p(transcript | frames) as the product over positions of softmax(output(features)). `connectionist` is only for
     training."""
 
-    def __init__(self, encoder: FrameEncoder, decoder: Decoder, connectionist: Connectionist | None = None):
+    def __init__(
+        self,
+        encoder: FrameEncoder,
+        decoder: Decoder,
+        connectionist: Connectionist | None = None,
+    ):
         super().__init__()
         self.encoder, self.decoder, self.connectionist = encoder, decoder, connectionist
 
     def features(
-        self, frames: Float[Tensor, "batch frame feature"], lengths: Lengths, target: Tokens, forcing: float = 1.0
+        self,
+        frames: Float[Tensor, "batch frame feature"],
+        lengths: Lengths,
+        target: Tokens,
+        forcing: float = 1.0,
     ) -> Any:
         """The input of the output layer, for frames of `lengths (batch,)` and a right-shifted target `(batch,
         position)` that begins with the start token.
@@ -59,7 +73,12 @@ class Recogniser(nn.Module):
         return decoded(self.decoder, self.encoder(frames, lengths), target, forcing)
 
     def forward(
-        self, frames: Float[Tensor, "batch frame feature"], lengths: Lengths, target: Tokens, *, forcing: float = 1.0
+        self,
+        frames: Float[Tensor, "batch frame feature"],
+        lengths: Lengths,
+        target: Tokens,
+        *,
+        forcing: float = 1.0,
     ) -> Float[Tensor, "batch position vocabulary"]:
         """Logits `(batch, position, vocabulary)` of the token after each target token."""
         return self.decoder.output(self.features(frames, lengths, target, forcing))

@@ -49,7 +49,9 @@ class RecurrentLanguageModel(LanguageModel[RecurrentState]):
         super().__init__()
         self.embedding = TokenEmbedding(vocabulary, config.embedding)
         dropout = make_dropout(config.dropout, variational=config.variational)
-        self.network = RecurrentStack(config.cell, config.embedding, config.width, config.layers, dropout)
+        self.network = RecurrentStack(
+            config.cell, config.embedding, config.width, config.layers, dropout
+        )
         self.readout, self.output = make_output(
             config.width, self.embedding, output_kind(config.softmax), tied=config.tied
         )
@@ -60,6 +62,8 @@ class RecurrentLanguageModel(LanguageModel[RecurrentState]):
     def carried(self, state: RecurrentState) -> RecurrentState:
         return state.detach()
 
-    def run(self, tokens: Tokens, state: RecurrentState) -> tuple[States, RecurrentState]:
+    def run(
+        self, tokens: Tokens, state: RecurrentState
+    ) -> tuple[States, RecurrentState]:
         outputs, cells = self.network(self.embedding(tokens), state.cells)
         return self.readout(outputs), RecurrentState(cells)

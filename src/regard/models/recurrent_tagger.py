@@ -43,7 +43,9 @@ class RecurrentTagger(nn.Module):
 
     def __init__(self, vocabulary: int, tags: int, config: RecurrentTaggerConfig):
         super().__init__()
-        self.embedding = TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout)
+        self.embedding = TokenEmbedding(
+            vocabulary, config.embedding, dropout=config.dropout
+        )
         self.reader = SequenceReader("lstm", config.embedding, config.width)
         width = self.reader.output_width
         self.attention = MultiHead(width, config.heads)
@@ -51,7 +53,9 @@ class RecurrentTagger(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(width, tags)
 
-    def forward(self, tokens: Tokens, lengths: Lengths) -> Float[Tensor, "batch position tag"]:
+    def forward(
+        self, tokens: Tokens, lengths: Lengths
+    ) -> Float[Tensor, "batch position tag"]:
         """Tokens `(batch, position)`, padded on the right -> logits `(batch, position, tag)`."""
         states, _ = self.reader(self.embedding(tokens), lengths)
         context = self.attention(states, Memory.of(states, lengths))

@@ -46,7 +46,11 @@ class PremiseAttention(nn.Module, ABC):
 
     @abstractmethod
     def forward(
-        self, premise: Memory, words: States, last: Float[Tensor, "batch width"], lengths: Lengths
+        self,
+        premise: Memory,
+        words: States,
+        last: Float[Tensor, "batch width"],
+        lengths: Lengths,
     ) -> Float[Tensor, "batch read"]:
         """Read the premise's outputs Y with the outputs of the hypothesis's words `(batch, word, width)` and its last
         output h_N."""
@@ -59,7 +63,11 @@ class NoReading(PremiseAttention):
         super().__init__(0)
 
     def forward(
-        self, premise: Memory, words: States, last: Float[Tensor, "batch width"], lengths: Lengths
+        self,
+        premise: Memory,
+        words: States,
+        last: Float[Tensor, "batch width"],
+        lengths: Lengths,
     ) -> Float[Tensor, "batch read"]:
         return last[:, :0]
 
@@ -72,7 +80,11 @@ class ReadOnce(PremiseAttention):
         self.attend = Attend(Additive(width, width, width))
 
     def forward(
-        self, premise: Memory, words: States, last: Float[Tensor, "batch width"], lengths: Lengths
+        self,
+        premise: Memory,
+        words: States,
+        last: Float[Tensor, "batch width"],
+        lengths: Lengths,
     ) -> Float[Tensor, "batch read"]:
         return self.attend(last[:, None], premise)[:, 0]
 
@@ -91,17 +103,27 @@ class ReadByWord(PremiseAttention):
         self.carried = nn.Linear(width, width, bias=False)
 
     def forward(
-        self, premise: Memory, words: States, last: Float[Tensor, "batch width"], lengths: Lengths
+        self,
+        premise: Memory,
+        words: States,
+        last: Float[Tensor, "batch width"],
+        lengths: Lengths,
     ) -> Float[Tensor, "batch read"]:
         premise, read = self.attend.prepare(premise), torch.zeros_like(last)
         for place, word in enumerate(words.unbind(1)):
-            context = self.attend.read(torch.cat([word, read], -1)[:, None], premise).context[:, 0]
+            context = self.attend.read(
+                torch.cat([word, read], -1)[:, None], premise
+            ).context[:, 0]
             after = context + torch.tanh(self.carried(read))
             read = torch.where((place < lengths)[:, None], after, read)
         return read
 
 
-READINGS: dict[ReadingName, type[PremiseAttention]] = {"none": NoReading, "last": ReadOnce, "word-by-word": ReadByWord}
+READINGS: dict[ReadingName, type[PremiseAttention]] = {
+    "none": NoReading,
+    "last": ReadOnce,
+    "word-by-word": ReadByWord,
+}
 
 
 class Rocktaschel(Classifier):
@@ -152,10 +174,15 @@ class Rocktaschel(Classifier):
         """h* of each pair."""
         outputs, cell = self.read(premise, premise_lengths)
         state = torch.cat([torch.zeros_like(cell), cell], -1)[:, None]
-        states, _ = self.hypothesis(self.embedding(functional.pad(hypothesis, (1, 0), value=SPECIAL.start)), state)
+        states, _ = self.hypothesis(
+            self.embedding(functional.pad(hypothesis, (1, 0), value=SPECIAL.start)),
+            state,
+        )
         states = self.dropout(states)
         last = pick(states, lengths[:, None])[:, 0]
-        read = self.reading(Memory.of(outputs, premise_lengths), states[:, 1:], last, lengths)
+        read = self.reading(
+            Memory.of(outputs, premise_lengths), states[:, 1:], last, lengths
+        )
         return self.dropout(torch.tanh(self.joined(torch.cat([read, last], -1))))
 
     def read(
@@ -164,9 +191,15 @@ class Rocktaschel(Classifier):
         """The premise's outputs Y and the last cell state; zeros for a premise of length 0."""
         nothing = self.joined.weight.new_zeros(len(premise), *self.premise.state_shape)
         if not premise.shape[1]:
-            return nothing.new_zeros(len(premise), 0, self.premise.width), nothing[:, 0, self.premise.width :]
-        outputs, state = self.premise(self.embedding(premise), nothing, lengths.clamp(min=1))
-        cell = state[:, 0, self.premise.width :].masked_fill((lengths == 0)[:, None], 0.0)
+            return nothing.new_zeros(len(premise), 0, self.premise.width), nothing[
+                :, 0, self.premise.width :
+            ]
+        outputs, state = self.premise(
+            self.embedding(premise), nothing, lengths.clamp(min=1)
+        )
+        cell = state[:, 0, self.premise.width :].masked_fill(
+            (lengths == 0)[:, None], 0.0
+        )
         return self.dropout(outputs), cell
 
 
@@ -175,5 +208,7 @@ def stacked(
 ) -> tuple[Int[Tensor, "rows position"], Int[Tensor, " rows"]]:
     """Concatenate several batches of tokens and lengths along the batch axis."""
     longest = max(tokens.shape[1] for tokens, _ in texts)
-    rows = [functional.pad(tokens, (0, longest - tokens.shape[1])) for tokens, _ in texts]
+    rows = [
+        functional.pad(tokens, (0, longest - tokens.shape[1])) for tokens, _ in texts
+    ]
     return torch.cat(rows), torch.cat([lengths for _, lengths in texts])

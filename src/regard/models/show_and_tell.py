@@ -36,7 +36,9 @@ class FirstInputInitialState(nn.Module):
     def forward(self, memory: Memory) -> Tensor:
         """Raises ValueError if the memory has no summary."""
         first = self.linear(summary_of(memory))[:, None]
-        _, state = self.recurrent(first, first.new_zeros(len(first), *self.recurrent.state_shape))
+        _, state = self.recurrent(
+            first, first.new_zeros(len(first), *self.recurrent.state_shape)
+        )
         return state.flatten(1)
 
 

@@ -67,8 +67,12 @@ class DeepOutput(nn.Module):
         self.linear = nn.Linear(width + context, embedding)
         self.dropout = Dropout(dropout)
 
-    def forward(self, parts: Float[Tensor, "*batch parts"]) -> Float[Tensor, "*batch embedding"]:
-        return self.dropout(parts[..., : self.embedding] + self.linear(parts[..., self.embedding :]))
+    def forward(
+        self, parts: Float[Tensor, "*batch parts"]
+    ) -> Float[Tensor, "*batch embedding"]:
+        return self.dropout(
+            parts[..., : self.embedding] + self.linear(parts[..., self.embedding :])
+        )
 
 
 class GatedDecoder(RecurrentDecoder[RecurrentDecoderState]):
@@ -101,12 +105,16 @@ class GatedDecoder(RecurrentDecoder[RecurrentDecoderState]):
         cells = first_cells(self.initial, memory, self.stack.state_shape)
         return RecurrentDecoderState(cells, self.attend.prepare(memory))
 
-    def transition(self, embedded: Tensor, state: RecurrentDecoderState) -> tuple[Tensor, RecurrentDecoderState]:
+    def transition(
+        self, embedded: Tensor, state: RecurrentDecoderState
+    ) -> tuple[Tensor, RecurrentDecoderState]:
         before = state.cells[:, -1, : self.stack.width]
         read = self.attend.read(before[:, None], state.memory, state.alignment)
         context = self.gate(before) * read.context[:, 0]
         after, cells = self.stack(torch.cat([embedded, context], -1), state.cells)
-        return torch.cat([embedded, after, context], -1), replace(state, cells=cells, alignment=read.state)
+        return torch.cat([embedded, after, context], -1), replace(
+            state, cells=cells, alignment=read.state
+        )
 
 
 class ShowAttendAndTell(Captioner):
@@ -128,7 +136,9 @@ class ShowAttendAndTell(Captioner):
                 chosen_align(config.align, config.width, config.window),
             ),
             stack,
-            choose_initial_state(config.start, SummaryInitialState(encoder.summary_width, size), size),
+            choose_initial_state(
+                config.start, SummaryInitialState(encoder.summary_width, size), size
+            ),
             DeepOutput(config.embedding, config.width, memory, config.dropout),
             Output(config.embedding, vocabulary),
         )

@@ -23,4 +23,6 @@ class Sides:
 def check_heads(width: int, heads: int) -> None:
     """Raises ValueError if `heads` does not divide `width`."""
     if width % heads:
-        raise ValueError(f"width {width} is not divisible by heads {heads}; choose {heads} x a whole number")
+        raise ValueError(
+            f"width {width} is not divisible by heads {heads}; choose {heads} x a whole number"
+        )

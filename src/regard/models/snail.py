@@ -37,7 +37,11 @@ class CausalConvolution(nn.Linear):
         """One more position `(batch, input_width)`. `past` holds the earlier positions, each of which begins with the
         same features."""
         width = states.shape[1]
-        before = past[-self.dilation][:, :width] if len(past) >= self.dilation else torch.zeros_like(states)
+        before = (
+            past[-self.dilation][:, :width]
+            if len(past) >= self.dilation
+            else torch.zeros_like(states)
+        )
         return super().forward(torch.cat([before, states], -1))
 
 
@@ -57,7 +61,9 @@ class DenseBlock(nn.Module):
         return beside(states, self.both.step(states, past))
 
 
-def beside(states: Float[Tensor, "*batch width"], both: Float[Tensor, "*batch parts"]) -> Float[Tensor, "*batch wider"]:
+def beside(
+    states: Float[Tensor, "*batch width"], both: Float[Tensor, "*batch parts"]
+) -> Float[Tensor, "*batch wider"]:
     """[x; tanh(f) * sigmoid(g)] from x and [f; g]."""
     signal, gate = both.chunk(2, -1)
     return torch.cat([states, signal.tanh() * gate.sigmoid()], -1)
@@ -74,13 +80,20 @@ class TemporalConvolution(nn.Sequential):
     def __init__(self, input_width: int, positions: int, filters: int):
         count = max(1, (positions - 1).bit_length())
         widths = [input_width + place * filters for place in range(count)]
-        super().__init__(*(DenseBlock(width, filters, 2**place) for place, width in enumerate(widths)))
+        super().__init__(
+            *(
+                DenseBlock(width, filters, 2**place)
+                for place, width in enumerate(widths)
+            )
+        )
         self.width = input_width + count * filters
 
     def start(self, batch: int) -> None:
         """There is no state beside the outputs."""
 
-    def step(self, states: StepInputs, past: Sequence[Tensor], carried: None) -> tuple[StepOutputs, None]:
+    def step(
+        self, states: StepInputs, past: Sequence[Tensor], carried: None
+    ) -> tuple[StepOutputs, None]:
         """Read one more position; `past` holds the outputs of earlier ones."""
         for block in self:
             assert isinstance(block, DenseBlock)
@@ -93,7 +106,10 @@ class AttentionBlock(nn.Module):
 
     def __init__(self, input_width: int, key_width: int, value_width: int):
         super().__init__()
-        self.query, self.key = nn.Linear(input_width, key_width), nn.Linear(input_width, key_width)
+        self.query, self.key = (
+            nn.Linear(input_width, key_width),
+            nn.Linear(input_width, key_width),
+        )
         self.value = nn.Linear(input_width, value_width)
         self.attend = Attend(ScaledDot())
         self.width = input_width + value_width
@@ -102,18 +118,27 @@ class AttentionBlock(nn.Module):
         count = states.shape[1]
         mask = causal(count, count, device=states.device)
         memory = Memory(self.key(states), self.value(states), mask, clean=False)
-        read: Tensor = self.attend.read(self.query(states), self.attend.prepare(memory)).context
+        read: Tensor = self.attend.read(
+            self.query(states), self.attend.prepare(memory)
+        ).context
         return torch.cat([states, read], -1)
 
     def start(self, batch: int) -> Past:
         """A KV cache of no positions."""
         weight = self.key.weight
-        key, value = (weight.new_zeros(batch, 0, each.out_features) for each in (self.key, self.value))
+        key, value = (
+            weight.new_zeros(batch, 0, each.out_features)
+            for each in (self.key, self.value)
+        )
         return Past(key, value, 0, WriteCounter(0))
 
-    def step(self, states: StepInputs, past: Sequence[Tensor], carried: Past) -> tuple[StepOutputs, Past]:
+    def step(
+        self, states: StepInputs, past: Sequence[Tensor], carried: Past
+    ) -> tuple[StepOutputs, Past]:
         """Read one more position; `carried` is the KV cache of earlier ones."""
-        query, key, value = (each(states)[:, None] for each in (self.query, self.key, self.value))
+        query, key, value = (
+            each(states)[:, None] for each in (self.query, self.key, self.value)
+        )
         new = self.attend.prepare(Memory(key, value))
         grown = carried.append(new.key, new.value)
         read: Tensor = self.attend.read(query, grown.memory()).context
@@ -141,14 +166,18 @@ class Snail(nn.Sequential):
     def forward(self, states: Inputs, lengths: Lengths | None = None) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Positions past `lengths (batch,)` have no influence on earlier ones, NaN included."""
         if lengths is not None:
-            states = states.masked_fill(~padding(lengths, states.shape[1]).readable()[..., None], 0.0)
+            states = states.masked_fill(
+                ~padding(lengths, states.shape[1]).readable()[..., None], 0.0
+            )
         return super().forward(states)
 
     def start(self, batch: int) -> SnailState:
         """The state before the first step of `batch` sequences."""
         return SnailState((), tuple(block.start(batch) for block in self._blocks))
 
-    def step(self, states: StepInputs, state: SnailState) -> tuple[StepOutputs, SnailState]:
+    def step(
+        self, states: StepInputs, state: SnailState
+    ) -> tuple[StepOutputs, SnailState]:
         """One more position `(batch, input_width)` of each sequence -> its output `(batch, width)`, and the new state.
         Stepping gives the same outputs as one pass over all positions."""
         carried = []

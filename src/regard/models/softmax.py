@@ -36,7 +36,9 @@ class AdaptiveSoftmax:
 
     def __post_init__(self) -> None:
         if not self.cutoffs or list(self.cutoffs) != sorted(set(self.cutoffs)):
-            raise ValueError(f"cutoffs are {list(self.cutoffs)}; expected at least one id, each above the one before")
+            raise ValueError(
+                f"cutoffs are {list(self.cutoffs)}; expected at least one id, each above the one before"
+            )
 
 
 Softmax = FullSoftmax | SampledSoftmax | AdaptiveSoftmax
@@ -57,4 +59,6 @@ def output_kind(softmax: Softmax) -> Callable[..., Output]:
 def check_smoothing(softmax: Softmax, smoothing: float) -> None:
     """Raises ValueError for label smoothing with a softmax in which most words have no logit."""
     if smoothing and not isinstance(softmax, FullSoftmax):
-        raise ValueError("training.label_smoothing needs a full softmax; set it to 0 or model.softmax.kind to full")
+        raise ValueError(
+            "training.label_smoothing needs a full softmax; set it to 0 or model.softmax.kind to full"
+        )

@@ -70,17 +70,32 @@ class SpanReader(nn.Module):
     def __init__(self, vocabulary: int, config: SpanReaderConfig):
         super().__init__()
         width, both = config.width, 2 * config.width
-        self.embedding = TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout)
+        self.embedding = TokenEmbedding(
+            vocabulary, config.embedding, dropout=config.dropout
+        )
         self.characters, embedded = NoCharacters(), config.embedding
         if config.characters:
-            encoder = CharacterEncoder(ALPHABET, LETTER, FILTERS, nn.ReLU(), 0, SPELLING)
-            self.characters, embedded = nn.Sequential(encoder, Dropout(config.dropout)), embedded + SPELLING
+            encoder = CharacterEncoder(
+                ALPHABET, LETTER, FILTERS, nn.ReLU(), 0, SPELLING
+            )
+            self.characters, embedded = (
+                nn.Sequential(encoder, Dropout(config.dropout)),
+                embedded + SPELLING,
+            )
         self.dropout = Dropout(config.dropout)
         self.alike = nn.Sequential(nn.Linear(embedded, embedded), nn.ReLU())
-        self.align, self.compare, self.summarise = Attend(Dot()), Attend(Dot()), Attend(Dot())
+        self.align, self.compare, self.summarise = (
+            Attend(Dot()),
+            Attend(Dot()),
+            Attend(Dot()),
+        )
         read = 2 * embedded + FEATURES
-        self.context = SequenceReader("lstm", read, width, config.layers, dropout=config.dropout)
-        self.question = SequenceReader("lstm", embedded, width, config.layers, dropout=config.dropout)
+        self.context = SequenceReader(
+            "lstm", read, width, config.layers, dropout=config.dropout
+        )
+        self.question = SequenceReader(
+            "lstm", embedded, width, config.layers, dropout=config.dropout
+        )
         self.compared = nn.Sequential(nn.Linear(4 * both, both), nn.ReLU())
         self.composed = SequenceReader("lstm", both, width)
         self.summary = nn.Parameter(torch.randn(both) * both**-0.5)
@@ -99,20 +114,29 @@ class SpanReader(nn.Module):
     ) -> Float[Tensor, "batch one_more_position 2"]:
         """Tokens and the characters of each, padded on the right -> logits `(batch, 1 + position, 2)` of the answer's
         first and last token, minus infinity past each context's length."""
-        words, read = self._read(question, question_characters), self._read(context, characters)
+        words, read = (
+            self._read(question, question_characters),
+            self._read(context, characters),
+        )
         states, _ = self.question(words, question_lengths)
         states = self.dropout(states)
         inside = padding(question_lengths, question.shape[1])
         keys = self.alike(words)
         aligned = self.align(self.alike(read), Memory(keys, words.to(keys), inside))
-        found, _ = self.context(torch.cat([read, aligned, features.to(read)], -1), lengths)
+        found, _ = self.context(
+            torch.cat([read, aligned, features.to(read)], -1), lengths
+        )
         memory = Memory.of(states, question_lengths)
         query = self.summary.to(states).expand(len(question), 1, -1)
         summary = self.dropout(self.summarise(query, memory)[:, 0])
-        return self._logits(self._composed(self.dropout(found), memory, lengths), summary, lengths)
+        return self._logits(
+            self._composed(self.dropout(found), memory, lengths), summary, lengths
+        )
 
     def _read(
-        self, tokens: Int[Tensor, "batch position"], characters: Int[Tensor, "batch position character"]
+        self,
+        tokens: Int[Tensor, "batch position"],
+        characters: Int[Tensor, "batch position character"],
     ) -> Float[Tensor, "batch position width"]:
         """The words' vectors, and those of their spellings."""
         return torch.cat([self.embedding(tokens), self.characters(characters)], -1)
@@ -120,7 +144,9 @@ class SpanReader(nn.Module):
     def _composed(self, context: States, question: Memory, lengths: Lengths) -> States:
         """The context's states, each compared with the question's words that it reads."""
         read = self.compare(context, question)
-        compared = self.compared(torch.cat([context, read, context - read, context * read], -1))
+        compared = self.compared(
+            torch.cat([context, read, context - read, context * read], -1)
+        )
         return self.dropout(self.composed(self.dropout(compared), lengths)[0])
 
     def _logits(

@@ -12,7 +12,11 @@ from regard.models.aligns import AlignChoice, chosen_align
 from regard.models.captioner import Captioner, Eye
 from regard.models.luong import UnfedLuongDecoder
 from regard.models.sizes import Size
-from regard.nn.decoders.recurrent import InitialStateName, SummaryInitialState, choose_initial_state
+from regard.nn.decoders.recurrent import (
+    InitialStateName,
+    SummaryInitialState,
+    choose_initial_state,
+)
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent
@@ -55,7 +59,9 @@ class SpatialAttention(Captioner):
                 chosen_align(config.align, config.width, config.window),
             ),
             network,
-            choose_initial_state(config.start, SummaryInitialState(encoder.summary_width, size), size),
+            choose_initial_state(
+                config.start, SummaryInitialState(encoder.summary_width, size), size
+            ),
             nn.Linear(memory + config.width, config.width),
             Output(config.width, vocabulary),
             dropout=config.dropout,

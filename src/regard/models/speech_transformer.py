@@ -43,7 +43,9 @@ class SpeechTransformerConfig(Ear):
         super().__post_init__()
         check_heads(self.width, self.heads)
         if self.halving != "convolution":
-            raise ValueError("model.halving is pyramid; a speech-transformer halves time by convolution")
+            raise ValueError(
+                "model.halving is pyramid; a speech-transformer halves time by convolution"
+            )
 
 
 class SpeechTransformer(Recogniser):
@@ -54,7 +56,11 @@ class SpeechTransformer(Recogniser):
     def __init__(self, vocabulary: int, features: int, config: SpeechTransformerConfig):
         width, dropout = config.width, config.dropout
         layers = [
-            EncoderLayer(own_heads(config), feedforward(config), (PreNorm(width, dropout), PreNorm(width, dropout)))
+            EncoderLayer(
+                own_heads(config),
+                feedforward(config),
+                (PreNorm(width, dropout), PreNorm(width, dropout)),
+            )
             for _ in range(config.layers)
         ]
         decoders = [
@@ -62,7 +68,11 @@ class SpeechTransformer(Recogniser):
                 own_heads(config),
                 heads(config, config.align),
                 feedforward(config),
-                (PreNorm(width, dropout), PreNorm(width, dropout), PreNorm(width, dropout)),
+                (
+                    PreNorm(width, dropout),
+                    PreNorm(width, dropout),
+                    PreNorm(width, dropout),
+                ),
             )
             for _ in range(config.decoder_layers)
         ]
@@ -71,23 +81,35 @@ class SpeechTransformer(Recogniser):
         embedding = TokenEmbedding(vocabulary, width)
         output = Output(width, vocabulary, tied=embedding)
         positions = POSITIONS[config.positions](width, config.longest)
-        decoder = TransformerDecoder(embedding, positions, decoders, nn.LayerNorm(width), output, dropout=dropout)
+        decoder = TransformerDecoder(
+            embedding, positions, decoders, nn.LayerNorm(width), output, dropout=dropout
+        )
         encoder = FrameEncoder(config.halved(features, width), reader, dropout)
-        super().__init__(encoder, decoder, config.classification(encoder.memory_width, vocabulary))
+        super().__init__(
+            encoder, decoder, config.classification(encoder.memory_width, vocabulary)
+        )
 
 
 def own_heads(config: SpeechTransformerConfig) -> MultiHead:
     """Heads of a self-attention."""
-    return heads(config, "softmax", relative_positions(config.positions, config.heads, config.width // config.heads))
+    return heads(
+        config,
+        "softmax",
+        relative_positions(
+            config.positions, config.heads, config.width // config.heads
+        ),
+    )
 
 
 def heads(
-    config: SpeechTransformerConfig, align: SelfAlignChoice, positions: RelativePositions | None = None
+    config: SpeechTransformerConfig,
+    align: SelfAlignChoice,
+    positions: RelativePositions | None = None,
 ) -> MultiHead:
     """Heads of the configuration's score."""
     sizes = {"window": config.window, "longest": config.longest}
-    attend = named_attend(config.width // config.heads, config.score, align, **sizes, positions=positions)
-    return MultiHead(config.width, config.heads, attend=attend)
+    attend = named_attend(config.width // config.heads, config.score, align, **sizes)
+    return MultiHead(config.width, config.heads, attend=attend, positions=positions)
 
 
 def feedforward(config: SpeechTransformerConfig) -> FeedForward:

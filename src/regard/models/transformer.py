@@ -68,12 +68,22 @@ class Transformer(EncoderDecoder):
 
     config_class = TransformerConfig
 
-    def __init__(self, source_vocabulary: int, target_vocabulary: int, config: TransformerConfig):
+    def __init__(
+        self, source_vocabulary: int, target_vocabulary: int, config: TransformerConfig
+    ):
         scale = None if config.scaled else 1.0
         target = TokenEmbedding(target_vocabulary, config.width, scale=scale)
-        source = target if config.shared else TokenEmbedding(source_vocabulary, config.width, scale=scale)
+        source = (
+            target
+            if config.shared
+            else TokenEmbedding(source_vocabulary, config.width, scale=scale)
+        )
         encoder_layers = [
-            EncoderLayer(self_attention(config), feedforward(config), (residual(config), residual(config)))
+            EncoderLayer(
+                self_attention(config),
+                feedforward(config),
+                (residual(config), residual(config)),
+            )
             for _ in range(config.layers)
         ]
         decoder_layers = [
@@ -85,10 +95,19 @@ class Transformer(EncoderDecoder):
             )
             for _ in range(config.decoder_layers or config.layers)
         ]
-        encoder = TransformerEncoder(source, positions(config), encoder_layers, last_norm(config), config.dropout)
-        output = Output(config.width, target_vocabulary, tied=target if config.tied else None)
+        encoder = TransformerEncoder(
+            source, positions(config), encoder_layers, last_norm(config), config.dropout
+        )
+        output = Output(
+            config.width, target_vocabulary, tied=target if config.tied else None
+        )
         decoder = TransformerDecoder(
-            target, positions(config), decoder_layers, last_norm(config), output, dropout=config.dropout
+            target,
+            positions(config),
+            decoder_layers,
+            last_norm(config),
+            output,
+            dropout=config.dropout,
         )
         super().__init__(encoder, decoder)
         bounded = config.positions in ("learned", "sines-then-cosines")
@@ -98,11 +117,19 @@ class Transformer(EncoderDecoder):
 def self_attention(config: TransformerConfig) -> MultiHead:
     """Heads that read their own sequence, whose positions are comparable."""
     return attention(
-        config, config.self_align, relative_positions(config.positions, config.heads, config.width // config.heads)
+        config,
+        config.self_align,
+        relative_positions(
+            config.positions, config.heads, config.width // config.heads
+        ),
     )
 
 
-def attention(config: TransformerConfig, align: AlignChoice, positions: RelativePositions | None = None) -> MultiHead:
+def attention(
+    config: TransformerConfig,
+    align: AlignChoice,
+    positions: RelativePositions | None = None,
+) -> MultiHead:
     """Heads of the configuration's score."""
     attend = named_attend(
         config.width // config.heads,
@@ -110,10 +137,15 @@ def attention(config: TransformerConfig, align: AlignChoice, positions: Relative
         align,
         window=config.window,
         longest=config.max_length,
-        positions=positions,
     )
     attend.dropout = config.attention_dropout
-    return MultiHead(config.width, config.heads, attend=attend, key_value_heads=config.key_value_heads)
+    return MultiHead(
+        config.width,
+        config.heads,
+        attend=attend,
+        positions=positions,
+        key_value_heads=config.key_value_heads,
+    )
 
 
 def feedforward(config: TransformerConfig) -> FeedForward:
@@ -124,7 +156,9 @@ def feedforward(config: TransformerConfig) -> FeedForward:
 
 def residual(config: TransformerConfig) -> Residual:
     """The residual around a sublayer, with its norm before or after it."""
-    return {"before": PreNorm, "after": PostNorm}[config.norm](config.width, config.dropout)
+    return {"before": PreNorm, "after": PostNorm}[config.norm](
+        config.width, config.dropout
+    )
 
 
 def last_norm(config: TransformerConfig) -> nn.Module:

@@ -34,7 +34,9 @@ class TuringMachineConfig:
 
     def __post_init__(self) -> None:
         if self.rows < 2 * self.shift + 1:
-            raise ValueError(f"rows is {self.rows}, less than the {2 * self.shift + 1} that shift {self.shift} reaches")
+            raise ValueError(
+                f"rows is {self.rows}, less than the {2 * self.shift + 1} that shift {self.shift} reaches"
+            )
 
 
 class FeedForwardCell(Cell):
@@ -68,13 +70,24 @@ class TapeHeads(nn.Module):
         shift: the largest move of a head in one step, in either direction.
     """
 
-    def __init__(self, width: int, tape_width: int, reads: int = 1, writes: int = 1, shift: int = 1):
+    def __init__(
+        self,
+        width: int,
+        tape_width: int,
+        reads: int = 1,
+        writes: int = 1,
+        shift: int = 1,
+    ):
         super().__init__()
         align = Addressing(shift)
         self.reads, self.writes, self.tape_width = reads, writes, tape_width
         self.query_width = tape_width + 1 + align.width
         self.attend = Attend(Content(self.query_width, tape_width), align)
-        self.widths = [(reads + writes) * self.query_width, writes * tape_width, writes * tape_width]
+        self.widths = [
+            (reads + writes) * self.query_width,
+            writes * tape_width,
+            writes * tape_width,
+        ]
         self.instructions = nn.Linear(width, sum(self.widths))
         nn.init.xavier_uniform_(self.instructions.weight)
         nn.init.zeros_(self.instructions.bias)
@@ -84,14 +97,21 @@ class TapeHeads(nn.Module):
         controls: Float[Tensor, "batch width"],
         tape: Tape,
         weights: Float[Tensor, "batch head row"] | None = None,
-    ) -> tuple[Float[Tensor, "batch read_width"], Tape, Float[Tensor, "batch head row"]]:
+    ) -> tuple[
+        Float[Tensor, "batch read_width"], Tape, Float[Tensor, "batch head row"]
+    ]:
         """One step: the controller's output, the tape and the last weights -> the heads' contexts, concatenated; the
         new tape; and the weights, reading heads first."""
         queries, erase, add = self.instructions(controls).split(self.widths, -1)
         heads = self.reads + self.writes
         queries = rearrange(queries, "b (h d) -> b h 1 d", h=heads)
-        read = self.attend.read(queries, self.attend.prepare(tape.memory(heads)), weights)
-        erase, add = (rearrange(each, "b (h d) -> b h d", h=self.writes) for each in (erase.sigmoid(), add.tanh()))
+        read = self.attend.read(
+            queries, self.attend.prepare(tape.memory(heads)), weights
+        )
+        erase, add = (
+            rearrange(each, "b (h d) -> b h d", h=self.writes)
+            for each in (erase.sigmoid(), add.tanh())
+        )
         context = rearrange(read.context[:, : self.reads], "b h 1 d -> b (h d)")
         return context, tape.write(read.state[:, self.reads :], erase, add), read.state
 
@@ -119,29 +139,43 @@ class TuringMachine(nn.Module):
         output_width: number of logits.
     """
 
-    def __init__(self, input_width: int, output_width: int, config: TuringMachineConfig):
+    def __init__(
+        self, input_width: int, output_width: int, config: TuringMachineConfig
+    ):
         super().__init__()
         self.config = config
         self.read_width = config.reads * config.tape_width
-        self.controller = CONTROLLERS[config.controller](input_width + self.read_width, config.width)
-        self.heads = TapeHeads(config.width, config.tape_width, config.reads, config.writes, config.shift)
+        self.controller = CONTROLLERS[config.controller](
+            input_width + self.read_width, config.width
+        )
+        self.heads = TapeHeads(
+            config.width, config.tape_width, config.reads, config.writes, config.shift
+        )
         self.output = nn.Linear(config.width + self.read_width, output_width)
 
     def start(self, batch: int, rows: int | None = None) -> TuringState:
         """The state before the first step, with a tape of `rows` rows (default: the configuration's)."""
         like, config = self.output.weight, self.config
-        tape = Tape.blank(batch, config.rows if rows is None else rows, config.tape_width, like)
+        tape = Tape.blank(
+            batch, config.rows if rows is None else rows, config.tape_width, like
+        )
         controller = like.new_zeros(batch, self.controller.state_width)
-        return TuringState(controller, tape, None, like.new_zeros(batch, self.read_width))
+        return TuringState(
+            controller, tape, None, like.new_zeros(batch, self.read_width)
+        )
 
     def step(
         self, inputs: Float[Tensor, "batch input_width"], state: TuringState
     ) -> tuple[Float[Tensor, "batch parts"], TuringState]:
         """One input -> the input of the output layer, and the new state."""
-        controller = self.controller(torch.cat([inputs, state.read], -1), state.controller)
+        controller = self.controller(
+            torch.cat([inputs, state.read], -1), state.controller
+        )
         controls = controller[:, : self.controller.width]
         read, tape, weights = self.heads(controls, state.tape, state.weights)
-        return torch.cat([controls, read], -1), TuringState(controller, tape, weights, read)
+        return torch.cat([controls, read], -1), TuringState(
+            controller, tape, weights, read
+        )
 
     def run(self, inputs: Inputs, state: TuringState) -> tuple[States, TuringState]:
         """Inputs `(batch, position, input_width)` -> logits after each, and the state after the last."""
@@ -151,10 +185,14 @@ class TuringMachine(nn.Module):
             parts.append(part[:, None])
         return self.output(torch.cat(parts, 1)), state
 
-    def forward(self, inputs: Inputs, lengths: Lengths | None = None, *, rows: int | None = None) -> States:
+    def forward(
+        self, inputs: Inputs, lengths: Lengths | None = None, *, rows: int | None = None
+    ) -> States:
         """Logits `(batch, position, output_width)` after each input, from the initial state. Inputs past `lengths
         (batch,)` have no influence on earlier outputs, NaN included. `rows` is the length of the tape, by default the
         configuration's."""
         if lengths is not None:
-            inputs = inputs.masked_fill(~padding(lengths, inputs.shape[1]).readable()[..., None], 0.0)
+            inputs = inputs.masked_fill(
+                ~padding(lengths, inputs.shape[1]).readable()[..., None], 0.0
+            )
         return self.run(inputs, self.start(len(inputs), rows))[0]

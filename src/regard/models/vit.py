@@ -71,13 +71,17 @@ class VitConfig:
             raise ValueError(
                 f"image {self.image} is not divisible by patch {self.patch}; choose {self.patch} x a whole number"
             )
-        if self.stem == "convolutional" and (self.patch < 2 or self.patch & (self.patch - 1)):
+        if self.stem == "convolutional" and (
+            self.patch < 2 or self.patch & (self.patch - 1)
+        ):
             raise ValueError(
                 f"a convolutional stem halves the image until a cell is a patch, and patch is {self.patch}; choose 2, "
                 "4, 8 or 16, or the linear stem"
             )
         if self.distilled and self.pooling == "mean":
-            raise ValueError("distilled reads two tokens, and pooling mean reads none; choose one")
+            raise ValueError(
+                "distilled reads two tokens, and pooling mean reads none; choose one"
+            )
 
     @property
     def side(self) -> int:
@@ -114,7 +118,9 @@ class Patches(nn.Linear):
         """Pixels `(batch, channel, height, width)` -> `(batch, patch, width)`, row by row. Raises ValueError for a side
         that `patch` does not divide, or another number of channels."""
         check_pixels(pixels, self.patch, self.channels)
-        cut = rearrange(pixels, "b c (h p) (w q) -> b (h w) (c p q)", p=self.patch, q=self.patch)
+        cut = rearrange(
+            pixels, "b c (h p) (w q) -> b (h w) (c p q)", p=self.patch, q=self.patch
+        )
         return super().forward(cut)
 
 
@@ -127,7 +133,10 @@ class ConvolutionalPatches(nn.Module):
     def __init__(self, patch: int, channels: int, width: int):
         super().__init__()
         count = patch.bit_length() - 1
-        widths = [channels, *(max(1, width >> (count - 1 - number)) for number in range(count))]
+        widths = [
+            channels,
+            *(max(1, width >> (count - 1 - number)) for number in range(count)),
+        ]
         self.stages = nn.Sequential(*(stage(*pair) for pair in pairwise(widths)))
         self.output = nn.Linear(width, width)
         self.patch, self.channels = patch, channels
@@ -135,7 +144,9 @@ class ConvolutionalPatches(nn.Module):
     def forward(self, pixels: Pixels) -> States:
         """As `Patches`."""
         check_pixels(pixels, self.patch, self.channels)
-        found = self.stages(pixels.contiguous(memory_format=torch.channels_last))  # norms over channels need it
+        found = self.stages(
+            pixels.contiguous(memory_format=torch.channels_last)
+        )  # norms over channels need it
         return self.output(rearrange(found, "b c h w -> b (h w) c"))
 
 
@@ -174,9 +185,15 @@ class VitEncoder(nn.Module):
         """Pixels `(batch, channel, height, width)` of any whole number of patches -> states `(batch, position, width)`,
         patches last. Raises ValueError as `Patches` does."""
         rows, columns = (side // self.patches.patch for side in pixels.shape[2:])
-        states = torch.cat([self.marks.expand(pixels.shape[0], -1, -1), self.patches(pixels)], 1)
+        states = torch.cat(
+            [self.marks.expand(pixels.shape[0], -1, -1), self.patches(pixels)], 1
+        )
         states = self.dropout(self.positions(states, rows, columns))
-        cells = places(len(self.marks), rows, columns, states.device) if isinstance(self.positions, NoGrid) else None
+        cells = (
+            places(len(self.marks), rows, columns, states.device)
+            if isinstance(self.positions, NoGrid)
+            else None
+        )
         for each in self.layers:
             states = each(states, None, places=cells)
         return self.norm(states)
@@ -193,11 +210,14 @@ def layer(config: VitConfig) -> EncoderLayer:
     """One layer, with a norm before each of its two sublayers (equations 2 and 3)."""
     heads = named_heads(config, config.marks + config.side**2)
     if config.positions == "rotary":
-        heads.attend.positions = AxialRotary(config.width // config.heads)
+        heads.positions = AxialRotary(config.width // config.heads)
     return EncoderLayer(
         heads,
         FeedForward(config.width, config.hidden, nn.GELU()),
-        (PreNorm(config.width, config.dropout, config.epsilon), PreNorm(config.width, config.dropout, config.epsilon)),
+        (
+            PreNorm(config.width, config.dropout, config.epsilon),
+            PreNorm(config.width, config.dropout, config.epsilon),
+        ),
     )
 
 
@@ -233,9 +253,13 @@ class Vit(nn.Module):
         logits, second = self.both(pixels)
         return (logits + second) / 2
 
-    def both(self, pixels: Pixels) -> tuple[Float[Tensor, "batch class"], Float[Tensor, "batch class"]]:
+    def both(
+        self, pixels: Pixels
+    ) -> tuple[Float[Tensor, "batch class"], Float[Tensor, "batch class"]]:
         """Logits of the first token, which learns from labels, and of the distillation token, which learns from a
         teacher (Touvron 2021, equation 3). Without a distillation token both are the same."""
         states = self.encoder(pixels)
-        logits = self.output(states.mean(1) if self.config.pooling == "mean" else states[:, 0])
+        logits = self.output(
+            states.mean(1) if self.config.pooling == "mean" else states[:, 0]
+        )
         return logits, logits if self.taught is None else self.taught(states[:, 1])

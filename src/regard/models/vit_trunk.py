@@ -24,7 +24,9 @@ class VitTrunk:
     def known(self) -> VitConfig:
         """The sizes. Raises ValueError if they are not known yet."""
         if self.sizes is None:
-            raise ValueError(f"the sizes of the ViT in {self.vit} are not known; give VitTrunk its VitConfig")
+            raise ValueError(
+                f"the sizes of the ViT in {self.vit} are not known; give VitTrunk its VitConfig"
+            )
         return self.sizes
 
     def side(self, image: int) -> int:
@@ -50,7 +52,9 @@ class VitGrid(nn.Module):
         `Patches` does."""
         states, marks = self.vit(images), len(self.vit.marks)
         patches = states[:, marks:]
-        return Memory(patches, patches, summary=states[:, 0] if marks else patches.mean(1))
+        return Memory(
+            patches, patches, summary=states[:, 0] if marks else patches.mean(1)
+        )
 
 
 class FrozenVitGrid(VitGrid):

@@ -73,8 +73,12 @@ class GRUResetBefore(Cell):
 
     def step(self, projected: Tensor, state: Tensor) -> Tensor:
         for_gates, for_candidate = projected.split([2 * self.width, self.width], -1)
-        reset, update = torch.addmm(for_gates, state, self.gates.weight.t()).sigmoid().chunk(2, -1)
-        candidate = torch.addmm(for_candidate, reset * state, self.candidate.weight.t()).tanh()
+        reset, update = (
+            torch.addmm(for_gates, state, self.gates.weight.t()).sigmoid().chunk(2, -1)
+        )
+        candidate = torch.addmm(
+            for_candidate, reset * state, self.candidate.weight.t()
+        ).tanh()
         return state + update * (candidate - state)
 
 
@@ -100,16 +104,29 @@ CELLS: dict[CellName, type[Cell]] = {
 class Stack(nn.Module):
     """Cells on top of each other with dropout between them. The state is `(batch, layer, state_width)`."""
 
-    def __init__(self, cell: CellName, input_width: int, width: int, layers: int = 1, dropout: float = 0.0):
+    def __init__(
+        self,
+        cell: CellName,
+        input_width: int,
+        width: int,
+        layers: int = 1,
+        dropout: float = 0.0,
+    ):
         super().__init__()
         widths = [input_width] + [width] * (layers - 1)
         cells = [CELLS[cell](each, width) for each in widths]
         self.cells = nn.ModuleList(cells)
         self.dropout = Dropout(dropout)
-        self.input_width, self.width, self.state_shape = input_width, width, (layers, cells[0].state_width)
+        self.input_width, self.width, self.state_shape = (
+            input_width,
+            width,
+            (layers, cells[0].state_width),
+        )
 
     def forward(
-        self, inputs: Float[Tensor, "batch input_width"], state: Float[Tensor, "batch layer state_width"]
+        self,
+        inputs: Float[Tensor, "batch input_width"],
+        state: Float[Tensor, "batch layer state_width"],
     ) -> tuple[Float[Tensor, "batch width"], Float[Tensor, "batch layer state_width"]]:
         """One step -> the top layer's output and the new state."""
         states = []

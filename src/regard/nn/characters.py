@@ -21,7 +21,9 @@ class Highway(nn.Module):
             nn.init.zeros_(linear.bias)
         nn.init.constant_(self.gate.bias, -2.0)
 
-    def forward(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+    def forward(
+        self, states: Float[Tensor, "*batch width"]
+    ) -> Float[Tensor, "*batch width"]:
         gate = self.gate(states).sigmoid()
         return gate * self.transform(states).relu() + (1 - gate) * states
 
@@ -63,7 +65,9 @@ class CharacterEncoder(nn.Module):
         super().__init__()
         self.width = projection
         self.table = nn.Embedding(alphabet, width, padding_idx=0)
-        self.convolutions = nn.ModuleList(nn.Conv1d(width, count, size) for size, count in filters)
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(width, count, size) for size, count in filters
+        )
         self.activation = activation
         found = sum(count for _, count in filters)
         self.highways = nn.Sequential(*(Highway(found) for _ in range(highways)))
@@ -72,15 +76,22 @@ class CharacterEncoder(nn.Module):
         nn.init.normal_(self.projection.weight, std=found**-0.5)
         nn.init.zeros_(self.projection.bias)
 
-    def forward(self, characters: Int[Tensor, "*batch character"]) -> Float[Tensor, "*batch width"]:
+    def forward(
+        self, characters: Int[Tensor, "*batch character"]
+    ) -> Float[Tensor, "*batch width"]:
         """Words with the same number of characters, padded to at least the widest kernel. Equal words are encoded
         once."""
         rows = characters.flatten(0, -2)
         places = numbered(rows, self.table.num_embeddings)
-        first = places.new_empty(int(places.max()) + 1).scatter_(0, places, torch.arange(len(rows)).to(places))
+        first = places.new_empty(int(places.max()) + 1).scatter_(
+            0, places, torch.arange(len(rows)).to(places)
+        )
         words = rows[first]
         embedded = rearrange(self.table(words), "n c w -> n w c")
-        found = [self.activation(convolution(embedded).amax(-1)) for convolution in self.convolutions]
+        found = [
+            self.activation(convolution(embedded).amax(-1))
+            for convolution in self.convolutions
+        ]
         vectors = self.projection(self.highways(torch.cat(found, -1)))
         return vectors[places].unflatten(0, characters.shape[:-1])
 
@@ -88,5 +99,7 @@ class CharacterEncoder(nn.Module):
 class NoCharacters(nn.Module):
     """In place of a character encoder: vectors of width 0."""
 
-    def forward(self, characters: Int[Tensor, "*batch character"]) -> Float[Tensor, "*batch width"]:
+    def forward(
+        self, characters: Int[Tensor, "*batch character"]
+    ) -> Float[Tensor, "*batch width"]:
         return torch.zeros(*characters.shape[:-1], 0, device=characters.device)

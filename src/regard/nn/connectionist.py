@@ -31,5 +31,11 @@ class Connectionist(nn.Module):
         tokens need has no path and counts 0."""
         scores = wide(self.linear(states)).log_softmax(-1)
         return functional.ctc_loss(
-            scores.transpose(0, 1), targets, lengths, target_lengths, blank, reduction="sum", zero_infinity=True
+            scores.transpose(0, 1),
+            targets,
+            lengths,
+            target_lengths,
+            blank,
+            reduction="sum",
+            zero_infinity=True,
         )

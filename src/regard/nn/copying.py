@@ -30,12 +30,19 @@ class Copying:
 
     def at(self, position: int) -> "Copying":
         """One position of `(batch, position, ...)`."""
-        return Copying(*(getattr(self, each.name)[:, position] for each in fields(self)))
+        return Copying(
+            *(getattr(self, each.name)[:, position] for each in fields(self))
+        )
 
 
 def stacked(steps: Sequence[Copying]) -> Copying:
     """Join steps `(batch, ...)` into `(batch, position, ...)`."""
-    return Copying(*(torch.stack([getattr(step, each.name) for step in steps], 1) for each in fields(Copying)))
+    return Copying(
+        *(
+            torch.stack([getattr(step, each.name) for step in steps], 1)
+            for each in fields(Copying)
+        )
+    )
 
 
 class CopyOutput(nn.Module, Predictor):
@@ -52,7 +59,9 @@ class CopyOutput(nn.Module, Predictor):
         write, copy = shares(input)
         written = wide(self.written(input.features)).softmax(-1) * write[..., None]
         copied = wide(input.weights) * copy[..., None]
-        both = torch.cat([written, input.room.to(written.dtype)], -1).scatter_add(-1, input.tokens, copied)
+        both = torch.cat([written, input.room.to(written.dtype)], -1).scatter_add(
+            -1, input.tokens, copied
+        )
         return logarithm(both).masked_fill(both == 0, -torch.inf)
 
     def loss(
@@ -60,16 +69,24 @@ class CopyOutput(nn.Module, Predictor):
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
         """-log P of the targets, in the form of `Output.loss`. Smoothing is over the words of the vocabulary only."""
         real = targets != IGNORED
-        rows = Copying(*(getattr(features, each.name)[real] for each in fields(Copying)))
+        rows = Copying(
+            *(getattr(features, each.name)[real] for each in fields(Copying))
+        )
         target, vocabulary = targets[real], self.out_features
-        known = self.written.log_likelihoods(rows.features, target.clamp(max=vocabulary - 1)).exp()
+        known = self.written.log_likelihoods(
+            rows.features, target.clamp(max=vocabulary - 1)
+        ).exp()
         found = (wide(rows.weights) * (rows.tokens == target[:, None])).sum(-1)
         write, copy = shares(rows)
         both = write * known.masked_fill(target >= vocabulary, 0.0) + copy * found
         losses = -(1 - smoothing) * logarithm(both)
         if smoothing:
-            losses = losses - smoothing * wide(self.written(rows.features)).log_softmax(-1).mean(-1)
-        return losses.sum(), losses.new_zeros(targets.shape).masked_scatter(real, losses.detach())
+            losses = losses - smoothing * wide(self.written(rows.features)).log_softmax(
+                -1
+            ).mean(-1)
+        return losses.sum(), losses.new_zeros(targets.shape).masked_scatter(
+            real, losses.detach()
+        )
 
 
 def shares(input: Copying) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch"]]:

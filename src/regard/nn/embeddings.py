@@ -20,7 +20,9 @@ class Embedding(nn.Module, ABC):
         """Width of a vector."""
 
     @abstractmethod
-    def forward(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]: ...
+    def forward(
+        self, tokens: Int[Tensor, "*batch"]
+    ) -> Float[Tensor, "*batch width"]: ...
 
 
 class TokenEmbedding(Embedding):
@@ -30,11 +32,20 @@ class TokenEmbedding(Embedding):
     by default sqrt(width) (Vaswani 2017, section 3.4), so that the layers above start with numbers near 1.
     """
 
-    def __init__(self, vocabulary: int, width: int, *, dropout: float = 0.0, scale: float | None = None):
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        *,
+        dropout: float = 0.0,
+        scale: float | None = None,
+    ):
         super().__init__()
         self.table = nn.Embedding(vocabulary, width)
         nn.init.normal_(self.table.weight, std=width**-0.5)
-        nn.init.zeros_(self.table.weight[SPECIAL.pad].data)  # a tied output layer then scores padding 0
+        nn.init.zeros_(
+            self.table.weight[SPECIAL.pad].data
+        )  # a tied output layer then scores padding 0
         self.scale = width**0.5 if scale is None else scale
         self.dropout = Dropout(dropout)
 
@@ -93,7 +104,9 @@ class Sinusoidal(Positions):
     def forward(self, states: States, first: int = 0) -> States:
         size, width = states.shape[1:]
         stepping = size == 1 and not torch.compiler.is_compiling()
-        return states + (sinusoid(width, first) if stepping else sinusoids(size, width, first)).to(states)
+        return states + (
+            sinusoid(width, first) if stepping else sinusoids(size, width, first)
+        ).to(states)
 
 
 class SinesThenCosines(Positions):

@@ -31,13 +31,21 @@ class EncoderDecoder(nn.Module):
         """Pad pairs of (source ids, target ids), with their special tokens. Raises ValueError if there are no pairs."""
         return collate(examples, self.source_special, self.decoder.special)
 
-    def features(self, source: Source, source_lengths: Lengths, target: Tokens, forcing: float = 1.0) -> Any:
+    def features(
+        self,
+        source: Source,
+        source_lengths: Lengths,
+        target: Tokens,
+        forcing: float = 1.0,
+    ) -> Any:
         """The input of the output layer, for a right-shifted target `(batch, position)` that begins with the start
         token.
 
         `forcing` is the probability of teacher forcing at each step.
         """
-        return decoded(self.decoder, self.encoder(source, source_lengths), target, forcing)
+        return decoded(
+            self.decoder, self.encoder(source, source_lengths), target, forcing
+        )
 
     def forward(
         self,
@@ -49,13 +57,19 @@ class EncoderDecoder(nn.Module):
     ) -> Float[Tensor, "batch position vocabulary"]:
         """Logits `(batch, position, vocabulary)` of the token after each target token. `decoder.output.loss(features,
         expected)` computes their loss without storing them."""
-        return self.decoder.output(self.features(source, source_lengths, target, forcing))
+        return self.decoder.output(
+            self.features(source, source_lengths, target, forcing)
+        )
 
 
 def decoded(decoder: Decoder, memory: Memory, target: Tokens, forcing: float) -> Any:
     """The input of a decoder's output layer, for a memory and a right-shifted target."""
     state = decoder.start(memory)
-    return unroll(decoder, target, state, forcing) if forcing < 1.0 else decoder.features(target, state)
+    return (
+        unroll(decoder, target, state, forcing)
+        if forcing < 1.0
+        else decoder.features(target, state)
+    )
 
 
 @dataclass(frozen=True)

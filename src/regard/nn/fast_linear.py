@@ -21,7 +21,9 @@ ROWS = 512
 M = TypeVar("M", bound=nn.Module)
 
 
-def replaced(model: nn.Module, form_of: Callable[[nn.Module], nn.Module | None]) -> list[nn.Module]:
+def replaced(
+    model: nn.Module, form_of: Callable[[nn.Module], nn.Module | None]
+) -> list[nn.Module]:
     """Replace modules throughout the model: `form_of` returns the replacement of a module, or None to keep it. Returns
     the modules that were replaced."""
     forms: dict[nn.Module, nn.Module | None] = {}
@@ -69,24 +71,31 @@ class Int8Linear(nn.Module):
         self.in_features, self.out_features = plain.in_features, plain.out_features
         found, bias = Codes.of(plain.weight.detach()), plain.bias
         self.codes, self.scale, self.shift = (
-            nn.Buffer(each, persistent=False) for each in (found.codes, found.scale, found.shift)
+            nn.Buffer(each, persistent=False)
+            for each in (found.codes, found.scale, found.shift)
         )
         self.bias = None if bias is None else nn.Buffer(bias.detach(), persistent=False)
 
     @property
     def affine(self) -> Affine:
         """The map in the kernel's form."""
-        return Affine(Codes(self.codes, self.scale, self.shift, self.in_features), self.bias)
+        return Affine(
+            Codes(self.codes, self.scale, self.shift, self.in_features), self.bias
+        )
 
     @property
     def weight(self) -> Float[Tensor, "output input"]:
         """The matrix that the codes represent."""
         return self.codes[:, : self.in_features] * self.scale[:, None]
 
-    def forward(self, input: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch output"]:
+    def forward(
+        self, input: Float[Tensor, "*batch input"]
+    ) -> Float[Tensor, "*batch output"]:
         if serves(input):
             return linear(input, self.affine)
-        found = Codes(self.codes, self.scale, self.shift, self.in_features).multiply(input)
+        found = Codes(self.codes, self.scale, self.shift, self.in_features).multiply(
+            input
+        )
         return found if self.bias is None else found + self.bias
 
 
@@ -96,10 +105,18 @@ class Int8Output(Int8Linear, Predictor):
     def loss(
         self, features: Any, targets: Tokens, smoothing: float = 0.0
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
-        parts = zip(features.flatten(0, 1).split(ROWS), targets.flatten().split(ROWS), strict=True)
+        parts = zip(
+            features.flatten(0, 1).split(ROWS),
+            targets.flatten().split(ROWS),
+            strict=True,
+        )
         losses = [
             functional.cross_entropy(
-                self(each), expected, ignore_index=IGNORED, reduction="none", label_smoothing=smoothing
+                self(each),
+                expected,
+                ignore_index=IGNORED,
+                reduction="none",
+                label_smoothing=smoothing,
             )
             for each, expected in parts
         ]
@@ -114,7 +131,11 @@ def affine(module: nn.Module) -> Affine | None:
     if type(module) not in (nn.Linear, Output, FusedOutput):
         return None
     weight, bias = cast("tuple[Tensor, Tensor | None]", (module.weight, module.bias))
-    served = weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.is_contiguous()
+    served = (
+        weight.device.type == "cpu"
+        and weight.dtype == torch.float32
+        and weight.is_contiguous()
+    )
     return Affine(weight, bias) if served else None
 
 
@@ -125,6 +146,14 @@ def with_int8(model: nn.Module) -> int:
 
     def form_of(module: nn.Module) -> nn.Module | None:
         kind = kinds.get(type(module))
-        return kind(module).train(module.training) if kind is not None and isinstance(module, nn.Linear) else None
+        return (
+            kind(module).train(module.training)
+            if kind is not None and isinstance(module, nn.Linear)
+            else None
+        )
 
-    return sum(each.weight.numel() for each in replaced(model, form_of) if isinstance(each, nn.Linear))
+    return sum(
+        each.weight.numel()
+        for each in replaced(model, form_of)
+        if isinstance(each, nn.Linear)
+    )

@@ -9,12 +9,13 @@ from torch import Tensor, nn
 
 from regard.attention import Attend
 from regard.attention.align import Softmax
+from regard.attention.fast import FAST
 from regard.attention.heads import MultiHead
 from regard.attention.masks import Padding
 from regard.attention.memory import Memory
 from regard.attention.observer import current
-from regard.attention.paths import PATHS, runs
 from regard.attention.scores import Additive, Dot, General, ScaledDot
+from regard.attention.scores.protocol import unmodified as runs
 from regard.kernels.fused_layer import Affine, serves
 from regard.kernels.fused_search import FusedSearch, SearchPlan
 from regard.kernels.recurrent_steps import Place, RecurrentSteps, Source
@@ -24,7 +25,12 @@ from regard.nn.embeddings import Embedding, TokenEmbedding
 from regard.nn.fast_linear import affine
 from regard.nn.recurrent import PlainLSTM, Recurrent
 
-NAMES: dict[type[nn.Module], str] = {nn.RNN: "tanh", nn.GRU: "gru", nn.LSTM: "lstm", PlainLSTM: "lstm"}
+NAMES: dict[type[nn.Module], str] = {
+    nn.RNN: "tanh",
+    nn.GRU: "gru",
+    nn.LSTM: "lstm",
+    PlainLSTM: "lstm",
+}
 """The kernel's name of the cell in each of PyTorch's networks."""
 
 
@@ -45,7 +51,14 @@ class DecoderSteps(RecurrentSteps):
         require(served(table))
         self.embed(table, cast(TokenEmbedding, embedding).scale, to)
 
-    def mapped(self, module: nn.Module, of: int, to: Place, after: str = "nothing", scale: float = 1.0) -> None:
+    def mapped(
+        self,
+        module: nn.Module,
+        of: int,
+        to: Place,
+        after: str = "nothing",
+        scale: float = 1.0,
+    ) -> None:
         """A linear map of a register."""
         self.map(known(affine(module)), of, to, after, scale)
 
@@ -61,7 +74,11 @@ class DecoderSteps(RecurrentSteps):
         """One step of a recurrent network from its state `(source, layer, state_width)`, as `stack`."""
         name = NAMES.get(type(recurrent.network))
         require(type(recurrent) is Recurrent and name is not None)
-        for weights, registers in zip(recurrent.network.all_weights, self.states(state, recurrent.width), strict=True):
+        for weights, registers in zip(
+            recurrent.network.all_weights,
+            self.states(state, recurrent.width),
+            strict=True,
+        ):
             self._gates(str(name), weights, inputs, registers)
             inputs = registers[0]
         return inputs
@@ -69,20 +86,41 @@ class DecoderSteps(RecurrentSteps):
     def states(self, cells: Tensor, width: int) -> list[tuple[int, ...]]:
         """The carried registers of each layer of `cells (source, layer, state_width)`, one for each part of the state
         of this width: an LSTM's have two."""
-        return [tuple(self.carried(part) for part in layer.split(width, -1)) for layer in cells.unbind(1)]
+        return [
+            tuple(self.carried(part) for part in layer.split(width, -1))
+            for layer in cells.unbind(1)
+        ]
 
-    def read_with(self, attend: nn.Module, memory: Memory, query: int, to: Place) -> None:
+    def read_with(
+        self, attend: nn.Module, memory: Memory, query: int, to: Place
+    ) -> None:
         """The context of the query in a register."""
         if type(attend) is MultiHead:
             heads = cast(MultiHead, attend)
-            require(heads.key_value_heads == heads.heads and type(heads.attend.score) is ScaledDot)
-            require(memory.key.stride() == memory.value.stride() and memory.key.shape == memory.value.shape)
+            require(
+                heads.key_value_heads == heads.heads
+                and type(heads.attend.score) is ScaledDot
+            )
+            require(
+                memory.key.stride() == memory.value.stride()
+                and memory.key.shape == memory.value.shape
+            )
+            require(heads.positions is None)
             self._check(heads.attend, memory)
             score = cast(ScaledDot, heads.attend.score)
             width = heads.query.out_features
             projected, context = self.register(width), self.register(width)
-            self.mapped(heads.query, query, Place(projected), scale=scale_of(score, width // heads.heads))
-            self.read(Source(memory.key, memory.value, lengths_of(memory)), projected, Place(context))
+            self.mapped(
+                heads.query,
+                query,
+                Place(projected),
+                scale=scale_of(score, width // heads.heads),
+            )
+            self.read(
+                Source(memory.key, memory.value, lengths_of(memory)),
+                projected,
+                Place(context),
+            )
             self.mapped(heads.output, context, to)
             return
         require(type(attend) is Attend)
@@ -90,15 +128,23 @@ class DecoderSteps(RecurrentSteps):
         self._read(cast(Attend, attend), memory, query, to)
 
     def _read(self, attend: Attend, memory: Memory, query: int, to: Place) -> None:
-        key, value, score = memory.key.contiguous(), memory.value.contiguous(), attend.score
+        key, value, score = (
+            memory.key.contiguous(),
+            memory.value.contiguous(),
+            attend.score,
+        )
         exponentials = energy = weight = None
         match score:
-            case Additive(query_weight=weight) if runs(score, Additive) and memory.exponentials is not None:
+            case Additive(query_weight=weight) if (
+                runs(score, Additive) and memory.exponentials is not None
+            ):
                 exponentials, energy = memory.exponentials.contiguous(), score.energy
             case General(weight=weight) if runs(score, General):
                 pass
             case ScaledDot() if runs(score, ScaledDot):
-                key = key * scale_of(score, key.shape[-1])  # once, and not the query at every step
+                key = key * scale_of(
+                    score, key.shape[-1]
+                )  # once, and not the query at every step
             case _:
                 require(type(score) is Dot)
         require(energy is not None or key.shape == value.shape)
@@ -106,13 +152,26 @@ class DecoderSteps(RecurrentSteps):
             projected = self.register(weight.shape[1])
             self.map(Affine(weight.t().contiguous(), None), query, Place(projected))
             query = projected
-        self.read(Source(key[:, None], value[:, None], lengths_of(memory), exponentials, energy), query, to)
+        self.read(
+            Source(
+                key[:, None], value[:, None], lengths_of(memory), exponentials, energy
+            ),
+            query,
+            to,
+        )
 
     def _check(self, attend: Attend, memory: Memory) -> None:
-        plain = type(attend) is Attend and type(attend.align) is Softmax and attend.paths is PATHS
-        require(plain and attend.history is attend.positions is memory.bias is None)
+        plain = (
+            type(attend) is Attend
+            and type(attend.align) is Softmax
+            and attend.fast is FAST
+        )
+        require(plain and memory.bias is None)
         require(memory.mask is None or isinstance(memory.mask, Padding))
-        require(memory.key.dtype == memory.value.dtype == torch.float32 and memory.key.stride(-1) == 1)
+        require(
+            memory.key.dtype == memory.value.dtype == torch.float32
+            and memory.key.stride(-1) == 1
+        )
 
     def _cell(self, cell: Cell, inputs: int, state: tuple[int, ...]) -> None:
         match cell:
@@ -125,14 +184,25 @@ class DecoderSteps(RecurrentSteps):
                 self.cell("reset", (projected, gates, before), reset)
                 self.mapped(cell.candidate, reset, Place(candidate))
                 self.cell("update", (projected, gates, candidate), before)
-            case TanhCell() | GRUCell() | LSTMCell() if type(cell) in (TanhCell, GRUCell, LSTMCell):
+            case TanhCell() | GRUCell() | LSTMCell() if type(cell) in (
+                TanhCell,
+                GRUCell,
+                LSTMCell,
+            ):
                 name = {TanhCell: "tanh", GRUCell: "gru", LSTMCell: "lstm"}[type(cell)]
                 inner = cell.cell
-                self._gates(name, [inner.weight_ih, inner.weight_hh, inner.bias_ih, inner.bias_hh], inputs, state)
+                self._gates(
+                    name,
+                    [inner.weight_ih, inner.weight_hh, inner.bias_ih, inner.bias_hh],
+                    inputs,
+                    state,
+                )
             case _:
                 raise UnservedError
 
-    def _gates(self, name: str, weights: Sequence[Tensor], inputs: int, state: tuple[int, ...]) -> None:
+    def _gates(
+        self, name: str, weights: Sequence[Tensor], inputs: int, state: tuple[int, ...]
+    ) -> None:
         """A cell of PyTorch's with its weights."""
         require(len(weights) == 4 and all(map(served, weights)))
         of_input, of_state, input_bias, state_bias = weights
@@ -154,7 +224,11 @@ def lengths_of(memory: Memory) -> Tensor | None:
 
 def served(weight: Tensor) -> bool:
     """Whether the kernel can read this weight in place."""
-    return weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.is_contiguous()
+    return (
+        weight.device.type == "cpu"
+        and weight.dtype == torch.float32
+        and weight.is_contiguous()
+    )
 
 
 def known(found: Affine | None) -> Affine:
@@ -180,8 +254,15 @@ class FusedRecurrentDecoder(Decoder[S]):
     def search(self, memory: Memory, plan: SearchPlan) -> FusedSearch | None:
         """A search by the kernel; None where only steps serve: something observes the inside, or a part has no
         instruction."""
-        observed = current() is not None or not all(runs(each, type(each)) for each in self.modules())
-        if observed or self.training or not serves(memory.value) or not len(plan.limits):
+        observed = current() is not None or not all(
+            runs(each, type(each)) for each in self.modules()
+        )
+        if (
+            observed
+            or self.training
+            or not serves(memory.value)
+            or not len(plan.limits)
+        ):
             return None
         steps = DecoderSteps()
         try:

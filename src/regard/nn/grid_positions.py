@@ -7,7 +7,7 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.positions import RelativePositions, Rotary
+from regard.attention.positions import RelativePositions, Rotary, counted
 from regard.nn.embeddings import sinusoids
 from regard.shapes import Float, Int, States
 
@@ -62,13 +62,20 @@ class LearnedGrid(GridPositions):
             return self.table
         marks, patches = self.table[: self.marks], self.table[self.marks :]
         grid = rearrange(patches, "(h w) d -> 1 d h w", h=self.side)
-        grid = functional.interpolate(grid, (rows, columns), mode="bicubic", align_corners=False)
+        grid = functional.interpolate(
+            grid, (rows, columns), mode="bicubic", align_corners=False
+        )
         return torch.cat([marks, rearrange(grid, "1 d h w -> (h w) d")])
 
 
-def places(marks: int, rows: int, columns: int, device: torch.device) -> Int[Tensor, " position"]:
+def places(
+    marks: int, rows: int, columns: int, device: torch.device
+) -> Int[Tensor, " position"]:
     """The places of cells row by row, behind tokens that stand where the first cell stands."""
-    down, along = torch.arange(rows, device=device) * COLUMNS, torch.arange(columns, device=device)
+    down, along = (
+        torch.arange(rows, device=device) * COLUMNS,
+        torch.arange(columns, device=device),
+    )
     return functional.pad((down[:, None] + along).flatten(), (marks, 0))
 
 
@@ -90,9 +97,18 @@ class AxialRotary(RelativePositions):
         check_axial(width)
         self.width, self.rotary = width, Rotary(width // 2, base=base)
 
-    def rotate(self, states: Float[Tensor, "*batch position width"], places: Int[Tensor, "..."]) -> Tensor:
+    def rotate(
+        self,
+        states: Float[Tensor, "*batch position width"],
+        places: Int[Tensor, "..."] | int,
+    ) -> Tensor:
+        if isinstance(places, int):
+            places = counted(places, states.shape[-2], states.device)
         down, along = states.chunk(2, -1)
-        turned = self.rotary.rotate(down, places // COLUMNS), self.rotary.rotate(along, places % COLUMNS)
+        turned = (
+            self.rotary.rotate(down, places // COLUMNS),
+            self.rotary.rotate(along, places % COLUMNS),
+        )
         return torch.cat(turned, -1)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from regard.attention.heads import MultiHead, Projections
+from regard.attention.heads import MultiHead
 from regard.attention.masks import Mask, window
 from regard.attention.masks import prefix as prefix_mask
 from regard.attention.memory import Memory, selected
@@ -64,7 +64,13 @@ class Past:
         if self.forgotten:
             stored = torch.arange(self.length, device=self.key.device)
             places = torch.where(stored < self.sinks, stored, stored + self.forgotten)
-        return Memory(self._read(self.key), self._read(self.value), mask, places=places, clean=False)
+        return Memory(
+            self._read(self.key),
+            self._read(self.value),
+            mask,
+            places=places,
+            clean=False,
+        )
 
     def forget(self, before: int, sinks: int) -> "Past":
         """The past without the positions that no later one reads, but the last `before` and the first `sinks`. They are
@@ -78,7 +84,15 @@ class Past:
             for each in (self._read(self.key), self._read(self.value))
         )
         forgotten = self.forgotten + self.length - kept
-        return Past(key, value, kept, WriteCounter(kept), self.alignment, forgotten=forgotten, sinks=sinks)
+        return Past(
+            key,
+            value,
+            kept,
+            WriteCounter(kept),
+            self.alignment,
+            forgotten=forgotten,
+            sinks=sinks,
+        )
 
     def append(self, key: Tensor, value: Tensor) -> "Past":
         """The past with more positions `(batch, [head,] more, width)` at its end."""
@@ -88,9 +102,21 @@ class Past:
             return Past(key, value, end, WriteCounter(end))
         if torch.is_grad_enabled():
             own = self.memory()
-            key, value = torch.cat([own.key, key], -2), torch.cat([own.value, value], -2)
-            return replace(self, key=key, value=value, length=end, filled=WriteCounter(end), rows=None)
-        past = self.with_room(more) if self.rows is None else self._moved(more)  # copy once here, not at each read
+            key, value = (
+                torch.cat([own.key, key], -2),
+                torch.cat([own.value, value], -2),
+            )
+            return replace(
+                self,
+                key=key,
+                value=value,
+                length=end,
+                filled=WriteCounter(end),
+                rows=None,
+            )
+        past = (
+            self.with_room(more) if self.rows is None else self._moved(more)
+        )  # copy once here, not at each read
         past.key[: len(key), ..., self.length : end, :] = key
         past.value[: len(key), ..., self.length : end, :] = value
         return past.filled_up(more)
@@ -98,7 +124,9 @@ class Past:
     def with_room(self, more: int) -> "Past":
         """The same past with room for `more` positions that no other past writes to."""
         rows, *_, room, _ = self.key.shape
-        mine = self.filled.count == self.length and (self.rows is None or len(self.rows) <= rows)
+        mine = self.filled.count == self.length and (
+            self.rows is None or len(self.rows) <= rows
+        )
         return self if mine and self.length + more <= room else self._moved(more)
 
     def filled_up(self, more: int) -> "Past":
@@ -109,12 +137,19 @@ class Past:
     def select(self, rows: Rows) -> "Past":
         """The past of the batch rows `rows`, in this order; rows may repeat."""
         chosen = self._rows().index_select(0, rows)
-        return replace(self, rows=chosen, alignment=selected(self.alignment, rows), prefix=selected(self.prefix, rows))
+        return replace(
+            self,
+            rows=chosen,
+            alignment=selected(self.alignment, rows),
+            prefix=selected(self.prefix, rows),
+        )
 
     def _rows(self) -> Tensor:
         """The row of the tensors that holds each position, `(batch, length)`."""
         known = 0 if self.rows is None else self.rows.shape[1]
-        own = torch.arange(len(self.key if self.rows is None else self.rows), device=self.key.device)
+        own = torch.arange(
+            len(self.key if self.rows is None else self.rows), device=self.key.device
+        )
         own = own[:, None].expand(-1, self.length - known)
         return own if self.rows is None else torch.cat([self.rows, own], 1)
 
@@ -129,7 +164,9 @@ class Past:
         """The same past in tensors of its own, with room."""
         room = max(LEAST_ROOM, 2 * (self.length + more))
         key, value = (_moved(self._read(each), room) for each in (self.key, self.value))
-        return replace(self, key=key, value=value, filled=WriteCounter(self.length), rows=None)
+        return replace(
+            self, key=key, value=value, filled=WriteCounter(self.length), rows=None
+        )
 
 
 def _moved(tensor: Tensor, room: int) -> Tensor:
@@ -158,28 +195,49 @@ def empty_past(attention: MultiHead, like: Tensor) -> Past:
 
 
 def read_past(
-    attention: MultiHead, states: States, past: Past, before: int | None = None, sinks: int = 0
+    attention: MultiHead,
+    states: States,
+    past: Past,
+    before: int | None = None,
+    sinks: int = 0,
 ) -> tuple[States, Past]:
     """Causal self-attention of positions `(batch, position, width)` that follow `past` -> their contexts, and the past
     including them. Each reads its own position, at most `before` earlier ones (None: all) and the first `sinks`; those
     of the past's `prefix` also read later positions of it. Of a window, the past forgets what later positions cannot
     read, except while gradients or weights are recorded. Raises InputError for a part of the prefix only."""
     count = states.shape[1]
-    places = past.position if attention.attend.positions is not None and past.length else None
-    query, new, turned = attention.project(states, Memory(states, states, places=places))
+    query, new = (
+        attention.queries(states, past.position),
+        attention.prepare(Memory(states, states, places=past.position)),
+    )
     grown = past.append(new.key, new.value)
     slides = before is not None and grown.position > before + 1
     mask = None  # a single query reads its whole past
     if count > 1 or slides:
         reach = before if slides else None
         after = 0 if past.prefix is None else None
-        mask = window(count, grown.length, before=reach, after=after, sinks=sinks, device=states.device)
+        mask = window(
+            count,
+            grown.length,
+            before=reach,
+            after=after,
+            sinks=sinks,
+            device=states.device,
+        )
     if past.prefix is not None:
-        mask = checked_prefix(past.prefix, count).over_heads() & (mask if slides else None)
-    sides = Projections(query, grown.memory(mask), turned)
-    read = attention.read_projected(sides, past.alignment, places=places)
+        mask = checked_prefix(past.prefix, count).over_heads() & (
+            mask if slides else None
+        )
+    read = attention.read_projected(
+        query, grown.memory(mask), past.alignment, past.position
+    )
     grown = replace(grown, alignment=read.state)
-    if before is None or read.state is not None or torch.is_grad_enabled() or current() is not None:
+    if (
+        before is None
+        or read.state is not None
+        or torch.is_grad_enabled()
+        or current() is not None
+    ):
         return read.context, grown
     return read.context, grown.forget(before, sinks)
 
@@ -210,8 +268,12 @@ class CausalState(State):
         directions, as a prefix language model reads its prompt (Raffel 2020, 1910.10683, section 3.2.1). The first pass
         reads them all. Raises InputError behind the first token."""
         if self.position:
-            raise InputError(f"a prefix begins a text, but {self.position} tokens were read; give it to a new state")
-        return replace(self, pasts=tuple(replace(past, prefix=lengths) for past in self.pasts))
+            raise InputError(
+                f"a prefix begins a text, but {self.position} tokens were read; give it to a new state"
+            )
+        return replace(
+            self, pasts=tuple(replace(past, prefix=lengths) for past in self.pasts)
+        )
 
 
 @runtime_checkable

@@ -39,11 +39,17 @@ class SampledOutput(Output):
         if not self.training:
             return super().loss(features, targets, smoothing)
         if smoothing:
-            raise ValueError(f"smoothing is {smoothing}, but a sampled softmax has no logits of all words; set it to 0")
+            raise ValueError(
+                f"smoothing is {smoothing}, but a sampled softmax has no logits of all words; set it to 0"
+            )
         real = targets != IGNORED
         sampled = draw(self.samples, self.out_features)
-        losses = sampled_cross_entropy(features[real], self.weight, self.bias, targets[real], sampled)
-        return losses.sum(), losses.new_zeros(targets.shape).masked_scatter(real, losses.detach())
+        losses = sampled_cross_entropy(
+            features[real], self.weight, self.bias, targets[real], sampled
+        )
+        return losses.sum(), losses.new_zeros(targets.shape).masked_scatter(
+            real, losses.detach()
+        )
 
 
 class AdaptiveOutput(Output):
@@ -78,7 +84,10 @@ class AdaptiveOutput(Output):
         first = wide(functional.linear(input, weight, bias)).log_softmax(-1)
         found = [first[..., : self.frequent]]
         for cluster, (weight, bias) in enumerate(rare, self.frequent):
-            found.append(first[..., cluster, None] + wide(functional.linear(input, weight, bias)).log_softmax(-1))
+            found.append(
+                first[..., cluster, None]
+                + wide(functional.linear(input, weight, bias)).log_softmax(-1)
+            )
         return torch.cat(found, -1)
 
     def loss(
@@ -97,8 +106,12 @@ class AdaptiveOutput(Output):
         for cluster, logits in enumerate(inside, self.frequent):
             first = first.masked_fill(logits, cluster)
         (weight, bias), *rare = self._layers()
-        yield Part(torch.arange(len(targets), device=targets.device), weight, bias, first)
-        for logits, (begin, _), (weight, bias) in zip(inside, self.spans, rare, strict=True):
+        yield Part(
+            torch.arange(len(targets), device=targets.device), weight, bias, first
+        )
+        for logits, (begin, _), (weight, bias) in zip(
+            inside, self.spans, rare, strict=True
+        ):
             rows = logits.nonzero()[:, 0]
             yield Part(rows, weight, bias, targets[rows] - begin)
 
@@ -108,6 +121,12 @@ class AdaptiveOutput(Output):
         if self.clusters is None:
             return [(self.weight, self.bias)]
         sizes = [self.frequent, *(end - begin for begin, end in self.spans)]
-        (weight, *weights), (bias, *biases) = self.weight.split(sizes), self.bias.split(sizes)
-        first = torch.cat([weight, self.clusters.weight]), torch.cat([bias, self.clusters.bias])
+        (weight, *weights), (bias, *biases) = (
+            self.weight.split(sizes),
+            self.bias.split(sizes),
+        )
+        first = (
+            torch.cat([weight, self.clusters.weight]),
+            torch.cat([bias, self.clusters.bias]),
+        )
         return [first, *zip(weights, biases, strict=True)]

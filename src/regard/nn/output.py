@@ -55,7 +55,13 @@ class Output(nn.Linear, Predictor):
     """
 
     def __init__(
-        self, width: int, vocabulary: int, tied: TokenEmbedding | None = None, *, bias: bool = True, closed: int = 0
+        self,
+        width: int,
+        vocabulary: int,
+        tied: TokenEmbedding | None = None,
+        *,
+        bias: bool = True,
+        closed: int = 0,
     ):
         super().__init__(width, vocabulary, bias)
         if bias:
@@ -88,7 +94,13 @@ class Output(nn.Linear, Predictor):
         total, each = self.weight.new_zeros(()), self.weight.new_zeros(len(flat))
         for part in self.parts(flat[real]):
             rows = real[part.rows]
-            loss, losses = cross_entropy(features.flatten(0, 1)[rows], part.weight, part.bias, part.targets, smoothing)
+            loss, losses = cross_entropy(
+                features.flatten(0, 1)[rows],
+                part.weight,
+                part.bias,
+                part.targets,
+                smoothing,
+            )
             total, each = total + loss, each.index_add(0, rows, losses)
         return total, each.view(targets.shape)
 
@@ -98,10 +110,19 @@ class Output(nn.Linear, Predictor):
         """log p of each target given its features, with a gradient. Unlike `loss` it stores the logits."""
         found = wide(features.new_zeros(len(targets)))
         for part in self.parts(targets):
-            logs = wide(functional.linear(features[part.rows], part.weight, part.bias)).log_softmax(-1)
-            found = found.index_add(0, part.rows, logs.gather(1, part.targets[:, None])[:, 0])
+            logs = wide(
+                functional.linear(features[part.rows], part.weight, part.bias)
+            ).log_softmax(-1)
+            found = found.index_add(
+                0, part.rows, logs.gather(1, part.targets[:, None])[:, 0]
+            )
         return found
 
     def parts(self, targets: Int[Tensor, " row"]) -> Iterator[Part]:
         """The softmaxes whose probabilities multiply to those of `targets`; here only one."""
-        yield Part(torch.arange(len(targets), device=targets.device), self.weight, self.bias, targets)
+        yield Part(
+            torch.arange(len(targets), device=targets.device),
+            self.weight,
+            self.bias,
+            targets,
+        )

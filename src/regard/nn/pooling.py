@@ -34,6 +34,8 @@ class MaximumPooling(Pooling):
         outside = ~padding(lengths, states.shape[1]).readable()
         empty = (lengths == 0)[:, None]
         lowest = torch.finfo(states.dtype).min
-        least = states.new_full((len(states), 1, states.shape[2]), lowest)  # amax needs at least one position
+        least = states.new_full(
+            (len(states), 1, states.shape[2]), lowest
+        )  # amax needs at least one position
         whole = torch.cat([states.masked_fill(outside[..., None], lowest), least], 1)
         return whole.amax(1).masked_fill(empty, 0.0)

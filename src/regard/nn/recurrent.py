@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.attention.lookup import expect_size
+from regard.attention.checks import expect_size
 from regard.nn.cells import Cell
 from regard.nn.sublayers import Dropout
 from regard.shapes import Bool, Float, Inputs, Int, Lengths, States
@@ -30,7 +30,11 @@ class PlainLSTM(nn.LSTM):
 
 RecurrentName = Literal["tanh", "gru", "lstm"]
 LSTM = nn.LSTM if torch.ops.mkldnn._is_mkldnn_bf16_supported() else PlainLSTM
-KINDS: dict[RecurrentName, Callable[..., nn.RNNBase]] = {"tanh": nn.RNN, "gru": nn.GRU, "lstm": LSTM}
+KINDS: dict[RecurrentName, Callable[..., nn.RNNBase]] = {
+    "tanh": nn.RNN,
+    "gru": nn.GRU,
+    "lstm": LSTM,
+}
 CELLS: dict[RecurrentName, Callable[..., Tensor | tuple[Tensor, Tensor]]] = {
     "tanh": torch.rnn_tanh_cell,
     "gru": torch.gru_cell,
@@ -43,10 +47,19 @@ FEW = 64
 class Recurrent(nn.Module):
     """A stack of recurrent layers. The state is `(batch, layer, state_width)`, for an LSTM [h; c]."""
 
-    def __init__(self, kind: RecurrentName, input_width: int, width: int, layers: int = 1, dropout: float = 0.0):
+    def __init__(
+        self,
+        kind: RecurrentName,
+        input_width: int,
+        width: int,
+        layers: int = 1,
+        dropout: float = 0.0,
+    ):
         super().__init__()
         between = dropout if layers > 1 else 0.0
-        self.network = KINDS[kind](input_width, width, layers, batch_first=True, dropout=between)
+        self.network = KINDS[kind](
+            input_width, width, layers, batch_first=True, dropout=between
+        )
         self.cell, self.parts = CELLS[kind], 2 if kind == "lstm" else 1
         self.input_width, self.width, self.layers = input_width, width, layers
 
@@ -65,26 +78,44 @@ class Recurrent(nn.Module):
         With `lengths (batch,)`, none of them 0, the state is the one at each sequence's own end, and outputs past it
         are zero. Raises ValueError for inputs of another width.
         """
-        expect_size("the recurrent network", self.input_width, "the inputs", inputs.shape[-1])
-        alone = lengths is None and inputs.shape[1] == 1 and len(inputs) <= FEW and not inputs.is_cuda
+        expect_size(
+            "the recurrent network", self.input_width, "the inputs", inputs.shape[-1]
+        )
+        alone = (
+            lengths is None
+            and inputs.shape[1] == 1
+            and len(inputs) <= FEW
+            and not inputs.is_cuda
+        )
         if alone and not (torch.is_grad_enabled() or self.training):
             return self.step(inputs[:, 0], state)
-        parts = tuple(part.contiguous() for part in rearrange(state, "b l (p w) -> p l b w", p=self.parts))
+        parts = tuple(
+            part.contiguous()
+            for part in rearrange(state, "b l (p w) -> p l b w", p=self.parts)
+        )
         first = parts if self.parts == 2 else parts[0]
         if lengths is None:
             outputs, after = self.network(inputs, first)
         else:
-            packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
+            packed = pack_padded_sequence(
+                inputs, lengths.cpu(), batch_first=True, enforce_sorted=False
+            )
             outputs, after = self.network(packed, first)
-            outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])
+            outputs, _ = pad_packed_sequence(
+                outputs, batch_first=True, total_length=inputs.shape[1]
+            )
         after = after if self.parts == 2 else (after,)
         return outputs, rearrange(torch.stack(tuple(after)), "p l b w -> b l (p w)")
 
     def step(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One position `(batch, input_width)`, without dropout."""
         after = []
-        for before, weights in zip(state.unbind(1), self.network.all_weights, strict=True):
-            found = self.cell(inputs, before.chunk(2, -1) if self.parts == 2 else before, *weights)
+        for before, weights in zip(
+            state.unbind(1), self.network.all_weights, strict=True
+        ):
+            found = self.cell(
+                inputs, before.chunk(2, -1) if self.parts == 2 else before, *weights
+            )
             after.append(torch.cat(found, -1) if isinstance(found, tuple) else found)
             inputs = after[-1][:, : self.width]
         return inputs[:, None], torch.stack(after, 1)
@@ -94,7 +125,14 @@ class RecurrentStack(nn.Module):
     """Recurrent layers of one width on top of each other, with `dropout` before each and after the last. The state is
     `(batch, layer, state_width)`."""
 
-    def __init__(self, kind: RecurrentName, input_width: int, width: int, layers: int, dropout: Dropout):
+    def __init__(
+        self,
+        kind: RecurrentName,
+        input_width: int,
+        width: int,
+        layers: int,
+        dropout: Dropout,
+    ):
         super().__init__()
         widths = [input_width] + [width] * (layers - 1)
         networks = [Recurrent(kind, each, width) for each in widths]
@@ -128,13 +166,24 @@ class Reader(nn.Module):
     input_width: int | None = None
     """Width of the inputs; None for one that the networks check themselves."""
 
-    def __init__(self, forwards: Iterable[nn.Module], backwards: Iterable[nn.Module], width: int, dropout: float = 0.0):
+    def __init__(
+        self,
+        forwards: Iterable[nn.Module],
+        backwards: Iterable[nn.Module],
+        width: int,
+        dropout: float = 0.0,
+    ):
         super().__init__()
-        self.forwards, self.backwards = nn.ModuleList(forwards), nn.ModuleList(backwards)
+        self.forwards, self.backwards = (
+            nn.ModuleList(forwards),
+            nn.ModuleList(backwards),
+        )
         self.dropout = Dropout(dropout)
         self.width, self.output_width = width, width * (2 if self.backwards else 1)
 
-    def forward(self, inputs: Inputs, lengths: Lengths) -> tuple[States, Float[Tensor, "batch final_width"]]:
+    def forward(
+        self, inputs: Inputs, lengths: Lengths
+    ) -> tuple[States, Float[Tensor, "batch final_width"]]:
         """States `(batch, position, output_width)`, zero past the end, and the final states.
 
         The final states are the forward direction's after the last token and the backward direction's after the first;
@@ -143,14 +192,18 @@ class Reader(nn.Module):
         expect_size("the reader", self.input_width, "the inputs", inputs.shape[-1])
         batch, positions = inputs.shape[:2]
         if not batch * positions:
-            return inputs.new_zeros(batch, positions, self.output_width), inputs.new_zeros(batch, self.output_width)
+            return inputs.new_zeros(
+                batch, positions, self.output_width
+            ), inputs.new_zeros(batch, self.output_width)
         inside, turned = turn_round(lengths, positions)
         states = inputs
         for layer, forwards in enumerate(self.forwards):
             states = self.dropout(states) if layer else states
             outputs = [forwards(states)[0]]
             if self.backwards:
-                outputs.append(pick(self.backwards[layer](pick(states, turned))[0], turned))
+                outputs.append(
+                    pick(self.backwards[layer](pick(states, turned))[0], turned)
+                )
             states = torch.cat(outputs, -1)
         states = states.masked_fill(~inside[..., None], 0.0)
         ahead, back = states.split([self.width, self.output_width - self.width], -1)
@@ -158,13 +211,17 @@ class Reader(nn.Module):
         return states, torch.cat([last, back[:, 0]], -1)
 
 
-def read_in_parts(reader: Reader, inputs: Inputs, lengths: Lengths, parts: int) -> States:
+def read_in_parts(
+    reader: Reader, inputs: Inputs, lengths: Lengths, parts: int
+) -> States:
     """The reader's states, `(batch, position, output_width)`, computed for `parts` groups of rows, each cut to its own
     longest sequence. This saves padding if rows are sorted by length."""
     if parts == 1:
         return reader(inputs, lengths)[0]
     rows, longest, states = max(1, -(-len(inputs) // parts)), lengths.tolist(), []
-    for first, some in zip(range(0, max(1, len(inputs)), rows), inputs.split(rows), strict=True):
+    for first, some in zip(
+        range(0, max(1, len(inputs)), rows), inputs.split(rows), strict=True
+    ):
         positions = max(longest[first : first + rows], default=0)
         found, _ = reader(some[:, :positions], lengths[first : first + rows])
         states.append(functional.pad(found, (0, 0, 0, inputs.shape[1] - positions)))
@@ -180,10 +237,19 @@ def turn_round(
     return inside, torch.where(inside, lengths[:, None] - 1 - count, count)
 
 
-def pick(states: States, positions: Int[Tensor, "batch count"]) -> Float[Tensor, "batch count width"]:
+def pick(
+    states: States, positions: Int[Tensor, "batch count"]
+) -> Float[Tensor, "batch count width"]:
     """The states at `positions (batch, count)` of `(batch, position, width)`: `(batch, count, width)`."""
-    rows = positions + states.shape[1] * torch.arange(states.shape[0], device=states.device)[:, None]
-    return states.flatten(0, 1).index_select(0, rows.flatten()).unflatten(0, positions.shape)
+    rows = (
+        positions
+        + states.shape[1] * torch.arange(states.shape[0], device=states.device)[:, None]
+    )
+    return (
+        states.flatten(0, 1)
+        .index_select(0, rows.flatten())
+        .unflatten(0, positions.shape)
+    )
 
 
 class SequenceReader(Reader):
@@ -202,7 +268,8 @@ class SequenceReader(Reader):
         directions = 2 if bidirectional else 1
         widths = [input_width] + [directions * width] * (layers - 1)
         forwards, *backwards = (
-            [KINDS[kind](each, width, batch_first=True) for each in widths] for _ in range(directions)
+            [KINDS[kind](each, width, batch_first=True) for each in widths]
+            for _ in range(directions)
         )
         super().__init__(forwards, backwards[0] if backwards else [], width, dropout)
         self.input_width = input_width
@@ -223,12 +290,20 @@ class Looped(nn.Module):
     ) -> tuple[States, Tensor]:
         """Inputs `(batch, position, input_width)`, after an earlier state if there is one -> outputs `(batch, position,
         width)` and the last state; with `inside`, positions that are False leave the last state as it is."""
-        state = inputs.new_zeros(len(inputs), self.cell.state_width) if state is None else state
+        state = (
+            inputs.new_zeros(len(inputs), self.cell.state_width)
+            if state is None
+            else state
+        )
         outputs, last = [], state
         for place, projected in enumerate(self.cell.project(inputs).unbind(1)):
             state = self.cell.step(projected, state)
             outputs.append(state[:, : self.cell.width])
-            last = state if inside is None else torch.where(inside[:, place, None], state, last)
+            last = (
+                state
+                if inside is None
+                else torch.where(inside[:, place, None], state, last)
+            )
         return torch.stack(outputs, 1), last
 
 

@@ -15,7 +15,9 @@ def expect_one_width(whole: str, parts: Mapping[str, int | None]) -> None:
     known = {name: width for name, width in parts.items() if width is not None}
     if len({*known.values()}) > 1:
         found = ", ".join(f"{name} {width}" for name, width in known.items())
-        raise InputError(f"the parts of {whole} need one width; found {found}; make them with the same width")
+        raise InputError(
+            f"the parts of {whole} need one width; found {found}; make them with the same width"
+        )
 
 
 def width_in(module: nn.Module) -> int | None:
@@ -72,13 +74,20 @@ class Residual(nn.Module, ABC):
         """Add the sublayer's output to the states."""
 
 
-def check_layer(feedforward: nn.Module, residuals: Sequence[Residual], **reads: Sequence[int | None]) -> None:
+def check_layer(
+    feedforward: nn.Module, residuals: Sequence[Residual], **reads: Sequence[int | None]
+) -> None:
     """Check that a layer's parts have one width. `reads` are the widths of each attention's inputs. Raises
     ValueError."""
     inputs = {
-        f"{name} {side}": width for name, widths in reads.items() for side, width in zip(SIDES, widths, strict=False)
+        f"{name} {side}": width
+        for name, widths in reads.items()
+        for side, width in zip(SIDES, widths, strict=False)
     }
-    ends = {"feedforward input": width_in(feedforward), "feedforward output": width_out(feedforward)}
+    ends = {
+        "feedforward input": width_in(feedforward),
+        "feedforward output": width_out(feedforward),
+    }
     norms = {f"norm {at}": width_in(each.norm) for at, each in enumerate(residuals)}
     expect_one_width("a layer", inputs | ends | norms)
 
@@ -109,7 +118,9 @@ class FeedForward(nn.Sequential):
 
     def __init__(self, width: int, hidden: int, activation: nn.Module | None = None):
         layers = nn.Linear(width, hidden), nn.Linear(hidden, width)
-        super().__init__(layers[0], nn.ReLU() if activation is None else activation, layers[1])
+        super().__init__(
+            layers[0], nn.ReLU() if activation is None else activation, layers[1]
+        )
         for layer in layers:
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
@@ -120,7 +131,10 @@ class SwiGLU(nn.Module):
 
     def __init__(self, width: int, hidden: int):
         super().__init__()
-        self.gate, self.up = nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
+        self.gate, self.up = (
+            nn.Linear(width, hidden, bias=False),
+            nn.Linear(width, hidden, bias=False),
+        )
         self.down = nn.Linear(hidden, width, bias=False)
         for each in (self.gate, self.up, self.down):
             nn.init.xavier_uniform_(each.weight)
@@ -150,7 +164,9 @@ class VariationalDropout(Dropout):
     def forward(self, states: Tensor) -> Tensor:
         if not (self.training and self.rate):
             return states
-        return states * dropout(states.new_ones(len(states), 1, states.shape[-1]), self.rate)
+        return states * dropout(
+            states.new_ones(len(states), 1, states.shape[-1]), self.rate
+        )
 
 
 def make_dropout(rate: float, *, variational: bool) -> Dropout:

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from regard.pictures.scale import colour_map
-from regard.pictures.style import COLOURS, DARK, GRID, INK, MUTED, PAPER, plotting, resolution
+from regard.pictures.style import (
+    COLOURS,
+    DARK,
+    GRID,
+    INK,
+    MUTED,
+    PAPER,
+    plotting,
+    resolution,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,13 +84,24 @@ def charts(parts: Sequence[Part]) -> Figure:
         raise ValueError("charts() got no chart; expected at least one")
     most = min(part.across for part in parts)
     rows = [parts[first : first + most] for first in range(0, len(parts), most)]
-    beside = [[_names_beside(part, row[place + 1 :]) for place, part in enumerate(row)] for row in rows]
-    across = [max(6.4 if row[column] else 4.4 for row in beside if column < len(row)) for column in range(len(rows[0]))]
+    beside = [
+        [_names_beside(part, row[place + 1 :]) for place, part in enumerate(row)]
+        for row in rows
+    ]
+    across = [
+        max(6.4 if row[column] else 4.4 for row in beside if column < len(row))
+        for column in range(len(rows[0]))
+    ]
     with plotting():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(sum(across), 3.6 * len(rows)), facecolor=PAPER, dpi=100, layout="constrained")
+        figure = Figure(
+            figsize=(sum(across), 3.6 * len(rows)),
+            facecolor=PAPER,
+            dpi=100,
+            layout="constrained",
+        )
         FigureCanvasAgg(figure)
         grid = figure.add_gridspec(len(rows), len(across), width_ratios=across)
         for place, part in enumerate(parts):
@@ -104,7 +124,8 @@ def _names_beside(part: Part, right: Sequence[Part]) -> bool:
     if not isinstance(part, Chart):
         return True
     repeated = any(
-        isinstance(other, Chart) and [*other.lines][: len(part.lines)] == [*part.lines] for other in right[:1]
+        isinstance(other, Chart) and [*other.lines][: len(part.lines)] == [*part.lines]
+        for other in right[:1]
     )
     return len(part.lines) > MOST_INSIDE and not repeated
 
@@ -124,14 +145,38 @@ def _fill(axes: Axes, chart: Grid) -> None:
     values = [*chart.rows.values()]
     columns = max(map(len, values))
     cells = [[*row, *[math.nan] * (columns - len(row))] for row in values]
-    axes.pcolormesh(cells, cmap=colour_map(), vmin=0.0, vmax=chart.most, edgecolors=PAPER, linewidth=2)
-    for row, column in ((row, column) for row, found in enumerate(values) for column in range(len(found))):
+    axes.pcolormesh(
+        cells,
+        cmap=colour_map(),
+        vmin=0.0,
+        vmax=chart.most,
+        edgecolors=PAPER,
+        linewidth=2,
+    )
+    for row, column in (
+        (row, column)
+        for row, found in enumerate(values)
+        for column in range(len(found))
+    ):
         value = values[row][column]
         colour = PAPER if value > DARK * chart.most else INK
         text = "–" if math.isnan(value) else f"{value:.3g}"
-        axes.text(column + 0.5, row + 0.5, text, fontsize=8, color=colour, ha="center", va="center")
-    axes.set_xticks([column + 0.5 for column in range(columns)], [str(column) for column in range(columns)])
-    axes.set_yticks([row + 0.5 for row in range(len(values))], [*chart.rows], parse_math=False)
+        axes.text(
+            column + 0.5,
+            row + 0.5,
+            text,
+            fontsize=8,
+            color=colour,
+            ha="center",
+            va="center",
+        )
+    axes.set_xticks(
+        [column + 0.5 for column in range(columns)],
+        [str(column) for column in range(columns)],
+    )
+    axes.set_yticks(
+        [row + 0.5 for row in range(len(values))], [*chart.rows], parse_math=False
+    )
     axes.invert_yaxis()
     axes.grid(visible=False)
 
@@ -147,27 +192,67 @@ def _pair(axes: Axes, chart: Pairs) -> None:
         "clip_on": False,
     }  # no marker is clipped at the edge
     axes.plot(expected, places, "o", zorder=3, label=chart.names[0], **ring)
-    axes.plot(found, places, "o", color=COLOURS[1], markersize=5, zorder=4, label=chart.names[1], clip_on=False)
+    axes.plot(
+        found,
+        places,
+        "o",
+        color=COLOURS[1],
+        markersize=5,
+        zorder=4,
+        label=chart.names[1],
+        clip_on=False,
+    )
     axes.set_yticks(places, [*chart.rows], fontsize=9, color=INK, parse_math=False)
-    axes.set_xlim(min(0.0, *expected, *found), 0.5 * math.ceil(2 * max(*expected, *found) + 0.1))
+    axes.set_xlim(
+        min(0.0, *expected, *found), 0.5 * math.ceil(2 * max(*expected, *found) + 0.1)
+    )
     axes.locator_params("x", nbins=6, steps=[1, 2, 5, 10])
     for place, name in enumerate(chart.rows):
-        style = {"xytext": (6, 0), "textcoords": "offset points", "fontsize": 8, "color": INK, "va": "center"}
-        axes.annotate(chart.remarks[name], (1, place), xycoords=("axes fraction", "data"), parse_math=False, **style)
+        style = {
+            "xytext": (6, 0),
+            "textcoords": "offset points",
+            "fontsize": 8,
+            "color": INK,
+            "va": "center",
+        }
+        axes.annotate(
+            chart.remarks[name],
+            (1, place),
+            xycoords=("axes fraction", "data"),
+            parse_math=False,
+            **style,
+        )
     axes.invert_yaxis()
-    axes.legend(fontsize=8, frameon=False, labelcolor=INK, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+    axes.legend(
+        fontsize=8,
+        frameon=False,
+        labelcolor=INK,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.16),
+        ncols=2,
+    )
 
 
 def _draw(axes: Axes, chart: Chart, beside: bool) -> None:
     for number, (name, points) in enumerate(chart.lines.items()):
         turn, place = divmod(number, len(COLOURS))
         x, y = zip(*points, strict=True)
-        (line,) = axes.plot(x, y, label=name, linewidth=1.6, color=COLOURS[place], marker=MARKS[place], markersize=4.5)
+        (line,) = axes.plot(
+            x,
+            y,
+            label=name,
+            linewidth=1.6,
+            color=COLOURS[place],
+            marker=MARKS[place],
+            markersize=4.5,
+        )
         line.set_linestyle(DASHES[turn % len(DASHES)])
     axes.set_xscale(chart.scales[0])
     axes.set_yscale(chart.scales[1])
     axes.set_ylabel(chart.y, fontsize=9, color=INK, parse_math=False)
-    if chart.scales[0] == "linear" and all(x.is_integer() for line in chart.lines.values() for x, _ in line):
+    if chart.scales[0] == "linear" and all(
+        x.is_integer() for line in chart.lines.values() for x, _ in line
+    ):
         axes.locator_params("x", integer=True)
     for axis, scale in ((axes.xaxis, chart.scales[0]), (axes.yaxis, chart.scales[1])):
         if scale == "log":

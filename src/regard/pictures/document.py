@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regard.maps import DocumentWeights
-from regard.pictures.inches import Word, box, from_the_right, measured, order, sheet, text
+from regard.pictures.inches import (
+    Word,
+    box,
+    from_the_right,
+    measured,
+    order,
+    sheet,
+    text,
+)
 from regard.pictures.style import DARK, INK, PAPER, plotting, sizes
 from regard.pictures.title import titled
 
@@ -42,11 +50,16 @@ class Shades:
 def shades(document: DocumentWeights) -> Shades:
     """The shades of a document; all 0 if all weights are 0."""
     tiny = np.finfo(float).tiny
-    words = [np.sqrt(weight) * each for weight, each in zip(document.weights, document.words, strict=True)]
+    words = [
+        np.sqrt(weight) * each
+        for weight, each in zip(document.weights, document.words, strict=True)
+    ]
     greatest = max((each.max(initial=0.0) for each in words), default=0.0)
     most = float(document.weights.max(initial=0.0)), float(greatest)
     of_sentences = document.weights / max(most[0], tiny)
-    return Shades(of_sentences, tuple(each / max(most[1], tiny) for each in words), most)
+    return Shades(
+        of_sentences, tuple(each / max(most[1], tiny) for each in words), most
+    )
 
 
 def picture(document: DocumentWeights, *, title: str = "") -> Figure:
@@ -54,7 +67,11 @@ def picture(document: DocumentWeights, *, title: str = "") -> Figure:
     are darkest. Raises InputError without matplotlib, or if no installed font has a character."""
     with plotting():
         figure = sheet()
-        words = iter(measured(figure, [word for words in document.sentences for word in words], TYPE))
+        words = iter(
+            measured(
+                figure, [word for words in document.sentences for word in words], TYPE
+            )
+        )
         sentences = [[next(words) for _ in each] for each in document.sentences]
         lines = [broken([word.width for word in each]) for each in sentences]
         found = shades(document)
@@ -71,12 +88,16 @@ def picture(document: DocumentWeights, *, title: str = "") -> Figure:
             for number, row in enumerate(rows):
                 part, shade = [words[each] for each in row], found.words[place][row]
                 backwards = from_the_right("".join(word.label for word in part))
-                line(figure, part, shade, EDGES, top - number * LINE, backwards=backwards)
+                line(
+                    figure, part, shade, EDGES, top - number * LINE, backwards=backwards
+                )
             top -= heights[place]
     return figure
 
 
-def broken(widths: Sequence[float], most: float = EDGES[1] - EDGES[0]) -> list[list[int]]:
+def broken(
+    widths: Sequence[float], most: float = EDGES[1] - EDGES[0]
+) -> list[list[int]]:
     """The indices of the words of each line, filled up to `most` inches."""
     room, lines = 0.0, []
     for word, width in enumerate(widths):
@@ -102,7 +123,14 @@ def _weight(figure: Figure, weight: float, shade: float, top: float) -> None:
     """A box with the weight of a sentence."""
     box(figure, (MARGIN, top - LINE * 0.92, BEFORE - 0.2, LINE * 0.84), shade)
     place = MARGIN + (BEFORE - 0.2) / 2, top - LINE / 2
-    text(figure, f"{weight:.3f}", place, size=sizes(1).small, color=PAPER if shade > DARK else INK, ha="center")
+    text(
+        figure,
+        f"{weight:.3f}",
+        place,
+        size=sizes(1).small,
+        color=PAPER if shade > DARK else INK,
+        ha="center",
+    )
 
 
 def line(
@@ -118,11 +146,22 @@ def line(
     """Draw the words of one line between a left and a right edge, `backwards` from the right. One word may be
     framed."""
     across = edges[1] if backwards else edges[0]
-    for number in order([word.label for word in words]) if backwards else range(len(words)):
+    for number in (
+        order([word.label for word in words]) if backwards else range(len(words))
+    ):
         word, each = words[number], shade[number]
         across -= (word.width + SPACE) if backwards else 0.0
-        edge = {"edgecolor": INK, "linewidth": 1.0, "zorder": 2} if number == framed else {}
-        box(figure, (across, top - LINE * 0.92, word.width + SPACE, LINE * 0.84), float(each), **edge)
+        edge = (
+            {"edgecolor": INK, "linewidth": 1.0, "zorder": 2}
+            if number == framed
+            else {}
+        )
+        box(
+            figure,
+            (across, top - LINE * 0.92, word.width + SPACE, LINE * 0.84),
+            float(each),
+            **edge,
+        )
         colour = PAPER if each > DARK else INK
         at = across + SPACE / 2, top - LINE / 2
         text(figure, word.label, at, size=TYPE, color=colour, family=word.fonts)

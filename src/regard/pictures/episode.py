@@ -28,7 +28,9 @@ NO_IMAGE = "nearly even: no support image is preferred"
 
 def layer_names(count: int) -> tuple[str, ...]:
     """The names of so many attention layers."""
-    return tuple(f"attention layer {number} of {count}" for number in range(1, count + 1))
+    return tuple(
+        f"attention layer {number} of {count}" for number in range(1, count + 1)
+    )
 
 
 def episode(
@@ -43,7 +45,9 @@ def episode(
     darker frames for greater weights. `weights` are those of the support images in order, optionally followed by that
     of the query itself. Raises InputError without matplotlib, or if no installed font has a character."""
     names = list(dict.fromkeys(labels))
-    rows = [[place for place, label in enumerate(labels) if label == name] for name in names]
+    rows = [
+        [place for place, label in enumerate(labels) if label == name] for name in names
+    ]
     with plotting():
         block = (1 + max(map(len, rows))) * (SIDE + GAP) + 5 * GAP
         figure, width = inches.sheet(), len(weights) * block
@@ -55,27 +59,61 @@ def episode(
         inches.text(figure, "frames: white 0, dark 1", (GAP, FOOT), size=7, color=MUTED)
 
         def axes_at(lookup: int, row: int, column: int) -> Axes:
-            left = lookup * block + GAP + column * (SIDE + GAP) + (2 * GAP if column else 0.0)
+            left = (
+                lookup * block
+                + GAP
+                + column * (SIDE + GAP)
+                + (2 * GAP if column else 0.0)
+            )
             bottom = height - head - row * (SIDE + LABEL + GAP) - SIDE
-            return figure.add_axes((left / width, bottom / height, SIDE / width, SIDE / height))
+            return figure.add_axes(
+                (left / width, bottom / height, SIDE / width, SIDE / height)
+            )
 
         for lookup, own in enumerate(weights):
             place = lookup * block + GAP, height - head + HEADING / 2
-            inches.text(figure, layer_names(len(weights))[lookup], place, size=9, color=MUTED)
+            inches.text(
+                figure, layer_names(len(weights))[lookup], place, size=9, color=MUTED
+            )
             itself = own[len(labels)] if len(own) > len(labels) else None
-            _draw(axes_at(lookup, 0, 0), query, "query" if itself is None else f"query, {itself:.2f}", itself or 0.0)
+            _draw(
+                axes_at(lookup, 0, 0),
+                query,
+                "query" if itself is None else f"query, {itself:.2f}",
+                itself or 0.0,
+            )
             for row, (name, places) in enumerate(zip(names, rows, strict=True)):
                 for column, place in enumerate(places, 1):
                     text = f"{distinct(name, longest=10)} {own[place]:.2f}"
-                    _draw(axes_at(lookup, row, column), support[place], text, float(own[place]))
+                    _draw(
+                        axes_at(lookup, row, column),
+                        support[place],
+                        text,
+                        float(own[place]),
+                    )
         heading.draw(figure, GAP, height - GAP)
     return figure
 
 
-def _draw(axes: Axes, pixels: UInt8[np.ndarray, "height width channel"], text: str, weight: float) -> None:
-    axes.imshow(np.repeat(pixels, 3, 2) if pixels.shape[2] == 1 else pixels, interpolation="nearest")
+def _draw(
+    axes: Axes,
+    pixels: UInt8[np.ndarray, "height width channel"],
+    text: str,
+    weight: float,
+) -> None:
+    axes.imshow(
+        np.repeat(pixels, 3, 2) if pixels.shape[2] == 1 else pixels,
+        interpolation="nearest",
+    )
     axes.set_xticks([])
     axes.set_yticks([])
-    axes.set_xlabel(text, fontsize=7, color=MUTED, labelpad=2, family=families([text])[0], parse_math=False)
+    axes.set_xlabel(
+        text,
+        fontsize=7,
+        color=MUTED,
+        labelpad=2,
+        family=families([text])[0],
+        parse_math=False,
+    )
     for spine in axes.spines.values():
         spine.set(edgecolor=hex_colour(weight), linewidth=3)

@@ -5,17 +5,59 @@ from collections.abc import Iterable, Iterator
 
 from regard.errors import InputError
 
-PREFERRED = ("DejaVu Sans", "Noto Sans", "Liberation Sans", "Arial", "Segoe UI", "Helvetica")
+PREFERRED = (
+    "DejaVu Sans",
+    "Noto Sans",
+    "Liberation Sans",
+    "Arial",
+    "Segoe UI",
+    "Helvetica",
+)
 # Han characters differ by language; kana or hangul among the labels identify it.
 HAN = {
-    "SC": ("Noto Sans CJK SC", "Source Han Sans SC", "PingFang SC", "Microsoft YaHei", "WenQuanYi Zen Hei"),
+    "SC": (
+        "Noto Sans CJK SC",
+        "Source Han Sans SC",
+        "PingFang SC",
+        "Microsoft YaHei",
+        "WenQuanYi Zen Hei",
+    ),
     "JP": ("Noto Sans CJK JP", "Source Han Sans JP", "Hiragino Sans", "Yu Gothic"),
-    "KR": ("Noto Sans CJK KR", "Source Han Sans KR", "Apple SD Gothic Neo", "Malgun Gothic"),
+    "KR": (
+        "Noto Sans CJK KR",
+        "Source Han Sans KR",
+        "Apple SD Gothic Neo",
+        "Malgun Gothic",
+    ),
 }
-CJK = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH", "HALFWIDTH", "KANGXI"}
-SYMBOLS = ("Noto Sans Symbols", "Noto Sans Symbols2", "Noto Emoji", "Symbola", "Segoe UI Symbol")
+CJK = {
+    "CJK",
+    "HIRAGANA",
+    "KATAKANA",
+    "HANGUL",
+    "BOPOMOFO",
+    "IDEOGRAPHIC",
+    "FULLWIDTH",
+    "HALFWIDTH",
+    "KANGXI",
+}
+SYMBOLS = (
+    "Noto Sans Symbols",
+    "Noto Sans Symbols2",
+    "Noto Emoji",
+    "Symbola",
+    "Segoe UI Symbol",
+)
 # These fonts draw characters as boxes, or number their glyphs differently.
-UNFIT = ("Last Resort", "Adobe Blank", "Noto Color Emoji", "Apple Color Emoji", "cm", "STIXNon", "STIXSize")
+UNFIT = (
+    "Last Resort",
+    "Adobe Blank",
+    "Noto Color Emoji",
+    "Apple Color Emoji",
+    "cm",
+    "STIXNon",
+    "STIXSize",
+)
 
 
 def families(labels: Iterable[str]) -> list[list[str]]:
@@ -57,13 +99,31 @@ def _cover(needed: set[str]) -> dict[str, set[str]]:
 def _candidates(needed: set[str]) -> Iterator[str]:
     from matplotlib.font_manager import fontManager
 
-    installed = sorted({entry.name for entry in fontManager.ttflist if not entry.name.startswith(UNFIT)})
+    installed = sorted(
+        {
+            entry.name
+            for entry in fontManager.ttflist
+            if not entry.name.startswith(UNFIT)
+        }
+    )
     scripts = {script(char) for char in needed}
-    han = "JP" if scripts & {"HIRAGANA", "KATAKANA"} else "KR" if "HANGUL" in scripts else "SC"
-    noto = [f"Noto {kind} {name.title()}" for name in sorted(scripts) for kind in ("Sans", "Naskh", "Serif")]
+    han = (
+        "JP"
+        if scripts & {"HIRAGANA", "KATAKANA"}
+        else "KR"
+        if "HANGUL" in scripts
+        else "SC"
+    )
+    noto = [
+        f"Noto {kind} {name.title()}"
+        for name in sorted(scripts)
+        for kind in ("Sans", "Naskh", "Serif")
+    ]
     preferred = [*PREFERRED, *HAN[han], *noto, *SYMBOLS]
     present = set(installed)
-    yield from dict.fromkeys([name for name in preferred if name in present] + installed)
+    yield from dict.fromkeys(
+        [name for name in preferred if name in present] + installed
+    )
 
 
 def _characters(family: str, needed: set[str]) -> set[str]:
@@ -71,7 +131,13 @@ def _characters(family: str, needed: set[str]) -> set[str]:
 
     # matplotlib warns about families without a requested property, so request one that the family has
     faces = [entry for entry in fontManager.ttflist if entry.name == family]
-    plain = min(faces, key=lambda face: (face.style != "normal", fontManager.score_weight("normal", face.weight)))
+    plain = min(
+        faces,
+        key=lambda face: (
+            face.style != "normal",
+            fontManager.score_weight("normal", face.weight),
+        ),
+    )
     properties = FontProperties(family=[family], weight=plain.weight)
     properties.set_style(plain.style)  # pyright: ignore[reportArgumentType] a string, one of three
     font = get_font(findfont(properties, fallback_to_default=False))
@@ -103,8 +169,12 @@ def _advice(lost: set[str]) -> str:
         symbol = unicodedata.category(char).startswith("S")
         name = unicodedata.name(char, "UNNAMED") if symbol else script(char)
         by_script.setdefault("CJK" if script(char) in CJK else name, char)
-    missing = ", ".join(f"{name} (U+{ord(char):04X})" for name, char in by_script.items())
-    fonts = ", ".join(dict.fromkeys(_font_for(name, char) for name, char in by_script.items()))
+    missing = ", ".join(
+        f"{name} (U+{ord(char):04X})" for name, char in by_script.items()
+    )
+    fonts = ", ".join(
+        dict.fromkeys(_font_for(name, char) for name, char in by_script.items())
+    )
     return f"no installed font has {missing}; install {fonts}, or write .html, which uses the browser's fonts"
 
 

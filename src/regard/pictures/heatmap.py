@@ -68,7 +68,9 @@ def heatmap(
         signs = meanings(alignment.source, alignment.target)
         note = NO_KEY if even_rows(alignment.weights) else ""
         bar = _arrange(figure, (top, side), groups, (title, note, names, signs), size)
-        colour_bar(figure, bar, most=most, above=bool((alignment.weights > most + 1e-6).any()))
+        colour_bar(
+            figure, bar, most=most, above=bool((alignment.weights > most + 1e-6).any())
+        )
     return figure
 
 
@@ -90,7 +92,9 @@ def _cells(axes: Axes, alignment: Alignment, size: Sizes, most: float) -> None:
         )
 
 
-def _labels(axes: Axes, labels: tuple[str, ...], side: Literal["x", "y"], size: Sizes) -> list[Text]:
+def _labels(
+    axes: Axes, labels: tuple[str, ...], side: Literal["x", "y"], size: Sizes
+) -> list[Text]:
     axis = axes.xaxis if side == "x" else axes.yaxis
     shown = [drawable(label) for label in labels]
     # Labels are plain text, never mathematics: '$' stays '$'.
@@ -108,11 +112,16 @@ def _turn_unless_short(figure: Figure, texts: list[Text], size: Sizes) -> None:
     """If a label is longer than a cell, turn all labels except those that can be stacked."""
     long = max(_extents(figure, texts, 0), default=0.0) > 0.92 * size.cell
     upright = [stacked(each.get_text()) if long else each.get_text() for each in texts]
-    shown = [each.get_text() if stands is None else stands for each, stands in zip(texts, upright, strict=True)]
+    shown = [
+        each.get_text() if stands is None else stands
+        for each, stands in zip(texts, upright, strict=True)
+    ]
     figure.axes[0].xaxis.set_ticklabels(shown)
     for each, stands in zip(texts, upright, strict=True):
         if stands is None:
-            each.set(rotation=90, rotation_mode="anchor", ha="left", va="center_baseline")
+            each.set(
+                rotation=90, rotation_mode="anchor", ha="left", va="center_baseline"
+            )
         else:
             each.set(va=standing(stands), linespacing=1.0)
 
@@ -124,7 +133,9 @@ def _extents(figure: Figure, texts: list[Text], axis: int) -> list[float]:
 
 def axis_names(sides: tuple[str, str], *, own: bool) -> tuple[str, str]:
     """The names of the axis along the top and of that down the side: of one text that reads itself, or of two."""
-    return ("keys", "queries") if own else (f"{sides[0]} (keys)", f"{sides[1]} (queries)")
+    return (
+        ("keys", "queries") if own else (f"{sides[0]} (keys)", f"{sides[1]} (queries)")
+    )
 
 
 def _arrange(
@@ -145,8 +156,12 @@ def _arrange(
     above = NAME + gap + max(_extents(figure, labels[0], 1), default=0.0)
     bar, foot = min(max(height, 0.9), 2.4), NAME if signs else 0.0
     (name,) = measured(figure, [f"← {names[1]}"], size.small)
-    across = max(left + width + 3 * size.margin + size.bar + 0.45, LEAST if title else 0.0)
-    heading = titled(figure, title, across - 2 * size.margin, *([note] if title else []))
+    across = max(
+        left + width + 3 * size.margin + size.bar + 0.45, LEAST if title else 0.0
+    )
+    heading = titled(
+        figure, title, across - 2 * size.margin, *([note] if title else [])
+    )
     head = heading.height + (size.margin if heading.height else 0.0)
     whole = across, head + above + max(height, bar, name.width) + size.margin + foot
     figure.set_size_inches(whole)
@@ -154,9 +169,22 @@ def _arrange(
     axes.set_position(share((left, base - height, width, height), whole))
     heading.draw(figure, size.margin, whole[1] - size.margin)
     style = {"size": size.small, "color": MUTED}
-    text(figure, f"{names[0]} →", (left, base + above - size.margin / 2 - NAME / 2), **style)
+    text(
+        figure,
+        f"{names[0]} →",
+        (left, base + above - size.margin / 2 - NAME / 2),
+        **style,
+    )
     side = size.margin + NAME / 2, base
-    figure.text(*side, name.label, transform=figure.dpi_scale_trans, rotation=90, ha="center", va="top", **style)
+    figure.text(
+        *side,
+        name.label,
+        transform=figure.dpi_scale_trans,
+        rotation=90,
+        ha="center",
+        va="top",
+        **style,
+    )
     for row, word in zip(groups, first, strict=True):
         at = size.margin + NAME + size.margin / 2, base - (row + 0.5) * size.cell
         text(figure, word.label, at, size=size.label, color=MUTED, family=word.fonts)

@@ -39,7 +39,9 @@ def sheet() -> Figure:
     return figure
 
 
-def measured(figure: Figure, labels: Sequence[str], size: float, longest: int = LONGEST) -> list[Word]:
+def measured(
+    figure: Figure, labels: Sequence[str], size: float, longest: int = LONGEST
+) -> list[Word]:
     """Labels with their fonts and widths at a type size in points. Raises InputError if no installed font has a
     character."""
     from matplotlib.font_manager import FontProperties
@@ -48,29 +50,47 @@ def measured(figure: Figure, labels: Sequence[str], size: float, longest: int = 
     shown = [drawable(label, longest=longest) for label in labels]
     found = []
     for label, own in zip(shown, families(shown), strict=True):
-        width, _, _ = renderer.get_text_width_height_descent(label, FontProperties(family=own, size=size), ismath=False)
+        width, _, _ = renderer.get_text_width_height_descent(
+            label, FontProperties(family=own, size=size), ismath=False
+        )
         found.append(Word(label, own, width / figure.dpi))
     return found
 
 
-def box(figure: Figure, place: tuple[float, float, float, float], shade: float, **style: Any) -> None:
+def box(
+    figure: Figure, place: tuple[float, float, float, float], shade: float, **style: Any
+) -> None:
     """A rectangle (left, bottom, width, height) in the colour of a weight."""
     from matplotlib.patches import Rectangle
 
     left, bottom, width, height = place
     inches = figure.dpi_scale_trans
-    figure.add_artist(Rectangle((left, bottom), width, height, facecolor=hex_colour(shade), transform=inches, **style))
+    figure.add_artist(
+        Rectangle(
+            (left, bottom),
+            width,
+            height,
+            facecolor=hex_colour(shade),
+            transform=inches,
+            **style,
+        )
+    )
 
 
 def text(figure: Figure, label: str, place: tuple[float, float], **style: Any) -> None:
     """Plain text, never mathematics, centred vertically at `place`."""
     inches = figure.dpi_scale_trans
-    figure.text(*place, label, transform=inches, va="center_baseline", parse_math=False, **style)
+    figure.text(
+        *place, label, transform=inches, va="center_baseline", parse_math=False, **style
+    )
 
 
 def from_the_right(label: str) -> bool:
     """Whether the first letter with a direction is a right-to-left letter."""
-    return next((each in RIGHT for each in _directions(label) if each in RIGHT or each == "L"), False)
+    return next(
+        (each in RIGHT for each in _directions(label) if each in RIGHT or each == "L"),
+        False,
+    )
 
 
 def order(labels: Sequence[str]) -> list[int]:

@@ -52,7 +52,11 @@ def distinct(label: str, longest: int) -> str:
     """`drawable(label)`, but with the '…' in the middle: names that differ only at the end still differ."""
     shown = drawable(label, longest=max(len(visible(label)), 1))
     before = longest // 2
-    return shown if len(shown) <= longest else f"{shown[:before]}…{shown[len(shown) - (longest - 1 - before) :]}"
+    return (
+        shown
+        if len(shown) <= longest
+        else f"{shown[:before]}…{shown[len(shown) - (longest - 1 - before) :]}"
+    )
 
 
 def meanings(*sides: Iterable[str]) -> str:
@@ -65,7 +69,9 @@ def meanings(*sides: Iterable[str]) -> str:
 def columns(label: str) -> int:
     """The width in character cells: 2 for East Asian wide characters, 0 for combining marks, 1 for others."""
     return sum(
-        2 if unicodedata.east_asian_width(char) in "WF" else unicodedata.category(char) not in ("Mn", "Me", "Cf")
+        2
+        if unicodedata.east_asian_width(char) in "WF"
+        else unicodedata.category(char) not in ("Mn", "Me", "Cf")
         for char in label
     )
 
@@ -88,5 +94,11 @@ def _visible(char: str) -> str:
         return NAMED[char]
     if unicodedata.category(char) in _HIDDEN and char not in _JOINERS:
         code = ord(char)
-        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+        return (
+            f"\\x{code:02x}"
+            if code < 0x100
+            else f"\\u{code:04x}"
+            if code < 0x10000
+            else f"\\U{code:08x}"
+        )
     return char

@@ -43,15 +43,21 @@ def lines(
 
     Raises InputError for more than `MOST` heads, without matplotlib, or if no installed font has a character."""
     if len(weights) > MOST:
-        raise InputError(f"{len(weights)} heads are too many for lines; choose at most {MOST}")
+        raise InputError(
+            f"{len(weights)} heads are too many for lines; choose at most {MOST}"
+        )
     with plotting():
         figure = sheet()
         readers, read = (measured(figure, labels, TYPE) for labels in (target, source))
         note = f"a line is as wide as its weight; weights under {threshold:g} have none"
         note += "" if (weights >= threshold).any() else ", and no weight is larger"
-        sides = [max((word.width for word in side), default=0.2) for side in (readers, read)]
+        sides = [
+            max((word.width for word in side), default=0.2) for side in (readers, read)
+        ]
         width = max(2 * MARGIN + max(sum(sides) + GAP, 2 * ENTRY), LEAST)
-        heading = titled(figure, title, width - 2 * MARGIN, note, meanings(source, target))
+        heading = titled(
+            figure, title, width - 2 * MARGIN, note, meanings(source, target)
+        )
         entries = max(1, int((width - 2 * MARGIN) / ENTRY))
         head = heading.height + LINE * -(-len(names) // entries)
         tall = ROW * max(len(source), len(target), 1)
@@ -71,18 +77,37 @@ def _legend(figure: Figure, names: Sequence[str], entries: int, top: float) -> N
         row, column = divmod(number, entries)
         left, middle = MARGIN + ENTRY * column, top - LINE * (row + 0.5)
         _lines(figure, [((left, middle), (left + SAMPLE, middle))], [1.0], number)
-        text(figure, name, (left + SAMPLE + 0.06, middle), size=sizes(1).small, color=INK)
+        text(
+            figure, name, (left + SAMPLE + 0.06, middle), size=sizes(1).small, color=INK
+        )
 
 
-def _side(figure: Figure, words: Sequence[Word | str], across: float, side: str, top: float) -> None:
+def _side(
+    figure: Figure, words: Sequence[Word | str], across: float, side: str, top: float
+) -> None:
     """Draw one copy of the text below its heading."""
     away = -0.06 if side == "right" else 0.06
     for number, word in enumerate(words):
         middle = top - LINE / 2 if number == 0 else top - LINE - ROW * (number - 0.5)
         if isinstance(word, str):
-            text(figure, word, (across + away, middle), size=sizes(1).small, color=MUTED, ha=side)
+            text(
+                figure,
+                word,
+                (across + away, middle),
+                size=sizes(1).small,
+                color=MUTED,
+                ha=side,
+            )
         else:
-            text(figure, word.label, (across + away, middle), size=TYPE, color=INK, ha=side, family=word.fonts)
+            text(
+                figure,
+                word.label,
+                (across + away, middle),
+                size=TYPE,
+                color=INK,
+                ha=side,
+                family=word.fonts,
+            )
 
 
 def _draw(
@@ -96,23 +121,37 @@ def _draw(
     spread = ROW * 0.6 / max(len(weights), 1)
     for head, each in enumerate(weights):
         down = ROW / 2 + spread * (head - (len(weights) - 1) / 2)
-        found = [(int(t), int(s)) for t, s in np.argwhere(each >= threshold) if each[t, s] > 0]
+        found = [
+            (int(t), int(s))
+            for t, s in np.argwhere(each >= threshold)
+            if each[t, s] > 0
+        ]
         found.sort(key=lambda pair, each=each: each[pair])
-        ends = [((across[0], top - ROW * t - down), (across[1], top - ROW * s - down)) for t, s in found]
+        ends = [
+            ((across[0], top - ROW * t - down), (across[1], top - ROW * s - down))
+            for t, s in found
+        ]
         _lines(figure, ends, [float(each[pair]) for pair in found], head)
 
 
-def _lines(figure: Figure, ends: Sequence[tuple], weights: Sequence[float], head: int) -> None:
+def _lines(
+    figure: Figure, ends: Sequence[tuple], weights: Sequence[float], head: int
+) -> None:
     """Draw the lines of one head, the greatest weight last and thus on top."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba
 
-    colour, style = COLOURS[head % len(COLOURS)], STYLES[head // len(COLOURS) % len(STYLES)]
+    colour, style = (
+        COLOURS[head % len(COLOURS)],
+        STYLES[head // len(COLOURS) % len(STYLES)],
+    )
     shown = [min(weight, 1.0) for weight in weights]
     figure.add_artist(
         LineCollection(
             list(ends),
-            colors=[to_rgba(colour, FAINTEST + (1 - FAINTEST) * weight) for weight in shown],
+            colors=[
+                to_rgba(colour, FAINTEST + (1 - FAINTEST) * weight) for weight in shown
+            ],
             linewidths=[WIDEST * weight for weight in shown],
             linestyles=[style],
             capstyle="round" if style == "-" else "butt",

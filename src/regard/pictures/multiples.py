@@ -59,7 +59,10 @@ class Plan:
     @property
     def above(self) -> float:
         line = 1.25 * _type(self.cell) / 72
-        tall = (len(word.label) * line if stacked(word.label) else word.width for word in self.source)
+        tall = (
+            len(word.label) * line if stacked(word.label) else word.width
+            for word in self.source
+        )
         return max(tall, default=-0.08) + 0.08
 
 
@@ -84,7 +87,10 @@ def multiples(
         figure = sheet()
         named = measured(figure, names, NAME)
         plan = _plan(figure, weights.shape[1:], labels, max(map(len, rows)), named)
-        width = max(MARGIN + plan.left + max(map(len, rows)) * plan.across + BAR, LEAST if title else 0.0)
+        width = max(
+            MARGIN + plan.left + max(map(len, rows)) * plan.across + BAR,
+            LEAST if title else 0.0,
+        )
         notes = (AXES, meanings(*labels)) if plan.source else ()
         heading = titled(figure, title, width - 2 * MARGIN, *notes)
         top = plan.above + len(rows) * plan.down
@@ -94,13 +100,32 @@ def multiples(
             high = top - down * plan.down - (plan.above if down else 0.0)
             for across, number in enumerate(row):
                 word, left = named[number], MARGIN + plan.left + across * plan.across
-                text(figure, word.label, (left, high - LINE / 2), size=NAME, color=MUTED, family=word.fonts)
-                axes = _axes(figure, plan, weights.shape[1:], (left, high - LINE - (0.0 if down else plan.above)))
-                _draw(axes, weights[number], most, rasterized=weights.size > VECTOR_CELLS)
+                text(
+                    figure,
+                    word.label,
+                    (left, high - LINE / 2),
+                    size=NAME,
+                    color=MUTED,
+                    family=word.fonts,
+                )
+                axes = _axes(
+                    figure,
+                    plan,
+                    weights.shape[1:],
+                    (left, high - LINE - (0.0 if down else plan.above)),
+                )
+                _draw(
+                    axes, weights[number], most, rasterized=weights.size > VECTOR_CELLS
+                )
                 _label(axes, plan, left=across == 0, above=down == 0)
         tall = min(2.0, plan.down - LINE - BETWEEN)
         box = width - BAR + 0.05, top - LINE - plan.above - tall, sizes(1).bar, tall
-        colour_bar(figure, share(box, (width, height)), most=most, above=bool((weights > most + 1e-6).any()))
+        colour_bar(
+            figure,
+            share(box, (width, height)),
+            most=most,
+            above=bool((weights > most + 1e-6).any()),
+        )
     return figure
 
 
@@ -116,7 +141,10 @@ def _rows(layers: Sequence[int]) -> list[list[int]]:
     """The indices of the maps in each row: those of one layer, or as many as fit."""
     rows, first = [], 0
     for count in layers:
-        rows += [[*range(at, min(at + COLUMNS, first + count))] for at in range(first, first + count, COLUMNS)]
+        rows += [
+            [*range(at, min(at + COLUMNS, first + count))]
+            for at in range(first, first + count, COLUMNS)
+        ]
         first += count
     return rows
 
@@ -142,22 +170,47 @@ def _type(cell: float) -> float:
     return min(9.0, max(cell, LABELLED) * 72 * 0.62)
 
 
-def _axes(figure: Figure, plan: Plan, shape: Sequence[int], place: tuple[float, float]) -> Axes:
+def _axes(
+    figure: Figure, plan: Plan, shape: Sequence[int], place: tuple[float, float]
+) -> Axes:
     """The axes of a matrix with its upper left corner at `place`."""
     width, height = plan.cell * max(shape[1], 1), plan.cell * max(shape[0], 1)
     whole = tuple(figure.get_size_inches())
     return figure.add_axes(share((place[0], place[1] - height, width, height), whole))
 
 
-def _draw(axes: Axes, weights: Float[np.ndarray, "target source"], most: float, *, rasterized: bool) -> None:
+def _draw(
+    axes: Axes,
+    weights: Float[np.ndarray, "target source"],
+    most: float,
+    *,
+    rasterized: bool,
+) -> None:
     rows, columns = weights.shape
     if weights.size and rasterized:
-        axes.imshow(weights, cmap=colour_map(), vmin=0.0, vmax=most, aspect="auto", interpolation="none")
+        axes.imshow(
+            weights,
+            cmap=colour_map(),
+            vmin=0.0,
+            vmax=most,
+            aspect="auto",
+            interpolation="none",
+        )
     elif weights.size:
         axes.pcolormesh(
-            np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5, weights, cmap=colour_map(), vmin=0, vmax=most
+            np.arange(columns + 1) - 0.5,
+            np.arange(rows + 1) - 0.5,
+            weights,
+            cmap=colour_map(),
+            vmin=0,
+            vmax=most,
         )
-    axes.set(xlim=(-0.5, max(columns, 1) - 0.5), ylim=(max(rows, 1) - 0.5, -0.5), xticks=[], yticks=[])
+    axes.set(
+        xlim=(-0.5, max(columns, 1) - 0.5),
+        ylim=(max(rows, 1) - 0.5, -0.5),
+        xticks=[],
+        yticks=[],
+    )
     for spine in axes.spines.values():
         spine.set(edgecolor=GRID, linewidth=0.6)
 
@@ -166,11 +219,37 @@ def _label(axes: Axes, plan: Plan, *, left: bool, above: bool) -> None:
     """Label the pieces at the left of the first matrix of a row, and above the first row."""
     style = {"size": _type(plan.cell), "color": INK, "parse_math": False}
     gap = 0.03 / plan.cell
-    step = math.ceil(LABELLED / plan.cell - 1e-9)  # in smaller cells every second, third or further label
+    step = math.ceil(
+        LABELLED / plan.cell - 1e-9
+    )  # in smaller cells every second, third or further label
     for place, word in [*enumerate(plan.target if left else ())][::step]:
-        axes.text(-0.5 - gap, place, word.label, ha="right", va="center_baseline", family=word.fonts, **style)
+        axes.text(
+            -0.5 - gap,
+            place,
+            word.label,
+            ha="right",
+            va="center_baseline",
+            family=word.fonts,
+            **style,
+        )
     for place, word in [*enumerate(plan.source if above else ())][::step]:
         upright = stacked(word.label)
-        turned = {"rotation": 90, "rotation_mode": "anchor", "ha": "left", "va": "center_baseline"}
-        stands = turned if upright is None else {"ha": "center", "va": standing(upright), "linespacing": 1.0}
-        axes.text(place, -0.5 - gap, upright or word.label, family=word.fonts, **stands, **style)
+        turned = {
+            "rotation": 90,
+            "rotation_mode": "anchor",
+            "ha": "left",
+            "va": "center_baseline",
+        }
+        stands = (
+            turned
+            if upright is None
+            else {"ha": "center", "va": standing(upright), "linespacing": 1.0}
+        )
+        axes.text(
+            place,
+            -0.5 - gap,
+            upright or word.label,
+            family=word.fonts,
+            **stands,
+            **style,
+        )

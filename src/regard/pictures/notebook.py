@@ -38,9 +38,15 @@ class Picture(NamedTuple):
 def framed(page: str, title: str, picture: Picture | None, text: str) -> str:
     """A page in a sandboxed frame: its script runs, but reaches nothing outside. Behind it are the picture, if there is
     one, and its `text`; viewers that remove frames (GitHub, untrusted notebooks) show those."""
-    behind = "" if picture is None else BEHIND.format(**picture._asdict(), text=escape(text), height=HEIGHT)
+    behind = (
+        ""
+        if picture is None
+        else BEHIND.format(**picture._asdict(), text=escape(text), height=HEIGHT)
+    )
     inside = page.replace("&", "&amp;").replace('"', "&quot;")
-    return FRAME.format(behind=behind, page=inside, title=escape(flat_title(title)), height=HEIGHT)
+    return FRAME.format(
+        behind=behind, page=inside, title=escape(flat_title(title)), height=HEIGHT
+    )
 
 
 def picture(lookups: Lookups, title: str) -> Picture | None:
@@ -58,9 +64,15 @@ def picture(lookups: Lookups, title: str) -> Picture | None:
         if labelled:
             figure = heatmap(alignment, title=title)
         else:
-            text = f"{targets} target labels, down, read {sources} source labels, across"
+            text = (
+                f"{targets} target labels, down, read {sources} source labels, across"
+            )
             figure = multiples(alignment.weights[None], (text,), (1,), title=title)
     except InputError:  # the page and the sizes remain
         return None
-    figure.savefig(content, format="png", dpi=DOTS[labelled], metadata={"Software": None})
-    return Picture(b64encode(content.getvalue()).decode(), round(100 * figure.get_size_inches()[0]))
+    figure.savefig(
+        content, format="png", dpi=DOTS[labelled], metadata={"Software": None}
+    )
+    return Picture(
+        b64encode(content.getvalue()).decode(), round(100 * figure.get_size_inches()[0])
+    )

@@ -31,20 +31,40 @@ def _nearest(count: int) -> np.ndarray:
     return np.searchsorted(between, np.linspace(0, 1, FINENESS + 1)).astype(np.uint8)
 
 
-def packed_map(name: str, weights: np.ndarray, *, amounts: bool = False) -> dict[str, Any]:
+def packed_map(
+    name: str, weights: np.ndarray, *, amounts: bool = False
+) -> dict[str, Any]:
     """A map with its name: little-endian float32, or one byte per weight with the `levels` of the bytes. `scale` is the
     darkest value: 1, or the greatest magnitude if that is larger, and for signed maps and amounts."""
-    greatest, signed = float(np.abs(weights).max(initial=0.0)), bool((weights < 0).any())
-    scale = greatest if signed or greatest > 1 + 1e-5 or (amounts and greatest > 0) else 1.0
-    about = {"name": name, "scale": scale, "signed": signed} | ({"amounts": True} if amounts else {})
+    greatest, signed = (
+        float(np.abs(weights).max(initial=0.0)),
+        bool((weights < 0).any()),
+    )
+    scale = (
+        greatest if signed or greatest > 1 + 1e-5 or (amounts and greatest > 0) else 1.0
+    )
+    about = {"name": name, "scale": scale, "signed": signed} | (
+        {"amounts": True} if amounts else {}
+    )
     if weights.size <= EXACT:
-        return about | {"levels": None, "data": deflated(weights.astype("<f4").tobytes())}
+        return about | {
+            "levels": None,
+            "data": deflated(weights.astype("<f4").tobytes()),
+        }
     count = 128 if signed else 256
-    share = np.rint(np.minimum(np.abs(weights) / max(scale, np.finfo(float).tiny), 1.0) * FINENESS).astype(np.int32)
+    share = np.rint(
+        np.minimum(np.abs(weights) / max(scale, np.finfo(float).tiny), 1.0) * FINENESS
+    ).astype(np.int32)
     codes, values = _nearest(count)[share], levels(count) * scale
     if signed:
-        codes, values = np.where(weights < 0, 127 - codes, codes + 128).astype(np.uint8), np.r_[-values[::-1], values]
-    return about | {"levels": [float(f"{value:.5g}") for value in values], "data": deflated(codes.tobytes())}
+        codes, values = (
+            np.where(weights < 0, 127 - codes, codes + 128).astype(np.uint8),
+            np.r_[-values[::-1], values],
+        )
+    return about | {
+        "levels": [float(f"{value:.5g}") for value in values],
+        "data": deflated(codes.tobytes()),
+    }
 
 
 def packed_vectors(vectors: np.ndarray) -> dict[str, Any]:

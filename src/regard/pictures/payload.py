@@ -23,7 +23,11 @@ BREAKDOWN_LIMIT = 1_000_000
 
 
 def payload(
-    lookups: Sequence[Lookups], *, title: str = "", largest: float = LARGEST, breakdown_limit: int = BREAKDOWN_LIMIT
+    lookups: Sequence[Lookups],
+    *,
+    title: str = "",
+    largest: float = LARGEST,
+    breakdown_limit: int = BREAKDOWN_LIMIT,
 ) -> dict[str, Any]:
     """The payload of `regard.mount(element, payload)` in a browser; see docs/decisions/0030. Lookups whose breakdown
     has more than `breakdown_limit` numbers carry the reason instead.
@@ -31,22 +35,36 @@ def payload(
     Raises InputError if there are no lookups, or if the page would have more than `largest` megabytes."""
     if not lookups:
         raise InputError("there are no lookups to show; give at least one")
-    if (size := sum(estimate(each, breakdown_limit) for each in lookups) / 1e6) > largest:
+    if (
+        size := sum(estimate(each, breakdown_limit) for each in lookups) / 1e6
+    ) > largest:
         shapes = ", ".join(" x ".join(map(str, each.weights.shape)) for each in lookups)
         raise InputError(
             f"{shapes} weights (layers x heads x target x source) make a page of about {size:.3g} MB; at most "
             f"{largest:g} MB are written, unless largest (--largest) is set higher"
         )
     head, *details = title.split("\n")
-    titles = {"title": visible(head)} | ({"details": [visible(each) for each in details]} if details else {})
-    return {"format": FORMAT, **titles, "lookups": [_lookups(each, breakdown_limit) for each in lookups]}
+    titles = {"title": visible(head)} | (
+        {"details": [visible(each) for each in details]} if details else {}
+    )
+    return {
+        "format": FORMAT,
+        **titles,
+        "lookups": [_lookups(each, breakdown_limit) for each in lookups],
+    }
 
 
 def estimate(lookups: Lookups, breakdown_limit: int = BREAKDOWN_LIMIT) -> int:
     """Roughly the bytes of lookups in a page, rarely an underestimate."""
-    maps = lookups.weights.size + sum(each.weights.size for each in lookups.others.values())
+    maps = lookups.weights.size + sum(
+        each.weights.size for each in lookups.others.values()
+    )
     sides = [lookups.source, lookups.target, lookups.notes]
-    sides += [own or () for each in lookups.others.values() for own in (each.source, each.target)]
+    sides += [
+        own or ()
+        for each in lookups.others.values()
+        for own in (each.source, each.target)
+    ]
     labels = sum(3 * len(label) + 12 for side in sides for label in side)
     numbers = patches = 0
     if lookups.breakdown is not None and lookups.breakdown.size <= breakdown_limit:
@@ -82,19 +100,31 @@ def _lookups(one: Lookups, breakdown_limit: int) -> dict[str, Any]:
     }
     if one.breakdown is not None:
         optional |= _breakdown(one.breakdown, breakdown_limit)
-    return found | {name: value for name, value in optional.items() if value is not None}
+    return found | {
+        name: value for name, value in optional.items() if value is not None
+    }
 
 
 def _other(name: str, other: OtherMap) -> dict[str, Any]:
     """A map with its own layers and heads, and with its own labels if it has any."""
     found = packed_map(visible(name), other.weights, amounts=other.amounts)
-    found |= {"layers": [visible(layer) for layer in other.layers], "heads": other.weights.shape[1]}
+    found |= {
+        "layers": [visible(layer) for layer in other.layers],
+        "heads": other.weights.shape[1],
+    }
     sides = {"source": other.source, "target": other.target, "verbs": other.verbs}
-    return found | {side: [visible(each) for each in own] for side, own in sides.items() if own is not None}
+    return found | {
+        side: [visible(each) for each in own]
+        for side, own in sides.items()
+        if own is not None
+    }
 
 
 def _words(words: Words | None) -> dict[str, Any] | None:
-    return words and {"index": list(words.indices), "labels": [visible(label) for label in words.labels]}
+    return words and {
+        "index": list(words.indices),
+        "labels": [visible(label) for label in words.labels],
+    }
 
 
 def _patches(patches: Patches) -> dict[str, Any]:
@@ -113,7 +143,12 @@ def _patches(patches: Patches) -> dict[str, Any]:
 
 def _images(images: UInt8[np.ndarray, "label height width channel"]) -> dict[str, Any]:
     _, height, width, channels = images.shape
-    return {"height": height, "width": width, "channels": channels, "data": deflated(images.tobytes())}
+    return {
+        "height": height,
+        "width": width,
+        "channels": channels,
+        "data": deflated(images.tobytes()),
+    }
 
 
 def _breakdown(breakdown: Breakdown, breakdown_limit: int) -> dict[str, Any]:
@@ -124,12 +159,17 @@ def _breakdown(breakdown: Breakdown, breakdown_limit: int) -> dict[str, Any]:
             f"queries, keys and values; a page has at most {breakdown_limit:,}, unless breakdown_limit (`regard show "
             "--worked`) is set higher."
         }
-    numbers, allowed = {**breakdown.of.arrays(), "value": breakdown.value}, breakdown.allowed
+    numbers, allowed = (
+        {**breakdown.of.arrays(), "value": breakdown.value},
+        breakdown.allowed,
+    )
     return {
         "breakdown": {
             "scale": breakdown.of.scale,
             "softmax": breakdown.softmax,
             "numbers": {name: packed_vectors(each) for name, each in numbers.items()},
-            "allowed": None if allowed is None else deflated(allowed.astype("u1").tobytes()),
+            "allowed": None
+            if allowed is None
+            else deflated(allowed.astype("u1").tobytes()),
         }
     }

@@ -38,7 +38,10 @@ def positions(encodings: Mapping[str, Encoding]) -> Figure:
         for row, (name, encoding) in enumerate(encodings.items()):
             bottom = whole[1] - tall * (row + 1) + BELOW
             panels = [
-                figure.add_axes(share((LEFT + column * width / 3, bottom, SIDE, SIDE), whole)) for column in range(3)
+                figure.add_axes(
+                    share((LEFT + column * width / 3, bottom, SIDE, SIDE), whole)
+                )
+                for column in range(3)
             ]
             alike = encoding @ encoding.T
             _map(figure, panels[0], encoding.T, f"{name}: encoding", "dimension")
@@ -47,7 +50,13 @@ def positions(encodings: Mapping[str, Encoding]) -> Figure:
     return figure
 
 
-def _map(figure: Figure, axes: Axes, values: Float[np.ndarray, "row column"], title: str, side: str) -> None:
+def _map(
+    figure: Figure,
+    axes: Axes,
+    values: Float[np.ndarray, "row column"],
+    title: str,
+    side: str,
+) -> None:
     from matplotlib.colors import ListedColormap
 
     rows, columns = values.shape
@@ -63,16 +72,33 @@ def _map(figure: Figure, axes: Axes, values: Float[np.ndarray, "row column"], ti
     )
     _dress(axes, title, side)
     box, (width, _) = axes.get_position(), figure.get_size_inches()
-    colour_bar(figure, (box.x1 + 0.08 / width, box.y0, 0.1 / width, box.height), most=most, least=-most)
+    colour_bar(
+        figure,
+        (box.x1 + 0.08 / width, box.y0, 0.1 / width, box.height),
+        most=most,
+        least=-most,
+    )
 
 
 def _curves(axes: Axes, encoding: Encoding) -> None:
     """Draw evenly spaced dimensions, beginning with the first."""
     count = min(CURVES, encoding.shape[1])
-    for number, dimension in enumerate(range(0, encoding.shape[1], -(-encoding.shape[1] // count))):
-        axes.plot(encoding[:, dimension], color=COLOURS[number], linewidth=1.4, label=f"dimension {dimension}")
+    for number, dimension in enumerate(
+        range(0, encoding.shape[1], -(-encoding.shape[1] // count))
+    ):
+        axes.plot(
+            encoding[:, dimension],
+            color=COLOURS[number],
+            linewidth=1.4,
+            label=f"dimension {dimension}",
+        )
     axes.legend(
-        fontsize=6.5, frameon=False, labelcolor=INK, loc="upper left", bbox_to_anchor=(1.0, 1.0), handlelength=1
+        fontsize=6.5,
+        frameon=False,
+        labelcolor=INK,
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+        handlelength=1,
     )
     axes.grid(color=GRID, linewidth=0.6)
     _dress(axes, "as curves", "")

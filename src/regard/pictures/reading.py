@@ -29,7 +29,13 @@ MOST = 6_000
 KEY = "each row: a target (query), and the source (keys) shaded by its weights"
 
 
-def reading(alignment: Alignment, *, title: str = "", most: float = 1.0, first: int | None = None) -> Figure:
+def reading(
+    alignment: Alignment,
+    *,
+    title: str = "",
+    most: float = 1.0,
+    first: int | None = None,
+) -> Figure:
     """A figure with one row per target: its label, then the whole text, shaded from white at 0 to dark at `most` by the
     weights. For self-attention, `first` is the position of the first row's target in the text, and each target is
     framed at its position.
@@ -38,7 +44,11 @@ def reading(alignment: Alignment, *, title: str = "", most: float = 1.0, first: 
     _check(alignment)
     with plotting():
         figure = sheet()
-        readers = measured(figure, [drawable(label, longest=LONGEST) for label in alignment.target], TYPE)
+        readers = measured(
+            figure,
+            [drawable(label, longest=LONGEST) for label in alignment.target],
+            TYPE,
+        )
         words = measured(figure, alignment.source, TYPE)
         before = max((word.width for word in readers), default=0.0) + 0.15
         needed = before + sum(word.width + SPACE for word in words)
@@ -54,15 +64,41 @@ def reading(alignment: Alignment, *, title: str = "", most: float = 1.0, first: 
         above = bool((alignment.weights > most + 1e-6).any())
         colour_bar(figure, share(bar, (room, height)), most=most, above=above)
         backwards = from_the_right("".join(alignment.source))
-        edges = (MARGIN, room - MARGIN - before) if backwards else (MARGIN + before, room - MARGIN)
-        beside, aligned = (edges[1] + 0.12, "left") if backwards else (edges[0] - 0.12, "right")
+        edges = (
+            (MARGIN, room - MARGIN - before)
+            if backwards
+            else (MARGIN + before, room - MARGIN)
+        )
+        beside, aligned = (
+            (edges[1] + 0.12, "left") if backwards else (edges[0] - 0.12, "right")
+        )
         for number, shades in enumerate(np.minimum(alignment.weights / most, 1.0)):
             top, reader = height - MARGIN - head - step * number, readers[number]
-            text(figure, reader.label, (beside, top - LINE / 2), size=TYPE, color=INK, ha=aligned, family=reader.fonts)
+            text(
+                figure,
+                reader.label,
+                (beside, top - LINE / 2),
+                size=TYPE,
+                color=INK,
+                ha=aligned,
+                family=reader.fonts,
+            )
             for row, part in enumerate(lines):
-                framed = part.index(first + number) if first is not None and first + number in part else None
+                framed = (
+                    part.index(first + number)
+                    if first is not None and first + number in part
+                    else None
+                )
                 shown, at = [words[each] for each in part], top - row * LINE
-                line(figure, shown, shades[part], edges, at, backwards=backwards, framed=framed)
+                line(
+                    figure,
+                    shown,
+                    shades[part],
+                    edges,
+                    at,
+                    backwards=backwards,
+                    framed=framed,
+                )
     return figure
 
 

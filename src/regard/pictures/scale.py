@@ -31,7 +31,14 @@ def colour_map() -> ListedColormap:
     return ListedColormap(palette() / 255, name="regard")
 
 
-def colour_bar(figure: Figure, box: Box, *, most: float = 1.0, least: float = 0.0, above: bool = False) -> None:
+def colour_bar(
+    figure: Figure,
+    box: Box,
+    *,
+    most: float = 1.0,
+    least: float = 0.0,
+    above: bool = False,
+) -> None:
     """A colour bar from `least` to `most` in `box` (shares of the figure). With `above` it ends in a point. A negative
     `least` uses the colours of `diverging()`."""
     from matplotlib.cm import ScalarMappable
@@ -48,7 +55,14 @@ def colour_bar(figure: Figure, box: Box, *, most: float = 1.0, least: float = 0.
     )
     ticks = [least, (least + most) / 2, most]
     bar.set_ticks(ticks, labels=[f"{tick:.3g}" for tick in ticks])
-    bar.ax.tick_params(length=2, width=0.6, color=MUTED, labelsize=sizes(1).small, labelcolor=MUTED, pad=2)
+    bar.ax.tick_params(
+        length=2,
+        width=0.6,
+        color=MUTED,
+        labelsize=sizes(1).small,
+        labelcolor=MUTED,
+        pad=2,
+    )
     bar.outline.set(edgecolor=GRID, linewidth=0.6)  # pyright: ignore[reportCallIssue]
 
 
@@ -60,14 +74,21 @@ def share(box: Box, whole: tuple[float, float]) -> Box:
 def end_of(shares: np.ndarray) -> float:
     """The share at the end of a scale: the greatest magnitude, or `EVEN` times an even one if that is more."""
     magnitudes = np.abs(shares)
-    return max(float(magnitudes.max(initial=0.0)), EVEN * float(magnitudes.sum()) / max(magnitudes.size, 1))
+    return max(
+        float(magnitudes.max(initial=0.0)),
+        EVEN * float(magnitudes.sum()) / max(magnitudes.size, 1),
+    )
 
 
 def nearly_even(shares: np.ndarray) -> bool:
     """Whether no share stands out: all have one sign, and the greatest is less than `PREFERRED` times the mean, or of
     few shares `OF_FEW` times. One alone is not even."""
     bound = PREFERRED if shares.size >= FEW else OF_FEW
-    return shares.size > 1 and float(shares.min()) >= 0 and float(shares.max()) < bound * float(shares.mean())
+    return (
+        shares.size > 1
+        and float(shares.min()) >= 0
+        and float(shares.max()) < bound * float(shares.mean())
+    )
 
 
 def even_rows(weights: np.ndarray) -> bool:
@@ -88,7 +109,11 @@ def whole_or_greatest(weights: np.ndarray) -> float:
     if not 0 < greatest < SMALL:
         return 1.0
     rows = weights.reshape(-1, weights.shape[-1])
-    return rounded_end(weights[weights.any(-1)].mean(0)) if even_rows(rows) else round_up(weights)
+    return (
+        rounded_end(weights[weights.any(-1)].mean(0))
+        if even_rows(rows)
+        else round_up(weights)
+    )
 
 
 def round_up(weights: np.ndarray) -> float:

@@ -35,8 +35,13 @@ def shaded(found: TextWeights, *, title: str = "") -> Figure:
 
     Raises InputError for more than `MOST` parts, without matplotlib, or if no installed font has a character."""
     if len(found.labels) > MOST:
-        raise InputError(f"the text has {len(found.labels):,} words; at most {MOST:,} are drawn: give a part of it")
-    most, note = rounded_end(found.weights), NO_WORD if nearly_even(found.weights) else ""
+        raise InputError(
+            f"the text has {len(found.labels):,} words; at most {MOST:,} are drawn: give a part of it"
+        )
+    most, note = (
+        rounded_end(found.weights),
+        NO_WORD if nearly_even(found.weights) else "",
+    )
     with plotting():
         figure = sheet()
         words = measured(figure, found.labels, TYPE)
@@ -44,7 +49,13 @@ def shaded(found: TextWeights, *, title: str = "") -> Figure:
         rows = _rows(found, words)
         means = wrapped(figure, meaning(found), sizes(1).small, WIDTH - KEY - MARGIN)
         key = max(BAR[2], DETAIL * len(means) + 0.08)
-        height = 2 * MARGIN + heading.height + key + LINE * len(rows) + GAP * max(0, len(set(found.texts)) - 1)
+        height = (
+            2 * MARGIN
+            + heading.height
+            + key
+            + LINE * len(rows)
+            + GAP * max(0, len(set(found.texts)) - 1)
+        )
         figure.set_size_inches(WIDTH, height)
         top = heading.draw(figure, MARGIN, height - MARGIN)
         colour_bar(
@@ -55,7 +66,14 @@ def shaded(found: TextWeights, *, title: str = "") -> Figure:
         )
         for row, word in enumerate(means):
             place = KEY, top - BAR[1] / 2 - DETAIL * row
-            text(figure, word.label, place, size=sizes(1).small, color=MUTED, family=word.fonts)
+            text(
+                figure,
+                word.label,
+                place,
+                size=sizes(1).small,
+                color=MUTED,
+                family=word.fonts,
+            )
         top -= key
         before = found.texts[0] if found.texts else 0
         for row in rows:
@@ -82,36 +100,73 @@ def _rows(found: TextWeights, words: Sequence[Word]) -> list[list[int]]:
 
 def meaning(found: TextWeights) -> str:
     """What the colours and the frames of a text mean."""
-    means = "weight of a word: the mean of its pieces" if found.averaged else "share of each word"
+    means = (
+        "weight of a word: the mean of its pieces"
+        if found.averaged
+        else "share of each word"
+    )
     if found.signed:
-        means += f"{';' if found.averaged else ':'} blue for {found.name}, orange against it"
+        means += (
+            f"{';' if found.averaged else ':'} blue for {found.name}, orange against it"
+        )
     if found.framed:
         means += f"; framed: {found.name}"
     return means
 
 
 def _line(
-    figure: Figure, found: TextWeights, words: Sequence[Word], row: Sequence[int], top: float, most: float
+    figure: Figure,
+    found: TextWeights,
+    words: Sequence[Word],
+    row: Sequence[int],
+    top: float,
+    most: float,
 ) -> None:
     """Draw one line, a right-to-left one from the right."""
     backwards = from_the_right("".join(words[place].label for place in row))
     across = WIDTH - MARGIN if backwards else MARGIN
-    sequence = [row[each] for each in order([words[each].label for each in row])] if backwards else row
+    sequence = (
+        [row[each] for each in order([words[each].label for each in row])]
+        if backwards
+        else row
+    )
     frames: list[list[float]] = []
     for number, place in enumerate(sequence):
         word, value = words[place], float(np.clip(found.weights[place] / most, -1, 1))
         gap = SPACE if number and not found.glued[place] else 0.0
         across -= gap + word.width if backwards else -gap
-        _box(figure, across, word.width, top, facecolor=diverging()[255 + round(255 * value)] / 255)
+        _box(
+            figure,
+            across,
+            word.width,
+            top,
+            facecolor=diverging()[255 + round(255 * value)] / 255,
+        )
         colour = PAPER if abs(value) > DARK else INK
-        text(figure, word.label, (across, top - LINE * 0.48), size=TYPE, color=colour, family=word.fonts)
+        text(
+            figure,
+            word.label,
+            (across, top - LINE * 0.48),
+            size=TYPE,
+            color=colour,
+            family=word.fonts,
+        )
         if place in found.framed:
             if not number or sequence[number - 1] not in found.framed:
                 frames.append([])
             frames[-1] += [across, across + word.width]
         across += 0.0 if backwards else word.width
     for each in frames:
-        _box(figure, min(each), max(each) - min(each), top, fill=False, edgecolor=INK, linewidth=1.2, zorder=3)
+        _box(
+            figure,
+            min(each),
+            max(each) - min(each),
+            top,
+            fill=False,
+            edgecolor=INK,
+            linewidth=1.2,
+            zorder=3,
+        )
 
 
 def _box(figure: Figure, left: float, width: float, top: float, **style: Any) -> None:
@@ -119,4 +174,8 @@ def _box(figure: Figure, left: float, width: float, top: float, **style: Any) ->
     from matplotlib.patches import Rectangle
 
     at = left - SPACE / 2, top - LINE * 0.88
-    figure.add_artist(Rectangle(at, width + SPACE, LINE * 0.8, transform=figure.dpi_scale_trans, **style))
+    figure.add_artist(
+        Rectangle(
+            at, width + SPACE, LINE * 0.8, transform=figure.dpi_scale_trans, **style
+        )
+    )

@@ -45,9 +45,14 @@ def spectrogram(
     Raises InputError without matplotlib, or if no installed font has a label's characters, and ValueError where the
     numbers of tokens and rows differ or are more than `LARGEST`."""
     if not len(tokens) == len(weights) <= LARGEST:
-        raise ValueError(f"{len(tokens)} tokens for {len(weights)} rows; expected one each, at most {LARGEST}")
+        raise ValueError(
+            f"{len(tokens)} tokens for {len(weights)} rows; expected one each, at most {LARGEST}"
+        )
     seconds = max(len(shades) * times[0], weights.shape[1] * times[1])
-    across, down = min(max(SECOND * seconds, NARROWEST), WIDEST), max(ROW * len(tokens), ROW)
+    across, down = (
+        min(max(SECOND * seconds, NARROWEST), WIDEST),
+        max(ROW * len(tokens), ROW),
+    )
     with plotting():
         figure = sheet()
         words = measured(figure, tokens, sizes(1).small)
@@ -59,7 +64,9 @@ def spectrogram(
         boxes = (left, FOOT + down + GAP, across, HIGH), (left, FOOT, across, down)
         above, below = (figure.add_axes(share(box, whole)) for box in boxes)
         _image(above, shades.T[::-1], len(shades) * times[0], seconds)
-        _image(below, weights, weights.shape[1] * times[1], seconds, rounded_end(weights))
+        _image(
+            below, weights, weights.shape[1] * times[1], seconds, rounded_end(weights)
+        )
         above.set(xticks=[], yticks=[])
         _labels(below, words)
         _name(figure, "frequency →", (left - 0.1, FOOT + down + GAP))
@@ -73,14 +80,27 @@ def spectrogram(
 
 def _name(figure: Figure, name: str, place: tuple[float, float]) -> None:
     """The name of a vertical axis, upwards from `place`."""
-    turned = {"rotation": 90, "ha": "center", "va": "bottom", "transform": figure.dpi_scale_trans}
+    turned = {
+        "rotation": 90,
+        "ha": "center",
+        "va": "bottom",
+        "transform": figure.dpi_scale_trans,
+    }
     figure.text(*place, name, size=sizes(1).small, color=MUTED, **turned)
 
 
-def _image(axes: Axes, shades: np.ndarray, right: float, seconds: float, most: float = 1.0) -> None:
+def _image(
+    axes: Axes, shades: np.ndarray, right: float, seconds: float, most: float = 1.0
+) -> None:
     """An image from 0 to `right` of so many seconds, its first row at the top, dark at `most`."""
     if shades.size:
-        settings = {"cmap": colour_map(), "vmin": 0.0, "vmax": most, "aspect": "auto", "interpolation": "nearest"}
+        settings = {
+            "cmap": colour_map(),
+            "vmin": 0.0,
+            "vmax": most,
+            "aspect": "auto",
+            "interpolation": "nearest",
+        }
         axes.imshow(shades, extent=(0.0, right, float(len(shades)), 0.0), **settings)
     axes.set_xlim(0, seconds)
     for spine in axes.spines.values():
@@ -90,9 +110,20 @@ def _image(axes: Axes, shades: np.ndarray, right: float, seconds: float, most: f
 def _labels(axes: Axes, words: Sequence[Word]) -> None:
     size = sizes(1)
     axes.set_ylim(max(len(words), 1), 0)
-    axes.set_yticks([place + 0.5 for place in range(len(words))], [word.label for word in words], parse_math=False)
+    axes.set_yticks(
+        [place + 0.5 for place in range(len(words))],
+        [word.label for word in words],
+        parse_math=False,
+    )
     axes.tick_params(axis="y", length=0, pad=4, labelsize=size.small, labelcolor=INK)
     for text, word in zip(axes.get_yticklabels(), words, strict=True):
         text.set_fontfamily(word.fonts)
-    axes.tick_params(axis="x", length=2, width=0.6, color=MUTED, labelsize=size.small, labelcolor=MUTED)
+    axes.tick_params(
+        axis="x",
+        length=2,
+        width=0.6,
+        color=MUTED,
+        labelsize=size.small,
+        labelcolor=MUTED,
+    )
     axes.set_xlabel("seconds →", fontsize=size.small, color=MUTED)

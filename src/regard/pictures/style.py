@@ -13,11 +13,29 @@ from regard.errors import InputError
 from regard.extras import how_to_install
 
 INK, MUTED, GRID, PAPER = "#1a1f2b", "#5c6472", "#dfe3e8", "#ffffff"
-COLOURS = "#29315b", "#f16328", "#4c95f9", "#a500a9", "#665a4d", "#680800", "#3043ff", "#b27998"
+COLOURS = (
+    "#29315b",
+    "#f16328",
+    "#4c95f9",
+    "#a500a9",
+    "#665a4d",
+    "#680800",
+    "#3043ff",
+    "#b27998",
+)
 """Colours of adjacent items. With any kind of colour blindness, each pair differs by at least 0.14 in Oklab; the
 contrast with the paper is at least 3 to 1."""
 DARK_PAPER = "#15181d"
-DARK_COLOURS = "#8899ff", "#ee8811", "#77ff00", "#cc1100", "#ffffff", "#5544ff", "#ddbbbb", "#885588"
+DARK_COLOURS = (
+    "#8899ff",
+    "#ee8811",
+    "#77ff00",
+    "#cc1100",
+    "#ffffff",
+    "#5544ff",
+    "#ddbbbb",
+    "#885588",
+)
 """The background of dark pages, and the same colours for it."""
 DARK = 0.57
 """The shade above which letters are light, so that their contrast is at least 4 to 1."""
@@ -52,7 +70,9 @@ class Sizes:
 def sizes(labels: int) -> Sizes:
     """Sizes for a matrix whose longer side has `labels` labels. Cells shrink slowly, and type stays readable."""
     cell = min(0.36, max(0.13, 12.0 / max(labels, 1)))
-    return Sizes(cell=cell, label=min(10.0, cell * 72 * 0.62), line=0.6 if labels <= 64 else 0.25)
+    return Sizes(
+        cell=cell, label=min(10.0, cell * 72 * 0.62), line=0.6 if labels <= 64 else 0.25
+    )
 
 
 def resolution(width: float, height: float) -> int:
@@ -67,17 +87,35 @@ def palette(dark: bool = False) -> np.ndarray:
     Equal steps of weight are equal distances in Oklab, and lightness is monotonic, so the scale works in grey and with
     any kind of colour blindness."""
     if dark:
-        return _even(lambda t: (0.22 + 0.73 * t, 0.02 + 0.09 * np.sin(np.pi * t), np.radians(262 - 40 * t)))
-    return _even(lambda t: (1 - 0.72 * t, 0.11 * np.sin(np.pi * t) + 0.05 * t, np.radians(238 + 28 * t)))
+        return _even(
+            lambda t: (
+                0.22 + 0.73 * t,
+                0.02 + 0.09 * np.sin(np.pi * t),
+                np.radians(262 - 40 * t),
+            )
+        )
+    return _even(
+        lambda t: (
+            1 - 0.72 * t,
+            0.11 * np.sin(np.pi * t) + 0.05 * t,
+            np.radians(238 + 28 * t),
+        )
+    )
 
 
-def _even(path: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
+def _even(
+    path: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]],
+) -> np.ndarray:
     """(256, 3) sRGB, evenly spaced along a path of lightness, chroma and hue."""
     lightness, chroma, hue = path(np.linspace(0.0, 1.0, 2001))
     lab = np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=-1)
-    length = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(lab, axis=0), axis=1))])
+    length = np.concatenate(
+        [[0.0], np.cumsum(np.linalg.norm(np.diff(lab, axis=0), axis=1))]
+    )
     even = np.linspace(0.0, length[-1], 256)
-    return _oklab_to_srgb(np.stack([np.interp(even, length, lab[:, i]) for i in range(3)], axis=-1))
+    return _oklab_to_srgb(
+        np.stack([np.interp(even, length, lab[:, i]) for i in range(3)], axis=-1)
+    )
 
 
 @cache
@@ -86,15 +124,26 @@ def heat(dark: bool = False) -> np.ndarray:
     monotonically; over a dark photograph it rises, from dark red to pale yellow."""
     if dark:
         return heat()[::-1]
-    stops = np.array([[255, 240, 170], [255, 190, 60], [245, 115, 25], [210, 35, 30], [120, 0, 40]])
+    stops = np.array(
+        [[255, 240, 170], [255, 190, 60], [245, 115, 25], [210, 35, 30], [120, 0, 40]]
+    )
     at = np.linspace(0, len(stops) - 1, 256)
-    return np.stack([np.interp(at, np.arange(len(stops)), stops[:, part]) for part in range(3)], axis=-1).round()
+    return np.stack(
+        [np.interp(at, np.arange(len(stops)), stops[:, part]) for part in range(3)],
+        axis=-1,
+    ).round()
 
 
 @cache
 def diverging() -> np.ndarray:
     """(511, 3) sRGB in 0..255 for -1 to 1: deep orange, white, and the deep blue of `palette()`."""
-    warm = _even(lambda t: (1 - 0.62 * t, 0.12 * np.sin(np.pi * t) + 0.09 * t, np.radians(62 - 22 * t)))
+    warm = _even(
+        lambda t: (
+            1 - 0.62 * t,
+            0.12 * np.sin(np.pi * t) + 0.09 * t,
+            np.radians(62 - 22 * t),
+        )
+    )
     return np.concatenate([warm[:0:-1], palette()])
 
 
@@ -130,7 +179,11 @@ def plotting() -> Iterator[None]:
 def _oklab_to_srgb(lab: np.ndarray) -> np.ndarray:
     """Oklab (Ottosson 2020) to 8-bit sRGB, clipped to its gamut."""
     to_lms = np.array(
-        [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728], [1, -0.0894841775, -1.2914855480]]
+        [
+            [1, 0.3963377774, 0.2158037573],
+            [1, -0.1055613458, -0.0638541728],
+            [1, -0.0894841775, -1.2914855480],
+        ]
     )
     to_linear = np.array(
         [
@@ -140,5 +193,7 @@ def _oklab_to_srgb(lab: np.ndarray) -> np.ndarray:
         ]
     )
     linear = np.clip((lab @ to_lms.T) ** 3 @ to_linear.T, 0.0, 1.0)
-    curved = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    curved = np.where(
+        linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055
+    )
     return np.round(255 * curved).astype(np.uint8)

@@ -34,25 +34,42 @@ def tape(use: TapeUse, *, title: str = "") -> Figure:
     matplotlib, or if no installed font has a character of the title."""
     wrote = heads("writes to the tape", use.writing, use.rows)
     read = heads("reads from the tape", use.reading, use.rows)
-    pairs = list(zip_longest([("inputs", "bit", use.inputs.T), *wrote], [("outputs", "bit", use.outputs.T), *read]))
+    pairs = list(
+        zip_longest(
+            [("inputs", "bit", use.inputs.T), *wrote],
+            [("outputs", "bit", use.outputs.T), *read],
+        )
+    )
     with plotting():
         figure, steps = sheet(), len(use.inputs)
         cell = min(LARGEST_CELL, WIDEST / max(steps, 1))
-        tall = [ABOVE + BELOW + max(_height(panel, cell) for panel in pair if panel is not None) for pair in pairs]
+        tall = [
+            ABOVE
+            + BELOW
+            + max(_height(panel, cell) for panel in pair if panel is not None)
+            for pair in pairs
+        ]
         width = 2 * (LEFT + cell * steps + RIGHT)
         heading = titled(figure, title, width - 2 * RIGHT)
         head = heading.height + (RIGHT if title else 0.0)
         height = head + sum(tall) + FOOT
         figure.set_size_inches(width, height)
         heading.draw(figure, RIGHT, height - RIGHT)
-        key = "white 0, dark 1" + (", grey: no target" if np.isnan(use.outputs).any() else "")
+        key = "white 0, dark 1" + (
+            ", grey: no target" if np.isnan(use.outputs).any() else ""
+        )
         text(figure, key, (RIGHT, FOOT / 2), size=7, color=MUTED)
         top = height - head
         for pair, size in zip(pairs, tall, strict=True):
             for left, panel in zip((LEFT, width / 2 + LEFT), pair, strict=True):
                 if panel is not None:
                     side = _height(panel, cell)
-                    place = left / width, (top - ABOVE - side) / height, cell * steps / width, side / height
+                    place = (
+                        left / width,
+                        (top - ABOVE - side) / height,
+                        cell * steps / width,
+                        side / height,
+                    )
                     _draw(figure.add_axes(place), panel)
             top -= size
     return figure
@@ -63,11 +80,14 @@ def _height(panel: Panel, cell: float) -> float:
     return min(TALLEST, cell * len(panel[2]))
 
 
-def heads(name: str, weights: Float[np.ndarray, "head step row"], rows: int) -> list[Panel]:
+def heads(
+    name: str, weights: Float[np.ndarray, "head step row"], rows: int
+) -> list[Panel]:
     """One panel per head."""
     several = len(weights) > 1
     return [
-        (f"{name} (head {number})" if several else name, "row", each.T[:rows]) for number, each in enumerate(weights, 1)
+        (f"{name} (head {number})" if several else name, "row", each.T[:rows])
+        for number, each in enumerate(weights, 1)
     ]
 
 

@@ -45,10 +45,24 @@ class Title:
         """Draw it below `top`, in inches, and return where the figure's content begins."""
         size = sizes(1)
         for word in self.lines:
-            text(figure, word.label, (left, top - LINE / 2), size=size.title, color=INK, family=word.fonts)
+            text(
+                figure,
+                word.label,
+                (left, top - LINE / 2),
+                size=size.title,
+                color=INK,
+                family=word.fonts,
+            )
             top -= LINE
         for word in self.details:
-            text(figure, word.label, (left, top - DETAIL / 2), size=size.small, color=MUTED, family=word.fonts)
+            text(
+                figure,
+                word.label,
+                (left, top - DETAIL / 2),
+                size=size.small,
+                color=MUTED,
+                family=word.fonts,
+            )
             top -= DETAIL
         return top - (GAP if self.height else 0.0)
 
@@ -58,11 +72,23 @@ def titled(figure: Figure, title: str, room: float, *notes: str) -> Title:
     Raises InputError if no installed font has a character."""
     head, *details = title.split("\n")
     size = sizes(1)
-    lines = wrapped(figure, drawable(head, longest=LETTERS), size.title, room) if head else []
+    lines = (
+        wrapped(figure, drawable(head, longest=LETTERS), size.title, room)
+        if head
+        else []
+    )
     if len(lines) > LINES:
         last = lines[LINES - 1].label
-        lines = [*lines[: LINES - 1], *measured(figure, [last[:-2].rstrip() + "…"], size.title, LETTERS)]
-    below = [line for each in (*details, *notes) if each for line in wrapped(figure, each, size.small, room)]
+        lines = [
+            *lines[: LINES - 1],
+            *measured(figure, [last[:-2].rstrip() + "…"], size.title, LETTERS),
+        ]
+    below = [
+        line
+        for each in (*details, *notes)
+        if each
+        for line in wrapped(figure, each, size.small, room)
+    ]
     return Title(tuple(lines), tuple(below))
 
 

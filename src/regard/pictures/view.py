@@ -55,7 +55,12 @@ class View:
         """A self-contained page; equal lookups give equal text. Every label is inserted as plain text. The content
         security policy allows only this page's own style and script, named by their hashes. Raises InputError if the
         page would be too large."""
-        shown = payload(self.lookups, title=self.title, largest=self.largest, breakdown_limit=self.breakdown_limit)
+        shown = payload(
+            self.lookups,
+            title=self.title,
+            largest=self.largest,
+            breakdown_limit=self.breakdown_limit,
+        )
         if self.compare is not None:
             shown["compare"] = self.compare
         style, run = stylesheet(), script() + START
@@ -69,11 +74,16 @@ class View:
             script_hash=fingerprint(run),
         )
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(
+        self, include: Any = None, exclude: Any = None
+    ) -> dict[str, str]:
         """For a notebook: the page in a sandboxed frame. Without frames, a picture of the first lookups' mean map, if
         matplotlib and a font are available, or else their sizes."""
         image, text = picture(self.lookups[0], self.title), self._plain()
-        bundle = {"text/plain": text, "text/html": framed(self.page(), self.title, image, text)}
+        bundle = {
+            "text/plain": text,
+            "text/html": framed(self.page(), self.title, image, text),
+        }
         return bundle if image is None else bundle | {"image/png": image.data}
 
     def _plain(self) -> str:
@@ -83,10 +93,20 @@ class View:
 
 def script() -> str:
     """The component: a script that defines `regard.mount(element, payload)`."""
-    colours = {name: [f"{r:02x}{g:02x}{b:02x}" for r, g, b in palette(name == "dark")] for name in ("light", "dark")}
+    colours = {
+        name: [f"{r:02x}{g:02x}{b:02x}" for r, g, b in palette(name == "dark")]
+        for name in ("light", "dark")
+    }
     hot = [f"{int(r):02x}{int(g):02x}{int(b):02x}" for r, g, b in heat()]
-    constants = {"palettes": colours, "heat": hot, "beside": {"light": COLOURS, "dark": DARK_COLOURS}}
-    fields = "".join(f"{name}: {json.dumps(each, separators=(',', ':'))}, " for name, each in constants.items())
+    constants = {
+        "palettes": colours,
+        "heat": hot,
+        "beside": {"light": COLOURS, "dark": DARK_COLOURS},
+    }
+    fields = "".join(
+        f"{name}: {json.dumps(each, separators=(',', ':'))}, "
+        for name, each in constants.items()
+    )
     head = f'"use strict";\nconst regard = {{ {fields}views: {{}} }};\n'
     return head + "".join(resource(f"{name}.js") for name in PARTS)
 
@@ -99,18 +119,25 @@ def stylesheet() -> str:
 def instead(alignment: Alignment) -> str:
     """The weights as a table, for browsers without scripts. Large ones list each target's strongest source instead."""
     if alignment.weights.size <= FEW:
-        head = "".join(f'<th scope="col" dir="auto">{escape(visible(label))}</th>' for label in alignment.source)
+        head = "".join(
+            f'<th scope="col" dir="auto">{escape(visible(label))}</th>'
+            for label in alignment.source
+        )
         rows = [[f"{weight:.3f}" for weight in row] for row in alignment.weights]
     else:
         head = '<th scope="col">read most</th>'
-        rows = [[visible(alignment.source[int(row.argmax())])] for row in alignment.weights]
+        rows = [
+            [visible(alignment.source[int(row.argmax())])] for row in alignment.weights
+        ]
     lines = "\n".join(
         f'<tr><th scope="row" dir="auto">{escape(visible(label))}</th>'
         + "".join(f"<td>{escape(cell)}</td>" for cell in row)
         + "</tr>"
         for label, row in zip(alignment.target, rows, strict=True)
     )
-    return f'<table class="regard-numbers">\n<tr><td></td>{head}</tr>\n{lines}\n</table>\n'
+    return (
+        f'<table class="regard-numbers">\n<tr><td></td>{head}</tr>\n{lines}\n</table>\n'
+    )
 
 
 def as_json(value: Any) -> str:
@@ -124,7 +151,9 @@ def as_json(value: Any) -> str:
 @cache
 def resource(name: str) -> str:
     """The text of a file of the component."""
-    return files("regard.pictures").joinpath("browser", name).read_text(encoding="utf-8")
+    return (
+        files("regard.pictures").joinpath("browser", name).read_text(encoding="utf-8")
+    )
 
 
 def fingerprint(text: str) -> str:

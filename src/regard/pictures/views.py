@@ -96,7 +96,9 @@ class HeadView:
                 THRESHOLD if threshold is None else threshold,
                 down.start - across.start if maps.is_self_attention else None,
             )
-            whole = pairs == [(slice(0, len(maps.source.pieces)), slice(0, len(maps.target.pieces)))]
+            whole = pairs == [
+                (slice(0, len(maps.source.pieces)), slice(0, len(maps.target.pieces)))
+            ]
             found.append(replace(part, title=title) if whole else part)
         return found
 
@@ -110,7 +112,9 @@ def places_of(title: str, source: slice, target: slice) -> str:
 def check_size(source: int, target: int, instead: str) -> None:
     """Raises InputError for more labels on a side than a picture can have; `instead` is the remedy."""
     if max(source, target) > LABELS:
-        raise InputError(f"the map has {target} x {source} positions; at most {LABELS} per side are drawn: {instead}")
+        raise InputError(
+            f"the map has {target} x {source} positions; at most {LABELS} per side are drawn: {instead}"
+        )
 
 
 def entropy(bits: Sequence[Float[np.ndarray, " head"]], read: int) -> Figure:
@@ -119,12 +123,16 @@ def entropy(bits: Sequence[Float[np.ndarray, " head"]], read: int) -> Figure:
     InputError without matplotlib, ValueError for no layer."""
     most = math.log2(max(read, 2))
     rows = {f"layer {number}": each.tolist() for number, each in enumerate(bits)}
-    return charts([Grid(f"entropy of each head, 0 to {most:.2f} bits", "head", rows, most)])
+    return charts(
+        [Grid(f"entropy of each head, 0 to {most:.2f} bits", "head", rows, most)]
+    )
 
 
 def entropy_of(maps: HeadMaps) -> Figure:
     """The entropy of every head of maps. Raises as `entropy`."""
-    return entropy([entropies(each) for each in maps.by_layer()], len(maps.source.pieces))
+    return entropy(
+        [entropies(each) for each in maps.by_layer()], len(maps.source.pieces)
+    )
 
 
 def _pages(places: slice, size: int | None) -> list[slice]:
@@ -144,7 +152,11 @@ def _some(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
 def _few(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
     """The last layer of many heads, because lines of more heads cannot be distinguished."""
     count = len(maps.weights)
-    return maps.only(range(count - maps.layers[-1], count)) if numbers is None and count > FEW else _some(maps, numbers)
+    return (
+        maps.only(range(count - maps.layers[-1], count))
+        if numbers is None and count > FEW
+        else _some(maps, numbers)
+    )
 
 
 def _rolled(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
@@ -159,7 +171,10 @@ def _rolled(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
         )
     layers = maps.by_layer()
     return maps.other(
-        {"all layers, rolled out": rollout(layers), "the last layer, mean of its heads": average_heads(layers[-1])}
+        {
+            "all layers, rolled out": rollout(layers),
+            "the last layer, mean of its heads": average_heads(layers[-1]),
+        }
     )
 
 
@@ -169,7 +184,13 @@ def _matrix(part: Part) -> Figure:
 
 def _lines(part: Part) -> Figure:
     sides = part.maps.source.pieces, part.maps.target.pieces
-    return lines(part.maps.weights, *sides, part.maps.names, threshold=part.threshold, title=part.title)
+    return lines(
+        part.maps.weights,
+        *sides,
+        part.maps.names,
+        threshold=part.threshold,
+        title=part.title,
+    )
 
 
 def _reading(part: Part) -> Figure:
@@ -179,14 +200,18 @@ def _reading(part: Part) -> Figure:
 def _heads(part: Part) -> Figure:
     maps = part.maps
     sides = maps.source.pieces, maps.target.pieces
-    return multiples(maps.weights, maps.names, maps.layers, sides, most=part.most, title=part.title)
+    return multiples(
+        maps.weights, maps.names, maps.layers, sides, most=part.most, title=part.title
+    )
 
 
 VIEWS = {
     "matrix": HeadView(_mean, _matrix, whole_or_greatest, averaged=True),
     "lines": HeadView(_few, _lines, round_up),
     "heads": HeadView(_some, _heads, round_up),
-    "reading": HeadView(_mean, _reading, whole_or_greatest, averaged=True, breaks_lines=True),
+    "reading": HeadView(
+        _mean, _reading, whole_or_greatest, averaged=True, breaks_lines=True
+    ),
     "rollout": HeadView(_rolled, _heads, round_up),
 }
 """The views of positions; `entropy_of` draws every head as a number."""

@@ -28,7 +28,9 @@ LABELS = 512
 """The default maximum of labels on each side of a picture."""
 
 
-def write(alignment: Alignment, path: Path | str, *, title: str = "", largest: int = LABELS) -> Path:
+def write(
+    alignment: Alignment, path: Path | str, *, title: str = "", largest: int = LABELS
+) -> Path:
     """Draw the alignment into `path`, as .png, .svg, .pdf or .html by its suffix. Equal alignments give equal bytes.
 
     The file is written elsewhere and renamed, so a failure leaves the old one. `largest` is the maximum of labels per
@@ -47,12 +49,19 @@ def write(alignment: Alignment, path: Path | str, *, title: str = "", largest: i
     return path
 
 
-def write_figure(figure: "Figure", path: Path | str, *, title: str = "", width: float | None = None) -> Path:
+def write_figure(
+    figure: "Figure", path: Path | str, *, title: str = "", width: float | None = None
+) -> Path:
     """Write a figure to `path`, .png, .svg or .pdf by its suffix, as `write` does. With `width` (in centimetres) it is
     for print, a .png at 300 dots per inch. Raises as `write` does, and InputError for a width with unreadable type."""
     path, form = _checked(path, tuple(METADATA))
     title = flat_title(title) or "Image"
-    _replace(path, _rendered(figure, form, title) if width is None else on_paper(figure, form, title, width))
+    _replace(
+        path,
+        _rendered(figure, form, title)
+        if width is None
+        else on_paper(figure, form, title, width),
+    )
     return path
 
 
@@ -63,24 +72,36 @@ def write_view(view: View, path: Path | str) -> Path:
     return path
 
 
-def write_document(document: DocumentWeights, path: Path | str, *, title: str = "") -> Path:
+def write_document(
+    document: DocumentWeights, path: Path | str, *, title: str = ""
+) -> Path:
     """Write a shaded document to `path`, .png, .svg or .html by its suffix. Raises as `write` does, and for too many
     words."""
     path, form = _checked(path, tuple(DRAW))
     words, most = sum(map(len, document.sentences)), MOST_WORDS[form]
     if words > most:
         other = "" if form == ".html" else f", in a .html page {MOST_WORDS['.html']:,}"
-        raise InputError(f"{path}: {words:,} words; at most {most:,} are drawn{other}; give a part of the document")
+        raise InputError(
+            f"{path}: {words:,} words; at most {most:,} are drawn{other}; give a part of the document"
+        )
     if form == ".html":
         _replace(path, View(of_document(document), title=title).page().encode())
     else:
-        _replace(path, _rendered(picture(document, title=title), form, flat_title(title) or "Document"))
+        _replace(
+            path,
+            _rendered(
+                picture(document, title=title), form, flat_title(title) or "Document"
+            ),
+        )
     return path
 
 
 def estimate(alignment: Alignment, suffix: str) -> int:
     """Roughly the bytes of the file, from the size of the matrix only."""
-    cells, labels = alignment.weights.size, len(alignment.source) + len(alignment.target)
+    cells, labels = (
+        alignment.weights.size,
+        len(alignment.source) + len(alignment.target),
+    )
     inked = 200 * cells if cells <= VECTOR_CELLS else 500 * labels
     sizes = {
         ".html": 60_000 + estimate_lookups(of_alignment(alignment)),
@@ -96,18 +117,26 @@ def _html(alignment: Alignment, title: str) -> bytes:
 
 
 def _png(alignment: Alignment, title: str) -> bytes:
-    return _rendered(heatmap(alignment, title=title), ".png", flat_title(title) or "Alignment")
+    return _rendered(
+        heatmap(alignment, title=title), ".png", flat_title(title) or "Alignment"
+    )
 
 
 def _svg(alignment: Alignment, title: str) -> bytes:
-    return _rendered(heatmap(alignment, title=title), ".svg", flat_title(title) or "Alignment")
+    return _rendered(
+        heatmap(alignment, title=title), ".svg", flat_title(title) or "Alignment"
+    )
 
 
 def _pdf(alignment: Alignment, title: str) -> bytes:
-    return _rendered(heatmap(alignment, title=title), ".pdf", flat_title(title) or "Alignment")
+    return _rendered(
+        heatmap(alignment, title=title), ".pdf", flat_title(title) or "Alignment"
+    )
 
 
-def _rendered(figure: "Figure", form: str, title: str, dots: float | None = None, **options: Any) -> bytes:
+def _rendered(
+    figure: "Figure", form: str, title: str, dots: float | None = None, **options: Any
+) -> bytes:
     content, metadata = io.BytesIO(), METADATA[form] | {"Title": title}
     dots = resolution(*figure.get_size_inches()) if dots is None else dots
     with plotting():
@@ -121,10 +150,19 @@ def on_paper(figure: "Figure", form: str, title: str, width: float) -> bytes:
     from matplotlib.text import Text
 
     if form == ".pdf":
-        raise InputError("a .pdf has its own width, and is scaled where it is included; write .svg or .png for a width")
+        raise InputError(
+            "a .pdf has its own width, and is scaled where it is included; write .svg or .png for a width"
+        )
     inches = figure.get_size_inches()
     times = width / 2.54 / inches[0]
-    type_ = min((float(each.get_fontsize()) for each in figure.findobj(Text) if each.get_text().strip()), default=9.0)
+    type_ = min(
+        (
+            float(each.get_fontsize())
+            for each in figure.findobj(Text)
+            if each.get_text().strip()
+        ),
+        default=9.0,
+    )
     if type_ * times < SMALLEST_TYPE:
         least = 2.54 * inches[0] * SMALLEST_TYPE / type_
         raise InputError(
@@ -132,9 +170,17 @@ def on_paper(figure: "Figure", form: str, title: str, width: float) -> bytes:
             f"{math.ceil(10 * least) / 10:g} cm or more, or a part of the text"
         )
     if form == ".png":
-        return _rendered(figure, form, title, PAPER_DOTS * times, pil_kwargs={"dpi": (PAPER_DOTS, PAPER_DOTS)})
+        return _rendered(
+            figure,
+            form,
+            title,
+            PAPER_DOTS * times,
+            pil_kwargs={"dpi": (PAPER_DOTS, PAPER_DOTS)},
+        )
     whole = _rendered(figure, form, title).decode()
-    size = 'width="{:.4f}pt" height="{:.4f}pt"'.format(*(72 * side * times for side in inches))
+    size = 'width="{:.4f}pt" height="{:.4f}pt"'.format(
+        *(72 * side * times for side in inches)
+    )
     return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', size, whole, count=1).encode()
 
 
@@ -143,7 +189,9 @@ def _checked(path: Path | str, forms: tuple[str, ...]) -> tuple[Path, str]:
     path = Path(path)
     form = path.suffix.lower()
     if form not in forms:
-        raise InputError(f"{path}: cannot write '{path.suffix}' pictures; expected a name ending in {', '.join(forms)}")
+        raise InputError(
+            f"{path}: cannot write '{path.suffix}' pictures; expected a name ending in {', '.join(forms)}"
+        )
     if not path.parent.is_dir():
         raise InputError(f"{path}: no directory {path.parent}; create it first")
     return path, form
@@ -158,9 +206,13 @@ def _replace(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
-        raise RunError(f"{path}: cannot write the picture: {error.strerror}; nothing there was changed") from error
+        raise RunError(
+            f"{path}: cannot write the picture: {error.strerror}; nothing there was changed"
+        ) from error
     finally:
-        if part.exists():  # a read-only file system refuses to unlink even what is not there
+        if (
+            part.exists()
+        ):  # a read-only file system refuses to unlink even what is not there
             part.unlink()
 
 
@@ -173,4 +225,9 @@ METADATA: dict[str, dict[str, str | None]] = {
     ".svg": {"Date": None, "Creator": "regard"},
     ".pdf": {"CreationDate": None, "Creator": "regard", "Producer": None},
 }
-DRAW: dict[str, Callable[[Alignment, str], bytes]] = {".png": _png, ".svg": _svg, ".pdf": _pdf, ".html": _html}
+DRAW: dict[str, Callable[[Alignment, str], bytes]] = {
+    ".png": _png,
+    ".svg": _svg,
+    ".pdf": _pdf,
+    ".html": _html,
+}

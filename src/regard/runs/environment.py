@@ -24,16 +24,24 @@ CONTINUED = "continued"
 
 def now(config: RunConfig, device: str, threads: int) -> dict[str, Any]:
     """Versions, machine, device, the processor's instructions that PyTorch uses, and the threads of each process."""
-    found: dict[str, Any] = {"regard": VERSION} | {name: version(name) for name in PACKAGES}
+    found: dict[str, Any] = {"regard": VERSION} | {
+        name: version(name) for name in PACKAGES
+    }
     found |= {"plugins": plugins_named(re.findall(r"[\w-]+", dump(config)))}
-    found |= {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
+    found |= {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "system": platform.system(),
+    }
     found |= {"device": device, "instructions": torch.backends.cpu.get_cpu_capability()}
     return found | {"threads": threads}
 
 
 def threads(run: RunDirectory) -> int | None:
     """The number of threads that a run began with; None where an older run does not say."""
-    found = run.read_object(ENVIRONMENT).get("threads") if run.has(ENVIRONMENT) else None
+    found = (
+        run.read_object(ENVIRONMENT).get("threads") if run.has(ENVIRONMENT) else None
+    )
     if found is not None and (type(found) is not int or found < 1):
         raise InputError(f"{run.path / ENVIRONMENT}: threads is {found!r}, {CHANGED}")
     return found
@@ -55,7 +63,11 @@ def write(run: RunDirectory, current: Mapping[str, Any]) -> None:
     with the update of the checkpoint it went on from."""
     saved = run.read_object(ENVIRONMENT) if run.has(ENVIRONMENT) else dict(current)
     later = saved.pop(CONTINUED, [])
-    last = {name: value for name, value in later[-1].items() if name != "update"} if later else saved
+    last = (
+        {name: value for name, value in later[-1].items() if name != "update"}
+        if later
+        else saved
+    )
     if last != current:
         later.append({"update": max(run.checkpoint_steps(), default=0), **current})
     run.write_json(ENVIRONMENT, saved | ({CONTINUED: later} if later else {}))

@@ -73,8 +73,15 @@ def in_memory(settings: Settings) -> tuple[Settings, dict[str, Records]]:
     if not isinstance(data, Mapping):
         return settings, {}
     keyed = {SETS.get(name, name): each for name, each in data.items()}
-    sets = {name: Records(name, found) for name, each in keyed.items() if (found := records_of(each)) is not None}
-    return {**settings, "data": {**keyed, **{name: str.__str__(each) for name, each in sets.items()}}}, sets
+    sets = {
+        name: Records(name, found)
+        for name, each in keyed.items()
+        if (found := records_of(each)) is not None
+    }
+    return {
+        **settings,
+        "data": {**keyed, **{name: str.__str__(each) for name, each in sets.items()}},
+    }, sets
 
 
 def with_rows(data: Any, sets: Mapping[str, Records]) -> Any:
@@ -121,13 +128,25 @@ def fit(
         RunError: training failed.
     """
     settings = training if isinstance(training, Training) else checked(training or {})
-    counts = (len(objective.train), len(objective.valid)) if isinstance(objective, Supervised) else (0, 0)
+    counts = (
+        (len(objective.train), len(objective.valid))
+        if isinstance(objective, Supervised)
+        else (0, 0)
+    )
     name = f"{type(model).__module__}.{type(model).__qualname__}"
-    config = Custom(data=CustomData(train=counts[0], valid=counts[1]), model=CustomModel(name=name), training=settings)
+    config = Custom(
+        data=CustomData(train=counts[0], valid=counts[1]),
+        model=CustomModel(name=name),
+        training=settings,
+    )
     summary = f"{name}: {count_parameters(model):,} parameters"
 
-    def begin(config: Any, folder: RunDirectory, process: object, resume: bool) -> tuple[Any, Setup]:
-        return config, Setup(model, objective, f"{counts[0]} and {counts[1]} examples", summary)
+    def begin(
+        config: Any, folder: RunDirectory, process: object, resume: bool
+    ) -> tuple[Any, Setup]:
+        return config, Setup(
+            model, objective, f"{counts[0]} and {counts[1]} examples", summary
+        )
 
     train_setup(config, begin, Path(out), resume=resume, allow_change=allow_change)
     folder = RunDirectory.open(Path(out))
@@ -139,7 +158,9 @@ def checked(settings: Settings) -> Training:
     """Raises InputError for a setting that the loop does not have, or a value out of range."""
     known = {each.name for each in fields(Training)}
     if unknown := [name for name in settings if name not in known]:
-        raise InputError(f"training.{unknown[0]} is no setting; there are {', '.join(sorted(known))}")
+        raise InputError(
+            f"training.{unknown[0]} is no setting; there are {', '.join(sorted(known))}"
+        )
     try:
         return replace(Training(), **settings)
     except ValueError as error:

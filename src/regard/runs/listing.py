@@ -81,9 +81,14 @@ def record(folder: Path) -> Record:
         run=str(folder),
         task=str(config.get("task", ABSENT)),
         model=str(_section(config, "model").get("name", ABSENT)),
-        steps=int(result.get("steps") or max((each["update"] for each in logged), default=0)),
+        steps=int(
+            result.get("steps") or max((each["update"] for each in logged), default=0)
+        ),
         planned=_section(config, "training").get("steps", 0),
-        figures={name: each for name, each in result.items() if name not in ABOUT_TRAINING} or _validated(logged),
+        figures={
+            name: each for name, each in result.items() if name not in ABOUT_TRAINING
+        }
+        or _validated(logged),
         finished=bool(result),
         parameters=result.get("parameters"),
         date=max((each.stat().st_mtime for each in files), default=0.0),
@@ -114,11 +119,19 @@ def _logged(run: RunDirectory) -> list[dict[str, Any]]:
     """The records of the updates and validations of a run; none without a log. Raises InputError for others."""
     records = run.read_jsonl(METRICS) if run.has(METRICS) else []
     for number, each in enumerate(records, 1):
-        figures = [value for name, value in each.items() if name != "kind" and value is not None]
+        figures = [
+            value
+            for name, value in each.items()
+            if name != "kind" and value is not None
+        ]
         if not (
-            isinstance(each.get("kind"), str) and type(each.get("update")) is int and all(map(_is_number, figures))
+            isinstance(each.get("kind"), str)
+            and type(each.get("update")) is int
+            and all(map(_is_number, figures))
         ):
-            raise InputError(f"{run.path / METRICS}:{number}: has no kind, update and figures; remove the line")
+            raise InputError(
+                f"{run.path / METRICS}:{number}: has no kind, update and figures; remove the line"
+            )
     return records
 
 
@@ -128,7 +141,11 @@ def _is_number(value: Any) -> bool:
 
 def _validated(logged: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     found = [each for each in logged if each["kind"] == VALIDATION]
-    return {f"valid/{name}": each for name, each in found[-1].items() if _is_figure(name)} if found else {}
+    return (
+        {f"valid/{name}": each for name, each in found[-1].items() if _is_figure(name)}
+        if found
+        else {}
+    )
 
 
 def _is_figure(name: str) -> bool:
@@ -140,9 +157,15 @@ def found(folder: Path, key: str = "run") -> list[Record]:
     come last. Raises InputError for a folder without runs and for an unknown key."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; expected a folder of runs")
-    records = [record(each.parent) for each in sorted(folder.rglob(manifest.NAME)) if _is_run(each)]
+    records = [
+        record(each.parent)
+        for each in sorted(folder.rglob(manifest.NAME))
+        if _is_run(each)
+    ]
     if not records:
-        raise InputError(f"{folder}: has no runs; `regard train RECIPE` makes one in runs/")
+        raise InputError(
+            f"{folder}: has no runs; `regard train RECIPE` makes one in runs/"
+        )
     return ordered(records, key)
 
 
@@ -156,7 +179,11 @@ def ordered(records: Sequence[Record], key: str) -> list[Record]:
             values[each.run] = None
     known = [each for each in records if values[each.run] is not None]
     if not known:
-        names = ["figure", *asdict(records[0]), *(name for each in records for name in each.figures)]
+        names = [
+            "figure",
+            *asdict(records[0]),
+            *(name for each in records for name in each.figures),
+        ]
         names = [name for name in dict.fromkeys(names) if name != "figures"]
         raise InputError(f"no run has a {key} to sort by; there are {', '.join(names)}")
     up = all(isinstance(values[each.run], str) for each in known)
@@ -171,9 +198,15 @@ def _is_run(path: Path) -> bool:
 def compared(first: Path, second: Path) -> list[tuple[str, Any, Any]]:
     """(key, first value, second value) of the settings and figures of two runs that differ."""
     one, other = record(first), record(second)
-    keys = differences(settings(RunDirectory.open(first)), settings(RunDirectory.open(second)))
+    keys = differences(
+        settings(RunDirectory.open(first)), settings(RunDirectory.open(second))
+    )
     figures = differences(one.figures, other.figures)
-    return [*keys, *figures, *differences({"parameters": one.parameters}, {"parameters": other.parameters})]
+    return [
+        *keys,
+        *figures,
+        *differences({"parameters": one.parameters}, {"parameters": other.parameters}),
+    ]
 
 
 def curves(folders: Sequence[Path], out: Path) -> Path:
@@ -182,20 +215,33 @@ def curves(folders: Sequence[Path], out: Path) -> Path:
     Raises InputError for runs without a log, and as `write_figure`."""
     logs = {each: RunDirectory.open(each) for each in folders}
     logged = {str(each): _logged(run) for each, run in logs.items() if run.has(METRICS)}
-    losses = {name: _points(records, TRAINING, "loss") for name, records in logged.items()}
+    losses = {
+        name: _points(records, TRAINING, "loss") for name, records in logged.items()
+    }
     metrics = dict.fromkeys(
-        name for records in logged.values() for each in records if each["kind"] == VALIDATION for name in each
+        name
+        for records in logged.values()
+        for each in records
+        if each["kind"] == VALIDATION
+        for name in each
     )
     parts = [Chart("training", "updates", "loss", _filled(losses))]
     for metric in [name for name in metrics if _is_figure(name)][:1]:
-        lines = {name: _points(records, VALIDATION, metric) for name, records in logged.items()}
+        lines = {
+            name: _points(records, VALIDATION, metric)
+            for name, records in logged.items()
+        }
         parts.append(Chart("validation", "updates", metric, _filled(lines)))
     if not any(part.lines for part in parts):
         raise InputError("no run has a logged update to draw; train one first")
-    return write_figure(charts([part for part in parts if part.lines]), out, title="Runs")
+    return write_figure(
+        charts([part for part in parts if part.lines]), out, title="Runs"
+    )
 
 
-def _points(records: Sequence[Mapping[str, Any]], kind: str, name: str) -> list[tuple[float, float]]:
+def _points(
+    records: Sequence[Mapping[str, Any]], kind: str, name: str
+) -> list[tuple[float, float]]:
     return [
         (float(each["update"]), float(each[name]))
         for each in records
@@ -203,5 +249,7 @@ def _points(records: Sequence[Mapping[str, Any]], kind: str, name: str) -> list[
     ]
 
 
-def _filled(lines: Mapping[str, list[tuple[float, float]]]) -> dict[str, list[tuple[float, float]]]:
+def _filled(
+    lines: Mapping[str, list[tuple[float, float]]],
+) -> dict[str, list[tuple[float, float]]]:
     return {name: points for name, points in lines.items() if points}

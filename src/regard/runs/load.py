@@ -32,10 +32,21 @@ R = TypeVar("R")
 
 
 @overload
-def load(path: Path | str, device: str = "auto", *, allow_missing: bool = False, int8: bool = False) -> Any: ...
+def load(
+    path: Path | str,
+    device: str = "auto",
+    *,
+    allow_missing: bool = False,
+    int8: bool = False,
+) -> Any: ...
 @overload
 def load(
-    path: Path | str, device: str = "auto", *, allow_missing: bool = False, int8: bool = False, task: type[R]
+    path: Path | str,
+    device: str = "auto",
+    *,
+    allow_missing: bool = False,
+    int8: bool = False,
+    task: type[R],
 ) -> R: ...
 def load(
     path: Path | str,
@@ -55,11 +66,18 @@ def load(
     another task, and `int8` on an unsupported model or device."""
     folder = RunDirectory.open(Path(path))
     config = run_file.read(folder.file(CONFIG))
-    tensors = None if folder.has(WEIGHTS) else unfinished.weights(folder, config.training)
+    tensors = (
+        None if folder.has(WEIGHTS) else unfinished.weights(folder, config.training)
+    )
     check_sizes(folder, config, tensors, allow_missing=allow_missing)
     run = TASKS[config.task].open(folder, config)
     expect(run, task, path)
-    load_weights(run, folder.load_tensors(WEIGHTS) if tensors is None else tensors, path, allow_missing)
+    load_weights(
+        run,
+        folder.load_tensors(WEIGHTS) if tensors is None else tensors,
+        path,
+        allow_missing,
+    )
     run.model.to(choose_device("cpu" if int8 and device == "auto" else device)).eval()
     fuse(run.model)
     if int8:
@@ -67,7 +85,9 @@ def load(
     return run
 
 
-def load_weights(run: Any, tensors: Mapping[str, Tensor], path: Path | str, allow_missing: bool) -> None:
+def load_weights(
+    run: Any, tensors: Mapping[str, Tensor], path: Path | str, allow_missing: bool
+) -> None:
     """Load weights into a run. Raises InputError with the `path` of the run for weights that do not fit or hold NaN."""
     try:
         run.load_weights(tensors, allow_missing=allow_missing)
@@ -92,14 +112,18 @@ def quantised(model: nn.Module, place: str) -> None:
     """
     recurrent = any(isinstance(each, (nn.RNNBase, Cell)) for each in model.modules())
     searches = isinstance(model, EncoderDecoder) and isinstance(model.decoder, Searcher)
-    if (recurrent and not searches) or not isinstance(model, (EncoderDecoder, LanguageModel)):
+    if (recurrent and not searches) or not isinstance(
+        model, (EncoderDecoder, LanguageModel)
+    ):
         raise InputError(
             f"{place}: its model is a {type(model).__name__}; int8 is for Transformers that write text, GPT-2 among "
             "them, and the models bahdanau, luong and one-pass; leave it out"
         )
     device = next(model.parameters()).device
     if device.type != "cpu":
-        raise InputError(f"{place}: would be on {device.type}, but int8 is for a CPU; choose one of the two")
+        raise InputError(
+            f"{place}: would be on {device.type}, but int8 is for a CPU; choose one of the two"
+        )
     with_int8(model)
 
 
@@ -110,18 +134,28 @@ class _Outline(TorchFunctionMode):
         super().__init__()
         self.place, self.most, self.count = place, most, 0
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         if func is torch.Tensor.mul and not isinstance(args[1], torch.Tensor):
-            return args[0]  # without storage this and the next would load PyTorch's compiler
+            return args[
+                0
+            ]  # without storage this and the next would load PyTorch's compiler
         if func in (torch.randn, torch.rand):
             func = torch.empty
-            kwargs = {name: value for name, value in kwargs.items() if name != "generator"}
+            kwargs = {
+                name: value for name, value in kwargs.items() if name != "generator"
+            }
         if func in _device._device_constructors():
             kwargs = kwargs | {"device": "meta"}
             self.count += 1
-            if self.count > self.most:  # only here: other calls restore the state of gradients
-                raise InputError(f"{self.place} describes far more layers than the weights have; is it of this run?")
+            if (
+                self.count > self.most
+            ):  # only here: other calls restore the state of gradients
+                raise InputError(
+                    f"{self.place} describes far more layers than the weights have; is it of this run?"
+                )
         name = getattr(func, "__name__", "")
         if name.endswith("_") and not name.startswith("_") and name != "requires_grad_":
             return args[0] if args else kwargs["tensor"]
@@ -145,12 +179,24 @@ def check_sizes(
         header = check(path)
         count, own = len(header), path.stat().st_size
     else:
-        header, count, own = {}, len(weights), sum(each.nbytes for each in weights.values())
+        header, count, own = (
+            {},
+            len(weights),
+            sum(each.nbytes for each in weights.values()),
+        )
     place = f"{folder.path}: its run file"
     with _Outline(place, TENSORS * count + FIRST):
         model = TASKS[config.task].open(folder, config).model
     size = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
     if size > FACTOR * own + FREE:
-        raise InputError(f"{place} describes a model of {size:,} bytes, its weights have {own:,}")
-    if next(model.parameters(), None) is not None:  # a custom run gets its parameters from the weights
-        check_fit(model, outlines(header) if weights is None else weights, allow_missing=allow_missing)
+        raise InputError(
+            f"{place} describes a model of {size:,} bytes, its weights have {own:,}"
+        )
+    if (
+        next(model.parameters(), None) is not None
+    ):  # a custom run gets its parameters from the weights
+        check_fit(
+            model,
+            outlines(header) if weights is None else weights,
+            allow_missing=allow_missing,
+        )

@@ -43,7 +43,11 @@ TARGET = "tokenizers.target."
 log = logging.getLogger("regard")
 
 
-def read(path: Path, overrides: Sequence[str] = (), shortened: Callable[[str], None] = log.debug) -> RunConfig:
+def read(
+    path: Path,
+    overrides: Sequence[str] = (),
+    shortened: Callable[[str], None] = log.debug,
+) -> RunConfig:
     """Read the run file at `path` with `key.sub=value` overrides; `shortened` gets a line on the warm-up where they
     shorten it with the training. Raises InputError with the line of each mistake, or with the missing package of a run
     that was trained with one."""
@@ -54,7 +58,13 @@ def read(path: Path, overrides: Sequence[str] = (), shortened: Callable[[str], N
         log.log(logging.DEBUG if example else logging.INFO, line)
 
     try:
-        return yaml_file.load(path, RunConfig, [*overrides, *_following(path, overrides, shortened)], RENAMED, note)
+        return yaml_file.load(
+            path,
+            RunConfig,
+            [*overrides, *_following(path, overrides, shortened)],
+            RENAMED,
+            note,
+        )
     except InputError as error:
         if absent := absent_plugins(path.parent):
             raise InputError(
@@ -65,11 +75,21 @@ def read(path: Path, overrides: Sequence[str] = (), shortened: Callable[[str], N
 
 def check_shared(path: Path, overrides: Sequence[str] = ()) -> None:
     """Raises InputError for settings of a target's tokenizer where both sides share the source's."""
-    own = [key for each in overrides if (key := each.partition("=")[0].strip()).startswith(TARGET)]
-    pair = yaml_file.tree(path, Mapping[str, Any], overrides)[0].plain().get("tokenizers") if own else None
+    own = [
+        key
+        for each in overrides
+        if (key := each.partition("=")[0].strip()).startswith(TARGET)
+    ]
+    pair = (
+        yaml_file.tree(path, Mapping[str, Any], overrides)[0].plain().get("tokenizers")
+        if own
+        else None
+    )
     if isinstance(pair, dict) and pair.get("shared") is True:
         source = own[0].replace(TARGET, "tokenizers.source.", 1)
-        raise InputError(f"--set {own[0]}: the recipe shares the source's tokenizer; set {source} alone")
+        raise InputError(
+            f"--set {own[0]}: the recipe shares the source's tokenizer; set {source} alone"
+        )
 
 
 def check_training(path: Path, overrides: Sequence[str] = ()) -> None:
@@ -81,22 +101,38 @@ def _training(path: Path, overrides: Sequence[str]) -> Training:
     return yaml_file.part(path, "training", Training, overrides)
 
 
-def _following(path: Path, overrides: Sequence[str], note: Callable[[str], None] = log.debug) -> list[str]:
+def _following(
+    path: Path, overrides: Sequence[str], note: Callable[[str], None] = log.debug
+) -> list[str]:
     """Overrides that follow from one of `training.steps`: it replaces the file's `epochs`, and where it is lower than
     the file's steps and the warm-up is not overridden too, this becomes at most a tenth of the updates."""
     changed = {each.partition("=")[0].strip() for each in overrides}
     if "training.steps" not in changed or "training" in changed:
         return []
     if "training.epochs" in changed:
-        raise InputError("training.steps and training.epochs are both set; choose one of them")
-    free = ["training.epochs=null", *(["training.warmup=0"] if "training.warmup" not in changed else [])]
+        raise InputError(
+            "training.steps and training.epochs are both set; choose one of them"
+        )
+    free = [
+        "training.epochs=null",
+        *(["training.warmup=0"] if "training.warmup" not in changed else []),
+    ]
     steps = _training(path, [*overrides, *free]).steps
     if "training.warmup" in changed:
         return free
-    own = _training(path, [each for each in overrides if each.partition("=")[0].strip() != "training.steps"])
+    own = _training(
+        path,
+        [
+            each
+            for each in overrides
+            if each.partition("=")[0].strip() != "training.steps"
+        ],
+    )
     warmup = own.warmup if steps >= own.steps else min(own.warmup, tenth(steps))
     if warmup < own.warmup:
-        note(f"training.steps is lowered to {steps:,}, and the warm-up from {own.warmup:,} to {warmup:,} updates")
+        note(
+            f"training.steps is lowered to {steps:,}, and the warm-up from {own.warmup:,} to {warmup:,} updates"
+        )
     return ["training.epochs=null", f"training.warmup={warmup}"]
 
 
@@ -112,7 +148,9 @@ def absent_plugins(folder: Path) -> list[str]:
     ):  # no run's folder, or a damaged one, which the manifest's reader reports
         return []
     plugins = environment.get("plugins", []) if isinstance(environment, dict) else []
-    return [each for each in map(str, plugins) if not _installed(each.partition(" ")[0])]
+    return [
+        each for each in map(str, plugins) if not _installed(each.partition(" ")[0])
+    ]
 
 
 def _installed(package: str) -> bool:

@@ -18,7 +18,13 @@ from regard.nonfinite import debugged
 from regard.runs import environment, run_file
 from regard.runs.compatibility import check_resume
 from regard.runs.load import CONFIG, check_sizes, load
-from regard.storage.run_folder import ABOUT_TRAINING, METRICS, RESULT, WEIGHTS, RunDirectory
+from regard.storage.run_folder import (
+    ABOUT_TRAINING,
+    METRICS,
+    RESULT,
+    WEIGHTS,
+    RunDirectory,
+)
 from regard.storage.tensors import load_into
 from regard.tasks.catalog import TASKS
 from regard.tasks.evaluation import searched
@@ -41,7 +47,15 @@ from regard.work import divided_by
 
 FORMAT = 2
 IDENTITY = "identity.json"
-HARMLESS = ("workers", "threads", "log_every", "tensorboard", "tracker", "checkpoint_minutes", "process_timeout")
+HARMLESS = (
+    "workers",
+    "threads",
+    "log_every",
+    "tensorboard",
+    "tracker",
+    "checkpoint_minutes",
+    "process_timeout",
+)
 """Settings of the training that may differ when a run is resumed: they do not change the weights, or, as the number of
 threads, are compared in the environment."""
 
@@ -52,7 +66,12 @@ log = logging.getLogger("regard")
 
 
 def train(
-    config: RunConfig, out: Path, *, resume: bool = False, allow_change: bool = False, notes: Sequence[str] = ()
+    config: RunConfig,
+    out: Path,
+    *,
+    resume: bool = False,
+    allow_change: bool = False,
+    notes: Sequence[str] = (),
 ) -> dict[str, float]:
     """Train the run file `config` in the folder `out`; with `resume`, continue the run in that folder. `notes` are
     lines on its settings that are printed once everything is checked.
@@ -75,7 +94,12 @@ def train(
 
 
 def train_setup(
-    config: RunConfig, begin: Begin, out: Path, *, resume: bool = False, allow_change: bool = False
+    config: RunConfig,
+    begin: Begin,
+    out: Path,
+    *,
+    resume: bool = False,
+    allow_change: bool = False,
 ) -> dict[str, float]:
     """As `train`, with the caller's own setup: `begin` makes it once the folder is locked and the seed is set."""
     keep_freed_memory()
@@ -84,7 +108,11 @@ def train_setup(
     config = settled(config, device)
     limit = config.training.process_timeout
     process = PartialState(cpu=device == "cpu", timeout=timedelta(seconds=limit))
-    with answering(limit), folder(out, resume, process) as run, keeping_random_state(torch.device(device)):
+    with (
+        answering(limit),
+        folder(out, resume, process) as run,
+        keeping_random_state(torch.device(device)),
+    ):
         torch.manual_seed(config.training.seed)
         config, setup = begin(config, run, process, resume)
         config = counted(config, setup, process.num_processes)
@@ -93,9 +121,17 @@ def train_setup(
         began = environment.threads(run) if resume else None
         count = choose_threads(config.training, count_parameters(setup.model), began)
         machine = environment.now(config, device, count)
-        if resume and (run.has(IDENTITY) or run.checkpoint_steps()):  # else killed before it was described
-            saved = saved_identity(run) | {"environment": environment.decisive(environment.began(run, machine))}
-            check_resume(saved, identity | {"environment": environment.decisive(machine)}, allow_change)
+        if resume and (
+            run.has(IDENTITY) or run.checkpoint_steps()
+        ):  # else killed before it was described
+            saved = saved_identity(run) | {
+                "environment": environment.decisive(environment.began(run, machine))
+            }
+            check_resume(
+                saved,
+                identity | {"environment": environment.decisive(machine)},
+                allow_change,
+            )
         process.wait_for_everyone()
         if process.is_main_process:
             describe(run, config, identity, setup)
@@ -103,8 +139,13 @@ def train_setup(
             log_setup(setup, config.training)
         with threads(count):
             with debugged(setup.model):
-                fitted = fit(setup.model, setup.objective, config.training, run, resume=resume)
-            result = {name if name in ABOUT_TRAINING else f"valid/{name}": figure for name, figure in fitted.items()}
+                fitted = fit(
+                    setup.model, setup.objective, config.training, run, resume=resume
+                )
+            result = {
+                name if name in ABOUT_TRAINING else f"valid/{name}": figure
+                for name, figure in fitted.items()
+            }
             with divided_by(Everyone()):
                 result |= tested(out, device, setup, shown=process.is_main_process)
             if setup.simplest:
@@ -114,7 +155,9 @@ def train_setup(
     return result
 
 
-def begin(config: RunConfig, run: RunDirectory, process: PartialState, resume: bool) -> tuple[RunConfig, Setup]:
+def begin(
+    config: RunConfig, run: RunDirectory, process: PartialState, resume: bool
+) -> tuple[RunConfig, Setup]:
     """The full run file and the setup, with the weights of a pretrained part and of the starting run. Raises
     InputError."""
     part = config.pretrained_part if isinstance(config, PretrainedSource) else None
@@ -127,7 +170,11 @@ def begin(config: RunConfig, run: RunDirectory, process: PartialState, resume: b
     if config.training.start is None:
         setup = TASKS[config.task].setup(config, run, process.num_processes)
         if part is not None and not run.checkpoint_steps():
-            load_parts(setup.model, setup.pretrained, RunDirectory.open(Path(part.folder)).load_tensors(WEIGHTS))
+            load_parts(
+                setup.model,
+                setup.pretrained,
+                RunDirectory.open(Path(part.folder)).load_tensors(WEIGHTS),
+            )
         return config, setup
     started = RunDirectory.open(Path(config.training.start))
     if isinstance(config, FineTuning):
@@ -174,12 +221,18 @@ def folder(path: Path, resume: bool, process: PartialState) -> Iterator[RunDirec
     has trained, or for bad input before its first checkpoint, nothing of it stays: the next start finds what this one
     found."""
     with process.main_process_first():
-        run = RunDirectory.create(path, resume=resume) if process.is_main_process else RunDirectory.open(path)
+        run = (
+            RunDirectory.create(path, resume=resume)
+            if process.is_main_process
+            else RunDirectory.open(path)
+        )
     with run:
         try:
             yield run
         except BaseException as error:
-            trained = run.checkpoint_steps() or (run.has(METRICS) and not isinstance(error, InputError))
+            trained = run.checkpoint_steps() or (
+                run.has(METRICS) and not isinstance(error, InputError)
+            )
             if process.is_main_process and not resume and not trained:
                 run.withdraw()
             raise
@@ -191,7 +244,9 @@ def identify(config: RunConfig, setup: Setup, processes: int) -> dict[str, Any]:
         "format_version": FORMAT,
         "architecture": config.model.name,
         "world_size": processes,
-        "tokenizer": " ".join(tokenizer.digest for tokenizer in setup.tokenizers.values()),
+        "tokenizer": " ".join(
+            tokenizer.digest for tokenizer in setup.tokenizers.values()
+        ),
         "data": setup.digest,
         "configuration": configuration(config),
     }
@@ -199,7 +254,9 @@ def identify(config: RunConfig, setup: Setup, processes: int) -> dict[str, Any]:
 
 def saved_identity(run: RunDirectory) -> dict[str, Any]:
     """The saved identity of a run. Its run file is read again, so that keys of later versions have their defaults."""
-    return run.read_object(IDENTITY) | {"configuration": configuration(run_file.read(run.file(CONFIG)))}
+    return run.read_object(IDENTITY) | {
+        "configuration": configuration(run_file.read(run.file(CONFIG)))
+    }
 
 
 def configuration(config: RunConfig) -> dict[str, Any]:
@@ -215,7 +272,12 @@ def counted(config: RunConfig, setup: Setup, processes: int) -> RunConfig:
     """The run file with the updates of its epochs, if it has a number of these."""
     if config.training.epochs is None:
         return config
-    return replace(config, training=config.training.of_epochs(len(setup.objective.batches(0)) // processes))
+    return replace(
+        config,
+        training=config.training.of_epochs(
+            len(setup.objective.batches(0)) // processes
+        ),
+    )
 
 
 def log_setup(setup: Setup, training: Training) -> None:
@@ -225,10 +287,18 @@ def log_setup(setup: Setup, training: Training) -> None:
         log.info("\n  ".join(("the data", *setup.data.lines())))
         for warning in setup.data.warnings:
             log.warning("warning: %s", warning)
-    log.info("\n  ".join(filter(None, ("the training", training.plan(), *setup.notes, setup.simplest))))
+    log.info(
+        "\n  ".join(
+            filter(
+                None, ("the training", training.plan(), *setup.notes, setup.simplest)
+            )
+        )
+    )
 
 
-def describe(run: RunDirectory, config: RunConfig, identity: dict[str, Any], setup: Setup) -> None:
+def describe(
+    run: RunDirectory, config: RunConfig, identity: dict[str, Any], setup: Setup
+) -> None:
     """Write the files of a run that precede training."""
     run.write_text(CONFIG, run_file.dump(config))
     run.write_json(IDENTITY, identity)

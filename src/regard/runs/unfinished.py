@@ -27,7 +27,10 @@ def weights(folder: RunDirectory, settings: Training) -> dict[str, Tensor]:
     which = "newest"
     match found.state:
         case {"selection": {"best": [{"update": int(update)}, *_]}}:
-            which, found = "best", found if update == found.step else folder.checkpoint(update)
+            which, found = (
+                "best",
+                found if update == found.step else folder.checkpoint(update),
+            )
     log.warning(
         "%s: this run is unfinished: its %s checkpoint, of update %d, is used; regard train --out %s --resume goes on",
         *(folder.path, which, found.step, folder.path),
@@ -36,9 +39,18 @@ def weights(folder: RunDirectory, settings: Training) -> dict[str, Tensor]:
     return averaged(own, found.tensors("average")) if settings.average_decay else own
 
 
-def averaged(own: Mapping[str, Tensor], average: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def averaged(
+    own: Mapping[str, Tensor], average: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
     """A checkpoint's weights with their averages. It has tied weights by each name, their average by one: a weight
     without an average has that of an equal one."""
     rest = [name for name in own if name not in average]
-    tied = {name: next((one for one in average if torch.equal(own[one], own[name])), None) for name in rest}
-    return {**own, **average, **{name: average[one] for name, one in tied.items() if one is not None}}
+    tied = {
+        name: next((one for one in average if torch.equal(own[one], own[name])), None)
+        for name in rest
+    }
+    return {
+        **own,
+        **average,
+        **{name: average[one] for name, one in tied.items() if one is not None},
+    }

@@ -36,11 +36,17 @@ def text_line(exchange: Exchange, now: str) -> str:
 
 def json_line(exchange: Exchange, now: str) -> str:
     """For programs: one object."""
-    shown = asdict(exchange) | {"path": exchange.path[:LONGEST], "seconds": round(exchange.seconds, 6)}
+    shown = asdict(exchange) | {
+        "path": exchange.path[:LONGEST],
+        "seconds": round(exchange.seconds, 6),
+    }
     return json.dumps({"time": now, **shown})
 
 
-LINES: Mapping[str, Callable[[Exchange, str], str]] = {"text": text_line, "json": json_line}
+LINES: Mapping[str, Callable[[Exchange, str], str]] = {
+    "text": text_line,
+    "json": json_line,
+}
 
 
 def _print(line: str) -> None:
@@ -60,7 +66,14 @@ class AccessLog:
         if self.closed:
             return
         try:
-            self.write(self.line(exchange, datetime.now(UTC).isoformat(timespec="milliseconds")))
+            self.write(
+                self.line(
+                    exchange, datetime.now(UTC).isoformat(timespec="milliseconds")
+                )
+            )
         except (OSError, RunError, OutputClosed) as error:
             self.closed = True
-            print(f"regard: the access log ends: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+            print(
+                f"regard: the access log ends: {getattr(error, 'strerror', None) or error}",
+                file=sys.stderr,
+            )

@@ -53,7 +53,11 @@ def application(
     SIGHUP replaces the runs with those of `reload`."""
     worker, metrics = Worker(limits.together, limits.workers), Metrics()
     endpoint = Endpoint(by_name(runs), worker, limits)
-    metrics.gauge("regard_requests_inside", "Requests that wait or are answered.", lambda: endpoint.places.occupied)
+    metrics.gauge(
+        "regard_requests_inside",
+        "Requests that wait or are answered.",
+        lambda: endpoint.places.occupied,
+    )
 
     def replace(new: Sequence[ServedRun]) -> None:
         endpoint.runs = by_name(new)
@@ -94,7 +98,9 @@ def status_routes(worker: Worker, metrics: Metrics) -> list[Route]:
 
     async def ready(request: Request) -> Response:
         if not worker.working:
-            return HTTPError(503, "no requests are answered now", {"retry-after": str(RETRY)}).response()
+            return HTTPError(
+                503, "no requests are answered now", {"retry-after": str(RETRY)}
+            ).response()
         return Response(encode({"status": "ready"}), media_type="application/json")
 
     async def counts(request: Request) -> Response:
@@ -109,7 +115,11 @@ def status_routes(worker: Worker, metrics: Metrics) -> list[Route]:
 
 async def describe(endpoint: Endpoint, request: Request) -> Response:
     """The runs, and what the server accepts."""
-    about = {"version": VERSION, "limits": vars(endpoint.limits), "inside": endpoint.places.occupied}
+    about = {
+        "version": VERSION,
+        "limits": vars(endpoint.limits),
+        "inside": endpoint.places.occupied,
+    }
     body = encode(about | {"runs": [run.to_json() for run in endpoint.runs.values()]})
     return Response(body, media_type="application/json")
 
@@ -129,9 +139,11 @@ def content(name: str) -> str:
 async def no_route(request: Request, error: Exception) -> Response:
     """The response to what no route takes, in the form of every other fault."""
     assert isinstance(error, HTTPException)
-    return HTTPError(error.status_code, f"{request.method} {request.url.path}: {error.detail}", error.headers).response(
-        request.url.path
-    )
+    return HTTPError(
+        error.status_code,
+        f"{request.method} {request.url.path}: {error.detail}",
+        error.headers,
+    ).response(request.url.path)
 
 
 async def failed(request: Request, error: Exception) -> Response:

@@ -22,7 +22,10 @@ FIELDS: dict[Any, str] = {str: "text", str | None: "text", bytes: "file"}
 
 
 def load_runs(
-    folders: Sequence[Path], *, int8: bool = False, open_run: Callable[..., Run[Any, Any]] = load
+    folders: Sequence[Path],
+    *,
+    int8: bool = False,
+    open_run: Callable[..., Run[Any, Any]] = load,
 ) -> list[ServedRun]:
     """The runs of these folders, each by its folder's name, of a run of several languages one for each; with `int8`,
     as `open_run` has them.
@@ -49,9 +52,16 @@ def served(name: str, run: Run[Any, Any], folder: Path) -> Iterator[ServedRun]:
     operations, openai = operations_of(replicas), openai_operations(replicas)
     if not operations and not openai:
         verbs = ", ".join(run.supports)
-        raise InputError(f"{folder}: a run of the task {run.config.task} cannot be served; it can {verbs}")
+        raise InputError(
+            f"{folder}: a run of the task {run.config.task} cannot be served; it can {verbs}"
+        )
     inputs = {key: FIELDS.get(kind, "json") for key, kind in run.inputs.items()}
-    yield ServedRun(name, {**run.description(), "inputs": inputs, **example_of(run, folder)}, operations, openai)
+    yield ServedRun(
+        name,
+        {**run.description(), "inputs": inputs, **example_of(run, folder)},
+        operations,
+        openai,
+    )
 
 
 def example_of(run: Run[Any, Any], folder: Path) -> dict[str, Any]:
@@ -63,11 +73,16 @@ def example_of(run: Run[Any, Any], folder: Path) -> dict[str, Any]:
     try:
         whole = json.loads(content(path))
     except (OSError, ValueError, RecursionError) as error:
-        logger.warning("%s: cannot be read (%s); the page begins without an example", path, error)
+        logger.warning(
+            "%s: cannot be read (%s); the page begins without an example", path, error
+        )
         return {}
     found = whole.get("request") if isinstance(whole, dict) else whole
     if not isinstance(found, dict | None):
-        logger.warning("%s: has no request of texts by name; the page begins without an example", path)
+        logger.warning(
+            "%s: has no request of texts by name; the page begins without an example",
+            path,
+        )
         return {}
     if not found or not found.keys() <= run.inputs.keys() or not all(found.values()):
         return {}

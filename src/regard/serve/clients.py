@@ -29,7 +29,9 @@ def client_of(scope: Mapping[str, Any]) -> str:
     address = literal_address(host)
     if isinstance(address, ipaddress.IPv6Address):
         mapped = address.ipv4_mapped
-        return str(mapped or ipaddress.ip_network((address, 64), strict=False).network_address)
+        return str(
+            mapped or ipaddress.ip_network((address, 64), strict=False).network_address
+        )
     return host
 
 
@@ -50,7 +52,11 @@ class Places:
         """One of the places for a client. Raises HTTPError: 503 where all are occupied, 429 where the client has all of
         its own."""
         if self.occupied >= self.limits.inside:
-            raise HTTPError(503, f"{self.occupied} requests are inside; try again", {"retry-after": str(RETRY)})
+            raise HTTPError(
+                503,
+                f"{self.occupied} requests are inside; try again",
+                {"retry-after": str(RETRY)},
+            )
         if self._of[client] >= self.limits.per_client:
             why = f"{self._of[client]} requests of this client are inside; try again, see --per-client"
             raise HTTPError(429, why, {"retry-after": str(RETRY)})
@@ -70,7 +76,12 @@ class WrongTokens:
     waiting: how many may wait; further requests of the client are refused, whatever their token.
     """
 
-    def __init__(self, delay: float = 0.5, waiting: int = 10, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        delay: float = 0.5,
+        waiting: int = 10,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.delay, self.waiting, self.clock = delay, waiting, clock
         self._free: dict[str, float] = {}
 

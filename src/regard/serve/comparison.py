@@ -22,7 +22,11 @@ def with_comparison(runs: Sequence[ServedRun]) -> list[ServedRun]:
 
 
 def _compared(run: ServedRun, loaded: Mapping[str, ServedRun]) -> ServedRun:
-    names = [name for name, each in loaded.items() if each is not run and _attends(each) and _kind(each) == _kind(run)]
+    names = [
+        name
+        for name, each in loaded.items()
+        if each is not run and _attends(each) and _kind(each) == _kind(run)
+    ]
 
     def respond(requests: Sequence[Any], active: Active) -> Iterator[ResponsePart]:
         (request,) = requests
@@ -35,7 +39,9 @@ def _compared(run: ServedRun, loaded: Mapping[str, ServedRun]) -> ServedRun:
             answers.append(answer)
         yield ResponsePart(0, _side_by_side((run.name, request.other), answers))
 
-    body = create_model("Compare", __base__=_whole_operation(run).request, other=(str, ...))
+    body = create_model(
+        "Compare", __base__=_whole_operation(run).request, other=(str, ...)
+    )
     return replace(
         run,
         about={**run.about, "comparable": names},
@@ -43,19 +49,30 @@ def _compared(run: ServedRun, loaded: Mapping[str, ServedRun]) -> ServedRun:
     )
 
 
-def check(run: ServedRun, other: str, names: Sequence[str], loaded: Mapping[str, ServedRun]) -> None:
+def check(
+    run: ServedRun, other: str, names: Sequence[str], loaded: Mapping[str, ServedRun]
+) -> None:
     """Raises InputError where the other run cannot be compared with this one; `names` are those that can."""
     if other in names:
         return
-    instead = f"beside {run.name} {', '.join(names) or 'none of those loaded'} can be seen"
+    instead = (
+        f"beside {run.name} {', '.join(names) or 'none of those loaded'} can be seen"
+    )
     if other not in loaded:
         raise InputError(f"no run is called {other[:80]!r}; {instead}")
     if other == run.name:
         raise InputError(f"{other} is compared with itself; {instead}")
     if not _attends(loaded[other]):
-        raise InputError(f"{other} attends to nothing, so there is nothing to compare; {instead}")
-    kinds = " and ".join(f"{each.name} ({each.about['kind']}, {each.about['task']})" for each in (run, loaded[other]))
-    raise InputError(f"{kinds} are not of one kind, so they are not compared; {instead}")
+        raise InputError(
+            f"{other} attends to nothing, so there is nothing to compare; {instead}"
+        )
+    kinds = " and ".join(
+        f"{each.name} ({each.about['kind']}, {each.about['task']})"
+        for each in (run, loaded[other])
+    )
+    raise InputError(
+        f"{kinds} are not of one kind, so they are not compared; {instead}"
+    )
 
 
 def _attends(run: ServedRun) -> bool:
@@ -92,9 +109,15 @@ def _whole(run: ServedRun, request: RequestBody, active: Active) -> Answer | Non
 def _side_by_side(names: Sequence[str], answers: Sequence[Answer]) -> Answer:
     """The answers by their runs' names, and one view of both."""
     views = [answer["view"] for answer in answers]
-    lookups = [view["lookups"][0] | {"name": visible(name)} for name, view in zip(names, views, strict=True)]
+    lookups = [
+        view["lookups"][0] | {"name": visible(name)}
+        for name, view in zip(names, views, strict=True)
+    ]
     without_views = [
         {"run": name} | {key: value for key, value in answer.items() if key != "view"}
         for name, answer in zip(names, answers, strict=True)
     ]
-    return {"answers": without_views, "view": views[0] | {"lookups": lookups, "compare": 1}}
+    return {
+        "answers": without_views,
+        "view": views[0] | {"lookups": lookups, "compare": 1},
+    }

@@ -36,7 +36,9 @@ class Connections:
 
     def __init__(self, limits: Limits, report: Callable[[Exchange], None]) -> None:
         self.limits, self.report, self.closed = limits, report, 0
-        self._open: dict[TimedProtocol, None] = {}  # in the order in which they became idle
+        self._open: dict[
+            TimedProtocol, None
+        ] = {}  # in the order in which they became idle
 
     def __len__(self) -> int:
         return len(self._open)
@@ -60,7 +62,9 @@ class Connections:
         """Make room."""
         self.closed += 1
         self.remove(connection)
-        if connection.transport.get_write_buffer_size():  # its client does not read, so it would stay for ever
+        if (
+            connection.transport.get_write_buffer_size()
+        ):  # its client does not read, so it would stay for ever
             connection.transport.abort()
         connection.transport.close()
 
@@ -93,7 +97,11 @@ class TimedProtocol(H11Protocol):
     def idle(self) -> bool:
         """Whether no request is on its way, and the connection has had time to send one."""
         answered = self.cycle is None or self.cycle.response_complete
-        return answered and self.loop.time() - self.since > GRACE * self.connections_of.limits.head_seconds
+        return (
+            answered
+            and self.loop.time() - self.since
+            > GRACE * self.connections_of.limits.head_seconds
+        )
 
     def connection_made(self, transport: Any) -> None:
         self.logger = logger
@@ -112,7 +120,12 @@ class TimedProtocol(H11Protocol):
         seconds = self.connections_of.limits.head_seconds
         try:
             encrypted = await self.loop.start_tls(
-                transport, self, tls, server_side=True, ssl_handshake_timeout=seconds, ssl_shutdown_timeout=CLOSING
+                transport,
+                self,
+                tls,
+                server_side=True,
+                ssl_handshake_timeout=seconds,
+                ssl_shutdown_timeout=CLOSING,
             )
         except OSError:  # the client left, was too slow, or does not speak TLS
             encrypted = None
@@ -134,7 +147,10 @@ class TimedProtocol(H11Protocol):
             return
         if self.lingers:
             return
-        self.app_state = {**self.app_state, CROWDED: self.late and self.connections_of.full}
+        self.app_state = {
+            **self.app_state,
+            CROWDED: self.late and self.connections_of.full,
+        }
         super().data_received(data)
         self.start_timer()
 
@@ -158,12 +174,23 @@ class TimedProtocol(H11Protocol):
             if cycle.response_started:
                 self.transport.close()
                 return
-        about = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
+        about = {
+            "content-type": "application/json",
+            "content-length": str(len(body)),
+            "connection": "close",
+        }
         about["x-request-id"] = uuid.uuid4().hex
-        lines = ["HTTP/1.1 400 Bad Request", *(f"{name}: {value}" for name, value in (HEADERS | about).items()), "", ""]
+        lines = [
+            "HTTP/1.1 400 Bad Request",
+            *(f"{name}: {value}" for name, value in (HEADERS | about).items()),
+            "",
+            "",
+        ]
         self.transport.write("\r\n".join(lines).encode("ascii") + body)
         client = "-" if self.client is None else str(self.client[0])
-        self.connections_of.report(Exchange(client, "-", "-", 400, len(body), 0.0, about["x-request-id"]))
+        self.connections_of.report(
+            Exchange(client, "-", "-", 400, len(body), 0.0, about["x-request-id"])
+        )
         self.lingers = True
         if self.transport.can_write_eof():
             self.transport.write_eof()
@@ -184,9 +211,13 @@ class TimedProtocol(H11Protocol):
         self.timer = None
 
 
-def protocol(connections: Connections, tls: ssl.SSLContext | None = None) -> type[H11Protocol]:
+def protocol(
+    connections: Connections, tls: ssl.SSLContext | None = None
+) -> type[H11Protocol]:
     """The protocol of a server with these connections, encrypted with `tls`."""
-    return type("ServerProtocol", (TimedProtocol,), {"connections_of": connections, "tls": tls})
+    return type(
+        "ServerProtocol", (TimedProtocol,), {"connections_of": connections, "tls": tls}
+    )
 
 
 class Disconnected(Exception):
@@ -214,7 +245,9 @@ class Bodies:
                 while await self._more(body, receive):
                     pass
         except TimeoutError as error:
-            raise HTTPError(408, f"the body took longer than {self.limits.body_seconds:g} s to come") from error
+            raise HTTPError(
+                408, f"the body took longer than {self.limits.body_seconds:g} s to come"
+            ) from error
         finally:
             self.held -= _large(len(body))
         return bytes(body)
@@ -229,13 +262,20 @@ class Bodies:
         self.held += _large(len(body)) - _large(before)
         self._check(len(body))
         if self.held > self.limits.bodies:
-            raise HTTPError(503, "other requests are on their way; try again", {"retry-after": str(RETRY)})
+            raise HTTPError(
+                503,
+                "other requests are on their way; try again",
+                {"retry-after": str(RETRY)},
+            )
         return message.get("more_body", False)
 
     def _check(self, size: int) -> None:
         """Raises HTTPError."""
         if size > self.limits.body:
-            raise HTTPError(413, f"the body is longer than the {self.limits.body} bytes that this server takes")
+            raise HTTPError(
+                413,
+                f"the body is longer than the {self.limits.body} bytes that this server takes",
+            )
 
 
 def _large(size: int) -> int:

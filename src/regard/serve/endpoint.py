@@ -26,7 +26,9 @@ Reader = Callable[[bytes], tuple[Hashable, Operation, RequestBody]]
 class Endpoint:
     """Answers `POST .../{run}/{operation}`, and counts the requests that have come as a whole and are not answered."""
 
-    def __init__(self, runs: Mapping[str, ServedRun], worker: Worker, limits: Limits) -> None:
+    def __init__(
+        self, runs: Mapping[str, ServedRun], worker: Worker, limits: Limits
+    ) -> None:
         self.runs, self.worker, self.limits = runs, worker, limits
         self.bodies, self.places = Bodies(limits), Places(limits)
 
@@ -35,15 +37,28 @@ class Endpoint:
             operation = self.operation(**scope["path_params"])
             # a reloaded run has other operations by the same names, which are other groups
             name = (*scope["path_params"].values(), id(operation))
-            return lambda body: (name, operation, parse(operation.request, body, self.limits))
+            return lambda body: (
+                name,
+                operation,
+                parse(operation.request, body, self.limits),
+            )
 
         await self.respond(scope, receive, send, find)
 
-    async def respond(self, scope: Scope, receive: Receive, send: Send, find: Callable[[], Reader]) -> None:
+    async def respond(
+        self, scope: Scope, receive: Receive, send: Send, find: Callable[[], Reader]
+    ) -> None:
         """Answer a request whose body `find()` reads."""
         try:
             read = find()
-            if Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            if (
+                Headers(scope=scope)
+                .get("content-type", "")
+                .partition(";")[0]
+                .strip()
+                .lower()
+                != "application/json"
+            ):
                 raise HTTPError(415, "expected a body of content-type application/json")
             body, client = await self.bodies.read(scope, receive), client_of(scope)
             with self.places.place(client):
@@ -59,14 +74,20 @@ class Endpoint:
     def operation(self, run: str, operation: str) -> Operation:
         """The operation of a run. Raises HTTPError where there is none."""
         if run not in self.runs:
-            raise HTTPError(404, f"no run is called {run[:80]!r}; there are {', '.join(self.runs)}")
+            raise HTTPError(
+                404, f"no run is called {run[:80]!r}; there are {', '.join(self.runs)}"
+            )
         found = self.runs[run].operations.get(operation)
         if found is None:
             known = ", ".join(self.runs[run].operations)
-            raise HTTPError(404, f"{run} has no operation {operation[:80]!r}; it has {known}")
+            raise HTTPError(
+                404, f"{run} has no operation {operation[:80]!r}; it has {known}"
+            )
         return found
 
-    async def reply(self, pending: PendingRequest, scope: Scope, receive: Receive, send: Send) -> None:
+    async def reply(
+        self, pending: PendingRequest, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         """Send the answer whole or part by part, and notice a client that leaves."""
         disconnect = asyncio.create_task(_notice(pending, receive))
         late = fault(504, f"no answer within {self.limits.answer_seconds:g} s")
@@ -79,14 +100,18 @@ class Endpoint:
                 if event.status != 200:
                     raise HTTPError(event.status, event.error)
                 if not pending.operation.streams:
-                    await Response(event.body, media_type="application/json")(scope, receive, send)
+                    await Response(event.body, media_type="application/json")(
+                        scope, receive, send
+                    )
                     return
                 started = True
                 await _stream(pending, event, send)
         except TimeoutError as error:
             if not started:
                 raise HTTPError(late.status, late.error) from error
-            with suppress(TimeoutError):  # a client that does not read is not waited for
+            with suppress(
+                TimeoutError
+            ):  # a client that does not read is not waited for
                 async with asyncio.timeout(PATIENCE):
                     await _send(late, send, pending.operation.form)
         finally:
@@ -117,6 +142,10 @@ async def _send(event: Event, send: Send, form: StreamForm) -> None:
     part, end = event.body, form.end if event.last and event.status == 200 else b""
     if event.status != 200:
         fault = openai_error(event.status, event.error) if form is not LINES else None
-        part = encode(fault or {"event": "error", "status": event.status, "error": event.error})
+        part = encode(
+            fault or {"event": "error", "status": event.status, "error": event.error}
+        )
     body = form.before + part + form.after + end
-    await send({"type": "http.response.body", "body": body, "more_body": not event.last})
+    await send(
+        {"type": "http.response.body", "body": body, "more_body": not event.last}
+    )

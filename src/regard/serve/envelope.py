@@ -29,7 +29,12 @@ class Envelope:
     """Around an application: gives each response the security headers and the id of its request, answers 503 to
     connections beyond the limit and 500 to what fails, and reports each exchange to the metrics and the log."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, log: Callable[[Exchange], None] | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        log: Callable[[Exchange], None] | None = None,
+    ) -> None:
         self.app, self.metrics, self.log = app, metrics, log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -39,7 +44,11 @@ class Envelope:
         letter = _Letter(scope, receive, send)
         try:
             if scope.get("state", {}).get(CROWDED) and scope["path"] not in PROBES:
-                busy = HTTPError(503, "there are too many connections; try again", {"retry-after": str(RETRY)})
+                busy = HTTPError(
+                    503,
+                    "there are too many connections; try again",
+                    {"retry-after": str(RETRY)},
+                )
                 await busy.response(scope["path"])(scope, letter.receive, letter.send)
             else:
                 await self.app(scope, letter.receive, letter.send)
@@ -48,7 +57,9 @@ class Envelope:
         except Exception as error:
             logger.error("request %s failed", letter.id, exc_info=error)
             if letter.status == 0:
-                await unexpected(error).response(scope["path"])(scope, letter.receive, letter.send)
+                await unexpected(error).response(scope["path"])(
+                    scope, letter.receive, letter.send
+                )
             elif not letter.complete:
                 raise
         finally:
@@ -77,7 +88,9 @@ class Envelope:
 
 def unexpected(error: Exception) -> HTTPError:
     """A fault of ours, without its details, which the log has."""
-    return HTTPError(500, f"unexpected {type(error).__name__}; the server's log says more")
+    return HTTPError(
+        500, f"unexpected {type(error).__name__}; the server's log says more"
+    )
 
 
 class _Letter:
@@ -92,7 +105,9 @@ class _Letter:
         self.started, self.ended = time.perf_counter(), 0.0
         self.complete = False
         self._whole = False
-        self._received = "expect" in headers  # whoever waits for a word to send the body does not send it now
+        self._received = (
+            "expect" in headers
+        )  # whoever waits for a word to send the body does not send it now
         self._closes = False
 
     async def receive(self) -> Message:
@@ -108,8 +123,13 @@ class _Letter:
             headers = MutableHeaders(scope=message)
             headers.update(HEADERS | {"x-request-id": self.id})
             if self._whole and headers.get("connection") == "close":
-                del headers["connection"]  # the refused request came as a whole; a new connection costs more
-            self.status, self._closes = message["status"], headers.get("connection") == "close"
+                del headers[
+                    "connection"
+                ]  # the refused request came as a whole; a new connection costs more
+            self.status, self._closes = (
+                message["status"],
+                headers.get("connection") == "close",
+            )
         else:
             self.sent += len(message.get("body", b""))
             self.complete = not message.get("more_body", False)

@@ -31,11 +31,18 @@ class FairQueue(Generic[W]):
     While a batch of a group is answered, its other requests wait to become the next one: two batches of one model at
     once take longer than one after the other. A second worker begins with them after `patience` seconds."""
 
-    def __init__(self, most: int, patience: float = 0.25, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        most: int,
+        patience: float = 0.25,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.most, self.patience, self.clock = most, patience, clock
         self._waiting: OrderedDict[Hashable, deque[W]] = OrderedDict()
         self._running: Counter[Hashable] = Counter()  # batches of each client
-        self._begun: dict[Hashable, list[float]] = {}  # for each group the times of its batches that are answered now
+        self._begun: dict[
+            Hashable, list[float]
+        ] = {}  # for each group the times of its batches that are answered now
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -48,13 +55,21 @@ class FairQueue(Generic[W]):
         """The next batch, `together` requests at most, whose first client occupies one more worker until `done`; empty
         if there is none, or if every client that waits occupies as many as it may, or if every group waits."""
         self._forget({id(each) for each in self._in_turn() if each.gone})
-        open_groups = {each.group for each in self._in_turn() if not self._busy(each.group)}
+        open_groups = {
+            each.group for each in self._in_turn() if not self._busy(each.group)
+        }
         ready = (each for each in self._in_turn() if each.group in open_groups)
-        first = next((each for each in ready if self._running[each.client] < self.most), None)
+        first = next(
+            (each for each in ready if self._running[each.client] < self.most), None
+        )
         if first is None:
             return []
         self._waiting.move_to_end(first.client, last=False)
-        others = (each for each in self._in_turn() if each.group == first.group and each is not first)
+        others = (
+            each
+            for each in self._in_turn()
+            if each.group == first.group and each is not first
+        )
         batch = [first, *others][:together]
         self._forget({id(each) for each in batch})
         if first.client in self._waiting:
@@ -74,7 +89,10 @@ class FairQueue(Generic[W]):
 
     def _busy(self, group: Hashable) -> bool:
         """Whether a batch of the group was begun a moment ago and is not yet answered."""
-        return group in self._begun and self.clock() - self._begun[group][-1] < self.patience
+        return (
+            group in self._begun
+            and self.clock() - self._begun[group][-1] < self.patience
+        )
 
     def _in_turn(self) -> Iterator[W]:
         """The first request of each client, then the second of each, and so on."""

@@ -70,7 +70,9 @@ class Guard:
             if scope["path"] not in PROBES:
                 self.check(scope["method"], headers)
             if self.token is not None and scope["path"].startswith(SECRET):
-                await self.authenticate(headers.get("authorization", ""), self.token, client_of(scope))
+                await self.authenticate(
+                    headers.get("authorization", ""), self.token, client_of(scope)
+                )
         except HTTPError as error:
             await error.response(scope["path"])(scope, receive, send)
             return
@@ -80,22 +82,34 @@ class Guard:
         """Raises HTTPError for a request that does not pass."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if hostname(host) not in self.hosts:
-            raise HTTPError(400, f"host {host[:80]!r} is not served here; name it with --allow-host")
+            raise HTTPError(
+                400, f"host {host[:80]!r} is not served here; name it with --allow-host"
+            )
         if method not in SAFE:
             if origin is not None and origin_host(origin) != host.lower():
-                raise HTTPError(403, f"origin {origin[:80]!r} may not ask; open the page of this server")
+                raise HTTPError(
+                    403,
+                    f"origin {origin[:80]!r} may not ask; open the page of this server",
+                )
             if headers.get("sec-fetch-site", "none") not in OWN_SITE:
-                raise HTTPError(403, "a page of another site may not ask; open the page of this server")
+                raise HTTPError(
+                    403,
+                    "a page of another site may not ask; open the page of this server",
+                )
 
     async def authenticate(self, authorization: str, token: bytes, client: str) -> None:
         """Raises HTTPError for a missing token at once, for a wrong one after a delay, and for any token of a client
         whose delays have grown too long: otherwise it would try many at a time."""
-        missing = HTTPError(401, "the token is missing or wrong", {"www-authenticate": "Bearer"})
+        missing = HTTPError(
+            401, "the token is missing or wrong", {"www-authenticate": "Bearer"}
+        )
         scheme, _, credentials = authorization.partition(" ")
         if scheme.lower() != "bearer" or not credentials.strip():
             raise missing
         self.wrong.check(client)
         # a header's bytes are read as Latin-1
-        if not hmac.compare_digest(credentials.strip().encode("latin-1", "replace"), token):
+        if not hmac.compare_digest(
+            credentials.strip().encode("latin-1", "replace"), token
+        ):
             await asyncio.sleep(self.wrong.add(client))
             raise missing

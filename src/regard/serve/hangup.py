@@ -17,7 +17,11 @@ class Hangup:
 
     def __init__(self) -> None:
         self.came = False
-        self._terminal = HANGUP is not None and signal.getsignal(HANGUP) != signal.SIG_IGN and has_terminal()
+        self._terminal = (
+            HANGUP is not None
+            and signal.getsignal(HANGUP) != signal.SIG_IGN
+            and has_terminal()
+        )
 
     @property
     def closed(self) -> bool:

@@ -11,7 +11,22 @@ from pathlib import Path
 from regard.serve.access_log import Exchange
 from regard.version import VERSION
 
-BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+BUCKETS = (
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    120.0,
+)
 """Upper bounds of the histogram, in seconds."""
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"))
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -47,8 +62,16 @@ class Metrics:
         self.requests: Counter[tuple[str, str, int]] = Counter()
         self.seconds: dict[str, Histogram] = {}
         self.values: dict[str, tuple[str, str, Callable[[], float]]] = {
-            "process_start_time_seconds": ("gauge", "Start of the process since the epoch.", lambda: self.began),
-            "process_resident_memory_bytes": ("gauge", "Resident memory of the process.", resident),
+            "process_start_time_seconds": (
+                "gauge",
+                "Start of the process since the epoch.",
+                lambda: self.began,
+            ),
+            "process_resident_memory_bytes": (
+                "gauge",
+                "Resident memory of the process.",
+                resident,
+            ),
         }
 
     def gauge(self, name: str, about: str, value: Callable[[], float]) -> None:
@@ -72,13 +95,21 @@ class Metrics:
     def _lines(self) -> Iterator[str]:
         yield from _head("regard_info", "gauge", "The version of the server.")
         yield f'regard_info{{version="{VERSION}"}} 1'
-        yield from _head("regard_requests_total", "counter", "Requests by method, route and status.")
+        yield from _head(
+            "regard_requests_total", "counter", "Requests by method, route and status."
+        )
         for (method, route, status), count in sorted(self.requests.items()):
             labels = _labels({"method": method, "route": route, "status": str(status)})
             yield f"regard_requests_total{{{labels}}} {count}"
-        yield from _head("regard_request_seconds", "histogram", "Seconds from the head of a request to its last byte.")
+        yield from _head(
+            "regard_request_seconds",
+            "histogram",
+            "Seconds from the head of a request to its last byte.",
+        )
         for route, histogram in sorted(self.seconds.items()):
-            yield from histogram.lines("regard_request_seconds", _labels({"route": route}))
+            yield from histogram.lines(
+                "regard_request_seconds", _labels({"route": route})
+            )
         for name, (kind, about, value) in self.values.items():
             yield from _head(name, kind, about)
             yield f"{name} {value():.17g}"
@@ -88,7 +119,9 @@ def resident() -> float:
     """Bytes of memory that this process has now; not a number where the system does not show them."""
     if sys.platform != "linux":
         return float("nan")
-    return float(int(MEMORY.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+    return float(
+        int(MEMORY.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    )
 
 
 def _head(name: str, kind: str, about: str) -> tuple[str, str]:
@@ -98,4 +131,6 @@ def _head(name: str, kind: str, about: str) -> tuple[str, str]:
 def _labels(values: Mapping[str, str]) -> str:
     """Labels with their values, escaped."""
     escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
-    return ",".join(f'{name}="{value.translate(escapes)}"' for name, value in values.items())
+    return ",".join(
+        f'{name}="{value.translate(escapes)}"' for name, value in values.items()
+    )

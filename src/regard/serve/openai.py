@@ -22,7 +22,9 @@ from regard.text import Tokenizer
 
 Texts = str | Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
 Unsupported = Annotated[float, Field(ge=0, le=0)] | None
-EVENTS = StreamForm("text/event-stream; charset=utf-8", b"data: ", b"\n\n", b"data: [DONE]\n\n")
+EVENTS = StreamForm(
+    "text/event-stream; charset=utf-8", b"data: ", b"\n\n", b"data: [DONE]\n\n"
+)
 
 
 class StreamSettings(RequestBody):
@@ -91,9 +93,13 @@ def openai_operations(replicas: Replicas[Any]) -> dict[str, Operation]:
     if "stream" in run.supports and texts:
         completions = Completions(replicas, "tokens" in run.supports["stream"])
         found["completions"] = Operation(Completion, completions.whole)
-        found["stream"] = Operation(Completion, completions.streamed, streams=True, form=EVENTS)
+        found["stream"] = Operation(
+            Completion, completions.streamed, streams=True, form=EVENTS
+        )
     if isinstance(run, EmbedsTexts) and texts:
-        found["embeddings"] = Operation(Embeddings, at_once(lambda requests: [embed(replicas.own, *requests)]))
+        found["embeddings"] = Operation(
+            Embeddings, at_once(lambda requests: [embed(replicas.own, *requests)])
+        )
     return found
 
 
@@ -114,7 +120,9 @@ class Completions:
     replicas: Replicas[Any]
     continues: bool
 
-    def streamed(self, requests: Sequence[Completion], active: Active) -> Iterator[ResponsePart]:
+    def streamed(
+        self, requests: Sequence[Completion], active: Active
+    ) -> Iterator[ResponsePart]:
         """The chunks of one request."""
         (request,) = requests
         reply, choices = Reply(request.model), choices_of(request)
@@ -127,7 +135,9 @@ class Completions:
         if settings.include_usage:
             yield ResponsePart(0, reply.json([]) | {"usage": usage(request, choices)})
 
-    def whole(self, requests: Sequence[Completion], active: Active) -> Iterator[ResponsePart]:
+    def whole(
+        self, requests: Sequence[Completion], active: Active
+    ) -> Iterator[ResponsePart]:
         """The response to one request."""
         (request,) = requests
         choices = choices_of(request)
@@ -135,10 +145,17 @@ class Completions:
         for _, (index, text, _) in self._pieces(request, choices, active):
             texts[index] += text
         found = [
-            {"text": text, "index": index, "logprobs": None, "finish_reason": choice.reason}
+            {
+                "text": text,
+                "index": index,
+                "logprobs": None,
+                "finish_reason": choice.reason,
+            }
             for index, (text, choice) in enumerate(zip(texts, choices, strict=True))
         ]
-        yield ResponsePart(0, Reply(request.model).json(found) | {"usage": usage(request, choices)})
+        yield ResponsePart(
+            0, Reply(request.model).json(found) | {"usage": usage(request, choices)}
+        )
 
     def _pieces(
         self, request: Completion, choices: Sequence[Choice], active: Active
@@ -149,7 +166,9 @@ class Completions:
             return choices[number].reason is None and active(0)
 
         left = len(choices)
-        for event in self.replicas.own.stream(request.prompts, self._options(request), active=continues):
+        for event in self.replicas.own.stream(
+            request.prompts, self._options(request), active=continues
+        ):
             choice = choices[event.number]
             if choice.reason is None:
                 text = self._add(choice, event, request)
@@ -172,9 +191,14 @@ class Completions:
         temperature = request.temperature
         if temperature is None:
             temperature = 1.0 if self.continues else 0.0
-        chosen: dict[str, Any] = {"temperature": temperature, "top_p": request.top_p or 1.0}
+        chosen: dict[str, Any] = {
+            "temperature": temperature,
+            "top_p": request.top_p or 1.0,
+        }
         if temperature:
-            chosen["seed"] = secrets.randbelow(SEEDS) if request.seed is None else request.seed
+            chosen["seed"] = (
+                secrets.randbelow(SEEDS) if request.seed is None else request.seed
+            )
         if self.continues:
             chosen |= {"tokens": request.max_tokens or 16, "beyond": "stop"}
         return StreamOptions(**chosen)
@@ -187,8 +211,15 @@ def choices_of(request: Completion) -> list[Choice]:
 
 def usage(request: Completion, choices: Sequence[Choice]) -> dict[str, int]:
     """The tokens of the prompts, once each, and of the choices."""
-    read, written = sum(each.prompt for each in choices[:: request.n or 1]), sum(each.tokens for each in choices)
-    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+    read, written = (
+        sum(each.prompt for each in choices[:: request.n or 1]),
+        sum(each.tokens for each in choices),
+    )
+    return {
+        "prompt_tokens": read,
+        "completion_tokens": written,
+        "total_tokens": read + written,
+    }
 
 
 @dataclass(frozen=True)
@@ -201,12 +232,19 @@ class Reply:
 
     def json(self, choices: Sequence[Any]) -> dict[str, Any]:
         """Plain values for JSON."""
-        about = {"id": self.id, "object": "text_completion", "created": self.created, "model": self.model}
+        about = {
+            "id": self.id,
+            "object": "text_completion",
+            "created": self.created,
+            "model": self.model,
+        }
         return about | {"choices": list(choices)}
 
     def chunk(self, index: int, text: str, reason: str | None) -> dict[str, Any]:
         """More of the text of one choice."""
-        return self.json([{"text": text, "index": index, "logprobs": None, "finish_reason": reason}])
+        return self.json(
+            [{"text": text, "index": index, "logprobs": None, "finish_reason": reason}]
+        )
 
 
 def embed(run: Any, request: Embeddings) -> dict[str, Any]:
@@ -215,10 +253,19 @@ def embed(run: Any, request: Embeddings) -> dict[str, Any]:
     texts = [run.example({"text": each}) for each in texts]
     vectors = run.embed(texts).float().numpy().astype("<f4")
     if not np.isfinite(vectors).all():
-        raise FloatingPointError("the answer is refused: a vector is not finite; the run's weights may be damaged")
-    tokens = sum(len(run.tokenizer.encode(each) if isinstance(run, Tokenizes) else each.split()) for each in texts)
+        raise FloatingPointError(
+            "the answer is refused: a vector is not finite; the run's weights may be damaged"
+        )
+    tokens = sum(
+        len(run.tokenizer.encode(each) if isinstance(run, Tokenizes) else each.split())
+        for each in texts
+    )
     data = [
-        {"object": "embedding", "index": index, "embedding": _vector(each, request.encoding_format)}
+        {
+            "object": "embedding",
+            "index": index,
+            "embedding": _vector(each, request.encoding_format),
+        }
         for index, each in enumerate(vectors)
     ]
     count = {"prompt_tokens": tokens, "total_tokens": tokens}
@@ -226,4 +273,8 @@ def embed(run: Any, request: Embeddings) -> dict[str, Any]:
 
 
 def _vector(vector: np.ndarray, form: str | None) -> str | list[float]:
-    return base64.b64encode(vector.tobytes()).decode("ascii") if form == "base64" else vector.tolist()
+    return (
+        base64.b64encode(vector.tobytes()).decode("ascii")
+        if form == "base64"
+        else vector.tolist()
+    )

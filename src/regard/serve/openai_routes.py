@@ -15,7 +15,10 @@ from regard.serve.openai import Completion, Embeddings
 from regard.serve.operation import Operation, ServedRun
 from regard.serve.request import RequestBody, parse
 
-BODIES: Mapping[str, type[Completion | Embeddings]] = {"completions": Completion, "embeddings": Embeddings}
+BODIES: Mapping[str, type[Completion | Embeddings]] = {
+    "completions": Completion,
+    "embeddings": Embeddings,
+}
 
 
 class ModelEndpoint:
@@ -34,8 +37,15 @@ class ModelEndpoint:
         request = parse(BODIES[self.kind], body, self.endpoint.limits)
         run = find(self.endpoint.runs, request.model)
         if self.kind not in run.openai:
-            raise HTTPError(400, f"the model {run.name!r} has no {self.kind}; it has {', '.join(_kinds(run))}")
-        kind = "stream" if isinstance(request, Completion) and request.stream else self.kind
+            raise HTTPError(
+                400,
+                f"the model {run.name!r} has no {self.kind}; it has {', '.join(_kinds(run))}",
+            )
+        kind = (
+            "stream"
+            if isinstance(request, Completion) and request.stream
+            else self.kind
+        )
         operation = run.openai[kind]
         return (run.name, OPENAI, kind, id(operation)), operation, request
 
@@ -45,11 +55,18 @@ def openai_routes(endpoint: Endpoint) -> list[Route]:
     started = int(time.time())
 
     def described(run: ServedRun) -> dict[str, Any]:
-        return {"id": run.name, "object": "model", "created": started, "owned_by": "regard"}
+        return {
+            "id": run.name,
+            "object": "model",
+            "created": started,
+            "owned_by": "regard",
+        }
 
     async def models(request: Request) -> Response:
         data = [described(run) for run in endpoint.runs.values() if run.openai]
-        return Response(encode({"object": "list", "data": data}), media_type="application/json")
+        return Response(
+            encode({"object": "list", "data": data}), media_type="application/json"
+        )
 
     async def model(request: Request) -> Response:
         try:
@@ -61,7 +78,10 @@ def openai_routes(endpoint: Endpoint) -> list[Route]:
     return [
         Route("/v1/models", models, methods=["GET"]),
         Route("/v1/models/{model}", model, methods=["GET"]),
-        *(Route(f"/v1/{kind}", ModelEndpoint(endpoint, kind), methods=["POST"]) for kind in BODIES),
+        *(
+            Route(f"/v1/{kind}", ModelEndpoint(endpoint, kind), methods=["POST"])
+            for kind in BODIES
+        ),
     ]
 
 
@@ -69,8 +89,16 @@ def find(runs: Mapping[str, ServedRun], model: str) -> ServedRun:
     """The run of a name. Raises HTTPError where there is none with operations of this interface."""
     known = {name: run for name, run in runs.items() if run.openai}
     if model not in known:
-        there = f"there are {', '.join(known)}" if known else "no run of this server completes or embeds texts"
-        raise HTTPError(404, f"the model {model[:80]!r} does not exist; {there}", code="model_not_found")
+        there = (
+            f"there are {', '.join(known)}"
+            if known
+            else "no run of this server completes or embeds texts"
+        )
+        raise HTTPError(
+            404,
+            f"the model {model[:80]!r} does not exist; {there}",
+            code="model_not_found",
+        )
     return known[model]
 
 

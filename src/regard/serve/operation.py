@@ -47,11 +47,16 @@ class Operation:
     form: StreamForm = LINES
 
 
-def at_once(responses: Callable[[Sequence[Any]], Sequence[dict[str, Any]]]) -> Callable[..., Iterator[ResponsePart]]:
+def at_once(
+    responses: Callable[[Sequence[Any]], Sequence[dict[str, Any]]],
+) -> Callable[..., Iterator[ResponsePart]]:
     """The `respond` of an operation whose responses have one part each and come together."""
 
     def respond(requests: Sequence[Any], active: Active) -> Iterator[ResponsePart]:
-        yield from (ResponsePart(number, data) for number, data in enumerate(responses(requests)))
+        yield from (
+            ResponsePart(number, data)
+            for number, data in enumerate(responses(requests))
+        )
 
     return respond
 

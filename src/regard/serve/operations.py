@@ -15,7 +15,12 @@ from regard.pictures.payload import payload
 from regard.pictures.write import LABELS
 from regard.serve.operation import Active, Operation, ResponsePart, at_once
 from regard.serve.replica import Replicas
-from regard.serve.request import AttributionKinds, RequestBody, body_type, request_options
+from regard.serve.request import (
+    AttributionKinds,
+    RequestBody,
+    body_type,
+    request_options,
+)
 from regard.serve.stream import LastViews, stream_parts
 from regard.tasks.capabilities import Aligns, Scores
 from regard.tasks.options import AttributionOptions, PredictOptions, StreamOptions
@@ -34,19 +39,32 @@ class TargetBody(RequestBody):
 def operations_of(replicas: Replicas[Any]) -> dict[str, Operation]:
     """What a run can be requested to do; nothing for one that predicts nothing."""
     run: Run[Any, Any] = replicas.run
-    requests, attends = Requests(replicas), any(kind != "gradient" for kind in run.kinds)
+    requests, attends = (
+        Requests(replicas),
+        any(kind != "gradient" for kind in run.kinds),
+    )
     operations: dict[str, Operation] = {}
     if "predict" in run.supports:
         body = body_type("Predict", run.inputs, PredictOptions, run.supports["predict"])
-        operations["predict"] = Operation(body, at_once(requests.predict), partial(requests.group, PredictOptions))
+        operations["predict"] = Operation(
+            body, at_once(requests.predict), partial(requests.group, PredictOptions)
+        )
     if "stream" in run.supports:
         kinds = {"view": (bool, False), "kinds": (AttributionKinds, ())}
-        body = body_type("Stream", run.inputs, StreamOptions, run.supports["stream"], **kinds)
-        operations["stream"] = Operation(body, requests.stream, partial(requests.group, StreamOptions), streams=True)
+        body = body_type(
+            "Stream", run.inputs, StreamOptions, run.supports["stream"], **kinds
+        )
+        operations["stream"] = Operation(
+            body, requests.stream, partial(requests.group, StreamOptions), streams=True
+        )
     if attends and isinstance(run, Aligns):
-        operations["align"] = Operation(TargetBody, at_once(partial(align, replicas)), lambda request: None)
+        operations["align"] = Operation(
+            TargetBody, at_once(partial(align, replicas)), lambda request: None
+        )
     if attends and "attribute" in run.supports:
-        body = body_type("Attribute", run.inputs, AttributionOptions, run.supports["attribute"])
+        body = body_type(
+            "Attribute", run.inputs, AttributionOptions, run.supports["attribute"]
+        )
         operations["attention"] = Operation(body, at_once(requests.attribute))
     return operations
 
@@ -75,7 +93,11 @@ class Requests:
         """Requests with the same options are one batch, but what is sampled depends on its batch, so it is alone."""
         options = request_options(request, kind)
         own = kind is PredictOptions and not self.continues and options.beam is None
-        return id(request) if options.sampling or (own and self.run.samples(options)) else options
+        return (
+            id(request)
+            if options.sampling or (own and self.run.samples(options))
+            else options
+        )
 
     def predict(self, requests: Sequence[RequestBody]) -> list[dict[str, Any]]:
         """The predictions of a batch: of a text or an image by the run's own search, of a prompt as `stream`."""
@@ -84,29 +106,48 @@ class Requests:
         examples = list(map(self.example, requests))
         with counted_together(logged=False):  # each answer has its own warning
             found = self.replicas.own.predict(examples, options)
-        return [self.warned(example, each.to_json()) for example, each in zip(examples, found, strict=True)]
+        return [
+            self.warned(example, each.to_json())
+            for example, each in zip(examples, found, strict=True)
+        ]
 
     def warned(self, example: Any, answer: dict[str, Any]) -> dict[str, Any]:
         """The answer with the `warnings` of its example, if there are any."""
         warnings = [*self.run.warnings(example), *filter(None, [self.run.cut(example)])]
         return answer | {"warnings": warnings} if warnings else answer
 
-    def stream(self, requests: Sequence[RequestBody], active: Active) -> Iterator[ResponsePart]:
+    def stream(
+        self, requests: Sequence[RequestBody], active: Active
+    ) -> Iterator[ResponsePart]:
         """The lines of a batch."""
         options = self.deterministic(request_options(requests[0], StreamOptions))
         examples = list(map(self.example, requests))
 
-        def lookups(number: int, tokens: Sequence[int], kinds: Sequence[Kind]) -> Sequence[Lookups]:
-            return self.lookups(examples[number], AttributionOptions(target_tokens=tuple(tokens), kinds=tuple(kinds)))
+        def lookups(
+            number: int, tokens: Sequence[int], kinds: Sequence[Kind]
+        ) -> Sequence[Lookups]:
+            return self.lookups(
+                examples[number],
+                AttributionOptions(target_tokens=tuple(tokens), kinds=tuple(kinds)),
+            )
 
         parts = stream_parts(self.replicas.own.stream(examples, options, active=active))
         for part in LastViews(requests, self.run.kinds, lookups).added(parts):
-            yield part._replace(data=self.warned(examples[part.number], part.data)) if part.last else part
+            yield (
+                part._replace(data=self.warned(examples[part.number], part.data))
+                if part.last
+                else part
+            )
 
     def attribute(self, requests: Sequence[RequestBody]) -> list[dict[str, Any]]:
         """For each request the view of what its target is attributed to; without a target, the prediction and its
         view."""
-        return [self._attribute(self.example(each), request_options(each, AttributionOptions)) for each in requests]
+        return [
+            self._attribute(
+                self.example(each), request_options(each, AttributionOptions)
+            )
+            for each in requests
+        ]
 
     def _attribute(self, example: Any, options: AttributionOptions) -> dict[str, Any]:
         if options.target is not None and options.beam is not None:
@@ -127,18 +168,27 @@ class Requests:
 
     def deterministic(self, options: P) -> P:
         """Nothing is sampled unless the request has a temperature, whatever the run's own search."""
-        if options.sampling or options.beam is not None or not self.run.samples(options):
+        if (
+            options.sampling
+            or options.beam is not None
+            or not self.run.samples(options)
+        ):
             return options
         return replace(options, temperature=0.0)
 
 
-def align(replicas: Replicas[Any], requests: Sequence[TargetBody]) -> list[dict[str, Any]]:
+def align(
+    replicas: Replicas[Any], requests: Sequence[TargetBody]
+) -> list[dict[str, Any]]:
     """The words of both sides, the weights between them and their links; with the log-probabilities of the target where
     the run scores. Raises InputError for too many of them."""
     run: Any = replicas.own
     for each in requests:
         run.check_size(each.text, AttributionOptions(target=each.target), LABELS)
-    pairs = [Pair(each.text, each.target, f"text {number}") for number, each in enumerate(requests, 1)]
+    pairs = [
+        Pair(each.text, each.target, f"text {number}")
+        for number, each in enumerate(requests, 1)
+    ]
     aligned = run.align(pairs)
     scores = run.score(pairs) if isinstance(run, Scores) else [None] * len(pairs)
     return [

@@ -18,13 +18,23 @@ Reload = Callable[[], Sequence[ServedRun]]
 
 
 @contextmanager
-def reloading(reload: Reload | None, replace: Callable[[Sequence[ServedRun]], None]) -> Iterator[None]:
+def reloading(
+    reload: Reload | None, replace: Callable[[Sequence[ServedRun]], None]
+) -> Iterator[None]:
     """Within a running event loop, let SIGHUP replace the runs; without `reload`, or in another thread than the main
     one, where there are no signals, or on Windows, which has no SIGHUP, do nothing."""
-    if HANGUP is None or reload is None or threading.current_thread() is not threading.main_thread():
+    if (
+        HANGUP is None
+        or reload is None
+        or threading.current_thread() is not threading.main_thread()
+    ):
         yield
         return
-    loop, reloader, before = asyncio.get_running_loop(), Reloader(reload, replace), signal.getsignal(HANGUP)
+    loop, reloader, before = (
+        asyncio.get_running_loop(),
+        Reloader(reload, replace),
+        signal.getsignal(HANGUP),
+    )
     hangup = before if isinstance(before, Hangup) else Hangup()
 
     def hang_up() -> None:
@@ -46,7 +56,9 @@ def reloading(reload: Reload | None, replace: Callable[[Sequence[ServedRun]], No
 class Reloader:
     """Loads runs in a thread, one reload after the other; requests inside end with the run that they began with."""
 
-    def __init__(self, reload: Reload, replace: Callable[[Sequence[ServedRun]], None]) -> None:
+    def __init__(
+        self, reload: Reload, replace: Callable[[Sequence[ServedRun]], None]
+    ) -> None:
         self.reload, self.replace = reload, replace
         self._lock, self._tasks = asyncio.Lock(), set[asyncio.Task[None]]()
 

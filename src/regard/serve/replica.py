@@ -30,11 +30,19 @@ class Replicas(Generic[R]):
 
 def replica(run: R) -> R:
     """The run with copies of its modules that share parameters, buffers and the hooks that they have now."""
-    modules = {name: each for name, each in vars(run).items() if isinstance(each, nn.Module)}
-    shared = [one for each in modules.values() for one in (*each.parameters(), *each.buffers(), *_hooks(each))]
+    modules = {
+        name: each for name, each in vars(run).items() if isinstance(each, nn.Module)
+    }
+    shared = [
+        one
+        for each in modules.values()
+        for one in (*each.parameters(), *each.buffers(), *_hooks(each))
+    ]
     memo: dict[int, Any] = {id(one): one for one in shared}
     new = copy.copy(run)
-    vars(new).update({name: copy.deepcopy(each, memo) for name, each in modules.items()})
+    vars(new).update(
+        {name: copy.deepcopy(each, memo) for name, each in modules.items()}
+    )
     return new
 
 

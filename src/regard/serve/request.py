@@ -6,7 +6,14 @@ from itertools import islice
 from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import (
+    Base64Bytes,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+)
 
 from regard.attribution.kinds import Kind
 from regard.decoding.search import SEEDS
@@ -90,14 +97,24 @@ class RequestBody(BaseModel):
 
 
 def body_type(
-    name: str, inputs: Mapping[str, Any], options: type[Options], supported: frozenset[str], **more: Any
+    name: str,
+    inputs: Mapping[str, Any],
+    options: type[Options],
+    supported: frozenset[str],
+    **more: Any,
 ) -> type[RequestBody]:
     """The body with the keys of an example, the options of a verb that a run supports, and `more`, each a type and a
     default."""
     hints = get_type_hints(options)
-    keys = {key: (_json_type(kind), None if _optional(kind) else ...) for key, kind in inputs.items()}
+    keys = {
+        key: (_json_type(kind), None if _optional(kind) else ...)
+        for key, kind in inputs.items()
+    }
     chosen = {
-        each.name: (_bounded(each.name, hints[each.name]), DEFAULTS.get(each.name, each.default))
+        each.name: (
+            _bounded(each.name, hints[each.name]),
+            DEFAULTS.get(each.name, each.default),
+        )
         for each in fields(options)
         if each.name in supported
     }
@@ -115,9 +132,16 @@ def parse(kind: type[R], body: bytes, limits: Limits) -> R:
     try:
         request = kind.model_validate_json(body)
     except ValidationError as error:
-        faults = error.errors(include_url=False, include_context=False, include_input=False)
-        status = 400 if any(fault["type"] == "json_invalid" for fault in faults) else 422
-        lines = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in faults[:REPORTED])
+        faults = error.errors(
+            include_url=False, include_context=False, include_input=False
+        )
+        status = (
+            400 if any(fault["type"] == "json_invalid" for fault in faults) else 422
+        )
+        lines = "; ".join(
+            f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}"
+            for each in faults[:REPORTED]
+        )
         raise HTTPError(status, " ".join(lines.split())) from error
     check_values(dict(request), limits)
     return request
@@ -127,24 +151,34 @@ def check_values(request: Mapping[str, Any], limits: Limits) -> None:
     """Raises HTTPError 422 for more values, a longer text, larger images or a wider search than the limits allow."""
     values = list(islice(_values(request), limits.values + 1))
     if len(values) > limits.values:
-        raise HTTPError(422, f"more than {limits.values} values; this server takes no more in one request")
+        raise HTTPError(
+            422,
+            f"more than {limits.values} values; this server takes no more in one request",
+        )
     texts = [(name, value) for name, value in values if isinstance(value, str)]
     for name, text in texts:
         if len(text) > limits.text:
-            raise HTTPError(422, f"{name}: {len(text)} characters; this server takes {limits.text}, see --max-text")
+            raise HTTPError(
+                422,
+                f"{name}: {len(text)} characters; this server takes {limits.text}, see --max-text",
+            )
     try:
-        pixels = sum(pixels_of(value, name) for name, value in values if isinstance(value, bytes))
+        pixels = sum(
+            pixels_of(value, name) for name, value in values if isinstance(value, bytes)
+        )
     except InputError as error:
         raise HTTPError(422, str(error)) from error
     if pixels > limits.pixels:
         raise HTTPError(
-            422, f"images of {pixels} pixels; this server takes {limits.pixels} in one request, see --max-pixels"
+            422,
+            f"images of {pixels} pixels; this server takes {limits.pixels} in one request, see --max-pixels",
         )
     beam, size = request.get("beam") or 1, sum(len(text) for _, text in texts)
     if beam > 1 and beam * size > (most := BEAM_TEXTS * limits.text):
         least = max(1, most // size)
         raise HTTPError(
-            422, f"beam {beam} for {size} characters; at most {most} together: choose a beam of at most {least}"
+            422,
+            f"beam {beam} for {size} characters; at most {most} together: choose a beam of at most {least}",
         )
 
 
@@ -154,9 +188,13 @@ def _values(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         match value:
             case dict():
                 yield from ((f"{name}.name", each) for each in value)
-                yield from _values({f"{name}.{key}": each for key, each in value.items()})
+                yield from _values(
+                    {f"{name}.{key}": each for key, each in value.items()}
+                )
             case list() | tuple():
-                yield from _values({f"{name}.{place}": each for place, each in enumerate(value)})
+                yield from _values(
+                    {f"{name}.{place}": each for place, each in enumerate(value)}
+                )
             case _:
                 yield name, value
 

@@ -41,7 +41,9 @@ class NamesAndAddresses(frozenset[str]):
     """Host names, and every literal address: no name was resolved to it, so no DNS name was rebound."""
 
     def __contains__(self, host: object) -> bool:
-        return super().__contains__(host) or (isinstance(host, str) and literal_address(host) is not None)
+        return super().__contains__(host) or (
+            isinstance(host, str) and literal_address(host) is not None
+        )
 
 
 def allowed(host: str, more: Sequence[str], token: str | None) -> frozenset[str]:
@@ -52,11 +54,18 @@ def allowed(host: str, more: Sequence[str], token: str | None) -> frozenset[str]
         InputError: other machines reach it and there is no token, or one of the names is none.
     """
     if token is None and not is_loopback(host):
-        raise InputError(f"--host is {host!r}, which other machines reach; give a --token that those who may ask know")
-    names = [hostname(f"[{each}]" if ":" in each and "[" not in each else each) for each in (host, *more)]
+        raise InputError(
+            f"--host is {host!r}, which other machines reach; give a --token that those who may ask know"
+        )
+    names = [
+        hostname(f"[{each}]" if ":" in each and "[" not in each else each)
+        for each in (host, *more)
+    ]
     if "" in names:
         wrong = [host, *more][names.index("")]
-        raise InputError(f"--host or --allow-host is {wrong!r}; expected the name or the address of a host")
+        raise InputError(
+            f"--host or --allow-host is {wrong!r}; expected the name or the address of a host"
+        )
     hosts = LOOPBACK | {name for name in names if name not in EVERYWHERE}
     return NamesAndAddresses(hosts) if host in EVERYWHERE else hosts
 
@@ -68,9 +77,13 @@ def listen(host: str, port: int) -> socket.socket:
         InputError: the host is none of this machine's, or the port is taken or not allowed.
     """
     try:
-        ((family, kind, number, _, address), *_) = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        ((family, kind, number, _, address), *_) = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )
     except (OSError, UnicodeError) as error:
-        raise InputError(f"--host is {host!r}, which has no address ({error}); try 127.0.0.1") from error
+        raise InputError(
+            f"--host is {host!r}, which has no address ({error}); try 127.0.0.1"
+        ) from error
     # with the protocol's number, without which asyncio does not set TCP_NODELAY on what it accepts
     listener = socket.socket(family, kind, number or socket.IPPROTO_TCP)
     if not WINDOWS:  # there it would let another program listen at the same port
@@ -95,9 +108,15 @@ def certificate(cert: Path, key: Path) -> ssl.SSLContext:
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
-        context.load_cert_chain(cert, key, password="")  # an empty one, for otherwise it is read from the terminal
+        context.load_cert_chain(
+            cert, key, password=""
+        )  # an empty one, for otherwise it is read from the terminal
     except OSError as error:
-        why = error.strerror if not isinstance(error, ssl.SSLError) else error.reason or "no certificate in PEM"
+        why = (
+            error.strerror
+            if not isinstance(error, ssl.SSLError)
+            else error.reason or "no certificate in PEM"
+        )
         raise InputError(
             f"--tls-cert {cert}, --tls-key {key}: {why}; expected a certificate and its key in PEM, without a password"
         ) from error
@@ -105,14 +124,22 @@ def certificate(cert: Path, key: Path) -> ssl.SSLContext:
 
 
 def server(
-    app: Envelope, limits: Limits, *, tls: ssl.SSLContext | None = None, proxies: Sequence[str] = ()
+    app: Envelope,
+    limits: Limits,
+    *,
+    tls: ssl.SSLContext | None = None,
+    proxies: Sequence[str] = (),
 ) -> uvicorn.Server:
     """A server of an application; at its end it first answers the requests inside. `proxies` are the addresses whose
     `X-Forwarded-For` is believed."""
     connections = Connections(limits, app.record)
-    app.metrics.gauge("regard_connections", "Open connections.", lambda: len(connections))
+    app.metrics.gauge(
+        "regard_connections", "Open connections.", lambda: len(connections)
+    )
     closed = "Connections closed because others needed room."
-    app.metrics.counter("regard_connections_closed_total", closed, lambda: connections.closed)
+    app.metrics.counter(
+        "regard_connections_closed_total", closed, lambda: connections.closed
+    )
     config = uvicorn.Config(
         app,
         http=protocol(connections, tls),
@@ -136,7 +163,9 @@ def run(one: uvicorn.Server, listener: socket.socket, limits: Limits) -> None:
         Terminated: SIGTERM.
     """
     _allow_files(2 * limits.connections + 256)
-    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of clients that leave
+    logging.getLogger("asyncio").setLevel(
+        logging.ERROR
+    )  # it warns of clients that leave
     with _ending(_terminated):
         one.run(sockets=[listener])
 

@@ -18,12 +18,19 @@ class Cut:
 
     def add(self, text: str, *, last: bool) -> str:
         """The whole text so far -> what is new of it."""
-        ends = [place for place in (text.find(each) for each in self.stops) if place >= 0]
+        ends = [
+            place for place in (text.find(each) for each in self.stops) if place >= 0
+        ]
         if ends:
             self.stopped, text = True, text[: min(ends)]
         elif not last:
             text = text.rstrip(BROKEN)
-            text = text[: max(0, len(text) - max((len(each) - 1 for each in self.stops), default=0))]
+            text = text[
+                : max(
+                    0,
+                    len(text) - max((len(each) - 1 for each in self.stops), default=0),
+                )
+            ]
         new = text[self.sent :]
         self.sent = max(self.sent, len(text))
         return new

@@ -26,21 +26,37 @@ class WeightRows:
     mean: bool
 
     @classmethod
-    def of(cls, first: Float[np.ndarray, "layer head key"], source: StreamSource) -> "WeightRows":
+    def of(
+        cls, first: Float[np.ndarray, "layer head key"], source: StreamSource
+    ) -> "WeightRows":
         """From the first row, and how many keys more the last one may have."""
         layers, heads, keys = first.shape
         return cls(layers * heads * (keys + source.growth) > MOST)
 
-    def reduced(self, row: Float[np.ndarray, "layer head key"]) -> Float[np.ndarray, "layer_ head_ key"]:
+    def reduced(
+        self, row: Float[np.ndarray, "layer head key"]
+    ) -> Float[np.ndarray, "layer_ head_ key"]:
         """What is sent of a row."""
         return row.mean((0, 1), keepdims=True) if self.mean else row
 
-    def start(self, first: Float[np.ndarray, "layer head key"], source: StreamSource) -> dict[str, Any]:
+    def start(
+        self, first: Float[np.ndarray, "layer head key"], source: StreamSource
+    ) -> dict[str, Any]:
         """The view before there is a row, for `regard.mount`."""
         layers, heads, keys = self.reduced(first).shape
         names = ("mean",) if self.mean else ()
         empty = np.zeros((layers, heads, 0, keys))
-        return payload([Lookups(empty, tuple(source.labels), (), layers=names, patches=source.patches)])
+        return payload(
+            [
+                Lookups(
+                    empty,
+                    tuple(source.labels),
+                    (),
+                    layers=names,
+                    patches=source.patches,
+                )
+            ]
+        )
 
     def row(self, weights: Float[np.ndarray, "layer head key"]) -> list[Any]:
         """A row, for the view's `append`."""
@@ -54,12 +70,26 @@ def stream_parts(events: Iterator[StreamEvent]) -> Iterator[ResponsePart]:
     for event in events:
         number, attention = event.number, event.attention
         if number not in rows:
-            rows[number] = first = None if attention is None else WeightRows.of(attention, event.source)
-            view = None if first is None or attention is None else first.start(attention, event.source)
-            yield ResponsePart(number, {"event": "start", "forced": event.source.forced, "view": view}, last=False)
+            rows[number] = first = (
+                None if attention is None else WeightRows.of(attention, event.source)
+            )
+            view = (
+                None
+                if first is None or attention is None
+                else first.start(attention, event.source)
+            )
+            yield ResponsePart(
+                number,
+                {"event": "start", "forced": event.source.forced, "view": view},
+                last=False,
+            )
         yield ResponsePart(number, _token(event, rows[number]), last=False)
         if event.last:
-            done = {"text": event.text, "score": event.score, "finished": event.finished}
+            done = {
+                "text": event.text,
+                "score": event.score,
+                "finished": event.finished,
+            }
             yield ResponsePart(number, {"event": "done"} | done)
 
 
@@ -70,7 +100,9 @@ def _token(event: StreamEvent, rows: WeightRows | None) -> dict[str, Any]:
         "piece": event.piece,
         "text": event.text,
         "log_probability": event.log_probability,
-        "weights": None if rows is None or event.attention is None else rows.row(event.attention),
+        "weights": None
+        if rows is None or event.attention is None
+        else rows.row(event.attention),
         "candidates": [asdict(each) for each in event.candidates],
     }
 
@@ -99,11 +131,19 @@ class LastViews:
         for part in parts:
             if part.data["event"] == "token":
                 tokens[part.number].append(part.data["token"])
-            yield part._replace(data=part.data | self._view(part.number, tokens[part.number])) if part.last else part
+            yield (
+                part._replace(
+                    data=part.data | self._view(part.number, tokens[part.number])
+                )
+                if part.last
+                else part
+            )
 
     def _view(self, number: int, tokens: Sequence[int]) -> dict[str, Any]:
         request = self.requests[number]
-        kinds: Sequence[Kind] = request.kinds or tuple(kind for kind in self.possible if kind == "weights")
+        kinds: Sequence[Kind] = request.kinds or tuple(
+            kind for kind in self.possible if kind == "weights"
+        )
         if not request.view or not kinds:
             return {}
         try:

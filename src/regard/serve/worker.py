@@ -57,9 +57,20 @@ SLOW = fault(408, "the answer was not read in time")
 class PendingRequest:
     """A request without a whole answer: created and read in the event loop, answered in a worker's thread."""
 
-    def __init__(self, name: Hashable, operation: Operation, request: RequestBody, client: str = "") -> None:
+    def __init__(
+        self,
+        name: Hashable,
+        operation: Operation,
+        request: RequestBody,
+        client: str = "",
+    ) -> None:
         """`name` identifies the operation of one run, `client` who sent it. Needs a running event loop."""
-        self.operation, self.request, self.client, self.gone = operation, request, client, False
+        self.operation, self.request, self.client, self.gone = (
+            operation,
+            request,
+            client,
+            False,
+        )
         self.group = (name, operation.group(request))
         self._put = self._read = 0  # bytes; each is counted in one thread alone
         self._events: asyncio.Queue[Event] = asyncio.Queue()
@@ -78,7 +89,9 @@ class PendingRequest:
     def put(self, event: Event) -> None:
         """From the worker's thread."""
         self._put += len(event.body)
-        with suppress(RuntimeError):  # a server that was made to quit at once has no loop any more
+        with suppress(
+            RuntimeError
+        ):  # a server that was made to quit at once has no loop any more
             self._loop.call_soon_threadsafe(self._events.put_nowait, event)
 
     async def event(self) -> Event:
@@ -104,7 +117,10 @@ class Worker:
         self._stopping = False
         self._threads = [  # each with a context of its own, in which --debug is
             threading.Thread(
-                target=contextvars.copy_context().run, args=(self._work,), name=f"regard-models-{number}", daemon=True
+                target=contextvars.copy_context().run,
+                args=(self._work,),
+                name=f"regard-models-{number}",
+                daemon=True,
             )
             for number in range(threads)
         ]
@@ -157,8 +173,13 @@ def answer(batch: Sequence[PendingRequest]) -> None:
     Once no client waits, the work ends at the next `checkpoint()`."""
     waiting, silent = dict(enumerate(batch)), True
     try:
-        with suppress(Cancelled), cancellable(lambda: any(each.active for each in waiting.values())):
-            parts = batch[0].operation.respond([each.request for each in batch], lambda number: batch[number].active)
+        with (
+            suppress(Cancelled),
+            cancellable(lambda: any(each.active for each in waiting.values())),
+        ):
+            parts = batch[0].operation.respond(
+                [each.request for each in batch], lambda number: batch[number].active
+            )
             for number, data, last in parts:
                 silent = False
                 batch[number].put(Event(encode(data), last))

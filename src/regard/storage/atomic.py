@@ -14,9 +14,16 @@ from regard.errors import InputError, RunError
 from regard.system import CLOSED_IN_CHILDREN, NO_FOLLOW, WINDOWS
 
 SUFFIX = ".tmp"  # what a killed run leaves behind ends in this
-FULL = {errno.ENOSPC: "no space left on the device", errno.EDQUOT: "no space left in the quota"}
+FULL = {
+    errno.ENOSPC: "no space left on the device",
+    errno.EDQUOT: "no space left in the quota",
+}
 FULL |= {errno.EFBIG: "no space: the file would be larger than the limit for files"}
-REFUSED = {errno.EROFS: "the file system is read-only", errno.EACCES: "no permission", errno.EPERM: "no permission"}
+REFUSED = {
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "no permission",
+    errno.EPERM: "no permission",
+}
 FREE = "free some and start again (training: with --resume)"
 TOO_LONG = "the path is too long for this file system; choose a shorter --out"
 
@@ -50,7 +57,11 @@ def write(path: Path, data: bytes) -> None:
 def append(path: Path, data: bytes) -> None:
     """Append to a file, in one piece; on a full disk it stays as it was. Raises as `replacing` does."""
     with explained(path):
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOSED_IN_CHILDREN | NO_FOLLOW, 0o644)
+        descriptor = os.open(
+            path,
+            os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOSED_IN_CHILDREN | NO_FOLLOW,
+            0o644,
+        )
         before = os.fstat(descriptor).st_size
         try:
             rest = data
@@ -98,16 +109,22 @@ def explained(path: Path) -> Iterator[None]:
         if code == errno.ENAMETOOLONG:
             raise InputError(f"{str(path)[:80]}...: {TOO_LONG}") from error
         if code in FULL:
-            raise RunError(f"{path}: cannot be written: {FULL[code]}; {FREE}") from error
+            raise RunError(
+                f"{path}: cannot be written: {FULL[code]}; {FREE}"
+            ) from error
         if code in REFUSED:
-            raise RunError(f"{path}: cannot be written: {REFUSED[code]}; choose another --out") from error
+            raise RunError(
+                f"{path}: cannot be written: {REFUSED[code]}; choose another --out"
+            ) from error
         raise RunError(f"{path}: cannot be written: {os.strerror(code)}") from error
 
 
 def _code(error: OSError | SafetensorError) -> int | None:
     if isinstance(error, OSError):
         return error.errno
-    found = re.search(r"os error (\d+)", str(error))  # the only place where safetensors keeps it
+    found = re.search(
+        r"os error (\d+)", str(error)
+    )  # the only place where safetensors keeps it
     return int(found[1]) if found else None
 
 

@@ -24,7 +24,11 @@ def cache_folder() -> Path:
     if stated:
         return Path(stated)
     if WINDOWS:
-        return Path(os.environ.get("LOCALAPPDATA") or _home() / "AppData" / "Local") / "regard" / "cache"
+        return (
+            Path(os.environ.get("LOCALAPPDATA") or _home() / "AppData" / "Local")
+            / "regard"
+            / "cache"
+        )
     if sys.platform == "darwin":
         return _home() / "Library" / "Caches" / "regard"
     return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "regard"
@@ -59,7 +63,11 @@ class CachedSet:
 
 def contents() -> list[CachedSet]:
     """The encoded sets. One that is being built, or was interrupted, may have no sources yet."""
-    folders = sorted(each for each in sets().iterdir() if each.is_dir()) if sets().is_dir() else []
+    folders = (
+        sorted(each for each in sets().iterdir() if each.is_dir())
+        if sets().is_dir()
+        else []
+    )
     return [CachedSet(each.name, size_of(each), _sources(each)) for each in folders]
 
 

@@ -16,7 +16,15 @@ from regard.errors import InputError
 from regard.storage import tensor_shards
 from regard.storage import tensors as weights
 from regard.storage.atomic import SUFFIX, discard, explained, replacing, sync
-from regard.storage.manifest import CHANGED, Manifest, content, inside, parsed, plain, sha256
+from regard.storage.manifest import (
+    CHANGED,
+    Manifest,
+    content,
+    inside,
+    parsed,
+    plain,
+    sha256,
+)
 
 STATE = "state.json"
 ENDING = ".safetensors"
@@ -34,12 +42,16 @@ class Checkpoint:
     folder: Path
     state: dict[str, Any]
 
-    def tensors(self, group: str, like: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+    def tensors(
+        self, group: str, like: Mapping[str, Tensor] | None = None
+    ) -> dict[str, Tensor]:
         """The tensors saved under `group`: whole on the CPU, but those of a checkpoint in parts as the sharded tensors
         of the same names in `like`. Raises InputError if there is no such group."""
         manifest = Manifest.read(self.folder)
         if self.in_parts:
-            if found := tensor_shards.read(self.folder / SHARDS, f"{group}/", like or {}):
+            if found := tensor_shards.read(
+                self.folder / SHARDS, f"{group}/", like or {}
+            ):
                 return found
             raise InputError(f"{self.folder / SHARDS}: has no tensors of {group}")
         return weights.read(manifest.check(group + ENDING))
@@ -47,7 +59,9 @@ class Checkpoint:
     @property
     def in_parts(self) -> bool:
         """Whether several processes wrote it, each its part."""
-        return any(name.startswith(f"{SHARDS}/") for name in Manifest.read(self.folder).files)
+        return any(
+            name.startswith(f"{SHARDS}/") for name in Manifest.read(self.folder).files
+        )
 
 
 def folder_of(root: Path, step: int) -> Path:
@@ -59,10 +73,17 @@ def steps(root: Path) -> list[int]:
     """Ascending steps of the checkpoints in the folder `root`, by their names, never by file times."""
     if not root.is_dir():
         return []
-    return sorted(int(found[1]) for each in root.iterdir() if (found := NAME.fullmatch(each.name)))
+    return sorted(
+        int(found[1]) for each in root.iterdir() if (found := NAME.fullmatch(each.name))
+    )
 
 
-def save(root: Path, step: int, groups: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
+def save(
+    root: Path,
+    step: int,
+    groups: Mapping[str, Mapping[str, Tensor]],
+    state: Mapping[str, Any],
+) -> None:
     """Write a checkpoint with one .safetensors file for each group; replace one of the same step.
 
     Raises RunError when the disk is full or read-only (older checkpoints stay as they are); ValueError for a bad name.
@@ -76,7 +97,9 @@ def save(root: Path, step: int, groups: Mapping[str, Mapping[str, Tensor]], stat
 
 
 @contextmanager
-def writing(root: Path, step: int, state: Mapping[str, Any]) -> Iterator[tuple[Path, dict[str, str]]]:
+def writing(
+    root: Path, step: int, state: Mapping[str, Any]
+) -> Iterator[tuple[Path, dict[str, str]]]:
     """Write a checkpoint: the folder at the path inside, with files that are flushed, becomes one. The digests of files
     that are known may be put into the dictionary inside. Raises as `save` does."""
     folder = folder_of(root, step)
@@ -88,11 +111,20 @@ def writing(root: Path, step: int, state: Mapping[str, Any]) -> Iterator[tuple[P
         (temporary / STATE).write_text(text, encoding="utf-8")
         sync(temporary / STATE)
         for path in temporary.rglob("*"):
-            if path.is_file() and (name := path.relative_to(temporary).as_posix()) not in digests:
+            if (
+                path.is_file()
+                and (name := path.relative_to(temporary).as_posix()) not in digests
+            ):
                 digests[name] = sha256(path)
-        Manifest(temporary, "checkpoint", {name: [digest] for name, digest in digests.items()}).write()
+        Manifest(
+            temporary,
+            "checkpoint",
+            {name: [digest] for name, digest in digests.items()},
+        ).write()
         sync(temporary)
-        old = _aside(folder) if folder.exists() else None  # as late as possible: only a rename is left
+        old = (
+            _aside(folder) if folder.exists() else None
+        )  # as late as possible: only a rename is left
     if old is not None:
         discard(old)
 
@@ -128,7 +160,9 @@ def newest(root: Path) -> Checkpoint | None:
         except InputError as error:
             log.warning("checkpoint of step %d is damaged and skipped: %s", step, error)
     if found:
-        raise InputError(f"{root}: none of its {len(found)} checkpoints is undamaged; start again with another --out")
+        raise InputError(
+            f"{root}: none of its {len(found)} checkpoints is undamaged; start again with another --out"
+        )
     return None
 
 
@@ -137,7 +171,9 @@ def remove(root: Path, step: int) -> None:
     none of this step."""
     folder = folder_of(root, step)
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such checkpoint; there are {', '.join(map(str, steps(root))) or 'none'}")
+        raise InputError(
+            f"{folder}: no such checkpoint; there are {', '.join(map(str, steps(root))) or 'none'}"
+        )
     discard(_aside(folder))
 
 

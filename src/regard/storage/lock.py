@@ -25,17 +25,28 @@ class Lock:
     def __init__(self, folder: Path, name: str = NAME) -> None:
         self.path = folder.resolve() / name
         if self.path in Lock._held:
-            raise InputError(f"{folder}: in use by process {os.getpid()} (this one); choose another --out")
+            raise InputError(
+                f"{folder}: in use by process {os.getpid()} (this one); choose another --out"
+            )
         with explained(self.path):
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | CLOSED_IN_CHILDREN, 0o644)
+            self._descriptor = os.open(
+                self.path, os.O_RDWR | os.O_CREAT | CLOSED_IN_CHILDREN, 0o644
+            )
         try:
             exclude(self._descriptor)
         except OSError as error:
-            holder = os.read(self._descriptor, 20).decode("ascii", "replace").strip() or "unknown"
+            holder = (
+                os.read(self._descriptor, 20).decode("ascii", "replace").strip()
+                or "unknown"
+            )
             os.close(self._descriptor)
             if not isinstance(error, BlockingIOError | PermissionError):
-                raise InputError(f"{folder}: cannot be locked ({error.strerror}); choose another --out") from error
-            raise InputError(f"{folder}: in use by process {holder}; wait for it or choose another --out") from error
+                raise InputError(
+                    f"{folder}: cannot be locked ({error.strerror}); choose another --out"
+                ) from error
+            raise InputError(
+                f"{folder}: in use by process {holder}; wait for it or choose another --out"
+            ) from error
         Lock._held.add(self.path)
         try:
             with explained(self.path):

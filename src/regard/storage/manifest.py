@@ -46,18 +46,32 @@ class Manifest:
         except (ValueError, RecursionError) as error:
             if isinstance(error, InputError):
                 raise
-            raise InputError(f"{path}: not a manifest (broken JSON: {error})") from error
+            raise InputError(
+                f"{path}: not a manifest (broken JSON: {error})"
+            ) from error
         version = known.get("format") if isinstance(known, dict) else None
         if isinstance(version, int) and version > FORMAT:
             advice = "install a newer regard"
-            raise InputError(f"{path}: format version {version}, this regard reads version {FORMAT}; {advice}")
-        if version != FORMAT or not _valid(known.get("files")) or not isinstance(known.get("content"), str):
-            raise InputError(f"{path}: not a manifest; expected format {FORMAT}, content and files")
+            raise InputError(
+                f"{path}: format version {version}, this regard reads version {FORMAT}; {advice}"
+            )
+        if (
+            version != FORMAT
+            or not _valid(known.get("files"))
+            or not isinstance(known.get("content"), str)
+        ):
+            raise InputError(
+                f"{path}: not a manifest; expected format {FORMAT}, content and files"
+            )
         return cls(folder, known["content"], known["files"])
 
     def write(self) -> None:
         """Atomically. Raises RunError when the disk refuses."""
-        known = {"format": FORMAT, "content": self.content, "files": dict(sorted(self.files.items()))}
+        known = {
+            "format": FORMAT,
+            "content": self.content,
+            "files": dict(sorted(self.files.items())),
+        }
         atomic.write(self.folder / NAME, (json.dumps(known, indent=1) + "\n").encode())
 
     def announce(self, name: str, digest: str) -> None:
@@ -73,14 +87,20 @@ class Manifest:
         """The path of a verified file. Raises InputError if it differs from what was written."""
         path = inside(self.folder, name)
         if name not in self.files:
-            raise InputError(f"{path}: not in {NAME}; expected one of {', '.join(sorted(self.files)) or 'none'}")
+            raise InputError(
+                f"{path}: not in {NAME}; expected one of {', '.join(sorted(self.files)) or 'none'}"
+            )
         if not path.is_file():
             raise InputError(f"{path}: missing, though {NAME} lists it")
         digests = self.files[name]
         if not digests and path.suffix != LOG:
-            raise InputError(f"{path}: {NAME} has no SHA-256 of it, which only a log ({LOG}) may lack; refused")
+            raise InputError(
+                f"{path}: {NAME} has no SHA-256 of it, which only a log ({LOG}) may lack; refused"
+            )
         if digests and (found := sha256(path)) not in digests:
-            raise InputError(f"{path}: SHA-256 mismatch ({found[:12]}, expected {digests[0][:12]}): changed or cut")
+            raise InputError(
+                f"{path}: SHA-256 mismatch ({found[:12]}, expected {digests[0][:12]}): changed or cut"
+            )
         return path
 
 
@@ -90,10 +110,17 @@ def inside(folder: Path, name: str, root: Path | None = None) -> Path:
     path = folder / name
     try:
         place = path.resolve()
-    except (RuntimeError, OSError) as error:  # Python 3.13 raises OSError, those before RuntimeError
-        raise InputError(f"{path}: is a link to itself; refused, copy the file itself") from error
+    except (
+        RuntimeError,
+        OSError,
+    ) as error:  # Python 3.13 raises OSError, those before RuntimeError
+        raise InputError(
+            f"{path}: is a link to itself; refused, copy the file itself"
+        ) from error
     if not place.is_relative_to((root or folder).resolve()):
-        raise InputError(f"{path}: is a link that leads out of the folder; refused, copy the file itself")
+        raise InputError(
+            f"{path}: is a link that leads out of the folder; refused, copy the file itself"
+        )
     return path
 
 
@@ -119,7 +146,14 @@ def parsed(path: Path, text: str | bytes) -> Any:
 def plain(name: str) -> str:
     """Return `name`. Raises ValueError for one that could lead out of the folder."""
     parts = PurePosixPath(name).parts
-    if not parts or "/".join(parts) != name or ".." in parts or parts[0] == "/" or "\\" in name or "\0" in name:
+    if (
+        not parts
+        or "/".join(parts) != name
+        or ".." in parts
+        or parts[0] == "/"
+        or "\\" in name
+        or "\0" in name
+    ):
         raise ValueError(f"{name!r} is not a plain file name")
     return name
 
@@ -131,8 +165,14 @@ def _valid(files: Any) -> bool:
         names = [plain(name) for name in files]
     except ValueError:
         return False
-    digests = [digest for each in files.values() for digest in (each if isinstance(each, list) else [None])]
-    return len(names) == len(files) and all(isinstance(digest, str) for digest in digests)
+    digests = [
+        digest
+        for each in files.values()
+        for digest in (each if isinstance(each, list) else [None])
+    ]
+    return len(names) == len(files) and all(
+        isinstance(digest, str) for digest in digests
+    )
 
 
 STARTS = {

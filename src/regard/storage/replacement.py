@@ -27,10 +27,14 @@ def replaced(path: Path, ours: "Callable[[Path], bool]", what: str) -> Iterator[
         yield
         return
     if path.is_symlink() or not path.is_dir() or not ours(path):
-        raise InputError(f"{path}: --overwrite replaces {what} only, which this is not; choose another --out")
+        raise InputError(
+            f"{path}: --overwrite replaces {what} only, which this is not; choose another --out"
+        )
     aside = path.with_name(path.name + ASIDE)
     if aside.exists():
-        raise InputError(f"{aside}: a replaced folder is still here; remove it, or rename it to keep it")
+        raise InputError(
+            f"{aside}: a replaced folder is still here; remove it, or rename it to keep it"
+        )
     if is_run(path):
         lock.Lock(path).release()  # raises where another process writes it
     with explained(path):

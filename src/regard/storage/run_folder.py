@@ -14,7 +14,17 @@ from regard.storage import checkpoints as checkpoint_files
 from regard.storage import lock as locks
 from regard.storage import manifest as manifests
 from regard.storage.checkpoints import Checkpoint
-from regard.storage.manifest import CHANGED, LOG, Manifest, content, inside, named, parsed, plain, sha256
+from regard.storage.manifest import (
+    CHANGED,
+    LOG,
+    Manifest,
+    content,
+    inside,
+    named,
+    parsed,
+    plain,
+    sha256,
+)
 
 FOUND = "lost+found"
 """The folder that every new file system of some kinds has."""
@@ -22,7 +32,13 @@ WEIGHTS = "weights.safetensors"
 """The file of a trained run's weights."""
 METRICS, RESULT = "metrics.jsonl", "result.json"
 """The log of training and validation, and the file of a finished run's figures."""
-ABOUT_TRAINING = ("seconds", "steps", "parameters", "tokens_per_second", "images_per_second")
+ABOUT_TRAINING = (
+    "seconds",
+    "steps",
+    "parameters",
+    "tokens_per_second",
+    "images_per_second",
+)
 """The figures of it that describe the training; the others are metrics."""
 LABELS, SCALE = "labels.json", "scale.json"
 """The files of the labels of a run's outputs, and of the mean and the deviation of the numbers that it learned."""
@@ -61,7 +77,9 @@ class RunDirectory:
                 manifest.write()
             run = cls(path, manifest, lock)
             run._created = created
-            for name in [name for name, digests in manifest.files.items() if not digests]:
+            for name in [
+                name for name, digests in manifest.files.items() if not digests
+            ]:
                 run.keep_jsonl(name, lambda record: True)
             return run
         except BaseException:
@@ -73,9 +91,13 @@ class RunDirectory:
         """The run at `path`, for reading; it may be in use. Raises InputError with the kind of anything else there."""
         try:
             if not _is_run(path):
-                raise InputError(f"{path}: {_what(path)}; expected the folder of a run, which regard train writes")
+                raise InputError(
+                    f"{path}: {_what(path)}; expected the folder of a run, which regard train writes"
+                )
         except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror}); expected the folder of a run") from error
+            raise InputError(
+                f"{path}: cannot be read ({error.strerror}); expected the folder of a run"
+            ) from error
         return cls(path, Manifest.read(path), None)
 
     def __enter__(self) -> "RunDirectory":
@@ -91,7 +113,9 @@ class RunDirectory:
         for each in self.path.iterdir():
             if each.name != FOUND:
                 atomic.discard(each)
-        if self._created and not any(self.path.iterdir()):  # else something stays, which is not the real trouble
+        if self._created and not any(
+            self.path.iterdir()
+        ):  # else something stays, which is not the real trouble
             self.path.rmdir()
 
     def close(self) -> None:
@@ -109,7 +133,12 @@ class RunDirectory:
         """Replace the file `name` by a JSON value."""
         self.write_text(name, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
-    def save_tensors(self, name: str, values: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    def save_tensors(
+        self,
+        name: str,
+        values: Mapping[str, Tensor],
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
         """Replace the .safetensors file `name`."""
         with self.writing(name) as temporary:
             tensors.write(temporary, values, metadata)
@@ -136,7 +165,9 @@ class RunDirectory:
     def read_labels(self) -> list[str]:
         """The names of the classes."""
         labels = self.read_json(LABELS)
-        if not isinstance(labels, list) or not all(isinstance(each, str) for each in labels):
+        if not isinstance(labels, list) or not all(
+            isinstance(each, str) for each in labels
+        ):
             raise InputError(f"{self.path / LABELS}: is no list of names, {CHANGED}")
         return labels
 
@@ -159,7 +190,9 @@ class RunDirectory:
     def append_jsonl(self, name: str, record: Mapping[str, Any]) -> None:
         """Append one line to a log, in one piece; on a full disk the log stays as it was."""
         path = self._log(name)
-        atomic.append(path, (json.dumps(dict(record), ensure_ascii=False) + "\n").encode("utf-8"))
+        atomic.append(
+            path, (json.dumps(dict(record), ensure_ascii=False) + "\n").encode("utf-8")
+        )
 
     def read_jsonl(self, name: str) -> list[dict[str, Any]]:
         """The records of a log, without an incomplete last line of a killed process. Raises InputError for a line that
@@ -171,10 +204,24 @@ class RunDirectory:
     def keep_jsonl(self, name: str, keep: Callable[[dict[str, Any]], bool]) -> None:
         """Drop the records of a log for which `keep` is false, such as those after the step to resume from."""
         path = self._log(name)
-        records = [record for record in self.read_jsonl(name) if keep(record)] if path.is_file() else []
-        atomic.write(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode("utf-8"))
+        records = (
+            [record for record in self.read_jsonl(name) if keep(record)]
+            if path.is_file()
+            else []
+        )
+        atomic.write(
+            path,
+            "".join(
+                json.dumps(record, ensure_ascii=False) + "\n" for record in records
+            ).encode("utf-8"),
+        )
 
-    def save_checkpoint(self, step: int, groups: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
+    def save_checkpoint(
+        self,
+        step: int,
+        groups: Mapping[str, Mapping[str, Tensor]],
+        state: Mapping[str, Any],
+    ) -> None:
         """Save named groups of tensors and a JSON state as the checkpoint of `step`; see `checkpoint_files.save`."""
         self._writable()
         checkpoint_files.save(self.checkpoints, step, groups, state)
@@ -230,7 +277,9 @@ class RunDirectory:
         self._writable()
         with atomic.replacing(self.path / plain(name)) as temporary:
             yield temporary
-            if self._manifest.files.get(name) != []:  # a log that is rewritten stays a log
+            if (
+                self._manifest.files.get(name) != []
+            ):  # a log that is rewritten stays a log
                 self._manifest.announce(name, sha256(temporary))
         self._manifest.settle(name)
 
@@ -245,18 +294,26 @@ def _record(path: Path, number: int, line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise InputError(f"{path}:{number}: is no record of a log, a JSON object; remove the line")
+        raise InputError(
+            f"{path}:{number}: is no record of a log, a JSON object; remove the line"
+        )
     return found
 
 
 def _refuse(path: Path, resume: bool) -> None:
     if path.is_symlink() and not path.exists():
-        raise InputError(f"{path}: is a link to {path.readlink()}, which does not exist; create it first")
+        raise InputError(
+            f"{path}: is a link to {path.readlink()}, which does not exist; create it first"
+        )
     if path.exists() and not path.is_dir():
-        raise InputError(f"{path}: is a file; expected a folder for the run, choose another --out")
+        raise InputError(
+            f"{path}: is a file; expected a folder for the run, choose another --out"
+        )
     if resume:
         if not _is_run(path):
-            raise InputError(f"{path}: {_what(path)}, so there is no run to resume; leave out --resume to start one")
+            raise InputError(
+                f"{path}: {_what(path)}, so there is no run to resume; leave out --resume to start one"
+            )
     elif path.is_dir() and _is_run(path):
         raise InputError(
             f"{path}: already holds a run; use --resume to continue it, --overwrite to replace it, or another --out"
@@ -267,7 +324,10 @@ def _refuse(path: Path, resume: bool) -> None:
 
 def _others(path: Path) -> list[str]:
     """The names in the folder, without the traces of a run that was killed before it began."""
-    return sorted({each.name for each in path.iterdir()} - {locks.NAME, manifests.NAME + atomic.SUFFIX, FOUND})
+    return sorted(
+        {each.name for each in path.iterdir()}
+        - {locks.NAME, manifests.NAME + atomic.SUFFIX, FOUND}
+    )
 
 
 def _what(path: Path) -> str:
@@ -278,7 +338,11 @@ def _what(path: Path) -> str:
     found = _others(path)
     if manifests.NAME in found and (path / manifests.NAME).is_file():
         return f"is a {Manifest.read(path).content} inside a run"
-    if "config.json" in found and any(name.endswith((".safetensors", ".bin")) for name in found):
+    if "config.json" in found and any(
+        name.endswith((".safetensors", ".bin")) for name in found
+    ):
         return "is a Hugging Face folder"
-    shown = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+    shown = ", ".join(found[:5]) + (
+        f" and {len(found) - 5} more" if len(found) > 5 else ""
+    )
     return f"is a folder with {shown}" if found else "is an empty folder"

@@ -27,7 +27,9 @@ def write(folder: Path, tensors: Mapping[str, Tensor], group: ProcessGroup) -> N
 
     Raises RunError on every process where one cannot write.
     """
-    from torch.distributed import checkpoint  # with its planner, which takes 0.2 seconds
+    from torch.distributed import (
+        checkpoint,
+    )  # with its planner, which takes 0.2 seconds
 
     writer = checkpoint.HuggingFaceStorageWriter(str(folder), save_distributed=True)
     with _failures(folder):
@@ -52,17 +54,23 @@ def read(folder: Path, prefix: str, like: Mapping[str, Tensor]) -> dict[str, Ten
     reader = checkpoint.HuggingFaceStorageReader(str(folder))
     found: dict[str, Tensor] = {}
     for name, about in reader.read_metadata().state_dict_metadata.items():
-        if not name.startswith(prefix) or not isinstance(about, checkpoint.TensorStorageMetadata):
+        if not name.startswith(prefix) or not isinstance(
+            about, checkpoint.TensorStorageMetadata
+        ):
             continue
         if sum(chunk.sizes.numel() for chunk in about.chunks) != about.size.numel():
-            raise InputError(f"{folder}: has not all parts of {name}; expected {list(about.size)}")
+            raise InputError(
+                f"{folder}: has not all parts of {name}; expected {list(about.size)}"
+            )
         form = like.get(name.removeprefix(prefix))
         if form is not None and form.shape == about.size:
             found[name] = torch.empty_like(form)
         else:
             found[name] = torch.empty(about.size, dtype=about.properties.dtype)
     with _failures(folder), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "torch.distributed is disabled")  # every process reads what it needs alone
+        warnings.filterwarnings(
+            "ignore", "torch.distributed is disabled"
+        )  # every process reads what it needs alone
         checkpoint.load(found, storage_reader=reader, no_dist=True)
     return {name.removeprefix(prefix): tensor for name, tensor in found.items()}
 
@@ -80,4 +88,6 @@ def _failures(folder: Path) -> Iterator[None]:
             if isinstance(cause, OSError):
                 raise cause from error
         what = f"{type(cause).__name__}: {' '.join(str(cause).split())[:200]}"
-        raise RunError(f"{folder}: process {rank} failed in its part of a checkpoint ({what})") from cause
+        raise RunError(
+            f"{folder}: process {rank} failed in its part of a checkpoint ({what})"
+        ) from cause

@@ -17,12 +17,22 @@ from regard.storage.manifest import named
 LARGEST_HEADER = 1 << 23  # bytes; some 50,000 tensors
 MOST_TENSORS = 50_000
 LISTED = 10
-KINDS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "BOOL": torch.bool}
-KINDS |= {f"I{bits}": getattr(torch, f"int{bits}") for bits in (8, 16, 32, 64)} | {"U8": torch.uint8}
+KINDS = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "BOOL": torch.bool,
+}
+KINDS |= {f"I{bits}": getattr(torch, f"int{bits}") for bits in (8, 16, 32, 64)} | {
+    "U8": torch.uint8
+}
 """The types of tensors by their names in a header."""
 
 
-def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+def write(
+    path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+) -> None:
     """Write to `path` itself, for a caller that renames it; tensors that share memory are written one by one. The
     umask decides who may read the file, as of any other."""
     seen: set[int] = set()
@@ -34,7 +44,9 @@ def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
         seen.add(start)
     path.touch()
     mode = path.stat().st_mode
-    safetensors.torch.save_file(separate, path, metadata=dict(metadata) if metadata else None)  # readable by the owner
+    safetensors.torch.save_file(
+        separate, path, metadata=dict(metadata) if metadata else None
+    )  # readable by the owner
     path.chmod(mode)
 
 
@@ -44,7 +56,9 @@ def read(path: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load_file(path)
     except safetensors.SafetensorError as error:
-        raise InputError(f"{path}: broken safetensors file ({' '.join(str(error).split())})") from error
+        raise InputError(
+            f"{path}: broken safetensors file ({' '.join(str(error).split())})"
+        ) from error
 
 
 def check(path: Path) -> dict[str, Any]:
@@ -57,18 +71,34 @@ def check(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or length > size - 8:
-                raise InputError(f"{path}: not a safetensors file, or cut short; expected a header of {length} bytes")
+                raise InputError(
+                    f"{path}: not a safetensors file, or cut short; expected a header of {length} bytes"
+                )
             if length > LARGEST_HEADER:
-                raise InputError(f"{path}: header of {length} bytes; at most {LARGEST_HEADER} are read")
+                raise InputError(
+                    f"{path}: header of {length} bytes; at most {LARGEST_HEADER} are read"
+                )
             header = _parsed(path, file.read(length))
     except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file; expected a .safetensors file") from error
+        raise InputError(
+            f"{path}: no such file; expected a .safetensors file"
+        ) from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    ends = [_end(path, name, entry) for name, entry in header.items() if name != "__metadata__"]
+    ends = [
+        _end(path, name, entry)
+        for name, entry in header.items()
+        if name != "__metadata__"
+    ]
     if max(ends, default=0) != size - 8 - length:
-        what = "cut short" if max(ends, default=0) > size - 8 - length else "longer than its tensors"
-        raise InputError(f"{path}: {what}: {size} bytes, expected {8 + length + max(ends, default=0)}")
+        what = (
+            "cut short"
+            if max(ends, default=0) > size - 8 - length
+            else "longer than its tensors"
+        )
+        raise InputError(
+            f"{path}: {what}: {size} bytes, expected {8 + length + max(ends, default=0)}"
+        )
     return header
 
 
@@ -78,10 +108,14 @@ def outlines(header: Mapping[str, Any]) -> dict[str, Tensor]:
     for name, entry in header.items():
         if name != "__metadata__":
             try:
-                found[name] = torch.empty(entry["shape"], dtype=KINDS[entry["dtype"]], device="meta")
+                found[name] = torch.empty(
+                    entry["shape"], dtype=KINDS[entry["dtype"]], device="meta"
+                )
             except (KeyError, TypeError, RuntimeError) as error:
                 what = f"{entry['dtype']} of shape {entry['shape']}"
-                raise InputError(f"{name[:80]!r} in the header of the weights is {what[:200]}; refused") from error
+                raise InputError(
+                    f"{name[:80]!r} in the header of the weights is {what[:200]}; refused"
+                ) from error
     return found
 
 
@@ -100,9 +134,13 @@ def _parsed(path: Path, data: bytes) -> dict[str, Any]:
     except InputError:
         raise
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: broken safetensors header ({type(error).__name__})") from error
+        raise InputError(
+            f"{path}: broken safetensors header ({type(error).__name__})"
+        ) from error
     if not isinstance(header, dict):
-        raise InputError(f"{path}: broken safetensors header; expected names of tensors")
+        raise InputError(
+            f"{path}: broken safetensors header; expected names of tensors"
+        )
     return header
 
 
@@ -114,7 +152,11 @@ def _end(path: Path, name: str, entry: Any) -> int:
 
 
 def load_into(
-    module: nn.Module, tensors: Mapping[str, Tensor], *, allow_missing: bool = False, fresh: tuple[str, ...] = ()
+    module: nn.Module,
+    tensors: Mapping[str, Tensor],
+    *,
+    allow_missing: bool = False,
+    fresh: tuple[str, ...] = (),
 ) -> None:
     """Copy tensors into the module's parameters and buffers of the same names, all of them or none. With `fresh`, parts
     of the module whose names begin with one of its entries may be missing or of another shape, and tensors may be left
@@ -124,31 +166,59 @@ def load_into(
     parameter that holds NaN or infinity.
     """
     fitting = check_fit(module, tensors, allow_missing=allow_missing, fresh=fresh)
-    _require_finite(fitting, {name for name, _ in module.named_parameters(remove_duplicate=False)})
+    _require_finite(
+        fitting, {name for name, _ in module.named_parameters(remove_duplicate=False)}
+    )
     module.load_state_dict(dict(fitting), strict=False)
 
 
 def check_fit(
-    module: nn.Module, tensors: Mapping[str, Tensor], *, allow_missing: bool = False, fresh: tuple[str, ...] = ()
+    module: nn.Module,
+    tensors: Mapping[str, Tensor],
+    *,
+    allow_missing: bool = False,
+    fresh: tuple[str, ...] = (),
 ) -> Mapping[str, Tensor]:
     """The tensors that `load_into` copies, which may be `outlines`. Raises InputError as `load_into` does."""
     own = module.state_dict()
     if fresh:
-        fits = {name for name in tensors if name in own and _form(tensors[name]) == _form(own[name])}
-        tensors = {
-            name: tensor for name, tensor in tensors.items() if name in (fits if name.startswith(fresh) else own)
+        fits = {
+            name
+            for name in tensors
+            if name in own and _form(tensors[name]) == _form(own[name])
         }
-    missing = [] if allow_missing else [name for name in own if name not in tensors and not name.startswith(fresh)]
+        tensors = {
+            name: tensor
+            for name, tensor in tensors.items()
+            if name in (fits if name.startswith(fresh) else own)
+        }
+    missing = (
+        []
+        if allow_missing
+        else [
+            name for name in own if name not in tensors and not name.startswith(fresh)
+        ]
+    )
     wrong = [
         f"{name} is {_form(tensors[name])}, expected {_form(tensor)}"
         for name, tensor in own.items()
         if name in tensors and _form(tensors[name]) != _form(tensor)
     ]
-    parts = [("missing", missing), ("unexpected", [name for name in tensors if name not in own]), ("misshaped", wrong)]
+    parts = [
+        ("missing", missing),
+        ("unexpected", [name for name in tensors if name not in own]),
+        ("misshaped", wrong),
+    ]
     if any(found for _, found in parts):
-        listed = "; ".join(f"{len(found)} {what}: {_first(found)}" for what, found in parts if found)
-        advice = "; --allow-missing leaves the missing ones as they are" if missing else ""
-        raise InputError(f"weights do not fit {type(module).__name__}: {listed}{advice}")
+        listed = "; ".join(
+            f"{len(found)} {what}: {_first(found)}" for what, found in parts if found
+        )
+        advice = (
+            "; --allow-missing leaves the missing ones as they are" if missing else ""
+        )
+        raise InputError(
+            f"weights do not fit {type(module).__name__}: {listed}{advice}"
+        )
     return tensors
 
 
@@ -158,7 +228,9 @@ def _require_finite(tensors: Mapping[str, Tensor], parameters: set[str]) -> None
     for name, tensor in tensors.items():
         if not tensor.is_floating_point() or bool(tensor.sum().isfinite()):
             continue
-        broken = int((~tensor.isfinite() if name in parameters else tensor.isnan()).sum())
+        broken = int(
+            (~tensor.isfinite() if name in parameters else tensor.isnan()).sum()
+        )
         if broken:
             raise InputError(
                 f"{name}: {broken} of {tensor.numel()} weights are NaN or infinite, so all predictions would be; "
@@ -167,10 +239,14 @@ def _require_finite(tensors: Mapping[str, Tensor], parameters: set[str]) -> None
 
 
 def _form(tensor: Tensor) -> str:
-    kind = "" if tensor.is_floating_point() else f" {tensor.dtype}".replace("torch.", "")
+    kind = (
+        "" if tensor.is_floating_point() else f" {tensor.dtype}".replace("torch.", "")
+    )
     return f"({', '.join(map(str, tensor.shape))}){kind}"
 
 
 def _first(names: Iterable[str]) -> str:
     found = list(names)
-    return ", ".join(found[:LISTED]) + (f" and {len(found) - LISTED} more" if len(found) > LISTED else "")
+    return ", ".join(found[:LISTED]) + (
+        f" and {len(found) - LISTED} more" if len(found) > LISTED else ""
+    )

@@ -22,7 +22,15 @@ from regard.pictures.labels import visible
 from regard.pictures.scale import round_up, whole_or_greatest
 from regard.pictures.shaded import shaded
 from regard.pictures.view import View
-from regard.pictures.views import PARTS, VIEWS, WHOLE, Part, check_size, entropy, entropy_of
+from regard.pictures.views import (
+    PARTS,
+    VIEWS,
+    WHOLE,
+    Part,
+    check_size,
+    entropy,
+    entropy_of,
+)
 from regard.pictures.write import PAGE, write, write_document, write_figure, write_view
 from regard.tasks.options import AttributionOptions, FigureOptions, ViewName, options_of
 from regard.tasks.prediction import LONGEST, Prediction, SearchedPrediction
@@ -102,15 +110,23 @@ class Attribution:
             return "attention weights"
         layers, heads = np.shape(self.lookups[0].weights)[:2]
         chosen = layers * heads if self.options.maps is None else len(self.options.maps)
-        where = f" in {layers} layers" if self.options.maps is None and layers > 1 else ""
-        return "attention weights" if chosen == 1 else f"attention weights, the mean of {chosen} heads{where}"
+        where = (
+            f" in {layers} layers" if self.options.maps is None and layers > 1 else ""
+        )
+        return (
+            "attention weights"
+            if chosen == 1
+            else f"attention weights, the mean of {chosen} heads{where}"
+        )
 
     @property
     def _matrix_heading(self) -> str:
         """The title of the matrix; a page has every head."""
         return self._titled(self.detail or self.mean_of_heads)
 
-    def figure(self, options: FigureOptions | None = None, /, **settings: Any) -> "Figure":
+    def figure(
+        self, options: FigureOptions | None = None, /, **settings: Any
+    ) -> "Figure":
         """The run's own figure, or a view of its heads. `settings` are fields of `FigureOptions`.
 
         Raises:
@@ -121,7 +137,9 @@ class Attribution:
         chosen = options_of(FigureOptions, options, settings)
         figures = self._figures(chosen)
         if len(figures) != 1:
-            raise InputError(f"page is {chosen.page}, which makes {len(figures)} pictures; write them to files")
+            raise InputError(
+                f"page is {chosen.page}, which makes {len(figures)} pictures; write them to files"
+            )
         return figures[0][1]
 
     def page(self, options: FigureOptions | None = None, /, **settings: Any) -> str:
@@ -137,9 +155,15 @@ class Attribution:
 
     def bits(self) -> Sequence[np.ndarray]:
         """The mean entropy of each head of the first lookups over all queries, in bits, a layer at a time."""
-        return [*entropies(np.abs(self.lookups[0].weights))] if self.entropies is None else self.entropies()
+        return (
+            [*entropies(np.abs(self.lookups[0].weights))]
+            if self.entropies is None
+            else self.entropies()
+        )
 
-    def write(self, path: Path | str, options: FigureOptions | None = None, /, **settings: Any) -> list[Path]:
+    def write(
+        self, path: Path | str, options: FigureOptions | None = None, /, **settings: Any
+    ) -> list[Path]:
         """Write a figure, .png, .svg or .pdf, or a .html page of all lookups, and return the paths. With the option
         `page` several figures are written as NAME-1, NAME-2 and so on. A .html page of one map has the options of a
         matrix.
@@ -152,29 +176,53 @@ class Attribution:
         html = path.suffix.lower() == PAGE
         if html and chosen.own and self.options.maps is None:
             return [write_view(self._page(chosen), path)]
-        if html and (chosen.view not in (None, "matrix") or chosen.of_view() & {"scale", "width"}):
-            raise InputError(f"{path}: a .html page shows a matrix of 0 to 1; write .png, .svg or .pdf for other views")
+        if html and (
+            chosen.view not in (None, "matrix") or chosen.of_view() & {"scale", "width"}
+        ):
+            raise InputError(
+                f"{path}: a .html page shows a matrix of 0 to 1; write .png, .svg or .pdf for other views"
+            )
         if chosen.own and isinstance(self.weights, DocumentWeights):
             return [write_document(self.weights, path, title=self.heading)]
         if html and chosen.own and isinstance(self.weights, TextWeights):
-            return [write_view(replace(self, lookups=(of_text(self.weights),))._page(chosen), path)]
-        if html:
-            maps = [(self.heading, self._matrix())] if chosen.own else self._matrices(chosen)
             return [
-                write(each, at, title=title) for (title, each), at in zip(maps, numbered(path, len(maps)), strict=True)
+                write_view(
+                    replace(self, lookups=(of_text(self.weights),))._page(chosen), path
+                )
+            ]
+        if html:
+            maps = (
+                [(self.heading, self._matrix())]
+                if chosen.own
+                else self._matrices(chosen)
+            )
+            return [
+                write(each, at, title=title)
+                for (title, each), at in zip(
+                    maps, numbered(path, len(maps)), strict=True
+                )
             ]
         figures = self._figures(chosen)
         return [
             write_figure(figure, at, title=title, width=chosen.width)
-            for (title, figure), at in zip(figures, numbered(path, len(figures)), strict=True)
+            for (title, figure), at in zip(
+                figures, numbered(path, len(figures)), strict=True
+            )
         ]
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(
+        self, include: Any = None, exclude: Any = None
+    ) -> dict[str, str]:
         """The notebook's display: the page in a sandboxed frame, as `pictures.View`."""
         return self._page(FigureOptions())._repr_mimebundle_(include, exclude)
 
     def _page(self, options: FigureOptions) -> View:
-        return View(*self.lookups, title=self.heading, largest=options.largest, breakdown_limit=options.breakdown_limit)
+        return View(
+            *self.lookups,
+            title=self.heading,
+            largest=options.largest,
+            breakdown_limit=options.breakdown_limit,
+        )
 
     def _figures(self, options: FigureOptions) -> "list[tuple[str, Figure]]":
         """The figures, each with its title."""
@@ -190,13 +238,25 @@ class Attribution:
             return [self._strongest()]
         matrix = self._matrix()
         title = self._matrix_heading
-        return [(title, heatmap(matrix, title=title, most=whole_or_greatest(matrix.weights), sides=self.sides))]
+        return [
+            (
+                title,
+                heatmap(
+                    matrix,
+                    title=title,
+                    most=whole_or_greatest(matrix.weights),
+                    sides=self.sides,
+                ),
+            )
+        ]
 
     def _strongest(self) -> "tuple[str, Figure]":
         """The map of a long source with its strongest positions; its greatest weight is darkest."""
         found, most = strongest(self.weights), round_up(self.weights.weights)
         title = f"{self._matrix_heading}\n{found.note}"
-        return title, heatmap(found.alignment, title=title, most=most, gaps=found.gaps, sides=self.sides)
+        return title, heatmap(
+            found.alignment, title=title, most=most, gaps=found.gaps, sides=self.sides
+        )
 
     def _matrix(self) -> Alignment:
         """The map as a matrix. Raises InputError for one that is too large, with an alternative."""
@@ -211,22 +271,32 @@ class Attribution:
             note = UNFINISHED
         elif isinstance(found, SearchedPrediction) and not found.text.strip():
             note = NO_OUTPUT
-        return self.options.heading(visible(beginning(self.title)) or EMPTY, detail) + note
+        return (
+            self.options.heading(visible(beginning(self.title)) or EMPTY, detail) + note
+        )
 
     def _of_view(self, options: FigureOptions) -> "list[tuple[str, Figure]]":
         name = options.view or "matrix"
         if name in self.views:
             view = self.views[name]
             if others := sorted(options.of_view() - view.options):
-                raise InputError(f"the option {others[0]} is not supported by this run's view {name}")
+                raise InputError(
+                    f"the option {others[0]} is not supported by this run's view {name}"
+                )
             return [(self._titled(), view.draw(options))]
         if name != "entropy":
-            return [(part.title, VIEWS[name].draw(part)) for part in self._parts(options)]
+            return [
+                (part.title, VIEWS[name].draw(part)) for part in self._parts(options)
+            ]
         options.check()
         if self.options.maps is not None:
-            raise InputError("a map is chosen, but the view entropy shows every head; choose no map")
+            raise InputError(
+                "a map is chosen, but the view entropy shows every head; choose no map"
+            )
         if self.entropies is not None:
-            return [(self._titled(), entropy(self.entropies(), len(self.lookups[0].source)))]
+            return [
+                (self._titled(), entropy(self.entropies(), len(self.lookups[0].source)))
+            ]
         return [(self._titled(), entropy_of(self._heads(name)))]
 
     def _parts(self, options: FigureOptions) -> list[Part]:
@@ -263,13 +333,24 @@ class Attribution:
 
 def numbered(path: Path, count: int) -> list[Path]:
     """The path, or of several NAME-1, NAME-2 and so on."""
-    return [path] if count == 1 else [path.with_stem(f"{path.stem}-{number}") for number in range(1, count + 1)]
+    return (
+        [path]
+        if count == 1
+        else [path.with_stem(f"{path.stem}-{number}") for number in range(1, count + 1)]
+    )
 
 
-def side_by_side(attributions: tuple[Attribution, Attribution], names: tuple[str, str], options: FigureOptions) -> View:
+def side_by_side(
+    attributions: tuple[Attribution, Attribution],
+    names: tuple[str, str],
+    options: FigureOptions,
+) -> View:
     """A page that compares two attributions; `names` distinguish their lookups."""
     first, second = (
-        [replace(each, name=f"{name}: {each.name}" if len(one.lookups) > 1 else name) for each in one.lookups]
+        [
+            replace(each, name=f"{name}: {each.name}" if len(one.lookups) > 1 else name)
+            for each in one.lookups
+        ]
         for one, name in zip(attributions, names, strict=True)
     )
     title = " | ".join(dict.fromkeys(each.heading for each in attributions))

@@ -32,7 +32,9 @@ class Aligns(Protocol):
 
     config: Any
 
-    def align(self, pairs: Sequence[Pair], maps: Sequence[int] | None = None) -> list[Alignment]: ...
+    def align(
+        self, pairs: Sequence[Pair], maps: Sequence[int] | None = None
+    ) -> list[Alignment]: ...
 
     def word_maps(self, pairs: Sequence[Pair]) -> list[Any]: ...
 
@@ -48,14 +50,18 @@ class Scores(Protocol):
 class Fills(Protocol):
     """A run that fills blanks."""
 
-    def fill(self, texts: Sequence[str], *, best: int = 5, blank: str = ...) -> list[list[list[Any]]]: ...
+    def fill(
+        self, texts: Sequence[str], *, best: int = 5, blank: str = ...
+    ) -> list[list[list[Any]]]: ...
 
 
 @runtime_checkable
 class EmbedsTexts(Protocol):
     """A run that gives a vector for each text, `(text, width)`."""
 
-    def embed(self, texts: Sequence[str], *, pool: Literal["mean", "first"] = "mean") -> Tensor: ...
+    def embed(
+        self, texts: Sequence[str], *, pool: Literal["mean", "first"] = "mean"
+    ) -> Tensor: ...
 
 
 @runtime_checkable
@@ -150,7 +156,11 @@ def pair_warnings(run: Any, pair: Pair) -> list[str]:
 def incapable(run: Any, verb: str, recipe: str, path: Path | str) -> InputError:
     """The error of a run that does not do what the `verb` says, with a recipe of runs that do, and the commands that
     the run supports."""
-    known = [f"regard {command}" for name, command in COMMANDS.items() if name in run.supports]
+    known = [
+        f"regard {command}"
+        for name, command in COMMANDS.items()
+        if name in run.supports
+    ]
     return InputError(
         f"{path}: a run of the task {run.config.task} does not {verb}, but one of the recipe {recipe} does; "
         f"use this run with {', '.join(known)}"

@@ -78,7 +78,11 @@ def label_counts(examples: Sequence[LabelledExample]) -> dict[str, int]:
 
 
 def _labels(examples: Sequence[LabelledExample]) -> Iterator[str]:
-    return examples.values("label") if isinstance(examples, Stored) else (each.label for each in examples)
+    return (
+        examples.values("label")
+        if isinstance(examples, Stored)
+        else (each.label for each in examples)
+    )
 
 
 def constant_accuracy(counts: Mapping[str, int]) -> str:
@@ -92,7 +96,9 @@ def report_constant(counts: Mapping[str, int]) -> None:
     log.info(constant_accuracy(counts))
 
 
-def training_labels(found: Iterable[str], train: str | None, start: str | None) -> list[str]:
+def training_labels(
+    found: Iterable[str], train: str | None, start: str | None
+) -> list[str]:
     """The labels of the training file, as `in_order_of` the run that training starts from.
 
     Raises:
@@ -100,7 +106,9 @@ def training_labels(found: Iterable[str], train: str | None, start: str | None) 
     """
     labels = sorted(set(found))
     if len(labels) < 2:
-        raise InputError(f"{train}: every label is {quoted(labels[0])}; expected two classes or more")
+        raise InputError(
+            f"{train}: every label is {quoted(labels[0])}; expected two classes or more"
+        )
     return in_order_of(start, labels)
 
 
@@ -108,11 +116,15 @@ def in_order_of(start: str | None, labels: list[str]) -> list[str]:
     """The labels; where the run in the folder `start` has the same set, in its order. Raises InputError for a folder
     that is no run."""
     started = None if start is None else RunDirectory.open(Path(start))
-    known: Any = started.read_labels() if started is not None and started.has(LABELS) else []
+    known: Any = (
+        started.read_labels() if started is not None and started.has(LABELS) else []
+    )
     return known if sorted(known) == labels else labels
 
 
-def class_indices(labels: Sequence[str], examples: Sequence[LabelledExample]) -> list[int]:
+def class_indices(
+    labels: Sequence[str], examples: Sequence[LabelledExample]
+) -> list[int]:
     """The class of each example. Raises InputError for a class that the model was not trained on."""
     known = {label: number for number, label in enumerate(labels)}
     found = [known.get(label, -1) for label in _labels(examples)]
@@ -125,21 +137,31 @@ def _unknown_class(example: LabelledExample, labels: Sequence[str]) -> InputErro
     shown = ", ".join(map(shortened, labels[:SHOWN])) + (
         f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else ""
     )
-    numbers = len(labels) > SHOWN and all(label.replace(".", "", 1).isdecimal() for label in labels)
+    numbers = len(labels) > SHOWN and all(
+        label.replace(".", "", 1).isdecimal() for label in labels
+    )
     hint = "; numbers are learned by the recipe regression" if numbers else ""
     if example.label == UNDECIDED:
-        hint = "; train with --set data.ignore=-, which leaves such rows out of all sets"
-    return InputError(f"{example.place}: label {quoted(example.label)} is none of the training set's: {shown}{hint}")
+        hint = (
+            "; train with --set data.ignore=-, which leaves such rows out of all sets"
+        )
+    return InputError(
+        f"{example.place}: label {quoted(example.label)} is none of the training set's: {shown}{hint}"
+    )
 
 
-def class_weights(setting: ClassWeights, labels: Sequence[str], counts: Mapping[str, int]) -> tuple[float, ...]:
+def class_weights(
+    setting: ClassWeights, labels: Sequence[str], counts: Mapping[str, int]
+) -> tuple[float, ...]:
     """The weight of each class in the loss, by the `counts` of its examples; none at all without a setting. `balanced`
     ones are examples / (classes x examples of the class), so that each class counts as much as another. Raises
     InputError for a class without examples."""
     if setting is None:
         return ()
     if setting == "balanced":
-        return tuple(sum(counts.values()) / (len(labels) * counts[label]) for label in labels)
+        return tuple(
+            sum(counts.values()) / (len(labels) * counts[label]) for label in labels
+        )
     if unknown := sorted(setting.keys() - set(labels)):
         raise InputError(
             f"class_weights: {unknown[0]!r} is no class; expected of {', '.join(map(shortened, labels[:SHOWN]))}"
@@ -147,7 +169,9 @@ def class_weights(setting: ClassWeights, labels: Sequence[str], counts: Mapping[
     return tuple(setting.get(label, 1.0) for label in labels)
 
 
-def class_metrics(probabilities: Float[Tensor, "example class"], classes: Sequence[int]) -> dict[str, float]:
+def class_metrics(
+    probabilities: Float[Tensor, "example class"], classes: Sequence[int]
+) -> dict[str, float]:
     """accuracy: the share of right predictions; macro-f1: the mean of the F1 of each class. Both in per cent."""
     predicted, right = probabilities.argmax(-1), torch.tensor(classes)
     scores = []

@@ -44,7 +44,12 @@ class DecodedText(ShortRepr):
     @classmethod
     def of(cls: type[D], found: Hypothesis, tokenizer: Tokenizer) -> D:
         """The text of a hypothesis."""
-        return cls(tokenizer.decode(found.tokens), found.score, found.finished, tuple(tokenizer.pieces(found.tokens)))
+        return cls(
+            tokenizer.decode(found.tokens),
+            found.score,
+            found.finished,
+            tuple(tokenizer.pieces(found.tokens)),
+        )
 
     def lines(self) -> list[str]:
         """The text on one line."""
@@ -56,7 +61,9 @@ class DecodedText(ShortRepr):
         return {**vars(self), "tokens": list(self.tokens), "alternatives": others}
 
 
-def constraints_of(tokenizer: Tokenizer, options: PredictOptions, search: Search) -> DecodingConstraints:
+def constraints_of(
+    tokenizer: Tokenizer, options: PredictOptions, search: Search
+) -> DecodingConstraints:
     """As many hypotheses as `options` need, without the banned texts. Raises InputError for one of blanks only."""
     banned = BannedTexts.of(tokenizer, options.banned) if options.banned else None
     return DecodingConstraints(options.hypotheses(search), banned=banned)
@@ -73,12 +80,24 @@ class TextStream:
     prefix: tuple[int, ...]
 
     def events(
-        self, memory: Memory, limit: Tensor, options: StreamOptions, active: Callable[[int], bool]
+        self,
+        memory: Memory,
+        limit: Tensor,
+        options: StreamOptions,
+        active: Callable[[int], bool],
     ) -> Iterator[StreamEvent]:
         """An event for each token, with its weights on the memory's keys. Raises ValueError for a prefix that is longer
         than its text may be."""
-        chosen = StepOptions(self.decoder, self.decoder.source_attention, options.candidates, active)
-        constraints = constraints_of(self.tokenizer, options, self.search).behind((self.prefix,))
-        for step in self.search.stream(self.decoder, memory, limit, constraints, chosen):
+        chosen = StepOptions(
+            self.decoder, self.decoder.source_attention, options.candidates, active
+        )
+        constraints = constraints_of(self.tokenizer, options, self.search).behind(
+            (self.prefix,)
+        )
+        for step in self.search.stream(
+            self.decoder, memory, limit, constraints, chosen
+        ):
             text = self.tokenizer.decode(step.tokens)
-            yield StreamEvent.of(step, self.sources[step.row], text, self.tokenizer.pieces)
+            yield StreamEvent.of(
+                step, self.sources[step.row], text, self.tokenizer.pieces
+            )

@@ -34,13 +34,19 @@ def for_evaluation(
             log.info(scored(found, origin_of(data, name), unit))
         examples = cast(Set, found)
     if not examples:
-        raise InputError(f"there is no test set in the run file and no examples are given; {instead}")
+        raise InputError(
+            f"there is no test set in the run file and no examples are given; {instead}"
+        )
     return examples
 
 
 def scored(examples: Sized, origin: str, unit: str = "examples") -> str:
     """A line on what is scored; a running text is one example. `unit` names several examples."""
-    count = len(next(iter(examples.values()), ())) if isinstance(examples, Mapping) else len(examples)
+    count = (
+        len(next(iter(examples.values()), ()))
+        if isinstance(examples, Mapping)
+        else len(examples)
+    )
     return f"scored: {f'{count:,} {unit}, ' if count > 1 else ''}{origin}"
 
 
@@ -49,7 +55,9 @@ def searched(run: Any, options: EvaluationOptions) -> str | None:
     of no outputs."""
     if "beam" not in run.supports.get("evaluate", ()):
         return None
-    if getattr(run.config, "metrics", None) == ("perplexity",):  # a task of another package may have no metrics
+    if getattr(run.config, "metrics", None) == (
+        "perplexity",
+    ):  # a task of another package may have no metrics
         return None
     search = run.config.search.searching(options.beam)
     if search.beam == 1 and search.temperature is None:

@@ -27,10 +27,16 @@ class FineTuning:
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
-        if self.training.start is None and (self.tokenizer is None or self.model is None):
-            raise ValueError("tokenizer and model are not both described; do, or name a run with training.start")
+        if self.training.start is None and (
+            self.tokenizer is None or self.model is None
+        ):
+            raise ValueError(
+                "tokenizer and model are not both described; do, or name a run with training.start"
+            )
         if self.tokenizer is not None and self.tokenizer.dropout:
-            raise ValueError("tokenizer.dropout is for seq2seq; here texts have one segmentation")
+            raise ValueError(
+                "tokenizer.dropout is for seq2seq; here texts have one segmentation"
+            )
         if self.vectors is not None:
             self.vectors.check_start(self.training.start)
 
@@ -41,7 +47,11 @@ class FineTuning:
             raise InputError(
                 f"training.start is a run with the model {other.model.name}; expected one with {', '.join(self.takes)}"
             )
-        return replace(self, tokenizer=self.tokenizer or other.tokenizer, model=self.model or other.model)
+        return replace(
+            self,
+            tokenizer=self.tokenizer or other.tokenizer,
+            model=self.model or other.model,
+        )
 
     @property
     def tokenizer_settings(self) -> TokenizerSettings:

@@ -28,9 +28,16 @@ def check_numbers(labels: Sequence[str], path: str | None) -> None:
 
 def check_distinct(classes: Mapping[str, int], path: str | None) -> None:
     """Raises InputError where most rows have a class of their own, as those of a column of texts do."""
-    rows, single = sum(classes.values()), [label for label, count in classes.items() if count == 1]
+    rows, single = (
+        sum(classes.values()),
+        [label for label, count in classes.items() if count == 1],
+    )
     if rows >= FEW and 2 * len(single) > rows:
-        regression = "; numbers are learned by the recipe regression" if _numbers(classes) else ""
+        regression = (
+            "; numbers are learned by the recipe regression"
+            if _numbers(classes)
+            else ""
+        )
         raise InputError(
             f"{path}: {len(single):,} of {rows:,} training rows have a class of their own ({len(classes):,} classes in "
             f"all), such as {quoted(single[0])}; is data.label the column of the classes?{regression}"
@@ -70,7 +77,9 @@ def label_warnings(classes: Mapping[str, int], first: str = "") -> list[str]:
             f"the class {quoted(first)} is that of the first row only; is this row a header? Name columns then"
         )
     elif rare and not found:
-        found.append(f"{len(rare)} of {len(classes)} classes have a single training example, such as {quoted(rare[0])}")
+        found.append(
+            f"{len(rare)} of {len(classes)} classes have a single training example, such as {quoted(rare[0])}"
+        )
     return found
 
 
@@ -110,7 +119,11 @@ def _separator(classes: Mapping[str, int]) -> str:
         joined = [label.split(separator) for label in classes if separator in label]
         parts = [part.strip() for label in joined for part in label]
         known = {label for label in classes if separator not in label}
-        shared = sum(part in known or parts.count(part) > 1 for part in parts) if len(parts) < 10_000 else 0
+        shared = (
+            sum(part in known or parts.count(part) > 1 for part in parts)
+            if len(parts) < 10_000
+            else 0
+        )
         if parts and all(parts) and 2 * shared > len(parts):
             return separator
     return ""

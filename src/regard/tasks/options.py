@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 Verb = Literal["predict", "stream", "evaluate", "attribute"]
 """The verbs of a run."""
 SAMPLING = ("temperature", "top_k", "top_p", "seed")
-SHAPING = ("min_length", "end_at_limit", "repetition_penalty", "no_repeat", "length_penalty")
+SHAPING = (
+    "min_length",
+    "end_at_limit",
+    "repetition_penalty",
+    "no_repeat",
+    "length_penalty",
+)
 """The options that replace settings of the run's own search, sampled or not."""
 SEARCHING = frozenset({*SAMPLING, *SHAPING, "banned"})
 """The options of every search whose texts are of one vocabulary."""
@@ -37,10 +43,14 @@ class Options:
 Chosen = TypeVar("Chosen", bound=Options)
 
 
-def options_of(kind: type[Chosen], options: Chosen | None, settings: Mapping[str, Any]) -> Chosen:
+def options_of(
+    kind: type[Chosen], options: Chosen | None, settings: Mapping[str, Any]
+) -> Chosen:
     """The `options`, or those of the `settings`. Raises TypeError for both at once."""
     if options is not None and settings:
-        raise TypeError(f"options and {next(iter(settings))} are both given; put {next(iter(settings))} in options")
+        raise TypeError(
+            f"options and {next(iter(settings))} are both given; put {next(iter(settings))} in options"
+        )
     return kind(**settings) if options is None else options
 
 
@@ -92,15 +102,21 @@ class PredictOptions(Options):
                 raise InputError(f"{name} is {value}; expected at least 0")
         penalty = self.repetition_penalty
         if penalty is not None and not 0 < penalty < float("inf"):
-            raise InputError(f"repetition_penalty is {penalty}; expected above 0, where 1 changes nothing")
+            raise InputError(
+                f"repetition_penalty is {penalty}; expected above 0, where 1 changes nothing"
+            )
         if self.beam is not None and self.sampling:
             first = next(iter(self.sampling)).replace("_", "-")
-            raise InputError(f"beam and {first} are both given; a beam searches, {first} is for sampling: choose one")
+            raise InputError(
+                f"beam and {first} are both given; a beam searches, {first} is for sampling: choose one"
+            )
 
     @property
     def sampling(self) -> dict[str, Any]:
         """The chosen options of sampling."""
-        return {name: value for name, value in self.chosen().items() if name in SAMPLING}
+        return {
+            name: value for name, value in self.chosen().items() if name in SAMPLING
+        }
 
     def hypotheses(self, search: "Search") -> int:
         """How many hypotheses a search must give for `n_best` different texts: all of a beam, since two may have one
@@ -190,13 +206,20 @@ class AttributionOptions(Options):
 
     def each_kind(self, default: Kind = "weights") -> tuple[Kind, ...]:
         """The kinds once each, weights first, or the `default`."""
-        return tuple(kind for kind in get_args(Kind) if kind in self.kinds) or (default,)
+        return tuple(kind for kind in get_args(Kind) if kind in self.kinds) or (
+            default,
+        )
 
     def heading(self, title: str, default: str = "") -> str:
         """A title, and on a line of its own the chosen role and kind, or else the `default`; several kinds are not
         named."""
-        kinds = [KIND_NAMES[kind] for kind in self.each_kind()] if self.kinds else [default]
-        names = [*([ROLES[self.role]] if self.role else []), *(kinds if len(kinds) == 1 else [])]
+        kinds = (
+            [KIND_NAMES[kind] for kind in self.each_kind()] if self.kinds else [default]
+        )
+        names = [
+            *([ROLES[self.role]] if self.role else []),
+            *(kinds if len(kinds) == 1 else []),
+        ]
         line = ", ".join(name for name in names if name)
         return f"{title}\n{line}" if line else title
 
@@ -252,17 +275,25 @@ class FigureOptions(Options):
 
     def check(self) -> None:
         """Raises InputError for a number out of range, or an option that the view does not support."""
-        limits = {"page": (1, "at least 1"), "scale": (0, "more than 0"), "width": (0, "more than 0")}
+        limits = {
+            "page": (1, "at least 1"),
+            "scale": (0, "more than 0"),
+            "width": (0, "more than 0"),
+        }
         for name, (least, expected) in limits.items():
             value = getattr(self, name)
-            if value is not None and not (value >= least if name == "page" else least < value < float("inf")):
+            if value is not None and not (
+                value >= least if name == "page" else least < value < float("inf")
+            ):
                 raise InputError(f"{name} is {value}; expected {expected}")
         if self.threshold is not None and not 0 <= self.threshold <= 1:
             raise InputError(f"threshold is {self.threshold}; expected 0 to 1")
         view = self.view or "matrix"
         for name in sorted(self.of_view() - USES[view]):
             others = ", ".join(each for each, uses in USES.items() if name in uses)
-            raise InputError(f"the option {name} is not supported by the view {view}, but by {others}")
+            raise InputError(
+                f"the option {name} is not supported by the view {view}, but by {others}"
+            )
 
     def places(self, side: Literal["source", "target"], count: int) -> slice:
         """The chosen places of a side with `count` places. Raises InputError for none."""
@@ -273,10 +304,16 @@ class FigureOptions(Options):
 def span(name: str, chosen: str, count: int) -> slice:
     """The places `A:B` of `count`; `name` is that of the option. Raises InputError for none."""
     first, colon, last = chosen.partition(":")
-    if not all(not part or part.isdecimal() for part in (first, last)) or not (first or colon):
-        raise InputError(f"{name} is {chosen!r}; expected A:B, A:, :B or A, numbers from 0")
+    if not all(not part or part.isdecimal() for part in (first, last)) or not (
+        first or colon
+    ):
+        raise InputError(
+            f"{name} is {chosen!r}; expected A:B, A:, :B or A, numbers from 0"
+        )
     begin = int(first or 0)
     end = min(int(last), count) if last else count if colon else begin + 1
     if not begin < end <= count:
-        raise InputError(f"{name} is {chosen!r}; there are {count} places, from 0: choose some of them")
+        raise InputError(
+            f"{name} is {chosen!r}; there are {count} places, from 0: choose some of them"
+        )
     return slice(begin, end)

@@ -47,7 +47,9 @@ class PretrainedSource(ABC):
         """This run file with the sizes of the part, from the run file `other` of that run."""
 
 
-def load_parts(model: nn.Module, parts: Mapping[str, str], weights: Mapping[str, Tensor]) -> None:
+def load_parts(
+    model: nn.Module, parts: Mapping[str, str], weights: Mapping[str, Tensor]
+) -> None:
     """Load the parameters of some parts of a model from another run's weights.
 
     `parts` maps each part of the model to the prefix of its parameters in `weights`; parameters that are not there stay
@@ -56,4 +58,11 @@ def load_parts(model: nn.Module, parts: Mapping[str, str], weights: Mapping[str,
     for name, prefix in parts.items():
         part = model.get_submodule(name)
         own = {each: prefix + each for each in part.state_dict()}
-        load_into(part, {each: weights[source] for each, source in own.items() if source in weights})
+        load_into(
+            part,
+            {
+                each: weights[source]
+                for each, source in own.items()
+                if source in weights
+            },
+        )

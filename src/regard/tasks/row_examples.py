@@ -28,10 +28,16 @@ def input_columns(run: Run[Any, Any]) -> dict[str, str | int]:
     if len(run.inputs) == 1 and SOURCE in own:
         own[next(iter(run.inputs))] = own[SOURCE]
     optional = {key for key, kind in run.inputs.items() if kind == str | None}
-    return {key: own.get(key, key) for key in run.inputs if key in own or key not in optional}
+    return {
+        key: own.get(key, key)
+        for key in run.inputs
+        if key in own or key not in optional
+    }
 
 
-def chosen_columns(own: Mapping[str, str | int], names: str | None) -> dict[str, str | int]:
+def chosen_columns(
+    own: Mapping[str, str | int], names: str | None
+) -> dict[str, str | int]:
     """The columns with other names, or numbers from 1, with commas between, in their order. Raises InputError for
     another number of them."""
     if names is None:
@@ -39,12 +45,16 @@ def chosen_columns(own: Mapping[str, str | int], names: str | None) -> dict[str,
     parts = [part.strip() for part in names.split(",")]
     if len(parts) != len(own) or not all(parts):
         expected = ",".join(each.upper() for each in own)
-        raise InputError(f"columns is {names!r}; expected {len(own)} names or numbers, {expected}")
+        raise InputError(
+            f"columns is {names!r}; expected {len(own)} names or numbers, {expected}"
+        )
     numbered = all(part.isdecimal() for part in parts)
     return dict(zip(own, map(int, parts) if numbered else parts, strict=True))
 
 
-def row_example(run: Run[Any, Any], content: str | Mapping[str, Any], place: str) -> Any:
+def row_example(
+    run: Run[Any, Any], content: str | Mapping[str, Any], place: str
+) -> Any:
     """The example of a row: of a line as `run.parse`, of values as `run.example`. A text in place of a file's bytes is
     its path, an array is an image. Raises InputError with the place."""
     if isinstance(content, str):
@@ -58,7 +68,9 @@ def row_example(run: Run[Any, Any], content: str | Mapping[str, Any], place: str
         if kind is bytes and isinstance(value, str) and len(values) == 1:
             return run.parse(value, place)
         if kind in (str, bytes) and not isinstance(value, kind):
-            raise InputError(f"{place}: {key!r} is {type(value).__name__}, expected {_expected(kind)}")
+            raise InputError(
+                f"{place}: {key!r} is {type(value).__name__}, expected {_expected(kind)}"
+            )
     if any(kind not in (str, bytes, str | None) for _, kind in kinds):
         return run.parse(json.dumps(values), place)
     try:

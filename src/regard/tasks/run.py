@@ -94,7 +94,13 @@ class Run(ABC, Generic[E, P]):
         """The example as plain values, which stand before its prediction in JSON."""
         return {"text": example}
 
-    def predict(self, examples: Sequence[E], options: PredictOptions | None = None, /, **settings: Any) -> list[P]:
+    def predict(
+        self,
+        examples: Sequence[E],
+        options: PredictOptions | None = None,
+        /,
+        **settings: Any,
+    ) -> list[P]:
         """The prediction for each example. `settings` are fields of `PredictOptions`.
 
         Raises:
@@ -122,10 +128,16 @@ class Run(ABC, Generic[E, P]):
             TypeError and InputError: as `predict`.
         """
         refuse_one(examples)
-        return self._stream(examples, self._options("stream", StreamOptions, options, settings), active)
+        return self._stream(
+            examples, self._options("stream", StreamOptions, options, settings), active
+        )
 
     def evaluate(
-        self, examples: Any = None, options: EvaluationOptions | None = None, /, **settings: Any
+        self,
+        examples: Any = None,
+        options: EvaluationOptions | None = None,
+        /,
+        **settings: Any,
     ) -> dict[str, float]:
         """The run's metrics on examples, by default its own test set; examples may be rows in memory, as `regard.train`
         takes them. `settings` are fields of `EvaluationOptions`.
@@ -140,7 +152,9 @@ class Run(ABC, Generic[E, P]):
         with fitting(chosen):
             return self._evaluate(examples, chosen)
 
-    def attribute(self, example: E, options: AttributionOptions | None = None, /, **settings: Any) -> "Attribution":
+    def attribute(
+        self, example: E, options: AttributionOptions | None = None, /, **settings: Any
+    ) -> "Attribution":
         """The prediction for an example and its attribution. `settings` are fields of `AttributionOptions`.
 
         Raises:
@@ -151,7 +165,12 @@ class Run(ABC, Generic[E, P]):
             return self._attribute(example, chosen)
 
     def greatest(
-        self, example: E, count: int, options: AttributionOptions | None = None, /, **settings: Any
+        self,
+        example: E,
+        count: int,
+        options: AttributionOptions | None = None,
+        /,
+        **settings: Any,
     ) -> "GreatestWeights":
         """The `count` greatest weights of each query in every layer and head, of the attribution's first lookups.
         `settings` are fields of `AttributionOptions`.
@@ -168,7 +187,9 @@ class Run(ABC, Generic[E, P]):
             f"a file is named, but a run of the task {self.config.task} is scored on its own test set only"
         )
 
-    def load_weights(self, tensors: Mapping[str, Tensor], *, allow_missing: bool = False) -> None:
+    def load_weights(
+        self, tensors: Mapping[str, Tensor], *, allow_missing: bool = False
+    ) -> None:
         """Load the run's weights into its model; with `allow_missing`, parameters that they lack stay as initialised.
         Raises InputError for weights that do not fit."""
         load_into(self.model, tensors, allow_missing=allow_missing)
@@ -188,7 +209,12 @@ class Run(ABC, Generic[E, P]):
         """The run in plain values, for a page: the `kind` of its examples and predictions (`plain`: a field for each of
         its `inputs`, and a text), its task and its model; depending on the kind also `classes`, `beam` and
         `temperature` of its search, and the `end` token."""
-        return {"kind": "plain", "task": self.config.task, "model": type(self.model).__name__, "kinds": self.kinds}
+        return {
+            "kind": "plain",
+            "task": self.config.task,
+            "model": type(self.model).__name__,
+            "kinds": self.kinds,
+        }
 
     def parts(self) -> "Mapping[str, Run[Any, Any]]":
         """Runs by name that a server offers instead of this one; by default none."""
@@ -206,7 +232,9 @@ class Run(ABC, Generic[E, P]):
         """Raises InputError for a verb or an option that the run does not support."""
         if verb not in self.supports:
             known = ", ".join(self.supports)
-            raise InputError(f"a run of the task {self.config.task} does not {verb}; it can {known}")
+            raise InputError(
+                f"a run of the task {self.config.task} does not {verb}; it can {known}"
+            )
         for name in options.chosen():
             self.require(verb, name)
 
@@ -220,7 +248,13 @@ class Run(ABC, Generic[E, P]):
                 f"{verb}s; supported: {known}"
             )
 
-    def _options(self, verb: Verb, kind: type[Chosen], options: Chosen | None, settings: Mapping[str, Any]) -> Chosen:
+    def _options(
+        self,
+        verb: Verb,
+        kind: type[Chosen],
+        options: Chosen | None,
+        settings: Mapping[str, Any],
+    ) -> Chosen:
         """The options of a verb, checked. Raises TypeError for options and settings at once, InputError as
         `check_supported`."""
         chosen = options_of(kind, options, settings)
@@ -231,22 +265,32 @@ class Run(ABC, Generic[E, P]):
         raise self._missing("predict")
 
     def _stream(
-        self, examples: Sequence[E], options: StreamOptions, active: "Callable[[int], bool]", /
+        self,
+        examples: Sequence[E],
+        options: StreamOptions,
+        active: "Callable[[int], bool]",
+        /,
     ) -> "Iterator[StreamEvent]":
         raise self._missing("stream")
 
     @abstractmethod
-    def _evaluate(self, examples: Any, options: EvaluationOptions, /) -> dict[str, float]: ...
+    def _evaluate(
+        self, examples: Any, options: EvaluationOptions, /
+    ) -> dict[str, float]: ...
 
     def _attribute(self, example: E, options: AttributionOptions, /) -> "Attribution":
         raise self._missing("attribute")
 
-    def _greatest(self, example: E, count: int, options: AttributionOptions, /) -> "GreatestWeights":
+    def _greatest(
+        self, example: E, count: int, options: AttributionOptions, /
+    ) -> "GreatestWeights":
         return self._attribute(example, options).greatest(count)
 
     def _missing(self, verb: Verb) -> AssertionError:
         """`supports` names a verb that the class does not implement: a mistake of its author."""
-        return AssertionError(f"{type(self).__name__} supports {verb!r} but does not implement _{verb}")
+        return AssertionError(
+            f"{type(self).__name__} supports {verb!r} but does not implement _{verb}"
+        )
 
 
 @contextmanager
@@ -281,7 +325,9 @@ def output_warnings(text: str, name: str = "the prediction") -> list[str]:
         return [f"{name} is empty; if many are, train longer"]
     if REPLACEMENT not in text:
         return []
-    return [f"{name} has {REPLACEMENT}, which stands for what the vocabulary lacks (<unk> among its tokens)"]
+    return [
+        f"{name} has {REPLACEMENT}, which stands for what the vocabulary lacks (<unk> among its tokens)"
+    ]
 
 
 def refuse_one(examples: object, name: str = "examples") -> None:
@@ -295,5 +341,11 @@ def dashed(name: str) -> str:
     return SINGULAR.get(name, name).replace("_", "-")
 
 
-SINGULAR = {"phrases": "phrase", "maps": "map", "kinds": "kind", "banned": "ban", "mbr": "least_risk"}
+SINGULAR = {
+    "phrases": "phrase",
+    "maps": "map",
+    "kinds": "kind",
+    "banned": "ban",
+    "mbr": "least_risk",
+}
 """The command line's names of repeatable options."""

@@ -46,7 +46,9 @@ class Setup:
 def check_beam(beam: int, size: int, vocabulary: str) -> None:
     """Raises InputError for a beam that a vocabulary of this size cannot fill, before hours are spent on training."""
     if beam > size:
-        raise InputError(f"search.beam is {beam}, more than the {size} entries of the {vocabulary}; lower it")
+        raise InputError(
+            f"search.beam is {beam}, more than the {size} entries of the {vocabulary}; lower it"
+        )
 
 
 def digest(parts: Iterable[str]) -> str:
@@ -61,10 +63,19 @@ def digest_of_sets(splits: Splits[T], line: Callable[[T], str]) -> str:
     """The digest of the training and the validation examples, by a `line` of each; of a set on disk it is computed
     once."""
     valid = digest(map(line, splits.valid))
-    return remembered(splits.train, f"digest {valid}", lambda: digest(map(line, chain(splits.train, splits.valid))))
+    return remembered(
+        splits.train,
+        f"digest {valid}",
+        lambda: digest(map(line, chain(splits.train, splits.valid))),
+    )
 
 
-def digest_on_disk(splits: Splits[T], reading: str, decodable: Callable[[T], T], line: Callable[[T], str]) -> str:
+def digest_on_disk(
+    splits: Splits[T],
+    reading: str,
+    decodable: Callable[[T], T],
+    line: Callable[[T], str],
+) -> str:
     """The digest of images on disk, by a `line` of each. All are read once as `decodable` reads them, and at later
     starts with the same `reading` no more. Raises InputError for an image that cannot be read."""
 
@@ -72,7 +83,8 @@ def digest_on_disk(splits: Splits[T], reading: str, decodable: Callable[[T], T],
         return (line(decodable(each)) for each in images)
 
     valid, _ = (
-        remembered(each, reading, lambda each=each: digest(parts(each))) for each in (splits.valid, splits.test)
+        remembered(each, reading, lambda each=each: digest(parts(each)))
+        for each in (splits.valid, splits.test)
     )
     both = chain(parts(splits.train), map(line, splits.valid))
     return remembered(splits.train, f"{reading} {valid}", lambda: digest(both))

@@ -13,7 +13,9 @@ ELLIPSIS = "…"
 Amounts = Float[np.ndarray, " _token"]
 
 
-def shaded_text(tokenizer: Tokenizer, texts: Sequence[str], amounts: Sequence[Amounts], name: str) -> TextWeights:
+def shaded_text(
+    tokenizer: Tokenizer, texts: Sequence[str], amounts: Sequence[Amounts], name: str
+) -> TextWeights:
     """The amounts of the tokens of each text, of any sign, divided by the sum of all magnitudes: of a word the mean of
     its tokens, since a sum would grow with the word's length. A text of which fewer tokens have an amount was cut
     there, which an ellipsis shows. `name` is the output."""
@@ -32,10 +34,16 @@ def followed(parts: Parts) -> Parts:
 
 def preceded(parts: Parts) -> Parts:
     """The parts of a text with an ellipsis before them, for more text."""
-    return Parts((ELLIPSIS, *parts.labels), tuple(index + 1 for index in parts.indices), (False, *parts.glued))
+    return Parts(
+        (ELLIPSIS, *parts.labels),
+        tuple(index + 1 for index in parts.indices),
+        (False, *parts.glued),
+    )
 
 
-def shaded_parts(texts: Sequence[Parts], amounts: Sequence[Amounts], name: str) -> TextWeights:
+def shaded_parts(
+    texts: Sequence[Parts], amounts: Sequence[Amounts], name: str
+) -> TextWeights:
     """As `shaded_text`, of the parts of each text."""
     labels: list[str] = []
     numbers: list[int] = []
@@ -46,8 +54,18 @@ def shaded_parts(texts: Sequence[Parts], amounts: Sequence[Amounts], name: str) 
         glued += parts.glued
         numbers += [number] * len(parts.labels)
         places, count = np.array(parts.indices, np.int64), len(parts.labels)
-        found.append(np.bincount(places, own, count) / np.maximum(np.bincount(places, minlength=count), 1))
+        found.append(
+            np.bincount(places, own, count)
+            / np.maximum(np.bincount(places, minlength=count), 1)
+        )
     whole = np.concatenate([*found, np.zeros(0)])
     total = sum(float(np.abs(own).sum()) for own in amounts)
     averaged = any(len(each.indices) > len(set(each.indices)) for each in texts)
-    return TextWeights(tuple(labels), whole / total if total else whole, name, tuple(numbers), tuple(glued), averaged)
+    return TextWeights(
+        tuple(labels),
+        whole / total if total else whole,
+        name,
+        tuple(numbers),
+        tuple(glued),
+        averaged,
+    )

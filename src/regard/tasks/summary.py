@@ -107,21 +107,35 @@ class DataSummary:
         try:
             return cls._of_json(values)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"{FILE}: is no summary of data; was it changed?") from error
+            raise InputError(
+                f"{FILE}: is no summary of data; was it changed?"
+            ) from error
 
     @classmethod
     def _of_json(cls, values: Mapping[str, Any]) -> "DataSummary":
         images: Any = values.get("images")
         if images:
             seen, after = images
-            images = Survey(tuple(seen["least"]), tuple(seen["largest"]), seen["coloured"]), after
+            images = (
+                Survey(tuple(seen["least"]), tuple(seen["largest"]), seen["coloured"]),
+                after,
+            )
         parsed = {
             "rows": {name: Rows(**each) for name, each in values["rows"].items()},
-            "lengths": {name: Lengths(**each) for name, each in values["lengths"].items()},
+            "lengths": {
+                name: Lengths(**each) for name, each in values["lengths"].items()
+            },
             "images": images,
             "warnings": tuple(values["warnings"]),
         }
-        return cls(**{each.name: values[each.name] for each in fields(cls) if each.name in values} | parsed)
+        return cls(
+            **{
+                each.name: values[each.name]
+                for each in fields(cls)
+                if each.name in values
+            }
+            | parsed
+        )
 
     def lines(self) -> list[str]:
         """The summary, a line for each part of it."""
@@ -133,17 +147,29 @@ class DataSummary:
         """The parts of the summary by name."""
         width = max(len(f"{each.count:,}") for each in self.rows.values())
         found = [
-            (name, f"{each.count:{width},} {numbered(self.unit, each.count)}, {each.origin}")
+            (
+                name,
+                f"{each.count:{width},} {numbered(self.unit, each.count)}, {each.origin}",
+            )
             for name, each in self.rows.items()
         ]
         if self.classes:
             found.append((self.classified, _counted(self.classes)))
         if self.labels:
             found.append(("labels", self.labels))
-        some = f"; of a sample of {SAMPLE:,}" if self.rows["train"].count > SAMPLE else ""
-        found += [(f"length of {name}", f"{each}{some}") for name, each in self.lengths.items()]
+        some = (
+            f"; of a sample of {SAMPLE:,}" if self.rows["train"].count > SAMPLE else ""
+        )
+        found += [
+            (f"length of {name}", f"{each}{some}")
+            for name, each in self.lengths.items()
+        ]
         if self.unknown:
-            shares = ", ".join(f"{share:.2g} % in {name}" for name, share in self.unknown.items() if share)
+            shares = ", ".join(
+                f"{share:.2g} % in {name}"
+                for name, share in self.unknown.items()
+                if share
+            )
             found.append((f"unknown {self.unknown_unit}", shares or "none"))
         if self.images is not None:
             found.append(("images", f"{self.images[0]} -> {self.images[1]}"))
@@ -160,7 +186,9 @@ def joined(several: Sequence[DataSummary]) -> DataSummary:
         lengths={name: each for one in several for name, each in one.lengths.items()},
         unknown={name: each for one in several for name, each in one.unknown.items()},
         example={name: each for one in several for name, each in one.example.items()},
-        warnings=tuple(dict.fromkeys(warning for one in several for warning in one.warnings)),
+        warnings=tuple(
+            dict.fromkeys(warning for one in several for warning in one.warnings)
+        ),
     )
 
 
@@ -172,7 +200,11 @@ def sampled(examples: Sequence[E]) -> list[E]:
 
 def rows(data: Any, splits: Splits[Any]) -> dict[str, Rows]:
     """The examples of each set that has some, with the files that a `data:` section names for it."""
-    return {name: Rows(len(each), origin_of(data, name)) for name, each in splits.named.items() if each}
+    return {
+        name: Rows(len(each), origin_of(data, name))
+        for name, each in splits.named.items()
+        if each
+    }
 
 
 def origin_of(data: Any, name: str) -> str:
@@ -180,7 +212,10 @@ def origin_of(data: Any, name: str) -> str:
     listed = getattr(data, "listed", {}).get(name)
     if found := _origin(getattr(data, name, None) or listed):
         return found
-    train, seed = _origin(getattr(data, "train", None)), getattr(data, "split_seed", None)
+    train, seed = (
+        _origin(getattr(data, "train", None)),
+        getattr(data, "split_seed", None),
+    )
     chosen = "" if seed is None else f" by data.split_seed {seed}"
     return f"held out of {train}{chosen}" if train else GENERATED
 
@@ -188,21 +223,37 @@ def origin_of(data: Any, name: str) -> str:
 def unknown_share(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
     """The share of the words or characters of a sample of texts that the tokenizer does not know, in per cent."""
     counts = [tokenizer.unknown(text[:CHARACTERS]) for text in sampled(texts)]
-    return 100 * sum(unknown for unknown, _ in counts) / max(1, sum(count for _, count in counts))
+    return (
+        100
+        * sum(unknown for unknown, _ in counts)
+        / max(1, sum(count for _, count in counts))
+    )
 
 
-def unknown_shares(tokenizer: Tokenizer, sets: Mapping[str, Sequence[str]]) -> dict[str, float]:
+def unknown_shares(
+    tokenizer: Tokenizer, sets: Mapping[str, Sequence[str]]
+) -> dict[str, float]:
     """`unknown_share` of each set that has texts."""
-    return {name: unknown_share(tokenizer, texts) for name, texts in sets.items() if len(texts)}
+    return {
+        name: unknown_share(tokenizer, texts)
+        for name, texts in sets.items()
+        if len(texts)
+    }
 
 
 def unknown_warnings(tokenizer: Tokenizer, shares: Mapping[str, float]) -> list[str]:
     """A warning for each set whose words or characters are often unknown to the tokenizer."""
-    reason, unit = "are unknown to the tokenizer; check language and encoding of its files", tokenizer.unknown_unit
+    reason, unit = (
+        "are unknown to the tokenizer; check language and encoding of its files",
+        tokenizer.unknown_unit,
+    )
     if tokenizer.settings.kind in WHOLE_WORDS:
         reason = "are not in the vocabulary; more training text, a larger size or a lower minimum_count adds words"
     often = {name: share for name, share in shares.items() if share > MANY_UNKNOWN}
-    return [f"{share:.0f} % of the {unit} of {name} {reason}" for name, share in often.items()]
+    return [
+        f"{share:.0f} % of the {unit} of {name} {reason}"
+        for name, share in often.items()
+    ]
 
 
 def pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
@@ -227,7 +278,9 @@ def abridged(labels: Sequence[str], count: int) -> str:
     return " ".join(map(visible, labels[:SHOWN])) + more
 
 
-def text_lengths(tokenizer: Tokenizer, texts: Sequence[str], limit: int | None = None) -> Lengths:
+def text_lengths(
+    tokenizer: Tokenizer, texts: Sequence[str], limit: int | None = None
+) -> Lengths:
     """The lengths in tokens of a sample of texts; of a text beyond `CHARACTERS_READ` an estimate from its beginning."""
     found = []
     for text in sampled(texts):
@@ -238,10 +291,16 @@ def text_lengths(tokenizer: Tokenizer, texts: Sequence[str], limit: int | None =
 
 def running_text(data: Any, splits: Splits[str], tokenizer: Tokenizer) -> DataSummary:
     """The summary of running text; one whole text is counted in lines."""
-    unknown, found, whole = unknown_shares(tokenizer, splits.named), rows(data, splits), len(splits.train) == 1
+    unknown, found, whole = (
+        unknown_shares(tokenizer, splits.named),
+        rows(data, splits),
+        len(splits.train) == 1,
+    )
     first = next(text for text in splits.train if text.strip())
     if whole:
-        lines = {name: sum(text.count("\n") for text in splits.named[name]) for name in found}
+        lines = {
+            name: sum(text.count("\n") for text in splits.named[name]) for name in found
+        }
         found = {name: replace(each, count=lines[name]) for name, each in found.items()}
     return DataSummary(
         unit="lines" if whole else "texts",
@@ -256,7 +315,12 @@ def running_text(data: Any, splits: Splits[str], tokenizer: Tokenizer) -> DataSu
 
 
 def images_seen(
-    images: Sequence[Image], side: int, channels: int, key: str = "model.image", *, cropped: bool = False
+    images: Sequence[Image],
+    side: int,
+    channels: int,
+    key: str = "model.image",
+    *,
+    cropped: bool = False,
 ) -> SeenImages:
     """A sample of images before and after the model's preparation, with a warning where colours or most of the pixels
     are lost. `key` is the run file's key of the side; of oblong images that are `cropped` the middle is seen."""
@@ -266,8 +330,13 @@ def images_seen(
     grey = before.coloured and channels == 1
     if not grey and min(before.least) <= SHRUNK * side:
         return (before, after), ()
-    remedies = [*(["model.channels=3 keeps colours"] if grey else []), f"a larger {key} keeps details"]
-    return (before, after), (f"images of {before} become {after}: {', '.join(remedies)}",)
+    remedies = [
+        *(["model.channels=3 keeps colours"] if grey else []),
+        f"a larger {key} keeps details",
+    ]
+    return (before, after), (
+        f"images of {before} become {after}: {', '.join(remedies)}",
+    )
 
 
 def numbered(unit: str, count: int) -> str:
@@ -287,7 +356,10 @@ def most_common(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _counted(classes: Mapping[str, int]) -> str:
-    shown = ", ".join(f"{shortened(name)} ({count:,})" for name, count in list(classes.items())[:LABELS])
+    shown = ", ".join(
+        f"{shortened(name)} ({count:,})"
+        for name, count in list(classes.items())[:LABELS]
+    )
     more = f", and {len(classes) - LABELS} more" if len(classes) > LABELS else ""
     return f"{len(classes)}: {shown}{more}"
 

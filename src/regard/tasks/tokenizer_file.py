@@ -32,25 +32,43 @@ class TextsOf(Protocol):
     def __iter__(self) -> Iterator[str]: ...
 
 
-def kept_or_trained(run: RunDirectory, settings: TokenizerSettings, texts: Iterable[str]) -> Tokenizer:
+def kept_or_trained(
+    run: RunDirectory, settings: TokenizerSettings, texts: Iterable[str]
+) -> Tokenizer:
     """The run's tokenizer if it has one, else one trained on texts. Raises InputError for a damaged tokenizer, and for
     texts of blanks only."""
     if run.has(TOKENIZER):
         return Tokenizer.load(run.file(TOKENIZER))
     if isinstance(texts, TextsOf):
-        return trained_on(texts.examples, settings, "texts", lambda some: replace(texts, examples=some))
+        return trained_on(
+            texts.examples,
+            settings,
+            "texts",
+            lambda some: replace(texts, examples=some),
+        )
     return trained_on(texts, settings, "texts", lambda some: some)
 
 
 def trained_on(
-    examples: Any, settings: TokenizerSettings, name: str, texts: Callable[[Any], Iterable[str]]
+    examples: Any,
+    settings: TokenizerSettings,
+    name: str,
+    texts: Callable[[Any], Iterable[str]],
 ) -> Tokenizer:
     """A tokenizer trained on the texts of examples, called `name`; for a set on disk it is trained once, on `SAMPLE`
     examples if there are more. Raises InputError for texts of blanks only."""
     if not isinstance(examples, Stored):
         return Tokenizer.train(settings, texts(examples))
-    key = f"{name} {settings}" if len(examples) <= SAMPLE else f"{name} {settings} {SAMPLE}"
-    content = remembered(examples, key, lambda: Tokenizer.train(settings, texts(at_most(examples))).content)
+    key = (
+        f"{name} {settings}"
+        if len(examples) <= SAMPLE
+        else f"{name} {settings} {SAMPLE}"
+    )
+    content = remembered(
+        examples,
+        key,
+        lambda: Tokenizer.train(settings, texts(at_most(examples))).content,
+    )
     return Tokenizer.of_content(content, str(examples.folder))
 
 
@@ -59,9 +77,15 @@ def at_most(examples: S) -> S:
     count = len(examples)
     if count <= SAMPLE:
         return examples
-    log.info("tokenizer: trained on %s of %s examples, evenly spaced", f"{SAMPLE:,}", f"{count:,}")
+    log.info(
+        "tokenizer: trained on %s of %s examples, evenly spaced",
+        f"{SAMPLE:,}",
+        f"{count:,}",
+    )
     places = np.linspace(0, count - 1, SAMPLE).astype(np.int64)
-    return examples.part(places if examples.rows is None else examples.rows[places], examples.name)
+    return examples.part(
+        places if examples.rows is None else examples.rows[places], examples.name
+    )
 
 
 def check_mask(tokenizer: Tokenizer) -> None:

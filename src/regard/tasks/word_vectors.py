@@ -29,7 +29,11 @@ class WordVectors:
     @property
     def files(self) -> tuple[str, ...]:
         """The text files."""
-        return (self.cooccurrence,) if isinstance(self.cooccurrence, str) else self.cooccurrence
+        return (
+            (self.cooccurrence,)
+            if isinstance(self.cooccurrence, str)
+            else self.cooccurrence
+        )
 
     def check_start(self, start: str | None) -> None:
         """Raises ValueError for a run that training starts from, whose weights the vectors would replace."""
@@ -40,7 +44,9 @@ class WordVectors:
             )
 
 
-def with_vector_texts(vectors: WordVectors | None, texts: Sequence[str], folder: RunDirectory) -> list[str]:
+def with_vector_texts(
+    vectors: WordVectors | None, texts: Sequence[str], folder: RunDirectory
+) -> list[str]:
     """The training texts, and behind them the lines of the files of word vectors. A run with a checkpoint reads no
     file, since it has its tokenizer and its weights.
 
@@ -48,7 +54,10 @@ def with_vector_texts(vectors: WordVectors | None, texts: Sequence[str], folder:
         InputError: a file is missing or no text.
     """
     files = () if vectors is None or folder.checkpoint_steps() else vectors.files
-    return [*texts, *(line for file in files for line in read_lines(file) if line.strip())]
+    return [
+        *texts,
+        *(line for file in files for line in read_lines(file) if line.strip()),
+    ]
 
 
 def fill_vectors(
@@ -69,7 +78,9 @@ def fill_vectors(
         return
     embedding = dict(model.named_children()).get("embedding")
     if not isinstance(embedding, TokenEmbedding):
-        raise InputError("vectors: the model has no table of word vectors; remove vectors, or use a recurrent model")
+        raise InputError(
+            "vectors: the model has no table of word vectors; remove vectors, or use a recurrent model"
+        )
     embedding.table.requires_grad_(not vectors.fixed)
     if folder.checkpoint_steps():
         return

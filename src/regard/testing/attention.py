@@ -47,7 +47,10 @@ def check_attention(
     filled = query or key or 8, key or query or 8, value or 8
     subject = Subject(deepcopy(module).to(dtype).eval(), filled, (queries, keys), dtype)
     laws = [law for law in LAWS if law.__name__ not in without]
-    hold(((law.__name__, law(subject)) for law in laws), TOLERANCES[dtype] if tolerance is None else tolerance)
+    hold(
+        ((law.__name__, law(subject)) for law in laws),
+        TOLERANCES[dtype] if tolerance is None else tolerance,
+    )
 
 
 @dataclass(frozen=True)
@@ -58,16 +61,26 @@ class Subject:
     widths: tuple[int, int, int]
     largest: tuple[int, int]
     dtype: torch.dtype
-    generator: torch.Generator = field(default_factory=lambda: torch.Generator().manual_seed(0))
+    generator: torch.Generator = field(
+        default_factory=lambda: torch.Generator().manual_seed(0)
+    )
 
     @property
     def device(self) -> torch.device:
-        return next((parameter.device for parameter in self.module.parameters()), torch.device("cpu"))
+        return next(
+            (parameter.device for parameter in self.module.parameters()),
+            torch.device("cpu"),
+        )
 
-    def draw(self, batch: int, queries: int, keys: int) -> tuple[Tensor, Tensor, Tensor]:
+    def draw(
+        self, batch: int, queries: int, keys: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Query, key and value from a normal distribution."""
         shapes = zip((queries, keys, keys), self.widths, strict=True)
-        random = (torch.randn(batch, *shape, generator=self.generator, dtype=torch.float64) for shape in shapes)
+        random = (
+            torch.randn(batch, *shape, generator=self.generator, dtype=torch.float64)
+            for shape in shapes
+        )
         query, key, value = (each.to(self.device, self.dtype) for each in random)
         return query, key, value
 
@@ -77,16 +90,42 @@ class Subject:
         allowed[..., :1] = True
         return allowed.to(self.device)
 
-    def read(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None = None) -> Tensor:
-        return self.module(query, Memory(key, value, None if mask is None else as_mask(mask)))
+    def read(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Mask | Tensor | None = None,
+    ) -> Tensor:
+        return self.module(
+            query, Memory(key, value, None if mask is None else as_mask(mask))
+        )
 
-    def outcome(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None = None) -> list[Tensor]:
+    def outcome(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Mask | Tensor | None = None,
+    ) -> list[Tensor]:
         """The context, and the gradients of a weighted sum of it by query, key, value and every parameter."""
-        query, key, value = (each.detach().requires_grad_() for each in (query, key, value))
+        query, key, value = (
+            each.detach().requires_grad_() for each in (query, key, value)
+        )
         context = self.read(query, key, value, mask)
-        leaves = [query, key, value, *(each for each in self.module.parameters() if each.requires_grad)]
-        pull = torch.linspace(-1, 1, context.numel(), dtype=self.dtype, device=self.device).view_as(context)
-        return [context.detach(), *torch.autograd.grad(context, leaves, pull, materialize_grads=True)]
+        leaves = [
+            query,
+            key,
+            value,
+            *(each for each in self.module.parameters() if each.requires_grad),
+        ]
+        pull = torch.linspace(
+            -1, 1, context.numel(), dtype=self.dtype, device=self.device
+        ).view_as(context)
+        return [
+            context.detach(),
+            *torch.autograd.grad(context, leaves, pull, materialize_grads=True),
+        ]
 
 
 def a_key_hidden_from_all_is_inert(subject: Subject) -> Pairs:
@@ -95,7 +134,12 @@ def a_key_hidden_from_all_is_inert(subject: Subject) -> Pairs:
     mask = subject.mask(2, 3, 7)
     mask[..., [2, 6]] = False
     hidden = ~mask.any(1)[..., None]
-    broken = subject.outcome(query, key.masked_fill(hidden, torch.nan), value.masked_fill(hidden, torch.inf), mask)
+    broken = subject.outcome(
+        query,
+        key.masked_fill(hidden, torch.nan),
+        value.masked_fill(hidden, torch.inf),
+        mask,
+    )
     yield from zip(broken, subject.outcome(query, key, value, mask), strict=True)
 
 
@@ -107,7 +151,12 @@ def a_key_hidden_from_one_query_is_inert_for_it(subject: Subject) -> Pairs:
     before = subject.read(query, key, value, mask)
     _, other_key, other_value = subject.draw(2, 5, 7)
     at = (torch.arange(7, device=key.device) == 3)[:, None]
-    after = subject.read(query, torch.where(at, other_key, key), torch.where(at, other_value, value), mask)
+    after = subject.read(
+        query,
+        torch.where(at, other_key, key),
+        torch.where(at, other_value, value),
+        mask,
+    )
     blind = ~mask[:, :, 3]
     yield after[blind], before[blind]
 
@@ -130,10 +179,15 @@ def padding_and_batch_size_change_nothing(subject: Subject) -> Pairs:
     """A row of a padded batch equals its sequence alone, an empty sequence included."""
     query, key, value = subject.draw(4, 3, 7)
     lengths = [5, 1, 7, 0]
-    together = subject.read(query, key, value, padding(torch.tensor(lengths, device=query.device), 7))
+    together = subject.read(
+        query, key, value, padding(torch.tensor(lengths, device=query.device), 7)
+    )
     for row, length in enumerate(lengths):
         one = slice(row, row + 1)
-        yield together[one], subject.read(query[one], key[one, :length], value[one, :length])
+        yield (
+            together[one],
+            subject.read(query[one], key[one, :length], value[one, :length]),
+        )
 
 
 def no_position_sees_its_future(subject: Subject) -> Pairs:
@@ -144,7 +198,9 @@ def no_position_sees_its_future(subject: Subject) -> Pairs:
     yield context, subject.read(query, key, value, mask.dense())
     for now in range(4):
         past = context[:, : now + 1].sum()
-        for gradient in torch.autograd.grad(past, (query, key, value), retain_graph=True, materialize_grads=True):
+        for gradient in torch.autograd.grad(
+            past, (query, key, value), retain_graph=True, materialize_grads=True
+        ):
             yield gradient[:, now + 1 :], torch.zeros_like(gradient[:, now + 1 :])
 
 
@@ -158,14 +214,25 @@ def recorded_equals_unrecorded(subject: Subject) -> Pairs:
         for limits in (None, padding(lengths, keys), mask):
             unrecorded = subject.outcome(*inputs, limits)
             with record(subject.module):
-                yield from zip(subject.outcome(*inputs, limits), unrecorded, strict=True)
+                yield from zip(
+                    subject.outcome(*inputs, limits), unrecorded, strict=True
+                )
 
 
 def every_size_works(subject: Subject) -> Pairs:
     """No sequence, no query, no key, and one of each: context and gradients are finite."""
     for batch, queries, keys in ((0, 3, 5), (2, 0, 5), (2, 3, 0), (1, 1, 1)):
         context, *gradients = subject.outcome(*subject.draw(batch, queries, keys))
-        yield context * 0, torch.zeros(batch, queries, *context.shape[2:], dtype=subject.dtype, device=subject.device)
+        yield (
+            context * 0,
+            torch.zeros(
+                batch,
+                queries,
+                *context.shape[2:],
+                dtype=subject.dtype,
+                device=subject.device,
+            ),
+        )
         for gradient in gradients:
             yield gradient * 0, torch.zeros_like(gradient)
 
@@ -175,7 +242,10 @@ def the_order_of_keys_changes_nothing(subject: Subject) -> Pairs:
     query, key, value = subject.draw(2, 3, 7)
     mask = subject.mask(2, 3, 7)
     order = torch.randperm(7, generator=subject.generator).to(key.device)
-    yield subject.read(query, key[:, order], value[:, order], mask[..., order]), subject.read(query, key, value, mask)
+    yield (
+        subject.read(query, key[:, order], value[:, order], mask[..., order]),
+        subject.read(query, key, value, mask),
+    )
 
 
 def rows_of_weights_sum_to_one(subject: Subject) -> Pairs:
@@ -185,7 +255,9 @@ def rows_of_weights_sum_to_one(subject: Subject) -> Pairs:
     with record(subject.module) as maps:
         subject.read(*subject.draw(2, 3, 7), mask)
     if not maps:
-        raise AssertionError("rows of weights sum to one: the module handed none to regard.record; leave the law out")
+        raise AssertionError(
+            "rows of weights sum to one: the module handed none to regard.record; leave the law out"
+        )
     for weights in maps.values():
         allowed = mask if weights.ndim == mask.ndim else mask[:, None]
         yield weights.sum(-1), allowed.any(-1).to(weights).expand(weights.shape[:-1])

@@ -28,8 +28,14 @@ def check_decoder(
     """
     if tokens is None:
         shape = len(memory.value), length
-        tokens = torch.randint(decoder.output.out_features, shape, generator=torch.Generator().manual_seed(0))
-    decoding = Decoding(deepcopy(decoder).eval(), memory, tokens.to(memory.value.device))
+        tokens = torch.randint(
+            decoder.output.out_features,
+            shape,
+            generator=torch.Generator().manual_seed(0),
+        )
+    decoding = Decoding(
+        deepcopy(decoder).eval(), memory, tokens.to(memory.value.device)
+    )
     laws = [
         teacher_forcing_equals_stepping,
         selecting_rows_commutes_with_stepping,
@@ -39,7 +45,10 @@ def check_decoder(
         recording_changes_nothing,
     ]
     default = TOLERANCES[memory.value.dtype]
-    hold(((law.__name__, law(decoding)) for law in laws), default if tolerance is None else tolerance)
+    hold(
+        ((law.__name__, law(decoding)) for law in laws),
+        default if tolerance is None else tolerance,
+    )
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,9 @@ class Decoding:
     tokens: Tensor
 
     def forced(self, memory: Memory, tokens: Tensor) -> Tensor:
-        return self.decoder.output(self.decoder.features(tokens, self.decoder.start(memory)))
+        return self.decoder.output(
+            self.decoder.features(tokens, self.decoder.start(memory))
+        )
 
     def stepped(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         logits = []
@@ -63,7 +74,9 @@ class Decoding:
 
 def teacher_forcing_equals_stepping(decoding: Decoding) -> Pairs:
     """One pass over all steps equals single steps."""
-    stepped, _ = decoding.stepped(decoding.decoder.start(decoding.memory), decoding.tokens)
+    stepped, _ = decoding.stepped(
+        decoding.decoder.start(decoding.memory), decoding.tokens
+    )
     yield decoding.forced(decoding.memory, decoding.tokens), stepped
 
 
@@ -74,7 +87,10 @@ def selecting_rows_commutes_with_stepping(decoding: Decoding) -> Pairs:
     early, late = decoding.tokens.split([length // 2, length - length // 2], 1)
     _, state = decoding.stepped(decoding.decoder.start(decoding.memory), early)
     selected, _ = decoding.stepped(state.select(rows), late[rows])
-    yield selected, decoding.forced(decoding.memory, decoding.tokens)[rows, length // 2 :]
+    yield (
+        selected,
+        decoding.forced(decoding.memory, decoding.tokens)[rows, length // 2 :],
+    )
 
 
 def following_is_selecting_of_one_source(decoding: Decoding) -> Pairs:
@@ -82,18 +98,32 @@ def following_is_selecting_of_one_source(decoding: Decoding) -> Pairs:
     batch, length = decoding.tokens.shape
     sources = torch.arange(batch, device=decoding.tokens.device).repeat_interleave(2)
     tokens = torch.stack([decoding.tokens, decoding.tokens.roll(1, 0)], 1).flatten(0, 1)
-    rows = torch.arange(2 * batch, device=tokens.device).view(batch, 2).flip(1).flatten()
+    rows = (
+        torch.arange(2 * batch, device=tokens.device).view(batch, 2).flip(1).flatten()
+    )
     early, late = tokens.split([length // 2, length - length // 2], 1)
-    _, state = decoding.stepped(decoding.decoder.start(decoding.memory).select(sources), early)
+    _, state = decoding.stepped(
+        decoding.decoder.start(decoding.memory).select(sources), early
+    )
     following, _ = decoding.stepped(state.follow(rows), late[rows])
-    yield following, decoding.forced(decoding.memory.select(sources), tokens[rows])[:, length // 2 :]
+    yield (
+        following,
+        decoding.forced(decoding.memory.select(sources), tokens[rows])[
+            :, length // 2 :
+        ],
+    )
 
 
 def batch_size_changes_nothing(decoding: Decoding) -> Pairs:
     """Each row has the same result alone as in a batch."""
     together = decoding.forced(decoding.memory, decoding.tokens)
-    for row in torch.arange(len(decoding.tokens), device=decoding.tokens.device).split(1):
-        yield decoding.forced(decoding.memory.select(row), decoding.tokens[row]), together[row]
+    for row in torch.arange(len(decoding.tokens), device=decoding.tokens.device).split(
+        1
+    ):
+        yield (
+            decoding.forced(decoding.memory.select(row), decoding.tokens[row]),
+            together[row],
+        )
 
 
 def no_step_sees_its_future(decoding: Decoding) -> Pairs:
@@ -102,7 +132,10 @@ def no_step_sees_its_future(decoding: Decoding) -> Pairs:
     for now in range(decoding.tokens.shape[1] - 1):
         later = decoding.tokens.clone()
         later[:, now + 1 :] = later[:, :1]
-        yield decoding.forced(decoding.memory, later)[:, : now + 1], before[:, : now + 1]
+        yield (
+            decoding.forced(decoding.memory, later)[:, : now + 1],
+            before[:, : now + 1],
+        )
 
 
 def recording_changes_nothing(decoding: Decoding) -> Pairs:
@@ -111,6 +144,11 @@ def recording_changes_nothing(decoding: Decoding) -> Pairs:
     with record(decoding.decoder) as forced:
         yield decoding.forced(decoding.memory, decoding.tokens), unrecorded
     with record(decoding.decoder) as stepped:
-        yield decoding.stepped(decoding.decoder.start(decoding.memory), decoding.tokens)[0], unrecorded
+        yield (
+            decoding.stepped(decoding.decoder.start(decoding.memory), decoding.tokens)[
+                0
+            ],
+            unrecorded,
+        )
     for name, weights in forced.items():
         yield stepped[name], weights

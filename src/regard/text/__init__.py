@@ -4,4 +4,13 @@ from regard.text.kind import TokenizerSettings
 from regard.text.special import END, PAD, SPECIAL, START, UNKNOWN, SpecialTokens
 from regard.text.tokenizer import Tokenizer
 
-__all__ = ["END", "PAD", "SPECIAL", "START", "UNKNOWN", "SpecialTokens", "Tokenizer", "TokenizerSettings"]
+__all__ = [
+    "END",
+    "PAD",
+    "SPECIAL",
+    "START",
+    "UNKNOWN",
+    "SpecialTokens",
+    "Tokenizer",
+    "TokenizerSettings",
+]

@@ -18,7 +18,9 @@ from random import Random
 VARIANTS = 32  # divides 256, so that a byte chooses each equally often
 _REMEMBERED = 50_000
 _LONGEST_REMEMBERED = 64
-_Merge = tuple[int, int, str, str]  # rank, where the left piece starts, left piece, right piece
+_Merge = tuple[
+    int, int, str, str
+]  # rank, where the left piece starts, left piece, right piece
 
 
 class MergeDropout:
@@ -29,7 +31,12 @@ class MergeDropout:
     probability: the probability that a merge is skipped, in [0, 1).
     """
 
-    def __init__(self, ranks: Mapping[tuple[str, str], int], ids: Mapping[str, int], probability: float) -> None:
+    def __init__(
+        self,
+        ranks: Mapping[tuple[str, str], int],
+        ids: Mapping[str, int],
+        probability: float,
+    ) -> None:
         self._ranks = ranks
         self._ids = ids
         self._probability = probability
@@ -47,7 +54,10 @@ class MergeDropout:
 
     def _draw(self, word: str, number: int) -> tuple[int, ...]:
         draw, probability = Random(f"{number} {word}").random, self._probability
-        variant = tuple(self._ids[piece] for piece in segment(word, self._ranks, lambda: draw() < probability))
+        variant = tuple(
+            self._ids[piece]
+            for piece in segment(word, self._ranks, lambda: draw() < probability)
+        )
         if len(word) <= _LONGEST_REMEMBERED:
             if len(self._variants) >= _REMEMBERED:
                 self._variants.clear()
@@ -55,7 +65,9 @@ class MergeDropout:
         return variant
 
 
-def segment(word: str, ranks: Mapping[tuple[str, str], int], skip: Callable[[], bool]) -> list[str]:
+def segment(
+    word: str, ranks: Mapping[tuple[str, str], int], skip: Callable[[], bool]
+) -> list[str]:
     """The pieces of `word` after all merges. `skip()` decides whether a merge is skipped in this step.
 
     A step tries the merges in the order in which they were learnt, leftmost first, and stops at the first that is not
@@ -64,7 +76,11 @@ def segment(word: str, ranks: Mapping[tuple[str, str], int], skip: Callable[[], 
     size = len(word)
     pieces = list(word)
     following, preceding = list(range(1, size + 1)), list(range(-1, size - 1))
-    queue = [(ranks[pair], start, *pair) for start, pair in enumerate(pairwise(pieces)) if pair in ranks]
+    queue = [
+        (ranks[pair], start, *pair)
+        for start, pair in enumerate(pairwise(pieces))
+        if pair in ranks
+    ]
     heapq.heapify(queue)
     skipped: list[_Merge] = []
 

@@ -28,20 +28,40 @@ class ByteFallback:
     def __init__(self, *, always: bool) -> None:
         self._always = always
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Backend:
+    def build(
+        self,
+        vocabulary: Mapping[str, int],
+        merges: Merges,
+        special: SpecialTokens = SPECIAL,
+    ) -> Backend:
         unknown = entry_of(vocabulary, special.unknown)
-        model = models.BPE(dict(vocabulary), list(merges), unk_token=unknown, fuse_unk=True, byte_fallback=True)
+        model = models.BPE(
+            dict(vocabulary),
+            list(merges),
+            unk_token=unknown,
+            fuse_unk=True,
+            byte_fallback=True,
+        )
         return self._around(model, split=False)
 
     def _around(self, model: models.Model, *, split: bool) -> Backend:
         """A backend of a model; with `split`, text is cut before each space."""
         backend = Backend(model)
         if self._always:
-            backend.normalizer = normalizers.Sequence([normalizers.Prepend(BLANK), normalizers.Replace(" ", BLANK)])
+            backend.normalizer = normalizers.Sequence(
+                [normalizers.Prepend(BLANK), normalizers.Replace(" ", BLANK)]
+            )
         if split or not self._always:
-            backend.pre_tokenizer = pre_tokenizers.Metaspace(BLANK, "never" if self._always else "first", split)
+            backend.pre_tokenizer = pre_tokenizers.Metaspace(
+                BLANK, "never" if self._always else "first", split
+            )
         backend.decoder = decoders.Sequence(
-            [decoders.Replace(BLANK, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+            [
+                decoders.Replace(BLANK, " "),
+                decoders.ByteFallback(),
+                decoders.Fuse(),
+                decoders.Strip(" ", 1, 0),
+            ]
         )
         return backend
 
@@ -56,7 +76,9 @@ class ByteFallback:
         trained = self._around(models.BPE(), split=True)
         trained.train_from_iterator(texts, trainer)
         model = json.loads(trained.to_str())["model"]
-        return self.build(model["vocab"], [(left, right) for left, right in model["merges"]])
+        return self.build(
+            model["vocab"], [(left, right) for left, right in model["merges"]]
+        )
 
     def join(self, pieces: Sequence[str]) -> str:
         return _bytes(pieces).decode("utf-8", errors="replace").removeprefix(" ")

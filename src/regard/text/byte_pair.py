@@ -29,7 +29,10 @@ def _byte_characters() -> list[str]:
     # A printable character of Latin-1 represents its own byte; the other bytes follow from U+0100 on.
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = [byte for byte in range(256) if byte not in printable]
-    return [chr(byte) if byte in printable else chr(256 + hidden.index(byte)) for byte in range(256)]
+    return [
+        chr(byte) if byte in printable else chr(256 + hidden.index(byte))
+        for byte in range(256)
+    ]
 
 
 #: The character of each byte, at index 0 to 255.
@@ -40,7 +43,12 @@ _BYTES = {character: bytes([byte]) for byte, character in enumerate(ALPHABET)}
 class BytePair:
     """A vocabulary of the 256 bytes and the most frequent merges."""
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Backend:
+    def build(
+        self,
+        vocabulary: Mapping[str, int],
+        merges: Merges,
+        special: SpecialTokens = SPECIAL,
+    ) -> Backend:
         backend = Backend(models.BPE(dict(vocabulary), list(merges)))
         backend.normalizer = normalizers.Prepend(" ")
         backend.pre_tokenizer = pre_tokenizers.Sequence(
@@ -49,7 +57,9 @@ class BytePair:
                 pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
             ]
         )
-        backend.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+        backend.decoder = decoders.Sequence(
+            [decoders.ByteLevel(), decoders.Strip(" ", 1, 0)]
+        )
         return backend
 
     def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Backend:
@@ -64,7 +74,9 @@ class BytePair:
         trained.train_from_iterator(texts, trainer)
         # Build the backend again: the trainer's own searches texts for the special names.
         model = json.loads(trained.to_str())["model"]
-        return self.build(model["vocab"], [(left, right) for left, right in model["merges"]])
+        return self.build(
+            model["vocab"], [(left, right) for left, right in model["merges"]]
+        )
 
     def join(self, pieces: Sequence[str]) -> str:
         return _text(pieces).removeprefix(" ")
@@ -78,10 +90,17 @@ class GPT2BytePair(BytePair):
     """GPT-2's byte pairs (Radford et al. 2019). Its pattern for words differs: letters without their combining marks,
     and English endings apart. No space is put in front of a text."""
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Backend:
+    def build(
+        self,
+        vocabulary: Mapping[str, int],
+        merges: Merges,
+        special: SpecialTokens = SPECIAL,
+    ) -> Backend:
         backend = Backend(models.BPE(dict(vocabulary), list(merges)))
         backend.normalizer = normalizers.Sequence([])
-        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(
+            add_prefix_space=False, use_regex=True
+        )
         backend.decoder = decoders.ByteLevel()
         return backend
 
@@ -99,9 +118,18 @@ class PatternBytePair(GPT2BytePair):
         self._pattern = rf"{_ENDINGS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{number}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_BLANKS}"
         self._nfc, self._whole_words = nfc, whole_words
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Backend:
-        backend = Backend(models.BPE(dict(vocabulary), list(merges), ignore_merges=self._whole_words))
-        backend.normalizer = normalizers.NFC() if self._nfc else normalizers.Sequence([])
+    def build(
+        self,
+        vocabulary: Mapping[str, int],
+        merges: Merges,
+        special: SpecialTokens = SPECIAL,
+    ) -> Backend:
+        backend = Backend(
+            models.BPE(dict(vocabulary), list(merges), ignore_merges=self._whole_words)
+        )
+        backend.normalizer = (
+            normalizers.NFC() if self._nfc else normalizers.Sequence([])
+        )
         backend.pre_tokenizer = pre_tokenizers.Sequence(
             [
                 pre_tokenizers.Split(Regex(self._pattern), "isolated"),

@@ -40,7 +40,9 @@ class CharacterTable:
     def __init__(self, compiled: bytes) -> None:
         size = int.from_bytes(compiled[:HEAD], "little")
         if compiled and (not size or size % UNIT or len(compiled) < HEAD + size):
-            raise ValueError(f"its array has {size} of {len(compiled)} bytes; expected a multiple of {UNIT}")
+            raise ValueError(
+                f"its array has {size} of {len(compiled)} bytes; expected a multiple of {UNIT}"
+            )
         self._texts = compiled[HEAD + size :]
         if compiled and not self._texts.endswith(b"\0"):
             raise ValueError("its last replacement has no end; is it cut off?")
@@ -83,7 +85,9 @@ class CharacterTable:
         return found
 
     def _text(self, place: int) -> str:
-        return self._texts[place : self._texts.index(b"\0", min(place, len(self._texts) - 1))].decode()
+        return self._texts[
+            place : self._texts.index(b"\0", min(place, len(self._texts) - 1))
+        ].decode()
 
     @cached_property
     def _plain(self) -> re.Pattern[str]:

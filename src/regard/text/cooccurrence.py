@@ -33,7 +33,9 @@ def cooccurrence_vectors(
         ValueError: the vocabulary has fewer words than `width`.
     """
     if width >= vocabulary:
-        raise ValueError(f"vectors of {width} numbers need more words than that; the vocabulary has {vocabulary}")
+        raise ValueError(
+            f"vectors of {width} numbers need more words than that; the vocabulary has {vocabulary}"
+        )
     pairs, counts = _counted(texts, vocabulary, window)
     rows, columns = np.divmod(pairs, vocabulary)
     words = np.bincount(rows, counts, vocabulary)
@@ -50,7 +52,9 @@ def cooccurrence_vectors(
     left, values, _ = torch.svd_lowrank(matrix, q=width, niter=4)
     vectors = left * values.sqrt()
     lengths = vectors.norm(dim=-1, keepdim=True)
-    return torch.where(lengths > 1e-6, vectors / lengths.clamp(min=1e-6) * width**0.5, 0.0).float()
+    return torch.where(
+        lengths > 1e-6, vectors / lengths.clamp(min=1e-6) * width**0.5, 0.0
+    ).float()
 
 
 def _counted(texts: Iterable[Sequence[int]], vocabulary: int, window: int) -> Counts:
@@ -62,7 +66,9 @@ def _counted(texts: Iterable[Sequence[int]], vocabulary: int, window: int) -> Co
         ids = np.asarray(text, np.int64)
         for distance in range(1, min(window, len(ids) - 1) + 1):
             before, after = ids[:-distance], ids[distance:]
-            pairs = np.concatenate([before * vocabulary + after, after * vocabulary + before])
+            pairs = np.concatenate(
+                [before * vocabulary + after, after * vocabulary + before]
+            )
             waiting.append((pairs, np.full(len(pairs), 1 / distance)))
             size += len(pairs)
         if size > AT_ONCE:
@@ -74,4 +80,6 @@ def _merged(some: Sequence[Counts]) -> Counts:
     """Counts of the same pairs added up."""
     pairs = np.concatenate([each for each, _ in some])
     unique, places = np.unique(pairs, return_inverse=True)
-    return unique, np.bincount(places, np.concatenate([counts for _, counts in some]), len(unique))
+    return unique, np.bincount(
+        places, np.concatenate([counts for _, counts in some]), len(unique)
+    )

@@ -47,9 +47,25 @@ KindName = Literal[
 ]
 
 _PIECE, _BYTES = len(NAMES) + 1, len(NAMES) + 256
-SMALLEST = {"character": _PIECE, "word": _PIECE, "space": _PIECE, "bpe": _BYTES, "gpt2": _BYTES}
-SMALLEST |= {"qwen2": _BYTES, "llama3": _BYTES, "llama2": _BYTES + 1, "mistral": _BYTES + 1}
-SMALLEST |= {"wordpiece": _PIECE + 1, "wordpiece-uncased": _PIECE + 1, "unigram": _PIECE, "pipeline": _PIECE}
+SMALLEST = {
+    "character": _PIECE,
+    "word": _PIECE,
+    "space": _PIECE,
+    "bpe": _BYTES,
+    "gpt2": _BYTES,
+}
+SMALLEST |= {
+    "qwen2": _BYTES,
+    "llama3": _BYTES,
+    "llama2": _BYTES + 1,
+    "mistral": _BYTES + 1,
+}
+SMALLEST |= {
+    "wordpiece": _PIECE + 1,
+    "wordpiece-uncased": _PIECE + 1,
+    "unigram": _PIECE,
+    "pipeline": _PIECE,
+}
 """Smallest size of a vocabulary of each kind."""
 WHOLE_WORDS: tuple[KindName, ...] = ("word", "space")
 """Kinds whose tokens are words."""
@@ -93,7 +109,11 @@ def problem_with(values: Mapping[str, object]) -> str | None:
         value = values[name]
         if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
             return f"tokenizer {name} is {value!r}: expected a whole number of at least {smallest} for {kind}"
-    if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout < 1:
+    if (
+        not isinstance(dropout, (int, float))
+        or isinstance(dropout, bool)
+        or not 0 <= dropout < 1
+    ):
         return f"tokenizer dropout is {dropout!r}: expected a number from 0 up to but below 1"
     if dropout and kind != "bpe":
         return f"tokenizer dropout is {dropout!r}: only kind bpe has merges to drop, set it to 0"
@@ -116,7 +136,12 @@ class Writing(Protocol):
 class Kind(Writing, Protocol):
     """Convert text to pieces and back."""
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Cutter:
+    def build(
+        self,
+        vocabulary: Mapping[str, int],
+        merges: Merges,
+        special: SpecialTokens = SPECIAL,
+    ) -> Cutter:
         """The backend that encodes with this vocabulary. The kind alone determines the rest of it."""
         ...
 
@@ -127,21 +152,34 @@ class Kind(Writing, Protocol):
 
 def entry_of(vocabulary: Mapping[str, int], index: int) -> str:
     """The entry with this id; the name of the unknown piece if the vocabulary lacks the id."""
-    return next((entry for entry, each in vocabulary.items() if each == index), NAMES[UNKNOWN])
+    return next(
+        (entry for entry, each in vocabulary.items() if each == index), NAMES[UNKNOWN]
+    )
 
 
 def word_level(vocabulary: Mapping[str, int], special: SpecialTokens) -> Backend:
     """A backend that looks up whole pieces; other pieces are unknown."""
-    return Backend(models.WordLevel(dict(vocabulary), unk_token=entry_of(vocabulary, special.unknown)))
+    return Backend(
+        models.WordLevel(
+            dict(vocabulary), unk_token=entry_of(vocabulary, special.unknown)
+        )
+    )
 
 
 class WholePieces:
     """A kind whose vocabulary is whole pieces of the training text: the splitter cuts them after the normalizer."""
 
-    def __init__(self, normalizer: normalizers.Normalizer, splitter: pre_tokenizers.PreTokenizer) -> None:
+    def __init__(
+        self, normalizer: normalizers.Normalizer, splitter: pre_tokenizers.PreTokenizer
+    ) -> None:
         self._normalizer, self._splitter = normalizer, splitter
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Backend:
+    def build(
+        self,
+        vocabulary: Mapping[str, int],
+        merges: Merges,
+        special: SpecialTokens = SPECIAL,
+    ) -> Backend:
         backend = word_level(vocabulary, special)
         backend.normalizer = self._normalizer
         backend.pre_tokenizer = self._splitter
@@ -150,7 +188,12 @@ class WholePieces:
     def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Backend:
         counts: Counter[str] = Counter()
         for text in texts:
-            counts.update(piece for piece, _ in self._splitter.pre_tokenize_str(self._normalizer.normalize_str(text)))
+            counts.update(
+                piece
+                for piece, _ in self._splitter.pre_tokenize_str(
+                    self._normalizer.normalize_str(text)
+                )
+            )
         return self.build(most_frequent(counts, settings), ())
 
 
@@ -164,7 +207,9 @@ def most_frequent(counts: Counter[str], settings: TokenizerSettings) -> dict[str
             "that often, lower it"
         )
     kept.sort(key=lambda piece: (-counts[piece], piece))
-    return {piece: index for index, piece in enumerate([*NAMES, *kept][: settings.size])}
+    return {
+        piece: index for index, piece in enumerate([*NAMES, *kept][: settings.size])
+    }
 
 
 def visible(text: str) -> str:
@@ -173,11 +218,16 @@ def visible(text: str) -> str:
     if not text.strip():
         text = text.replace(" ", "·")
     wholly_hidden = not any(character.isprintable() for character in text)
-    return "".join(_escape(character) if wholly_hidden or _breaks_line(character) else character for character in text)
+    return "".join(
+        _escape(character) if wholly_hidden or _breaks_line(character) else character
+        for character in text
+    )
 
 
 def _breaks_line(character: str) -> bool:
-    return character < " " or "\x7f" <= character <= "\x9f" or character in "\u2028\u2029"
+    return (
+        character < " " or "\x7f" <= character <= "\x9f" or character in "\u2028\u2029"
+    )
 
 
 def _escape(character: str) -> str:

@@ -34,14 +34,24 @@ class Pipeline:
     """
 
     def __init__(
-        self, document: Mapping[str, Any], entries: Mapping[str, int], special: SpecialTokens = SPECIAL
+        self,
+        document: Mapping[str, Any],
+        entries: Mapping[str, int],
+        special: SpecialTokens = SPECIAL,
     ) -> None:
         for part in PARTS[:-1]:
             _check_patterns(document.get(part))
-        self._document = {part: value for part, value in _normal(document).items() if part in PARTS}
+        self._document = {
+            part: value for part, value in _normal(document).items() if part in PARTS
+        }
         self._entries = dict(entries)
-        self._backend = Backend.from_str(json.dumps(_normal(self._document | {"model": self._hidden(special)})))
-        self.normalizer, self.pre_tokenizer = self._backend.normalizer, self._backend.pre_tokenizer
+        self._backend = Backend.from_str(
+            json.dumps(_normal(self._document | {"model": self._hidden(special)}))
+        )
+        self.normalizer, self.pre_tokenizer = (
+            self._backend.normalizer,
+            self._backend.pre_tokenizer,
+        )
         decoder = self._document["decoder"] or {}
         self._bytes = decoder.get("type") == "ByteLevel"
 
@@ -66,7 +76,9 @@ class Pipeline:
 
     def to_str(self) -> str:
         """The parts and entries as JSON."""
-        return json.dumps(self._document | {"entries": self._entries}, ensure_ascii=False)
+        return json.dumps(
+            self._document | {"entries": self._entries}, ensure_ascii=False
+        )
 
     def _hidden(self, special: SpecialTokens) -> dict[str, Any]:
         """The model with pieces of special tokens that no text has; merges never make those of byte pairs."""
@@ -87,7 +99,9 @@ def _check_patterns(step: Any) -> None:
             _check_patterns(each)
     if isinstance(step, dict):
         if (pattern := step.get("Regex")) is not None and pattern not in PATTERNS:
-            raise ValueError(f"a step has the pattern {str(pattern)[:60]!r} of its own, which regard does not run")
+            raise ValueError(
+                f"a step has the pattern {str(pattern)[:60]!r} of its own, which regard does not run"
+            )
         for each in step.values():
             _check_patterns(each)
 
@@ -95,7 +109,11 @@ def _check_patterns(step: Any) -> None:
 def _normal(document: Mapping[str, Any]) -> dict[str, Any]:
     """A tokenizer.json of these parts alone, as the library writes it."""
     empty = dict.fromkeys(("truncation", "padding", "post_processor"))
-    whole = {"version": "1.0", "added_tokens": []} | empty | {part: document.get(part) for part in PARTS}
+    whole = (
+        {"version": "1.0", "added_tokens": []}
+        | empty
+        | {part: document.get(part) for part in PARTS}
+    )
     return json.loads(Backend.from_str(json.dumps(whole)).to_str())
 
 
@@ -103,24 +121,59 @@ def entries_of(document: Any) -> dict[str, int]:
     """The vocabulary of a pipeline that `Pipeline.to_str` wrote. Raises ValueError, TypeError or KeyError for anything
     else."""
     vocabulary = document["model"]["vocab"]
-    pieces = vocabulary if isinstance(vocabulary, dict) else {piece: at for at, (piece, _) in enumerate(vocabulary)}
+    pieces = (
+        vocabulary
+        if isinstance(vocabulary, dict)
+        else {piece: at for at, (piece, _) in enumerate(vocabulary)}
+    )
     return {**pieces, **document["entries"]}
 
 
 class Pipelines:
     """The kind of published pipelines."""
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Pipeline:
+    def build(
+        self,
+        vocabulary: Mapping[str, int],
+        merges: Merges,
+        special: SpecialTokens = SPECIAL,
+    ) -> Pipeline:
         """XLM-R's pipeline, in which every entry is a piece, all with the same probability. The ids count from 0."""
-        metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
-        pieces = [[entry, -1.0] for entry in sorted(vocabulary, key=vocabulary.__getitem__)]
-        cut = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]}
-        model = {"type": SCORED, "unk_id": special.unknown, "vocab": pieces, "byte_fallback": False}
-        return Pipeline({"normalizer": None, "pre_tokenizer": cut, "decoder": metaspace, "model": model}, {}, special)
+        metaspace = {
+            "type": "Metaspace",
+            "replacement": "▁",
+            "prepend_scheme": "always",
+            "split": True,
+        }
+        pieces = [
+            [entry, -1.0] for entry in sorted(vocabulary, key=vocabulary.__getitem__)
+        ]
+        cut = {
+            "type": "Sequence",
+            "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace],
+        }
+        model = {
+            "type": SCORED,
+            "unk_id": special.unknown,
+            "vocab": pieces,
+            "byte_fallback": False,
+        }
+        return Pipeline(
+            {
+                "normalizer": None,
+                "pre_tokenizer": cut,
+                "decoder": metaspace,
+                "model": model,
+            },
+            {},
+            special,
+        )
 
     def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Pipeline:
         """Raises InputError."""
-        raise InputError("tokenizer kind is 'pipeline': it is read from published models and not trained; choose bpe")
+        raise InputError(
+            "tokenizer kind is 'pipeline': it is read from published models and not trained; choose bpe"
+        )
 
     def join(self, pieces: Sequence[str]) -> str:
         """The pieces themselves; a tokenizer joins them by its own decoder."""

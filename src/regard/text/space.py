@@ -39,4 +39,6 @@ class Space(WholePieces):
 def _plain(piece: str) -> str:
     if piece == NAMES[UNKNOWN]:
         return REPLACEMENT
-    return piece[1:] if piece.startswith("\\") and piece.lstrip("\\") in NAMES else piece
+    return (
+        piece[1:] if piece.startswith("\\") and piece.lstrip("\\") in NAMES else piece
+    )

@@ -12,7 +12,9 @@ ALPHABET = 262
 
 def spell(word: str, size: int = LONGEST) -> list[int]:
     """Spell a word as `size` ids: begin marker, the bytes that fit, end marker, filler."""
-    return _filled([byte + 1 for byte in word.encode("utf-8", "ignore")[: size - 2]], size)
+    return _filled(
+        [byte + 1 for byte in word.encode("utf-8", "ignore")[: size - 2]], size
+    )
 
 
 def spell_mark(mark: int, size: int = LONGEST) -> list[int]:

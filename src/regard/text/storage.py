@@ -55,7 +55,9 @@ FALLBACK = ("llama2", "mistral")
 MERGING = (*BYTE_LEVEL, *FALLBACK)
 
 
-def write(settings: TokenizerSettings, backend: Cutter, special: SpecialTokens | None = None) -> bytes:
+def write(
+    settings: TokenizerSettings, backend: Cutter, special: SpecialTokens | None = None
+) -> bytes:
     """The content of the file. `special` are the ids of a published vocabulary."""
     document = {
         "format": FORMAT,
@@ -73,9 +75,13 @@ def read(content: bytes, place: str) -> tuple[TokenizerSettings, Cutter, Special
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{place}: not a tokenizer file, its JSON is broken or cut off; train it again") from error
+        raise InputError(
+            f"{place}: not a tokenizer file, its JSON is broken or cut off; train it again"
+        ) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise InputError(f"{place}: not a tokenizer file, expected JSON with format {FORMAT!r}")
+        raise InputError(
+            f"{place}: not a tokenizer file, expected JSON with format {FORMAT!r}"
+        )
     if document.get("version") != VERSION:
         raise InputError(
             f"{place}: tokenizer file of version {document.get('version')!r}, this release reads version {VERSION}"
@@ -83,8 +89,12 @@ def read(content: bytes, place: str) -> tuple[TokenizerSettings, Cutter, Special
     settings = _settings(document.get("settings"), place)
     vocabulary, merges = _model(settings, document.get("tokenizer"), place)
     special = _special(document.get("special"), settings, vocabulary, place)
-    if settings.kind in FALLBACK and (missing := [entry for entry in BYTES if entry not in vocabulary]):
-        raise InputError(f"{place}: broken tokenizer file, entry {missing[0]!r} is missing")
+    if settings.kind in FALLBACK and (
+        missing := [entry for entry in BYTES if entry not in vocabulary]
+    ):
+        raise InputError(
+            f"{place}: broken tokenizer file, entry {missing[0]!r} is missing"
+        )
     if settings.kind in BYTE_LEVEL:
         _check_bytes(vocabulary, special, place)
     with _refused(place):
@@ -98,7 +108,9 @@ def read(content: bytes, place: str) -> tuple[TokenizerSettings, Cutter, Special
             found = Backend.from_str(found).to_str()
             built = KINDS[settings.kind].build(vocabulary, merges, special)
     if found != built.to_str():
-        raise InputError(f"{place}: broken tokenizer file, its pipeline is not that of kind {settings.kind}")
+        raise InputError(
+            f"{place}: broken tokenizer file, its pipeline is not that of kind {settings.kind}"
+        )
     return settings, built, special
 
 
@@ -107,7 +119,9 @@ def model_of(backend: Cutter) -> tuple[dict[str, int], list[tuple[str, str]]]:
     learnt."""
     document = json.loads(backend.to_str())
     merges = [(left, right) for left, right in document["model"].get("merges", [])]
-    return entries_of(document) if isinstance(backend, Pipeline) else document["model"]["vocab"], merges
+    return entries_of(document) if isinstance(backend, Pipeline) else document["model"][
+        "vocab"
+    ], merges
 
 
 def writing_of(settings: TokenizerSettings, backend: Cutter) -> Writing:
@@ -118,14 +132,20 @@ def writing_of(settings: TokenizerSettings, backend: Cutter) -> Writing:
 def _settings(value: Any, place: str) -> TokenizerSettings:
     expected = {field.name for field in fields(TokenizerSettings)}
     if not isinstance(value, dict) or set(value) != expected:
-        raise InputError(f"{place}: broken tokenizer file, its settings are not {', '.join(sorted(expected))}")
+        raise InputError(
+            f"{place}: broken tokenizer file, its settings are not {', '.join(sorted(expected))}"
+        )
     problem = problem_with(value)
     if problem:
         raise InputError(f"{place}: broken tokenizer file, {problem}")
-    return TokenizerSettings(value["kind"], value["size"], float(value["dropout"]), value["minimum_count"])
+    return TokenizerSettings(
+        value["kind"], value["size"], float(value["dropout"]), value["minimum_count"]
+    )
 
 
-def _model(settings: TokenizerSettings, value: Any, place: str) -> tuple[dict[str, int], list[tuple[str, str]]]:
+def _model(
+    settings: TokenizerSettings, value: Any, place: str
+) -> tuple[dict[str, int], list[tuple[str, str]]]:
     model = value.get("model") if isinstance(value, dict) else None
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     if settings.kind == "pipeline":
@@ -134,56 +154,107 @@ def _model(settings: TokenizerSettings, value: Any, place: str) -> tuple[dict[st
     if not isinstance(model, dict) or not isinstance(vocabulary, dict):
         raise InputError(f"{place}: broken tokenizer file, it has no vocabulary")
     ids = list(vocabulary.values())
-    if any(type(index) is not int for index in ids) or sorted(ids) != list(range(len(ids))):
-        raise InputError(f"{place}: broken tokenizer file, its ids do not count up from 0")
+    if any(type(index) is not int for index in ids) or sorted(ids) != list(
+        range(len(ids))
+    ):
+        raise InputError(
+            f"{place}: broken tokenizer file, its ids do not count up from 0"
+        )
     if len(ids) > settings.size:
-        raise InputError(f"{place}: broken tokenizer file, {len(ids)} entries where its settings allow {settings.size}")
+        raise InputError(
+            f"{place}: broken tokenizer file, {len(ids)} entries where its settings allow {settings.size}"
+        )
     merges = model.get("merges", []) if settings.kind in MERGING else []
-    if not isinstance(merges, list) or not all(_is_merge(merge, vocabulary) for merge in merges):
-        raise InputError(f"{place}: broken tokenizer file, a merge is not of two entries that make a third")
+    if not isinstance(merges, list) or not all(
+        _is_merge(merge, vocabulary) for merge in merges
+    ):
+        raise InputError(
+            f"{place}: broken tokenizer file, a merge is not of two entries that make a third"
+        )
     return vocabulary, [(left, right) for left, right in merges]
 
 
-def _special(value: Any, settings: TokenizerSettings, vocabulary: Mapping[str, int], place: str) -> SpecialTokens:
+def _special(
+    value: Any, settings: TokenizerSettings, vocabulary: Mapping[str, int], place: str
+) -> SpecialTokens:
     """The special ids; without an entry in the file, those of vocabularies trained by this library."""
     if value is None:
         masking = (MASK_NAME,) if settings.kind.startswith("wordpiece") else ()
-        missing = [name for index, name in enumerate((*NAMES, *masking)) if vocabulary.get(name) != index]
+        missing = [
+            name
+            for index, name in enumerate((*NAMES, *masking))
+            if vocabulary.get(name) != index
+        ]
         if missing:
-            raise InputError(f"{place}: broken tokenizer file, entry {missing[0]!r} is missing or misplaced")
+            raise InputError(
+                f"{place}: broken tokenizer file, entry {missing[0]!r} is missing or misplaced"
+            )
         return SpecialTokens(mask=MASK if vocabulary.get(MASK_NAME) == MASK else None)
     known = {field.name for field in fields(SpecialTokens)}
     expected = known - set(LATER)
     if not isinstance(value, dict) or not expected <= set(value) <= known:
-        raise InputError(f"{place}: broken tokenizer file, its special ids are not {', '.join(sorted(expected))}")
-    ends, unused, between = value.get("more_ends", []), value.get("unused", 0), value.get("between", 1)
-    single = [index for name, index in value.items() if name in expected and (name != "mask" or index is not None)]
+        raise InputError(
+            f"{place}: broken tokenizer file, its special ids are not {', '.join(sorted(expected))}"
+        )
+    ends, unused, between = (
+        value.get("more_ends", []),
+        value.get("unused", 0),
+        value.get("between", 1),
+    )
+    single = [
+        index
+        for name, index in value.items()
+        if name in expected and (name != "mask" or index is not None)
+    ]
     ids = [*single, *(ends if isinstance(ends, list) else [ends]), unused]
     if any(type(index) is not int or not 0 <= index < len(vocabulary) for index in ids):
-        raise InputError(f"{place}: broken tokenizer file, a special id is not one of its vocabulary")
+        raise InputError(
+            f"{place}: broken tokenizer file, a special id is not one of its vocabulary"
+        )
     if between not in (1, 2):
         raise InputError(
             f"{place}: broken tokenizer file, it has {between!r} end tokens between two texts; expected 1 or 2"
         )
-    named = settings.kind.startswith("wordpiece") or settings.kind == "pipeline"  # MPNet has <unk> beside [UNK]
-    if not named and vocabulary.get(NAMES[UNKNOWN], value["unknown"]) != value["unknown"]:
-        raise InputError(f"{place}: broken tokenizer file, entry {NAMES[UNKNOWN]!r} is not its unknown piece")
+    named = (
+        settings.kind.startswith("wordpiece") or settings.kind == "pipeline"
+    )  # MPNet has <unk> beside [UNK]
+    if (
+        not named
+        and vocabulary.get(NAMES[UNKNOWN], value["unknown"]) != value["unknown"]
+    ):
+        raise InputError(
+            f"{place}: broken tokenizer file, entry {NAMES[UNKNOWN]!r} is not its unknown piece"
+        )
     return SpecialTokens(**{**value, "more_ends": tuple(ends)})
 
 
 def _plain(special: SpecialTokens) -> dict[str, Any]:
     """The special ids as plain values, without those that only some published vocabularies have."""
-    return {name: value for name, value in asdict(special).items() if name not in LATER or value != LATER[name]}
+    return {
+        name: value
+        for name, value in asdict(special).items()
+        if name not in LATER or value != LATER[name]
+    }
 
 
-def _check_bytes(vocabulary: Mapping[str, int], special: SpecialTokens, place: str) -> None:
+def _check_bytes(
+    vocabulary: Mapping[str, int], special: SpecialTokens, place: str
+) -> None:
     """Raises InputError if the vocabulary lacks a byte or has an entry that is not written in bytes."""
     alphabet = set(ALPHABET)
     missing = [character for character in ALPHABET if character not in vocabulary]
     if missing:
-        raise InputError(f"{place}: broken tokenizer file, entry {missing[0]!r} is missing or misplaced")
-    if any(not set(piece) <= alphabet for piece, index in vocabulary.items() if index not in special.all):
-        raise InputError(f"{place}: broken tokenizer file, an entry is not written in byte-level characters")
+        raise InputError(
+            f"{place}: broken tokenizer file, entry {missing[0]!r} is missing or misplaced"
+        )
+    if any(
+        not set(piece) <= alphabet
+        for piece, index in vocabulary.items()
+        if index not in special.all
+    ):
+        raise InputError(
+            f"{place}: broken tokenizer file, an entry is not written in byte-level characters"
+        )
 
 
 @contextmanager
@@ -193,9 +264,20 @@ def _refused(place: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise InputError(f"{place}: broken tokenizer file, the tokenizers library refuses its content") from error
+        raise InputError(
+            f"{place}: broken tokenizer file, the tokenizers library refuses its content"
+        ) from error
 
 
 def _is_merge(merge: Any, vocabulary: Mapping[str, int]) -> bool:
-    pair = isinstance(merge, list) and len(merge) == 2 and all(isinstance(part, str) for part in merge)
-    return pair and merge[0] in vocabulary and merge[1] in vocabulary and merge[0] + merge[1] in vocabulary
+    pair = (
+        isinstance(merge, list)
+        and len(merge) == 2
+        and all(isinstance(part, str) for part in merge)
+    )
+    return (
+        pair
+        and merge[0] in vocabulary
+        and merge[1] in vocabulary
+        and merge[0] + merge[1] in vocabulary
+    )

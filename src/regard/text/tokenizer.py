@@ -37,7 +37,13 @@ class Tokenizer:
     them.
     """
 
-    def __init__(self, settings: TokenizerSettings, backend: Cutter, special: SpecialTokens, content: bytes) -> None:
+    def __init__(
+        self,
+        settings: TokenizerSettings,
+        backend: Cutter,
+        special: SpecialTokens,
+        content: bytes,
+    ) -> None:
         self.settings, self.special = settings, special
         self.digest = hashlib.sha256(content).hexdigest()
         self._content = content
@@ -56,7 +62,9 @@ class Tokenizer:
         """Learn the vocabulary. The same settings and texts give the same file, byte for byte. Raises InputError if all
         texts are blank, TypeError for a single str."""
         if isinstance(texts, str):
-            raise TypeError("texts is a str: expected an iterable of str, one per example")
+            raise TypeError(
+                "texts is a str: expected an iterable of str, one per example"
+            )
         backend = storage.KINDS[settings.kind].train(settings, _from_first_text(texts))
         return cls.of_backend(settings, backend)
 
@@ -71,11 +79,16 @@ class Tokenizer:
         """Make a tokenizer from a known vocabulary. `special` are its special ids if they differ from `SPECIAL`. Raises
         InputError for a vocabulary that the kind cannot have."""
         kind = storage.KINDS[settings.kind]
-        return cls.of_backend(settings, kind.build(vocabulary, merges, special or SPECIAL), special)
+        return cls.of_backend(
+            settings, kind.build(vocabulary, merges, special or SPECIAL), special
+        )
 
     @classmethod
     def of_backend(
-        cls, settings: TokenizerSettings, backend: Cutter, special: SpecialTokens | None = None
+        cls,
+        settings: TokenizerSettings,
+        backend: Cutter,
+        special: SpecialTokens | None = None,
     ) -> "Tokenizer":
         """Make a tokenizer from a backend that cuts text like this kind. Raises InputError as `of` does."""
         return cls._read(storage.write(settings, backend, special), "vocabulary")
@@ -87,9 +100,13 @@ class Tokenizer:
             with Path(path).open("rb") as file:
                 content = file.read(LARGEST + 1)
         except OSError as error:
-            raise InputError(f"{path}: cannot read the tokenizer file, {error.strerror or error}") from error
+            raise InputError(
+                f"{path}: cannot read the tokenizer file, {error.strerror or error}"
+            ) from error
         if len(content) > LARGEST:
-            raise InputError(f"{path}: larger than {LARGEST} bytes; expected a tokenizer file")
+            raise InputError(
+                f"{path}: larger than {LARGEST} bytes; expected a tokenizer file"
+            )
         return cls._read(content, str(path))
 
     @classmethod
@@ -137,8 +154,14 @@ class Tokenizer:
         """`encode` of each text; in parallel where the kind is one of the tokenizers library."""
         if not isinstance(self._backend, Backend):
             return [self.encode(text) for text in texts]
-        batches = (texts[first : first + TOGETHER] for first in range(0, len(texts), TOGETHER))
-        return [found.ids for some in batches for found in self._backend.encode_batch_fast(list(map(_clean, some)))]
+        batches = (
+            texts[first : first + TOGETHER] for first in range(0, len(texts), TOGETHER)
+        )
+        return [
+            found.ids
+            for some in batches
+            for found in self._backend.encode_batch_fast(list(map(_clean, some)))
+        ]
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """For each id of `encode(text)` its half-open span of characters of `text`.
@@ -180,7 +203,9 @@ class Tokenizer:
             return self.unknown_characters(text)
         pieces = self._backend.encode(_clean(text))
         words = zip(pieces.ids, pieces.word_ids, strict=True)
-        return len({word for index, word in words if index == self.special.unknown}), len({*pieces.word_ids})
+        return len(
+            {word for index, word in words if index == self.special.unknown}
+        ), len({*pieces.word_ids})
 
     def encode_with_dropout(self, text: str, seed: int) -> list[int]:
         """Ids of a random segmentation of `text`, the same for the same (text, seed); without dropout as `encode`.
@@ -200,7 +225,13 @@ class Tokenizer:
         words `own`. An unknown piece and bytes that form no character become U+FFFD.
         """
         end = self.size + len(own)
-        return self._writing.join([self._entry(i, own) for i in ids if i not in self.special.silent and 0 <= i < end])
+        return self._writing.join(
+            [
+                self._entry(i, own)
+                for i in ids
+                if i not in self.special.silent and 0 <= i < end
+            ]
+        )
 
     def pieces(self, ids: Iterable[int], own: Sequence[str] = ()) -> list[str]:
         r"""One readable label for each id.
@@ -214,7 +245,9 @@ class Tokenizer:
     def _label(self, index: int, own: Sequence[str]) -> str:
         last = self.size + len(own) - 1
         if not 0 <= index <= last:
-            raise ValueError(f"id is {index}: expected 0 to {last}, the vocabulary's ids")
+            raise ValueError(
+                f"id is {index}: expected 0 to {last}, the vocabulary's ids"
+            )
         if index in self.special.all:
             return self._vocabulary[index]
         return self._writing.label(self._entry(index, own))
@@ -227,7 +260,10 @@ class Tokenizer:
     def _cut(self, text: str) -> tuple[str, ...]:
         """The words of a text. Equal words of different texts share one string."""
         normalizer, splitter = self._backend.normalizer, self._backend.pre_tokenizer
-        return tuple(intern(word) for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
+        return tuple(
+            intern(word)
+            for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))
+        )
 
 
 def _clean(text: str) -> str:
@@ -242,4 +278,6 @@ def _from_first_text(texts: Iterable[str]) -> Iterator[str]:
         seen.append(text)
         if text.strip():
             return chain(seen, cleaned)
-    raise InputError("the tokenizer's training text is empty: expected at least one line that is not blank")
+    raise InputError(
+        "the tokenizer's training text is empty: expected at least one line that is not blank"
+    )

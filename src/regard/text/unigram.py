@@ -49,7 +49,9 @@ class Pieces:
             raise ValueError("it has no pieces")
         wrong = [piece for piece in self.scores if not piece or NOTHING in piece]
         if wrong:
-            raise ValueError(f"a piece is {wrong[0]!r}; expected characters without blanks")
+            raise ValueError(
+                f"a piece is {wrong[0]!r}; expected characters without blanks"
+            )
         self.table()
 
     def table(self) -> CharacterTable:
@@ -57,21 +59,30 @@ class Pieces:
         try:
             return CharacterTable(self.characters)
         except ValueError as error:
-            raise ValueError(f"its table of characters cannot be read: {error}") from error
+            raise ValueError(
+                f"its table of characters cannot be read: {error}"
+            ) from error
 
     def normalizer(self) -> normalizers.Normalizer:
         """The normalizer of texts whose characters are replaced."""
         steps: list[Any] = []
         if self.collapse:
-            steps += [normalizers.Replace(Regex(" {2,}"), " "), normalizers.Replace(Regex(f"^ +|[ {BLANK}]+$"), "")]
-        return normalizers.Sequence([*steps, normalizers.Prepend(BLANK)] if self.prefix else steps)
+            steps += [
+                normalizers.Replace(Regex(" {2,}"), " "),
+                normalizers.Replace(Regex(f"^ +|[ {BLANK}]+$"), ""),
+            ]
+        return normalizers.Sequence(
+            [*steps, normalizers.Prepend(BLANK)] if self.prefix else steps
+        )
 
     def backend(self) -> Backend:
         """The backend that cuts text into these pieces."""
         unknown = NOTHING, min(self.scores.values())
         backend = Backend(models.Unigram([unknown, *self.scores.items()], 0, False))
         backend.normalizer = self.normalizer()
-        backend.pre_tokenizer = pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme="never", split=False)
+        backend.pre_tokenizer = pre_tokenizers.Metaspace(
+            replacement=BLANK, prepend_scheme="never", split=False
+        )
         return backend
 
     def document(self) -> dict[str, Any]:
@@ -95,11 +106,27 @@ class Encoded:
 class Segmenter:
     """Cut text into `pieces` and look up their ids in the `vocabulary`; pieces that it lacks are unknown."""
 
-    def __init__(self, vocabulary: Mapping[str, int], pieces: Pieces, special: SpecialTokens = SPECIAL) -> None:
-        self._vocabulary, self._pieces, self._unknown = dict(vocabulary), pieces, special.unknown
-        self._known = {entry: index for entry, index in vocabulary.items() if index not in special.all}
+    def __init__(
+        self,
+        vocabulary: Mapping[str, int],
+        pieces: Pieces,
+        special: SpecialTokens = SPECIAL,
+    ) -> None:
+        self._vocabulary, self._pieces, self._unknown = (
+            dict(vocabulary),
+            pieces,
+            special.unknown,
+        )
+        self._known = {
+            entry: index
+            for entry, index in vocabulary.items()
+            if index not in special.all
+        }
         self._backend, self._table = pieces.backend(), pieces.table()
-        self.normalizer, self.pre_tokenizer = self._backend.normalizer, self._backend.pre_tokenizer
+        self.normalizer, self.pre_tokenizer = (
+            self._backend.normalizer,
+            self._backend.pre_tokenizer,
+        )
 
     def encode(self, sequence: str) -> Encoded:
         """Ids and spans of a text."""
@@ -109,34 +136,54 @@ class Segmenter:
         replaced = self._table.replace(sequence[len(mark) :])
         rest = self._backend.encode(replaced.text)
         ids = [self._known.get(piece, self._unknown) for piece in rest.tokens]
-        spans = [(replaced.spans[start][0], replaced.spans[end - 1][1]) for start, end in rest.offsets]
+        spans = [
+            (replaced.spans[start][0], replaced.spans[end - 1][1])
+            for start, end in rest.offsets
+        ]
         offsets = [(start + len(mark), end + len(mark)) for start, end in spans]
-        return Encoded([self._known[mark], *ids], [(0, len(mark)), *offsets]) if mark else Encoded(ids, offsets)
+        return (
+            Encoded([self._known[mark], *ids], [(0, len(mark)), *offsets])
+            if mark
+            else Encoded(ids, offsets)
+        )
 
     def to_str(self) -> str:
         """The segmenter as JSON."""
         model = {"type": "Unigram", "vocab": self._vocabulary}
-        return json.dumps({"model": model} | self._pieces.document(), ensure_ascii=False)
+        return json.dumps(
+            {"model": model} | self._pieces.document(), ensure_ascii=False
+        )
 
 
 def pieces_of(document: Mapping[str, Any]) -> Pieces:
     """Read the pieces that `Segmenter.to_str` wrote. Raises ValueError, TypeError or KeyError for anything else."""
     scores = {str(piece): float(score) for piece, score in document["pieces"]}
     characters = b64decode(document["characters"], validate=True)
-    return Pieces(scores, characters, bool(document["prefix"]), bool(document["collapse"]))
+    return Pieces(
+        scores, characters, bool(document["prefix"]), bool(document["collapse"])
+    )
 
 
 class Unigram:
     """The vocabulary and pieces of a published model."""
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Segmenter:
+    def build(
+        self,
+        vocabulary: Mapping[str, int],
+        merges: Merges,
+        special: SpecialTokens = SPECIAL,
+    ) -> Segmenter:
         """Every entry becomes a piece, all with the same probability."""
-        entries = [entry for entry, index in vocabulary.items() if index not in special.all]
+        entries = [
+            entry for entry, index in vocabulary.items() if index not in special.all
+        ]
         return Segmenter(vocabulary, Pieces(dict.fromkeys(entries, -1.0)), special)
 
     def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Segmenter:
         """Raises InputError."""
-        raise InputError("tokenizer kind is 'unigram': it is read from published models and not trained; choose bpe")
+        raise InputError(
+            "tokenizer kind is 'unigram': it is read from published models and not trained; choose bpe"
+        )
 
     def join(self, pieces: Sequence[str]) -> str:
         plain = [REPLACEMENT if piece == NAMES[UNKNOWN] else piece for piece in pieces]

@@ -27,9 +27,14 @@ _FLAG = r"[\x{1F1E6}-\x{1F1FF}]{2}"
 # A symbol includes its accents, its skin tone and the symbols that a zero-width joiner attaches to it.
 _MARK = rf"\ ?(?:{_FLAG}|{_SYMBOL}(?:[\p{{M}}\x{{1F3FB}}-\x{{1F3FF}}]|\x{{200D}}{_SYMBOL})*)\ ?"
 
-_NORMALIZER = normalizers.Sequence([normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()])
+_NORMALIZER = normalizers.Sequence(
+    [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+)
 _SPLITTER = pre_tokenizers.Sequence(
-    [pre_tokenizers.Split(Regex(f"{_LETTER}+|{_MARK}"), "isolated"), pre_tokenizers.Split(Regex("^ $"), "removed")]
+    [
+        pre_tokenizers.Split(Regex(f"{_LETTER}+|{_MARK}"), "isolated"),
+        pre_tokenizers.Split(Regex("^ $"), "removed"),
+    ]
 )
 _NO_WORDS = pre_tokenizers.Split(Regex(f"^{_LETTER}+$"), "removed")
 

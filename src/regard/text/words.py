@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterable
 
-WITHOUT_BLANKS = re.compile(r"[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+WITHOUT_BLANKS = re.compile(
+    r"[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+)
 """Thai, Lao, Tibetan, Burmese, Khmer, Japanese and Chinese, whose words have no blanks between."""
 
 
@@ -27,4 +29,6 @@ def is_inside_word(text: str, place: int) -> bool:
     """Whether the characters before and at a place are letters or digits of one word; in scripts without blanks no
     place is."""
     around = text[max(place - 1, 0) : place + 1]
-    return 0 < place < len(text) and around.isalnum() and not WITHOUT_BLANKS.search(around)
+    return (
+        0 < place < len(text) and around.isalnum() and not WITHOUT_BLANKS.search(around)
+    )

@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from regard.attention.align import Hard
-from regard.attention.align.losses import coverage, diagonal, doubly_stochastic, entropy, guided
+from regard.attention.align.losses import (
+    coverage,
+    diagonal,
+    doubly_stochastic,
+    entropy,
+    guided,
+)
 from regard.attention.masks import padding
 from regard.attention.record import Maps, record
 from regard.errors import InputError
@@ -74,7 +80,16 @@ class AttentionLosses:
 
     @property
     def penalties(self) -> bool:
-        return max(self.doubly_stochastic, self.entropy, self.coverage, self.guided, self.diagonal) > 0
+        return (
+            max(
+                self.doubly_stochastic,
+                self.entropy,
+                self.coverage,
+                self.guided,
+                self.diagonal,
+            )
+            > 0
+        )
 
 
 class AttentionLoss:
@@ -88,7 +103,9 @@ class AttentionLoss:
         self.settings = settings
         self.readers = decoder.source_attention
         if settings.penalties and self.readers is None:
-            raise InputError("attention_losses need a model that attends to its source; remove them")
+            raise InputError(
+                "attention_losses need a model that attends to its source; remove them"
+            )
         draws = any(isinstance(module, Hard) for module in decoder.modules())
         self.active = settings.penalties or draws
 
@@ -99,7 +116,12 @@ class AttentionLoss:
         return record(model.decoder, self.readers, differentiable=True)
 
     def of(
-        self, model: SourceModel, sources: tuple[Any, ...], batch: AttendedBatch, settings: Training, update: int
+        self,
+        model: SourceModel,
+        sources: tuple[Any, ...],
+        batch: AttendedBatch,
+        settings: Training,
+        update: int,
     ) -> Float[Tensor, ""]:
         """The loss of a batch's targets with the attention losses, teacher forced by the settings of this update.
 
@@ -112,15 +134,23 @@ class AttentionLoss:
                 "which compiled layers do not; leave training.compile out"
             )
         with self.recording(model) as maps:
-            features = model.features(*sources, batch.target_in, forcing(settings, update))
-            total, losses = model.decoder.output.loss(features, batch.target_out, settings.label_smoothing)
+            features = model.features(
+                *sources, batch.target_in, forcing(settings, update)
+            )
+            total, losses = model.decoder.output.loss(
+                features, batch.target_out, settings.label_smoothing
+            )
         return total if maps is None else total + self(maps, batch, losses)
 
-    def __call__(self, maps: Maps, batch: AttendedBatch, losses: TokenLosses) -> Float[Tensor, ""]:
+    def __call__(
+        self, maps: Maps, batch: AttendedBatch, losses: TokenLosses
+    ) -> Float[Tensor, ""]:
         """The attention losses of a batch. `losses` are those of its target tokens, 0 past the end, without
         gradient."""
         real = batch.target_out != IGNORED
-        return self._penalties(maps, batch, real.to(losses.dtype)) + self._draws(maps, losses, real.to(losses.dtype))
+        return self._penalties(maps, batch, real.to(losses.dtype)) + self._draws(
+            maps, losses, real.to(losses.dtype)
+        )
 
     def _penalties(self, maps: Maps, batch: AttendedBatch, real: TokenLosses) -> Tensor:
         settings = self.settings
@@ -128,7 +158,10 @@ class AttentionLoss:
         total = weights.new_zeros(())
         if settings.doubly_stochastic:
             readable = padding(batch.source_lengths, weights.shape[-1]).readable()
-            total += settings.doubly_stochastic * doubly_stochastic(weights, readable[:, None]).mean(1).sum()
+            total += (
+                settings.doubly_stochastic
+                * doubly_stochastic(weights, readable[:, None]).mean(1).sum()
+            )
         if settings.entropy:
             total += settings.entropy * entropy(weights).mean(1).sum()
         if settings.coverage:
@@ -137,7 +170,10 @@ class AttentionLoss:
             total += settings.guided * guided(weights.mean(1), batch.links).sum()
         if settings.diagonal:
             targets = (batch.target_out != IGNORED).sum(1)
-            total += settings.diagonal * diagonal(weights.mean(1), targets, batch.source_lengths).sum()
+            total += (
+                settings.diagonal
+                * diagonal(weights.mean(1), targets, batch.source_lengths).sum()
+            )
         return total
 
     def _draws(self, maps: Maps, losses: TokenLosses, real: TokenLosses) -> Tensor:
@@ -148,12 +184,21 @@ class AttentionLoss:
         total, settings = losses.new_zeros(()), self.settings
         for draws in maps.draws.values():
             log_probability = _joined([draw.log_probability for draw in draws]) * real
-            entropies, baseline = _joined([draw.entropy for draw in draws]) * real, draws[0].baseline
+            entropies, baseline = (
+                _joined([draw.entropy for draw in draws]) * real,
+                draws[0].baseline,
+            )
             credit = _from_here_on(losses) - baseline * _from_here_on(real)
             learned = (credit * log_probability).sum()
-            total += settings.reinforce * (learned - learned.detach()) - settings.draw_entropy * entropies.sum()
+            total += (
+                settings.reinforce * (learned - learned.detach())
+                - settings.draw_entropy * entropies.sum()
+            )
             usual = losses.sum() / real.sum()
-            baseline.lerp_(torch.where(usual.isfinite(), usual, baseline), 1 - settings.baseline_decay)
+            baseline.lerp_(
+                torch.where(usual.isfinite(), usual, baseline),
+                1 - settings.baseline_decay,
+            )
         return total
 
 

@@ -47,8 +47,14 @@ BEGINNING: Start = (0, 0, Mark())
 class Positions:
     """The positions of one process from a place on, without end. Every process has equally many an epoch."""
 
-    def __init__(self, objective: Objective, processes: Processes, start: Start) -> None:
-        self.objective, self.rank, self.count = objective, processes.rank, processes.count
+    def __init__(
+        self, objective: Objective, processes: Processes, start: Start
+    ) -> None:
+        self.objective, self.rank, self.count = (
+            objective,
+            processes.rank,
+            processes.count,
+        )
         self.start = start
 
     def examples(self, epoch: int, index: int) -> list[int]:
@@ -75,14 +81,20 @@ class _Batches(Dataset[Prepared]):
 
     def __init__(self, objective: Objective, workers: int) -> None:
         self.objective = objective
-        self.working = torch.zeros(max(1, workers), 3, dtype=torch.int64).share_memory_()
+        self.working = torch.zeros(
+            max(1, workers), 3, dtype=torch.int64
+        ).share_memory_()
 
     def __getitem__(self, position: Position) -> Prepared:
         worker = get_worker_info()
         if worker is not None:
-            self.working[worker.id] = torch.tensor([os.getpid(), position.epoch, position.index])
+            self.working[worker.id] = torch.tensor(
+                [os.getpid(), position.epoch, position.index]
+            )
         try:
-            return Prepared(position, self.objective.batch(position.epoch, position.examples))
+            return Prepared(
+                position, self.objective.batch(position.epoch, position.examples)
+            )
         except Exception as error:
             return Prepared(position, None, self._fault(position, error))
 
@@ -96,7 +108,11 @@ class _Batches(Dataset[Prepared]):
                 examples, found = [index], single
                 break
         last = traceback.extract_tb(found.__traceback__)[-1]
-        what = f"example {examples[0]}" if len(examples) == 1 else f"the batch of examples {_listed(examples)}"
+        what = (
+            f"example {examples[0]}"
+            if len(examples) == 1
+            else f"the batch of examples {_listed(examples)}"
+        )
         return (
             f"{what}{origin(self.objective, examples[:1])} cannot be made into a batch: {type(found).__name__}: "
             f"{' '.join(str(found).split())} (raised at {last.filename}:{last.lineno})"
@@ -129,7 +145,11 @@ class BatchStream:
     """
 
     def __init__(
-        self, objective: Objective, settings: Training, processes: Processes, start: Start = BEGINNING
+        self,
+        objective: Objective,
+        settings: Training,
+        processes: Processes,
+        start: Start = BEGINNING,
     ) -> None:
         self.objective = objective
         self._data = _Batches(objective, settings.workers)
@@ -148,7 +168,9 @@ class BatchStream:
     def __enter__(self) -> "BatchStream":
         return self
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    def __exit__(
+        self, kind: object, error: BaseException | None, trace: object
+    ) -> None:
         self._iterator = None
         if isinstance(error, RuntimeError) and "DataLoader worker (pid" in str(error):
             raise RunError(self._death(str(error))) from None
@@ -165,7 +187,11 @@ class BatchStream:
         return prepared
 
     def _death(self, message: str) -> str:
-        dead = {int(number) for group in re.findall(r"pid(?:\(s\))? ([\d, ]+)", message) for number in group.split(",")}
+        dead = {
+            int(number)
+            for group in re.findall(r"pid(?:\(s\))? ([\d, ]+)", message)
+            for number in group.split(",")
+        }
         for process, epoch, index in self._data.working.tolist():
             if process in dead:
                 examples = self._positions.examples(epoch, index)
@@ -173,4 +199,6 @@ class BatchStream:
                     f"a worker died while it prepared the batch of examples {_listed(examples)}"
                     f"{origin(self.objective, examples[:1])}; memory may be short: lower workers or batch_tokens"
                 )
-        return "a worker died before its first batch; memory may be short: lower workers"
+        return (
+            "a worker died before its first batch; memory may be short: lower workers"
+        )

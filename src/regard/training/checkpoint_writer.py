@@ -27,13 +27,21 @@ class CheckpointWriter:
     def __init__(self, run: RunDirectory, here: Processes, settings: Training) -> None:
         self.run, self.here = run, here
         self._group: Any = None
-        if settings.sharded:  # of their own, since training exchanges gradients at the same time
+        if (
+            settings.sharded
+        ):  # of their own, since training exchanges gradients at the same time
             limit = timedelta(seconds=settings.process_timeout)
             self._group = torch.distributed.new_group(backend="gloo", timeout=limit)
             self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._pending: Future[None] | None = None
 
-    def save(self, update: int, groups: Groups, state: Mapping[str, Any], outdated: Sequence[int]) -> None:
+    def save(
+        self,
+        update: int,
+        groups: Groups,
+        state: Mapping[str, Any],
+        outdated: Sequence[int],
+    ) -> None:
         """Save groups of tensors; those of a sharded run are copied now and written later, after the checkpoint before.
 
         Raises RunError where this checkpoint, or the one before, cannot be written.
@@ -44,8 +52,14 @@ class CheckpointWriter:
                 self._remove(outdated)
             return
         self.wait()
-        parts = {f"{group}/{name}": tensor for group, tensors in groups.items() for name, tensor in tensors.items()}
-        self._pending = self._thread.submit(self._write, update, staged(parts), state, outdated)
+        parts = {
+            f"{group}/{name}": tensor
+            for group, tensors in groups.items()
+            for name, tensor in tensors.items()
+        }
+        self._pending = self._thread.submit(
+            self._write, update, staged(parts), state, outdated
+        )
 
     def wait(self) -> None:
         """Wait until this process's part of the last checkpoint is written; the first process's is the checkpoint
@@ -58,19 +72,41 @@ class CheckpointWriter:
         """The latest undamaged checkpoint, which the first process compares with its digests for all."""
         found = self.run.newest_checkpoint() if self.here.main else None
         step = self.here.from_main(None if found is None else found.step)
-        return found if step is None or self.here.main else self.run.checkpoint(step, verified=True)
+        return (
+            found
+            if step is None or self.here.main
+            else self.run.checkpoint(step, verified=True)
+        )
 
-    def _write(self, update: int, parts: dict[str, Tensor], state: Mapping[str, Any], outdated: Sequence[int]) -> None:
+    def _write(
+        self,
+        update: int,
+        parts: dict[str, Tensor],
+        state: Mapping[str, Any],
+        outdated: Sequence[int],
+    ) -> None:
         folder = temporary_of(self.run.checkpoints, update)
-        whole = writing(self.run.checkpoints, update, state) if self.here.main else nullcontext((folder, {}))
+        whole = (
+            writing(self.run.checkpoints, update, state)
+            if self.here.main
+            else nullcontext((folder, {}))
+        )
         with whole as (temporary, digests):
-            torch.distributed.barrier(self._group)  # the first process has removed the remains of a failed attempt
+            torch.distributed.barrier(
+                self._group
+            )  # the first process has removed the remains of a failed attempt
             tensor_shards.write(temporary / SHARDS, parts, self._group)
             path = tensor_shards.part_of(temporary / SHARDS, self.here.rank)
-            own = {} if path is None else {path.relative_to(temporary).as_posix(): sha256(path)}
+            own = (
+                {}
+                if path is None
+                else {path.relative_to(temporary).as_posix(): sha256(path)}
+            )
             found: list[Any] = [None] * self.here.count
             torch.distributed.all_gather_object(found, own, group=self._group)
-            digests.update({name: digest for each in found for name, digest in each.items()})
+            digests.update(
+                {name: digest for each in found for name, digest in each.items()}
+            )
         if self.here.main:
             self._remove(outdated)
 

@@ -24,14 +24,19 @@ def choose_device(name: str) -> str:
     if name == "auto":
         return here[0]
     if name not in here:
-        raise InputError(f"device {name!r} is not available here; choose from: auto, {', '.join(here)}")
+        raise InputError(
+            f"device {name!r} is not available here; choose from: auto, {', '.join(here)}"
+        )
     return name
 
 
 def choose_own_accelerator() -> None:
     """Under torchrun, make the accelerator of this process's number on its machine the current one, for processes that
     do not communicate."""
-    rank, count = int(os.environ.get("LOCAL_RANK", "0")), torch.accelerator.device_count()
+    rank, count = (
+        int(os.environ.get("LOCAL_RANK", "0")),
+        torch.accelerator.device_count(),
+    )
     if rank and count:
         torch.accelerator.set_device_index(rank % count)
 

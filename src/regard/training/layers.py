@@ -31,9 +31,17 @@ def sharded_parts(model: nn.Module) -> list[nn.Module]:
     """The parts of a model that FSDP gathers one by one: its layers, of a layer that reads a source its feed-forward
     network (a memory is prepared by the attention before the layer runs), and what a module names itself. A part that
     shares a parameter with another one is left out, so that the parameter has one group."""
-    found = list(dict.fromkeys(part for module in model.modules() for part in _parts(module)))
-    names = Counter(id(each) for _, each in model.named_parameters(remove_duplicate=False))
-    return [part for part in found if all(names[id(each)] == 1 for each in part.parameters())]
+    found = list(
+        dict.fromkeys(part for module in model.modules() for part in _parts(module))
+    )
+    names = Counter(
+        id(each) for _, each in model.named_parameters(remove_duplicate=False)
+    )
+    return [
+        part
+        for part in found
+        if all(names[id(each)] == 1 for each in part.parameters())
+    ]
 
 
 def _parts(module: nn.Module) -> Iterable[nn.Module]:
@@ -60,7 +68,9 @@ class RecomputedForward:
 @contextmanager
 def recomputing(model: nn.Module) -> Iterator[None]:
     """Recompute the activations of the model's `LAYERS` inside."""
-    layers: list[nn.Module] = [each for each in model.modules() if isinstance(each, LAYERS)]
+    layers: list[nn.Module] = [
+        each for each in model.modules() if isinstance(each, LAYERS)
+    ]
     try:
         for layer in layers:
             layer.forward = RecomputedForward(layer)

@@ -43,7 +43,12 @@ from regard.work import divided_by
 
 
 def fit(
-    model: nn.Module, objective: Objective, settings: Training, run: RunDirectory, *, resume: bool = False
+    model: nn.Module,
+    objective: Objective,
+    settings: Training,
+    run: RunDirectory,
+    *,
+    resume: bool = False,
 ) -> dict[str, float | int]:
     """Train the model and save the selected weights as `weights.safetensors`; the model has them afterwards.
 
@@ -73,7 +78,9 @@ def fit(
             with (
                 answering(settings.process_timeout),
                 threads(settings.threads or torch.get_num_threads()),
-                compiling(model, log_layers=here.main) if settings.compile else nullcontext(),
+                compiling(model, log_layers=here.main)
+                if settings.compile
+                else nullcontext(),
                 recomputing(model) if settings.recompute else nullcontext(),
             ):
                 return trainer.train(found)
@@ -85,9 +92,21 @@ class Trainer:
     """One run of `fit`: its parts and its state."""
 
     def __init__(
-        self, model: nn.Module, objective: Objective, settings: Training, run: RunDirectory, here: Processes, stop: Stop
+        self,
+        model: nn.Module,
+        objective: Objective,
+        settings: Training,
+        run: RunDirectory,
+        here: Processes,
+        stop: Stop,
     ) -> None:
-        self.model, self.objective, self.settings, self.run, self.here = model, objective, settings, run, here
+        self.model, self.objective, self.settings, self.run, self.here = (
+            model,
+            objective,
+            settings,
+            run,
+            here,
+        )
         self.parameters = count_parameters(model)
         seed_everything(settings.seed + here.rank)
         self.whole = WholeModel(model, settings.sharded)
@@ -100,7 +119,9 @@ class Trainer:
         self.saved, self.late = -1, False
         self.window = Window()
         self.clock = time.monotonic()
-        self.progress = Progress(settings.steps, settings.log_every, here.main, unit_of(objective))
+        self.progress = Progress(
+            settings.steps, settings.log_every, here.main, unit_of(objective)
+        )
         self.metrics = Metrics(run if here.main else None, settings)
 
     def train(self, found: Checkpoint | None) -> dict[str, float | int]:
@@ -109,9 +130,15 @@ class Trainer:
             self._restore(found)
         counters, settings = self.state.counters, self.settings
         with BatchStream(self.objective, settings, self.here, counters.start) as stream:
-            if found is not None:  # only now, because building the stream may use random numbers
+            if (
+                found is not None
+            ):  # only now, because building the stream may use random numbers
                 with restoring(found.folder):
-                    restore_random(found.state["random"], self.here, settings.seed + (counters.update << 16))
+                    restore_random(
+                        found.state["random"],
+                        self.here,
+                        settings.seed + (counters.update << 16),
+                    )
             while True:
                 self._validate_if_due()
                 self._save_if_due()
@@ -136,14 +163,24 @@ class Trainer:
             moments = found.tensors("optimizer", like_optimizer_tensors(self.model))
             restore_optimizer(self.model, self.optimizer, moments)
             if found.state["processes"] != self.here.count:
-                self.progress.note(regrouped(found.state, self.here.count, self.settings.accumulate))
+                self.progress.note(
+                    regrouped(found.state, self.here.count, self.settings.accumulate)
+                )
             elif found.state["carries"][self.here.rank]:
                 carried = found.tensors(f"carried-{self.here.rank}")
-                self.updater.carried = {name: tensor.to(self.here.device) for name, tensor in carried.items()}
+                self.updater.carried = {
+                    name: tensor.to(self.here.device)
+                    for name, tensor in carried.items()
+                }
         if self.settings.average_decay:
             if found is not None:
-                load_average(self.model, found.tensors("average", dict(self.model.named_parameters())))
-            self.average = MovingAverage(self.updater.parameters, self.settings.average_decay)
+                load_average(
+                    self.model,
+                    found.tensors("average", dict(self.model.named_parameters())),
+                )
+            self.average = MovingAverage(
+                self.updater.parameters, self.settings.average_decay
+            )
         if found is not None:
             load_weights(self.model, found.tensors("model", self.model.state_dict()))
 
@@ -164,7 +201,9 @@ class Trainer:
         self._log(outcome, speed, elapsed)
         self._check(outcome)
         if outcome.stop:
-            self._save(regular=self._checkpoint_due())  # where a validation is due, the resumed run saves once more
+            self._save(
+                regular=self._checkpoint_due()
+            )  # where a validation is due, the resumed run saves once more
             self.writer.wait()
             raise Stopped(outcome.stop, counters.update, self.run.path)
         self.late = outcome.late and not counters.bad
@@ -172,13 +211,21 @@ class Trainer:
     def _log(self, outcome: Outcome, speed: float, elapsed: float) -> None:
         update = self.state.counters.update
         if not outcome.good:
-            self.progress.note(f"update {update} skipped: loss {outcome.loss}, gradient norm {outcome.norm}")
-            self.metrics.write("skipped", update, {"loss": outcome.loss, "gradient_norm": outcome.norm})
+            self.progress.note(
+                f"update {update} skipped: loss {outcome.loss}, gradient norm {outcome.norm}"
+            )
+            self.metrics.write(
+                "skipped", update, {"loss": outcome.loss, "gradient_norm": outcome.norm}
+            )
             return
         self.window.add(outcome, elapsed)
         self.progress.update(update, outcome.loss, self.window.tokens_per_second)
         if update % self.settings.log_every == 0 or update == self.settings.steps:
-            figures = {**self.window.figures(), "rate": speed, "epoch": self.state.counters.epoch}
+            figures = {
+                **self.window.figures(),
+                "rate": speed,
+                "epoch": self.state.counters.epoch,
+            }
             self.metrics.write("training", update, figures)
             self.window = Window()
 
@@ -193,47 +240,75 @@ class Trainer:
             what = f"the loss per token is {outcome.loss:.4g} at update {counters.update}, above stop_above"
         if what:
             good = (
-                f"the last good checkpoint is of update {self.saved}" if self.saved >= 0 else "there is no checkpoint"
+                f"the last good checkpoint is of update {self.saved}"
+                if self.saved >= 0
+                else "there is no checkpoint"
             )
-            raise RunError(f"{what}; {good} in {self.run.path}; lower learning_rate or clip, or check the data")
+            raise RunError(
+                f"{what}; {good} in {self.run.path}; lower learning_rate or clip, or check the data"
+            )
 
     def _validate_if_due(self) -> None:
         counters, settings = self.state.counters, self.settings
-        regular = settings.validate_every and counters.update % settings.validate_every == 0
-        if counters.update == counters.validated or not (regular or counters.update == settings.steps):
+        regular = (
+            settings.validate_every and counters.update % settings.validate_every == 0
+        )
+        if counters.update == counters.validated or not (
+            regular or counters.update == settings.steps
+        ):
             return
         with nullcontext() if self.average is None else self.average.applied():
             figures = self._validate()
         value = figures[self.objective.metric]
         validated = Validated(counters.update, value, figures)
-        improved = self.state.selection.observe(validated, settings, self.objective.higher_is_better)
+        improved = self.state.selection.observe(
+            validated, settings, self.objective.higher_is_better
+        )
         self.state.plateau.observe(improved, settings)
         counters.validated, counters.figures = counters.update, figures
         self.metrics.write("validation", counters.update, figures)
         shown = "  ".join(f"{name} {figure:.4g}" for name, figure in figures.items())
-        self.progress.note(f"validation after update {counters.update}: {shown}{'  (best)' if improved else ''}")
+        self.progress.note(
+            f"validation after update {counters.update}: {shown}{'  (best)' if improved else ''}"
+        )
         self._save()
 
     def _validate(self) -> dict[str, float]:
         self.model.eval()
         shown = self.progress.elapsed("validating")
-        with torch.no_grad(), self.whole.gathered(self.here.device) as model, shown, divided_by(self.here):
+        with (
+            torch.no_grad(),
+            self.whole.gathered(self.here.device) as model,
+            shown,
+            divided_by(self.here),
+        ):
             figures = self.here.from_main(self.objective.validate(model))
         self.model.train()
         return figures
 
     def _save_if_due(self) -> None:
-        if self.state.counters.update != self.saved and (self.late or self._checkpoint_due()):
-            self._save(regular=self._checkpoint_due())  # the clock must not decide which checkpoints are averaged
+        if self.state.counters.update != self.saved and (
+            self.late or self._checkpoint_due()
+        ):
+            self._save(
+                regular=self._checkpoint_due()
+            )  # the clock must not decide which checkpoints are averaged
         self.late = False
 
     def _late(self) -> bool:
         """Whether the last checkpoint is longer ago than `checkpoint_minutes`."""
-        return 0 < 60 * self.settings.checkpoint_minutes <= time.monotonic() - self.clock
+        return (
+            0 < 60 * self.settings.checkpoint_minutes <= time.monotonic() - self.clock
+        )
 
     def _checkpoint_due(self) -> bool:
         every, counters = self.settings.checkpoint_every, self.state.counters
-        return bool(counters.update and every and counters.update % every == 0 and not counters.bad)
+        return bool(
+            counters.update
+            and every
+            and counters.update % every == 0
+            and not counters.bad
+        )
 
     def _save(self, *, regular: bool = True) -> None:
         """Save a checkpoint and remove those that `Selection` drops; every process calls it. A checkpoint is not
@@ -242,8 +317,14 @@ class Trainer:
         counters.seconds += time.monotonic() - self.clock
         self.clock = time.monotonic()
         update = counters.update
-        outdated = selection.saved(update, self.settings) if regular else selection.stopped(update)
-        tensors = snapshot(self.model, self.optimizer, self.average, self.updater.carried, self.here)
+        outdated = (
+            selection.saved(update, self.settings)
+            if regular
+            else selection.stopped(update)
+        )
+        tensors = snapshot(
+            self.model, self.optimizer, self.average, self.updater.carried, self.here
+        )
         state = self.state.to_json(self.here, self.updater.carried is not None)
         state["accumulate"] = self.settings.accumulate
         self.writer.save(update, tensors, state, outdated)
@@ -272,26 +353,45 @@ class Trainer:
             "seconds": counters.seconds + time.monotonic() - self.clock,
             "steps": counters.update,
             "parameters": self.parameters,
-            f"{unit_of(self.objective)}_per_second": counters.tokens / max(counters.updating, 1e-9),
+            f"{unit_of(self.objective)}_per_second": counters.tokens
+            / max(counters.updating, 1e-9),
         }
 
     def _choose(self) -> dict[str, float]:
         """Load the selected weights into the model; return their figures."""
-        best, settings, like = self.state.selection.best, self.settings, self.model.state_dict()
+        best, settings, like = (
+            self.state.selection.best,
+            self.settings,
+            self.model.state_dict(),
+        )
         self.writer.wait()
         self.here.wait()  # the first process may still be writing the last checkpoint
         if settings.average_last > 1:
             recent = self.state.selection.last(settings.average_last)
-            load_weights(self.model, mean([self._checkpoint(update).tensors("model", like) for update in recent]))
+            load_weights(
+                self.model,
+                mean(
+                    [
+                        self._checkpoint(update).tensors("model", like)
+                        for update in recent
+                    ]
+                ),
+            )
             figures = self._validate()
             self.metrics.write("mean", self.state.counters.update, figures)
             sign = 1 if self.objective.higher_is_better else -1
-            if not best or sign * figures[self.objective.metric] >= sign * best[0].value:
+            if (
+                not best
+                or sign * figures[self.objective.metric] >= sign * best[0].value
+            ):
                 return figures
         chosen = self._checkpoint(best[0].update if best else self.saved)
         load_weights(self.model, chosen.tensors("model", like))
         if self.average is not None:
-            load_average(self.model, chosen.tensors("average", dict(self.model.named_parameters())))
+            load_average(
+                self.model,
+                chosen.tensors("average", dict(self.model.named_parameters())),
+            )
         return best[0].figures if best else self.state.counters.figures
 
     def _checkpoint(self, update: int) -> Checkpoint:

@@ -63,7 +63,9 @@ class Objective(Protocol):
         """Build one batch, which has `.to(device)`; may run in a worker process."""
         ...
 
-    def loss(self, model: nn.Module, batch: Any, update: int, carried: Carried | None) -> Loss:
+    def loss(
+        self, model: nn.Module, batch: Any, update: int, carried: Carried | None
+    ) -> Loss:
         """The summed loss of a batch at an update (counted from 1). It may call any part of the model (see
         `LossModule`). `carried` comes from the batch before, in the same process; None at the start and after an update
         that was skipped."""
@@ -87,7 +89,9 @@ class LossModule(nn.Module):
         super().__init__()
         self.model, self.objective = model, objective
 
-    def forward(self, batch: Any, update: int, carried: Carried | None) -> tuple[Tensor, int, Carried | None, int]:
+    def forward(
+        self, batch: Any, update: int, carried: Carried | None
+    ) -> tuple[Tensor, int, Carried | None, int]:
         """The fields of a `Loss`: FSDP finds tensors in tuples, not in dataclasses."""
         loss = self.objective.loss(self.model, batch, update, carried)
         return loss.total, loss.tokens, loss.carried, loss.read or loss.tokens

@@ -10,7 +10,11 @@ from typing import Any
 import torch
 import torch.distributed
 from accelerate import Accelerator, PartialState
-from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list, gather_object
+from accelerate.utils import (
+    InitProcessGroupKwargs,
+    broadcast_object_list,
+    gather_object,
+)
 from torch import Tensor, nn
 from torch.distributed.fsdp import (
     CPUOffloadPolicy,
@@ -42,14 +46,20 @@ class Processes:
 
     def __init__(self, settings: Training) -> None:
         kind = choose_device(settings.device)
-        limit = InitProcessGroupKwargs(timeout=timedelta(seconds=settings.process_timeout))
-        self.accelerator = Accelerator(cpu=kind == "cpu", mixed_precision="no", kwargs_handlers=[limit])
+        limit = InitProcessGroupKwargs(
+            timeout=timedelta(seconds=settings.process_timeout)
+        )
+        self.accelerator = Accelerator(
+            cpu=kind == "cpu", mixed_precision="no", kwargs_handlers=[limit]
+        )
         self.device = self.accelerator.device
         self.count: int = self.accelerator.num_processes
         self.rank: int = self.accelerator.process_index
         self.main = self.rank == 0
         if settings.sharded and self.count == 1:
-            raise InputError("sharded: true needs several processes and there is one; start it under torchrun")
+            raise InputError(
+                "sharded: true needs several processes and there is one; start it under torchrun"
+            )
 
     def wrap(self, losses: nn.Module, settings: Training) -> nn.Module:
         """A `LossModule` on its device; with several processes its model is sharded in place, or it is wrapped in DDP.
@@ -70,9 +80,13 @@ class Processes:
     def _shard(self, losses: nn.Module, settings: Training) -> None:
         mesh = torch.distributed.init_device_mesh(self.device.type, (self.count,))
         gathered = torch.bfloat16 if settings.gathered_precision == "bf16" else None
-        precision = MixedPrecisionPolicy(param_dtype=gathered, reduce_dtype=gathered and torch.float32)
+        precision = MixedPrecisionPolicy(
+            param_dtype=gathered, reduce_dtype=gathered and torch.float32
+        )
         pinned = self.device.type == "cuda"
-        offload = CPUOffloadPolicy(pin_memory=pinned) if settings.offload else OffloadPolicy()
+        offload = (
+            CPUOffloadPolicy(pin_memory=pinned) if settings.offload else OffloadPolicy()
+        )
         for part in (*sharded_parts(losses), losses):
             fully_shard(part, mesh=mesh, mp_policy=precision, offload_policy=offload)
             if isinstance(part, CausalBlock):
@@ -101,7 +115,9 @@ class Everyone:
     """All processes that torchrun or accelerate started, as those that divide work."""
 
     def __init__(self) -> None:
-        state = PartialState(cpu=choose_device("auto") == "cpu")  # else accelerate finds no others without accelerators
+        state = PartialState(
+            cpu=choose_device("auto") == "cpu"
+        )  # else accelerate finds no others without accelerators
         self.count: int = state.num_processes
         self.rank: int = state.process_index
 
@@ -148,7 +164,10 @@ class WholeModel:
         self.model, self.sharded = model, sharded
         self.copy = model
         if sharded:
-            empty = {id(each): nn.Parameter(each.to("meta"), each.requires_grad) for each in model.parameters()}
+            empty = {
+                id(each): nn.Parameter(each.to("meta"), each.requires_grad)
+                for each in model.parameters()
+            }
             self.copy = copy.deepcopy(model, dict(empty))
 
     @contextmanager
@@ -158,9 +177,13 @@ class WholeModel:
             yield self.model
             return
         whole = weights(self.model)
-        self.copy.load_state_dict({name: each.to(device) for name, each in whole.items()}, assign=True)
+        self.copy.load_state_dict(
+            {name: each.to(device) for name, each in whole.items()}, assign=True
+        )
         self.copy.train(self.model.training)
         try:
             yield self.copy
         finally:
-            self.copy.load_state_dict({name: each.to("meta") for name, each in whole.items()}, assign=True)
+            self.copy.load_state_dict(
+                {name: each.to("meta") for name, each in whole.items()}, assign=True
+            )

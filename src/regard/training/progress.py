@@ -69,7 +69,9 @@ class Progress:
     standard error is closed or its reader is gone.
     """
 
-    def __init__(self, steps: int, every: int, shown: bool = True, unit: str = "tokens") -> None:
+    def __init__(
+        self, steps: int, every: int, shown: bool = True, unit: str = "tokens"
+    ) -> None:
         self.steps, self.every, self.shown, self.unit = steps, every, shown, unit
         self.began = time.monotonic()
         self.first: int | None = None
@@ -89,8 +91,14 @@ class Progress:
             with self._read():
                 self.bar.update(update - self.bar.n)
         elif update % self.every == 0 or update == self.steps:
-            left = (time.monotonic() - self.began) / (update - self.first) * (self.steps - update)
-            self.note(f"{update}/{self.steps}  loss {loss:.4f}  {speed}  {duration(left)} left")
+            left = (
+                (time.monotonic() - self.began)
+                / (update - self.first)
+                * (self.steps - update)
+            )
+            self.note(
+                f"{update}/{self.steps}  loss {loss:.4f}  {speed}  {duration(left)} left"
+            )
 
     @contextmanager
     def elapsed(self, what: str) -> Iterator[None]:
@@ -144,7 +152,14 @@ def _bar(steps: int, done: int) -> tqdm | None:
     if sys.stderr is None or (tqdm is tqdm_asyncio and not sys.stderr.isatty()):
         return None
     bar = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
-    return tqdm(total=steps, initial=done, file=sys.stderr, bar_format=bar, dynamic_ncols=True, miniters=1)
+    return tqdm(
+        total=steps,
+        initial=done,
+        file=sys.stderr,
+        bar_format=bar,
+        dynamic_ncols=True,
+        miniters=1,
+    )
 
 
 class Metrics:
@@ -155,19 +170,28 @@ class Metrics:
         self._trackers: list[Board | Service] = []
         if run is None:
             return
-        if importlib.util.find_spec("tensorboard") and (settings.tensorboard or settings.tracker == "tensorboard"):
+        if importlib.util.find_spec("tensorboard") and (
+            settings.tensorboard or settings.tracker == "tensorboard"
+        ):
             self._trackers.append(Board(run.path / "tensorboard"))
         if settings.tracker is not None and settings.tracker != "tensorboard":
-            self._trackers.append(Service(settings.tracker, run.path.name, asdict(settings)))
+            self._trackers.append(
+                Service(settings.tracker, run.path.name, asdict(settings))
+            )
 
     def write(self, kind: str, update: int, values: Mapping[str, float | int]) -> None:
         """Append a record; a value that is not finite becomes null, since JSON has no other word for it."""
         if self._run is None:
             return
-        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        finite = {
+            name: value if math.isfinite(value) else None
+            for name, value in values.items()
+        }
         self._run.append_jsonl(METRICS, {"kind": kind, "update": update, **finite})
         for each in self._trackers:
-            each.write({f"{kind}/{name}": value for name, value in values.items()}, update)
+            each.write(
+                {f"{kind}/{name}": value for name, value in values.items()}, update
+            )
 
     def rewind(self, update: int) -> None:
         """Drop the records after an update; a resumed run writes them again."""

@@ -18,7 +18,10 @@ def linear(update: int, warmup: int, steps: int) -> float:
 
 def cosine(update: int, warmup: int, steps: int) -> float:
     """Rise to 1 at `warmup`, then fall as half a cosine to 0 just after the last update."""
-    return min(constant(update, warmup), 0.5 - 0.5 * math.cos(math.pi * _left(update, warmup, steps)))
+    return min(
+        constant(update, warmup),
+        0.5 - 0.5 * math.cos(math.pi * _left(update, warmup, steps)),
+    )
 
 
 def inverse_square_root(update: int, warmup: int) -> float:

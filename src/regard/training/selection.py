@@ -37,19 +37,25 @@ class Selection:
     record: float | None = None
     changed: bool = False
 
-    def observe(self, validated: Validated, settings: Training, higher_is_better: bool) -> bool:
+    def observe(
+        self, validated: Validated, settings: Training, higher_is_better: bool
+    ) -> bool:
         """Add a validation; True if it is a new record. Of two equals the earlier one is better; NaN is never a
         record."""
         sign = 1.0 if higher_is_better else -1.0
         improved = not math.isnan(validated.value) and (
             self.record is None or sign * validated.value > sign * self.record
         )
-        self.changed = self.changed or (self.record is not None and validated.value != self.record)
+        self.changed = self.changed or (
+            self.record is not None and validated.value != self.record
+        )
         if improved:
             self.record = validated.value
         self.waited = 0 if improved else self.waited + 1
         if not math.isnan(validated.value):
-            ranked = sorted([*self.best, validated], key=lambda one: (-sign * one.value, one.update))
+            ranked = sorted(
+                [*self.best, validated], key=lambda one: (-sign * one.value, one.update)
+            )
             self.best = ranked[: settings.keep_best]
         return improved
 
@@ -122,7 +128,9 @@ def mean(several: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
         if not last.is_floating_point():
             result[name] = last
             continue
-        total = torch.zeros_like(last, dtype=torch.promote_types(last.dtype, torch.float32))
+        total = torch.zeros_like(
+            last, dtype=torch.promote_types(last.dtype, torch.float32)
+        )
         for weights in several:
             total += weights[name]
         result[name] = (total / len(several)).to(last.dtype)

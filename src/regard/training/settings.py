@@ -30,7 +30,9 @@ class Training:
     """The seed of the order of examples, of dropout and of everything else that is random."""
     steps: Positive = 10_000
     """The number of updates."""
-    epochs: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)] | None = None
+    epochs: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)] | None = (
+        None
+    )
     """Passes over the training examples, in place of `steps`, which is then computed from the batches of the first."""
     batch_tokens: Positive = 3072
     """The largest padded size of a batch in tokens, per process; read by the objective. With BPE-dropout batches are
@@ -39,7 +41,9 @@ class Training:
     """Batches per process whose gradients are added up for one update."""
     learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e-3
     """The highest rate, reached at the end of the warm-up."""
-    schedule: Literal["constant", "linear", "cosine", "inverse-square-root", "plateau"] = "constant"
+    schedule: Literal[
+        "constant", "linear", "cosine", "inverse-square-root", "plateau"
+    ] = "constant"
     """How the rate falls after the warm-up: not at all; to zero at the last update, straight or as half a cosine; as
     update^-0.5 (Vaswani et al. 2017); by `plateau_factor` whenever validation stops improving."""
     warmup: Count = 0
@@ -132,15 +136,23 @@ class Training:
                 f"to {tenth(self.steps)}, or raise steps"
             )
         if self.epochs is not None and self.teacher_forcing_end is not None:
-            raise ValueError("teacher_forcing_end changes by updates, so it needs steps; remove epochs or it")
+            raise ValueError(
+                "teacher_forcing_end changes by updates, so it needs steps; remove epochs or it"
+            )
         if self.compile and self.recompute:
             raise ValueError("compile and recompute are both set; choose one of them")
         if not self.sharded and (self.offload or self.gathered_precision != "fp32"):
-            raise ValueError("offload and gathered_precision are of sharded weights; set sharded: true with them")
+            raise ValueError(
+                "offload and gathered_precision are of sharded weights; set sharded: true with them"
+            )
         if self.gathered_precision == "bf16" and self.precision == "fp32":
-            raise ValueError("gathered_precision is bf16 and precision fp32; set precision: bf16 too")
+            raise ValueError(
+                "gathered_precision is bf16 and precision fp32; set precision: bf16 too"
+            )
         if self.average_last and self.average_decay:
-            raise ValueError("average_last and average_decay are both set; choose one of them")
+            raise ValueError(
+                "average_last and average_decay are both set; choose one of them"
+            )
 
     def plan(self) -> str:
         """How long training takes, in a line."""
@@ -150,7 +162,11 @@ class Training:
             return f"{plan}; validation at the end"
         plan += f"; validation every {self.validate_every:,}"
         patience = PATIENCE if self.patience is None else self.patience
-        return f"{plan}; it ends early after {patience} without improvement" if patience else plan
+        return (
+            f"{plan}; it ends early after {patience} without improvement"
+            if patience
+            else plan
+        )
 
     def of_epochs(self, batches: int) -> "Training":
         """These settings with the `steps` of `epochs` of so many batches; without epochs, the same."""

@@ -13,7 +13,9 @@ from typing import Any
 from regard.errors import RunError
 from regard.system import HANGUP, WINDOWS
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT) + (() if HANGUP is None else (signal.Signals(HANGUP),))
+SIGNALS = (signal.SIGTERM, signal.SIGINT) + (
+    () if HANGUP is None else (signal.Signals(HANGUP),)
+)
 """The signals that stop training; SIGHUP comes when a terminal or a connection closes, and
 Windows has none."""
 
@@ -40,7 +42,9 @@ class Stop:
     def __init__(self) -> None:
         self.requested = 0
         self._since = 0.0
-        self._before: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {}
+        self._before: dict[
+            int, Callable[[int, FrameType | None], Any] | int | None
+        ] = {}
 
     def __enter__(self) -> "Stop":
         if threading.current_thread() is threading.main_thread():
@@ -56,11 +60,15 @@ class Stop:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
             if number == signal.SIGINT and time.monotonic() - self._since >= _echo():
-                os._exit(128 + number)  # files are replaced whole, so leaving at any point does no damage
+                os._exit(
+                    128 + number
+                )  # files are replaced whole, so leaving at any point does no damage
             return
         self.requested, self._since = number, time.monotonic()
         if number == signal.SIGINT:
-            os.write(2, b"\nsaving after this update; Ctrl-C again quits at once\n")  # print may be what it interrupts
+            os.write(
+                2, b"\nsaving after this update; Ctrl-C again quits at once\n"
+            )  # print may be what it interrupts
 
 
 def _echo() -> float:

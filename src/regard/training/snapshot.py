@@ -83,10 +83,21 @@ class TrainingState:
     def restore(cls, state: dict[str, Any], here: Processes) -> "TrainingState":
         """The training state that `state` was written from. With another number of processes training continues behind
         the batches that were read, with the next one that the processes share out."""
-        parts = json.dumps({name: state[name] for name in ("counters", "selection", "plateau")})
+        parts = json.dumps(
+            {name: state[name] for name in ("counters", "selection", "plateau")}
+        )
         restored = pydantic.TypeAdapter(cls).validate_json(parts, strict=True)
         counters = restored.counters
-        if min(counters.update, counters.epoch, counters.index, counters.chunk, counters.before) < 0:
+        if (
+            min(
+                counters.update,
+                counters.epoch,
+                counters.index,
+                counters.chunk,
+                counters.before,
+            )
+            < 0
+        ):
             raise ValueError(f"negative counters: {counters}")
         if counters.before > counters.index * state["processes"]:
             raise ValueError(f"the mark is behind the position: {counters}")
@@ -101,7 +112,11 @@ def regrouped(state: dict[str, Any], now: int, accumulate: int) -> str:
     line = f"the checkpoint is of {before} processes and there are {now}: examples keep their order"
     if batches == now * accumulate:
         return f"{line}, and an update has {batches} batches as before; rounding and random numbers differ"
-    same = f"; training.accumulate={batches // now} with --allow-change keeps {batches}" if batches % now == 0 else ""
+    same = (
+        f"; training.accumulate={batches // now} with --allow-change keeps {batches}"
+        if batches % now == 0
+        else ""
+    )
     return f"{line}, and an update has {now * accumulate} batches instead of {batches}, so the weights differ{same}"
 
 
@@ -120,7 +135,14 @@ def restoring(folder: Path) -> Iterator[None]:
         yield
     except (InputError, RunError):
         raise
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        RuntimeError,
+    ) as error:
         what = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         raise InputError(
             f"{folder}: its training state cannot be restored, though its SHA-256 is right ({what}); was it changed? "
@@ -129,28 +151,45 @@ def restoring(folder: Path) -> Iterator[None]:
 
 
 def snapshot(
-    model: nn.Module, optimizer: Optimizer, average: MovingAverage | None, carried: Carried | None, here: Processes
+    model: nn.Module,
+    optimizer: Optimizer,
+    average: MovingAverage | None,
+    carried: Carried | None,
+    here: Processes,
 ) -> dict[str, dict[str, Tensor]]:
     """Groups of tensors: `model`, `optimizer`, `average` with a moving average, and `carried-N` for each process with
     tensors for its next batch. They are whole and on the CPU, or where weights are sharded this process's part and
     its own `carried-N`. Every process calls it; the tensors may share memory with the model."""
     sharded = any(isinstance(each, DTensor) for each in model.parameters())
     form: Callable[[Tensor], Tensor] = torch.detach if sharded else full
-    groups = {"model": weights(model, form), "optimizer": optimizer_tensors(model, optimizer, form)}
+    groups = {
+        "model": weights(model, form),
+        "optimizer": optimizer_tensors(model, optimizer, form),
+    }
     if average is not None:
         groups["average"] = average_tensors(model, average, form)
-    own = None if carried is None else {name: tensor.cpu().contiguous() for name, tensor in carried.items()}
+    own = (
+        None
+        if carried is None
+        else {name: tensor.cpu().contiguous() for name, tensor in carried.items()}
+    )
     for rank, each in [(here.rank, own)] if sharded else enumerate(here.gather(own)):
         if each is not None:
             groups[f"carried-{rank}"] = each
     return groups
 
 
-def average_tensors(model: nn.Module, average: MovingAverage, form: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+def average_tensors(
+    model: nn.Module, average: MovingAverage, form: Callable[[Tensor], Tensor]
+) -> dict[str, Tensor]:
     """The moving average by parameter names."""
     with average.applied():
         averaged = {id(parameter) for parameter in average.parameters}
-        return {name: form(each).clone() for name, each in model.named_parameters() if id(each) in averaged}
+        return {
+            name: form(each).clone()
+            for name, each in model.named_parameters()
+            if id(each) in averaged
+        }
 
 
 def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:

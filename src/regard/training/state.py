@@ -28,11 +28,19 @@ def random_state(device: torch.device) -> dict[str, Any]:
     kind, keys, position, has_gauss, cached = np.random.get_state()
     state = {
         "python": [version, list(numbers), gauss],
-        "numpy": [kind, np.asarray(keys).tolist(), int(position), int(has_gauss), float(cached)],
+        "numpy": [
+            kind,
+            np.asarray(keys).tolist(),
+            int(position),
+            int(has_gauss),
+            float(cached),
+        ],
         "torch": _hexadecimal(torch.get_rng_state()),
     }
     if device.type != "cpu":
-        state["device"] = _hexadecimal(torch.get_device_module(device).get_rng_state(device))
+        state["device"] = _hexadecimal(
+            torch.get_device_module(device).get_rng_state(device)
+        )
     return state
 
 
@@ -41,7 +49,9 @@ def restore_random_state(state: dict[str, Any], device: torch.device) -> None:
     version, numbers, gauss = state["python"]
     random.setstate((version, tuple(numbers), gauss))
     kind, keys, position, has_gauss, cached = state["numpy"]
-    np.random.set_state((kind, np.array(keys, dtype=np.uint32), position, has_gauss, cached))
+    np.random.set_state(
+        (kind, np.array(keys, dtype=np.uint32), position, has_gauss, cached)
+    )
     torch.set_rng_state(_bytes(state["torch"]))
     if "device" in state and device.type != "cpu":
         torch.get_device_module(device).set_rng_state(_bytes(state["device"]), device)
@@ -76,20 +86,30 @@ def full(tensor: Tensor) -> Tensor:
     tensor = tensor.detach()
     if not isinstance(tensor, DTensor):
         return tensor.cpu()
-    exchanged: Any = tensor.to(tensor.device_mesh.device_type)  # offloaded weights are exchanged where the others are
+    exchanged: Any = tensor.to(
+        tensor.device_mesh.device_type
+    )  # offloaded weights are exchanged where the others are
     return exchanged.full_tensor().cpu()
 
 
 def assign(target: Tensor, value: Tensor) -> None:
     """Copy a whole tensor into one that may be sharded. Raises ValueError if their shapes differ."""
     if target.shape != value.shape:
-        raise ValueError(f"a tensor is {list(value.shape)}; expected {list(target.shape)}")
-    if isinstance(target, DTensor) and not isinstance(value, DTensor):  # every process has it, so none sends any
-        value = distribute_tensor(value, target.device_mesh, target.placements, src_data_rank=None)
+        raise ValueError(
+            f"a tensor is {list(value.shape)}; expected {list(target.shape)}"
+        )
+    if isinstance(target, DTensor) and not isinstance(
+        value, DTensor
+    ):  # every process has it, so none sends any
+        value = distribute_tensor(
+            value, target.device_mesh, target.placements, src_data_rank=None
+        )
     local(target).copy_(local(value))
 
 
-def weights(model: nn.Module, form: Callable[[Tensor], Tensor] = full) -> dict[str, Tensor]:
+def weights(
+    model: nn.Module, form: Callable[[Tensor], Tensor] = full
+) -> dict[str, Tensor]:
     """The model's state in a form, by default whole on the CPU; tied tensors are copied, so that every name has its
     own."""
     seen: set[int] = set()
@@ -117,10 +137,16 @@ def optimizer_tensors(
 def like_optimizer_tensors(model: nn.Module) -> dict[str, Tensor]:
     """Tensors of the shapes of `optimizer_tensors`, sharded as the parameters are."""
     moments = ADAM - {"step"}
-    return {f"{name}:{key}": each for name, each in model.named_parameters() for key in moments}
+    return {
+        f"{name}:{key}": each
+        for name, each in model.named_parameters()
+        for key in moments
+    }
 
 
-def restore_optimizer(model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
+def restore_optimizer(
+    model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]
+) -> None:
     """Restore the optimizer's state from `optimizer_tensors`; parameters that had none have none. Raises ValueError for
     a state that is not Adam's."""
     parameters = dict(model.named_parameters())
@@ -135,7 +161,9 @@ def restore_optimizer(model: nn.Module, optimizer: Optimizer, tensors: dict[str,
         optimizer.state[target][key] = restored
     for target, state in optimizer.state.items():
         if set(state) != ADAM or state["step"].dim():
-            raise ValueError(f"Adam's state of a parameter {list(target.shape)} is incomplete")
+            raise ValueError(
+                f"Adam's state of a parameter {list(target.shape)} is incomplete"
+            )
 
 
 def count_parameters(model: nn.Module) -> int:

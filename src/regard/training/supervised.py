@@ -37,7 +37,11 @@ def moved(value: Any, device: torch.device) -> Any:
         return {key: moved(each, device) for key, each in value.items()}
     if isinstance(value, tuple) and type(value) is not tuple:  # a named tuple
         return type(value)(*(moved(each, device) for each in value))
-    return type(value)(moved(each, device) for each in value) if isinstance(value, tuple | list) else value
+    return (
+        type(value)(moved(each, device) for each in value)
+        if isinstance(value, tuple | list)
+        else value
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +75,9 @@ class Supervised(Generic[E]):
             if isinstance(examples, Frame):
                 object.__setattr__(self, name, records_of(examples))
         if not len(self.train) or not (len(self.valid) or self.evaluate):
-            raise InputError(f"{len(self.train)} examples to train on, {len(self.valid)} to validate on; expected some")
+            raise InputError(
+                f"{len(self.train)} examples to train on, {len(self.valid)} to validate on; expected some"
+            )
         if self.batch_size < 1:
             raise InputError(f"batch_size is {self.batch_size}; expected at least 1")
 
@@ -81,9 +87,13 @@ class Supervised(Generic[E]):
 
     def batch(self, epoch: int, indices: list[int]) -> Tensors:
         """One batch; may run in a worker process."""
-        return Tensors(self.collate([self.train[index] for index in indices]), len(indices))
+        return Tensors(
+            self.collate([self.train[index] for index in indices]), len(indices)
+        )
 
-    def loss(self, model: nn.Module, batch: Tensors, update: int, carried: Carried | None) -> Loss:
+    def loss(
+        self, model: nn.Module, batch: Tensors, update: int, carried: Carried | None
+    ) -> Loss:
         """The loss of a batch, weighted by its size."""
         return Loss(self.loss_of(model, batch.content) * batch.examples, batch.examples)
 
@@ -95,6 +105,11 @@ class Supervised(Generic[E]):
 
         def loss(first: int) -> float:
             examples = list(self.valid[first : first + self.batch_size])
-            return self.loss_of(model, moved(self.collate(examples), device)).item() * len(examples)
+            return self.loss_of(
+                model, moved(self.collate(examples), device)
+            ).item() * len(examples)
 
-        return {"loss": sum(computed(loss, range(0, len(self.valid), self.batch_size))) / len(self.valid)}
+        return {
+            "loss": sum(computed(loss, range(0, len(self.valid), self.batch_size)))
+            / len(self.valid)
+        }

@@ -15,7 +15,9 @@ SMALL = 20_000_000
 other (docs/guide/training.md has the measurements)."""
 
 
-def choose_threads(settings: Training, parameters: int, began: int | None = None) -> int:
+def choose_threads(
+    settings: Training, parameters: int, began: int | None = None
+) -> int:
     """The number of threads of each process.
 
     The first of these decides: `settings.threads`; a variable of the environment; `began`, the number that a resumed

@@ -25,7 +25,9 @@ def check_tracker(name: TrackerName | None) -> None:
     """Raises InputError for a service whose package is not installed."""
     if name is not None and importlib.util.find_spec(name) is None:
         command = how_to_install(name) if name in EXTRAS else f"pip install {name}"
-        raise InputError(f"training.tracker is {name}, whose package is not installed: {command}, or leave it out")
+        raise InputError(
+            f"training.tracker is {name}, whose package is not installed: {command}, or leave it out"
+        )
 
 
 class Board:
@@ -42,7 +44,10 @@ class Board:
         """Append the values of an update. Raises RunError when the disk is full or read-only."""
         from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
 
-        found = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        found = [
+            Summary.Value(tag=name, simple_value=value)
+            for name, value in values.items()
+        ]
         self._append({"step": update, "summary": Summary(value=found)})
 
     def close(self) -> None:
@@ -53,7 +58,9 @@ class Board:
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         record = io.BytesIO()
-        RecordWriter(record).write(Event(wall_time=time.time(), **content).SerializeToString())
+        RecordWriter(record).write(
+            Event(wall_time=time.time(), **content).SerializeToString()
+        )
         atomic.append(self._path, record.getvalue())
 
 
@@ -61,7 +68,9 @@ class Service:
     """A run of Weights & Biases or MLflow, in the project `regard` under the name of its folder. Its address and
     whether it is offline are the service's own settings. A resumed run is a new one there."""
 
-    def __init__(self, name: TrackerName, run: str, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, name: TrackerName, run: str, settings: Mapping[str, Any]
+    ) -> None:
         """Start it, with the settings of training. Raises RunError where the service refuses."""
         from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 
@@ -71,10 +80,15 @@ class Service:
         try:
             self._tracker.start()
             self._tracker.store_init_configuration(
-                {key: str(value) if isinstance(value, tuple) else value for key, value in settings.items()}
+                {
+                    key: str(value) if isinstance(value, tuple) else value
+                    for key, value in settings.items()
+                }
             )
         except Exception as error:
-            raise RunError(f"training.tracker {name} cannot start ({_line(error)}); see its settings") from error
+            raise RunError(
+                f"training.tracker {name} cannot start ({_line(error)}); see its settings"
+            ) from error
         self._lost = False
 
     def write(self, values: Mapping[str, float | int], update: int) -> None:
@@ -85,7 +99,11 @@ class Service:
             self._tracker.log(dict(values), step=update)
         except Exception as error:
             self._lost = True
-            log.warning("training.tracker %s failed (%s); the run goes on without it", self._name, _line(error))
+            log.warning(
+                "training.tracker %s failed (%s); the run goes on without it",
+                self._name,
+                _line(error),
+            )
 
     def close(self) -> None:
         """End the run there; a failure is a warning."""

@@ -49,16 +49,27 @@ class Outcome:
 
 def make_optimizer(model: nn.Module, settings: Training) -> AdamW:
     """AdamW over the trainable parameters, in one fused step; only matrices decay."""
-    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    trainable = [
+        parameter for parameter in model.parameters() if parameter.requires_grad
+    ]
     groups = [
         {
             "params": [parameter for parameter in trainable if parameter.ndim >= 2],
             "weight_decay": settings.weight_decay,
         },
-        {"params": [parameter for parameter in trainable if parameter.ndim < 2], "weight_decay": 0.0},
+        {
+            "params": [parameter for parameter in trainable if parameter.ndim < 2],
+            "weight_decay": 0.0,
+        },
     ]
     groups = [group for group in groups if group["params"]]
-    return AdamW(groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.epsilon, fused=True)
+    return AdamW(
+        groups,
+        lr=settings.learning_rate,
+        betas=settings.betas,
+        eps=settings.epsilon,
+        fused=True,
+    )
 
 
 class Updater:
@@ -73,13 +84,25 @@ class Updater:
         here: Processes,
         stop: Stop,
     ) -> None:
-        self.losses, self.optimizer, self.settings, self.here, self.stop = losses, optimizer, settings, here, stop
-        self.parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        self.losses, self.optimizer, self.settings, self.here, self.stop = (
+            losses,
+            optimizer,
+            settings,
+            here,
+            stop,
+        )
+        self.parameters = [
+            parameter
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+        ]
         self.carried: Carried | None = None
         self._sharded = any(isinstance(each, DTensor) for each in self.parameters)
         self._exact = torch.float32 if here.device.type == "mps" else torch.float64
 
-    def __call__(self, prepared: Sequence[Prepared], update: int, rate: float, late: bool = False) -> Outcome:
+    def __call__(
+        self, prepared: Sequence[Prepared], update: int, rate: float, late: bool = False
+    ) -> Outcome:
         """Apply the gradients of an update's batches (the update is counted from 1) with a learning rate, unless loss
         or gradient is not finite. `late`, as the outcome's, is this process's clock.
 
@@ -87,19 +110,45 @@ class Updater:
             RunError: out of memory.
         """
         total, tokens, read = self._gradients(prepared, update)
-        signal = self.stop.requested  # read as late as the other processes can still learn of it
+        signal = (
+            self.stop.requested
+        )  # read as late as the other processes can still learn of it
         flags = [late and self.here.main, *(signal == each for each in SIGNALS)]
-        summary = torch.tensor([0.0, 0.0, tokens, read, *flags], dtype=self._exact, device=self.here.device)
-        gradients = [local(parameter.grad) for parameter in self.parameters if parameter.grad is not None]
+        summary = torch.tensor(
+            [0.0, 0.0, tokens, read, *flags], dtype=self._exact, device=self.here.device
+        )
+        gradients = [
+            local(parameter.grad)
+            for parameter in self.parameters
+            if parameter.grad is not None
+        ]
         norm = nn.utils.get_total_norm(gradients)
         summary[0] = total
-        summary[1] = norm.square() if self._sharded else 0  # each process has its part of the gradient
+        summary[1] = (
+            norm.square() if self._sharded else 0
+        )  # each process has its part of the gradient
         self.here.sum(summary)
         loss, squared, count, seen, overdue, *received = summary.tolist()
         length = math.sqrt(squared) if self._sharded else norm.item()
-        scale = self.here.count / max(1.0, count)  # the exchange has divided by the number of processes
-        stop = next((int(each) for each, processes in zip(SIGNALS, received, strict=True) if processes), 0)
-        outcome = Outcome(loss / max(1.0, count), int(count), int(seen), length * scale, stop, bool(overdue))
+        scale = self.here.count / max(
+            1.0, count
+        )  # the exchange has divided by the number of processes
+        stop = next(
+            (
+                int(each)
+                for each, processes in zip(SIGNALS, received, strict=True)
+                if processes
+            ),
+            0,
+        )
+        outcome = Outcome(
+            loss / max(1.0, count),
+            int(count),
+            int(seen),
+            length * scale,
+            stop,
+            bool(overdue),
+        )
         if outcome.good:
             self._apply(gradients, scale, outcome.norm, rate)
         else:
@@ -107,20 +156,33 @@ class Updater:
         self.optimizer.zero_grad(set_to_none=True)
         return outcome
 
-    def _gradients(self, prepared: Sequence[Prepared], update: int) -> tuple[Tensor, int, int]:
+    def _gradients(
+        self, prepared: Sequence[Prepared], update: int
+    ) -> tuple[Tensor, int, int]:
         total, tokens, read = torch.zeros((), device=self.here.device), 0, 0
-        bf16 = choose_precision(self.settings.precision, self.here.device.type) == "bf16"
+        bf16 = (
+            choose_precision(self.settings.precision, self.here.device.type) == "bf16"
+        )
         for number, item in enumerate(prepared, start=1):
-            with _memory(item, self.settings), exchanging(self.losses, number == len(prepared)):
+            with (
+                _memory(item, self.settings),
+                exchanging(self.losses, number == len(prepared)),
+            ):
                 batch = item.batch.to(self.here.device)
-                with torch.autocast(self.here.device.type, torch.bfloat16, enabled=bf16):
-                    loss, count, self.carried, seen = self.losses(batch, update, self.carried)
+                with torch.autocast(
+                    self.here.device.type, torch.bfloat16, enabled=bf16
+                ):
+                    loss, count, self.carried, seen = self.losses(
+                        batch, update, self.carried
+                    )
                 loss.backward()
             total += loss.detach()
             tokens, read = tokens + count, read + seen
         return total, tokens, read
 
-    def _apply(self, gradients: list[Tensor], scale: float, norm: float, rate: float) -> None:
+    def _apply(
+        self, gradients: list[Tensor], scale: float, norm: float, rate: float
+    ) -> None:
         if self.settings.clip and norm > self.settings.clip:
             scale *= self.settings.clip / norm
         torch._foreach_mul_(gradients, scale)
@@ -146,10 +208,19 @@ def _memory(item: Prepared, settings: Training) -> Iterator[None]:
 
 def out_of_memory(error: RuntimeError) -> bool:
     """Whether the error is a failed allocation, on any device."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(
+        error
+    )
 
 
 def longest(batch: Any) -> int:
     """The largest second axis among a batch's tensors: its padded length."""
-    parts = [batch] if isinstance(batch, Tensor) else getattr(batch, "__dict__", {}).values()
-    return max((part.shape[1] for part in parts if isinstance(part, Tensor) and part.ndim > 1), default=1)
+    parts = (
+        [batch]
+        if isinstance(batch, Tensor)
+        else getattr(batch, "__dict__", {}).values()
+    )
+    return max(
+        (part.shape[1] for part in parts if isinstance(part, Tensor) and part.ndim > 1),
+        default=1,
+    )

@@ -5,7 +5,15 @@ from regard.attention.align.local import LocalMonotonic, LocalPredictive
 from regard.attention.align.monotonic import Monotonic
 from regard.attention.align.protocol import Align, Aligned, Draw
 from regard.attention.align.sampled import Hard, StraightThrough
-from regard.attention.align.soft import Entmax15, SinkSoftmax, Softmax, Sparsemax, entmax15, softmax, sparsemax
+from regard.attention.align.soft import (
+    Entmax15,
+    SinkSoftmax,
+    Softmax,
+    Sparsemax,
+    entmax15,
+    softmax,
+    sparsemax,
+)
 
 __all__ = [
     "Addressing",

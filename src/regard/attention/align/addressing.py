@@ -35,38 +35,60 @@ class Addressing(Align):
         self.shift, self.width = shift, 2 * shift + 3
 
     def forward(
-        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Tensor | None = None
+        self,
+        scores: Scores,
+        mask: Mask | None = None,
+        query: Query | None = None,
+        state: Tensor | None = None,
     ) -> Aligned:
         """Raises ValueError if `query` is None: its last numbers are needed."""
         if query is None:
-            raise ValueError("addressing needs the queries: their last numbers define the move")
-        gates, moves, powers = wide(query[..., -self.width :]).split([1, 2 * self.shift + 1, 1], -1)
+            raise ValueError(
+                "addressing needs the queries: their last numbers define the move"
+            )
+        gates, moves, powers = wide(query[..., -self.width :]).split(
+            [1, 2 * self.shift + 1, 1], -1
+        )
         content, moves = softmax(wide(scores), mask), moves.softmax(-1)
         gates, powers = gates.sigmoid(), 1 + functional.softplus(powers)
         last, rows = at_the_first(content) if state is None else state, []
         for place in range(scores.shape[-2] if scores.shape[-1] else 0):
             mixed = torch.lerp(last, content[..., place, :], gates[..., place, :])
             moved = shifted(mixed, moves[..., place, :])
-            last = sharpened(moved, powers[..., place, :], None if mask is None else mask.of_query(place))
+            last = sharpened(
+                moved,
+                powers[..., place, :],
+                None if mask is None else mask.of_query(place),
+            )
             rows.append(last)
         weights = torch.stack(rows, -2) if rows else torch.zeros_like(scores)
         return Aligned(weights.to(scores.dtype), last)
 
 
-def shifted(weights: Float[Tensor, "*batch key"], moves: Float[Tensor, "*batch move"]) -> Float[Tensor, "*batch key"]:
+def shifted(
+    weights: Float[Tensor, "*batch key"], moves: Float[Tensor, "*batch move"]
+) -> Float[Tensor, "*batch key"]:
     """Shift weights around the ring: w~(i) = sum_j w(j) s(i - j), indices modulo the number of keys (equation 8). The
     middle of the odd number of `moves` is the probability of staying; those after it move forward. Raises ValueError if
     there are fewer keys than the furthest move."""
     reach, keys = moves.shape[-1] // 2, weights.shape[-1]
     if reach > keys:
-        raise ValueError(f"{keys} keys, fewer than the shift of {reach}; it would wrap more than once")
-    around = [weights.narrow(-1, keys - reach, reach), weights, weights.narrow(-1, 0, reach)]
+        raise ValueError(
+            f"{keys} keys, fewer than the shift of {reach}; it would wrap more than once"
+        )
+    around = [
+        weights.narrow(-1, keys - reach, reach),
+        weights,
+        weights.narrow(-1, 0, reach),
+    ]
     windows = torch.cat(around, -1).unfold(-1, 2 * reach + 1, 1)
     return (windows @ moves.flip(-1)[..., None])[..., 0]
 
 
 def sharpened(
-    weights: Float[Tensor, "*batch key"], power: Float[Tensor, "*batch 1"], mask: Mask | None = None
+    weights: Float[Tensor, "*batch key"],
+    power: Float[Tensor, "*batch 1"],
+    mask: Mask | None = None,
 ) -> Float[Tensor, "*batch key"]:
     """w(i)^gamma / sum_j w(j)^gamma over the keys that may be read (equation 9). Computed with logarithms, since the
     powers of many small, even weights would underflow to 0."""

@@ -42,7 +42,11 @@ class Local(Align):
 
     @abstractmethod
     def centred(
-        self, shape: torch.Size, extent: Tensor, query: Query | None = None, state: Any = None
+        self,
+        shape: torch.Size,
+        extent: Tensor,
+        query: Query | None = None,
+        state: Any = None,
     ) -> tuple[Tensor, Any]:
         """Centres of the windows, for queries of shape `(*batch, query)` and memories of length `extent`; and the state
         after these queries."""
@@ -52,28 +56,42 @@ class Local(Align):
         return softmax(scores, (distance.abs() <= self.window) & allowed)
 
     def forward(
-        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
+        self,
+        scores: Scores,
+        mask: Mask | None = None,
+        query: Query | None = None,
+        state: Any = None,
     ) -> Aligned:
         if fewer_is_faster(scores, 2 * self.window + 1):
             near = self.near(scores, mask, query, state)
             weights = near.weigh(scores.gather(-1, near.places))
-            return Aligned(torch.zeros_like(scores).scatter_(-1, near.places, weights), near.state)
-        centre, state = self.centred(scores.shape[:-1], lengths(mask, scores), query, state)
-        distance = torch.arange(scores.shape[-1], device=scores.device) - centre[..., None]
+            return Aligned(
+                torch.zeros_like(scores).scatter_(-1, near.places, weights), near.state
+            )
+        centre, state = self.centred(
+            scores.shape[:-1], lengths(mask, scores), query, state
+        )
+        distance = (
+            torch.arange(scores.shape[-1], device=scores.device) - centre[..., None]
+        )
         return Aligned(self.within(scores, distance, dense(mask, scores)), state)
 
     def picks(self, query: Query, key: Key) -> bool:
         """Whether it is faster to score each query against the keys of its window only."""
         return picking_is_faster(query, key, 2 * self.window + 1)
 
-    def near(self, like: Tensor, mask: Mask | None, query: Query | None, state: Any = None) -> Near:
+    def near(
+        self, like: Tensor, mask: Mask | None, query: Query | None, state: Any = None
+    ) -> Near:
         """Windows of the queries whose scores have the shape of `like`, `(*batch, query, key)`."""
         centre, state = self.centred(like.shape[:-1], lengths(mask, like), query, state)
         places = around(centre, self.window, like.shape[-1])
         distance = places - centre[..., None]
         places = places.expand(*like.shape[:-1], places.shape[-1])
         allowed = dense(mask, like).expand(like.shape).gather(-1, places)
-        return Near(places, partial(self._weighed, distance=distance, allowed=allowed), state)
+        return Near(
+            places, partial(self._weighed, distance=distance, allowed=allowed), state
+        )
 
     def _weighed(self, scores: Scores, distance: Tensor, allowed: Tensor) -> Tensor:
         """Weights of a window. A key with score minus infinity gets none, as in the path that scores all keys."""
@@ -93,11 +111,21 @@ class LocalMonotonic(Local):
         super().__init__(window, 0)
 
     def centred(
-        self, shape: torch.Size, extent: Tensor, query: Query | None = None, state: Any = None
+        self,
+        shape: torch.Size,
+        extent: Tensor,
+        query: Query | None = None,
+        state: Any = None,
     ) -> tuple[Tensor, Tensor]:
         batch, queries = shape[0], shape[-1]
-        before = torch.zeros(batch, dtype=torch.int64, device=extent.device) if state is None else state
-        steps = before.view(-1, *[1] * (len(shape) - 1)) + torch.arange(queries, device=extent.device)
+        before = (
+            torch.zeros(batch, dtype=torch.int64, device=extent.device)
+            if state is None
+            else state
+        )
+        steps = before.view(-1, *[1] * (len(shape) - 1)) + torch.arange(
+            queries, device=extent.device
+        )
         return torch.minimum(steps, extent - 1), before + queries
 
 
@@ -120,7 +148,11 @@ class LocalPredictive(Local):
         self.place = nn.Linear(width, 1, bias=False)
 
     def centred(
-        self, shape: torch.Size, extent: Tensor, query: Query | None = None, state: Any = None
+        self,
+        shape: torch.Size,
+        extent: Tensor,
+        query: Query | None = None,
+        state: Any = None,
     ) -> tuple[Tensor, None]:
         """Raises ValueError if `query` is None."""
         if query is None:
@@ -134,6 +166,10 @@ class LocalPredictive(Local):
         return extent * wide(share)
 
     def within(self, scores: Scores, distance: Tensor, allowed: Tensor) -> Tensor:
-        distance = distance.masked_fill(~allowed, 0.0)  # a query that is NaN and may read nothing has weights 0
+        distance = distance.masked_fill(
+            ~allowed, 0.0
+        )  # a query that is NaN and may read nothing has weights 0
         weights = super().within(scores, distance, allowed)
-        return weights * torch.exp(-2 * (distance / self.window).square()).to(weights.dtype)
+        return weights * torch.exp(-2 * (distance / self.window).square()).to(
+            weights.dtype
+        )

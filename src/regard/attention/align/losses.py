@@ -7,7 +7,9 @@ from regard.maps.entropy import logarithm, row_entropy
 from regard.shapes import Float, Int, Weights
 
 
-def doubly_stochastic(weights: Weights, readable: Tensor | None = None) -> Float[Tensor, "*batch"]:
+def doubly_stochastic(
+    weights: Weights, readable: Tensor | None = None
+) -> Float[Tensor, "*batch"]:
     """sum_i (1 - sum_t a_ti)^2: each key should receive a total weight of 1 (Xu 2015, 1502.03044, equation 14).
 
     Args:
@@ -15,7 +17,9 @@ def doubly_stochastic(weights: Weights, readable: Tensor | None = None) -> Float
         readable: `(*batch, key)`, the keys that count. Default all.
     """
     missing = (1 - weights.sum(-2)).square()
-    return (missing if readable is None else missing.masked_fill(~readable, 0.0)).sum(-1)
+    return (missing if readable is None else missing.masked_fill(~readable, 0.0)).sum(
+        -1
+    )
 
 
 def entropy(weights: Weights) -> Float[Tensor, "*batch"]:
@@ -41,7 +45,10 @@ def guided(weights: Weights, links: Weights) -> Float[Tensor, "*batch"]:
 
 
 def diagonal(
-    weights: Weights, queries: Int[Tensor, "*batch"], keys: Int[Tensor, "*batch"], spread: float = 0.2
+    weights: Weights,
+    queries: Int[Tensor, "*batch"],
+    keys: Int[Tensor, "*batch"],
+    spread: float = 0.2,
 ) -> Float[Tensor, "*batch"]:
     """sum_t sum_i a_ti (1 - exp(-(i/I - t/T)^2 / 2g^2)): weight far from the diagonal, for outputs in the order of
     their keys, such as transcripts (Tachibana 2018, 1710.08969, equation 6).
@@ -55,4 +62,6 @@ def diagonal(
     rows = torch.arange(weights.shape[-2], device=weights.device) / queries[..., None]
     columns = torch.arange(weights.shape[-1], device=weights.device) / keys[..., None]
     distance = columns[..., None, :] - rows[..., :, None]
-    return (weights * (1 - torch.exp(-distance.square() / (2 * spread**2)))).sum((-2, -1))
+    return (weights * (1 - torch.exp(-distance.square() / (2 * spread**2)))).sum(
+        (-2, -1)
+    )

@@ -29,7 +29,11 @@ class Monotonic(Align):
         self.noise = noise
 
     def forward(
-        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Tensor | None = None
+        self,
+        scores: Scores,
+        mask: Mask | None = None,
+        query: Query | None = None,
+        state: Tensor | None = None,
     ) -> Aligned:
         keys = scores.shape[-1]
         if not keys:
@@ -41,7 +45,11 @@ class Monotonic(Align):
         last = _at_the_first(energy) if state is None else reaching(state, keys)
         rows = []
         for row, may in zip(energy.unbind(-2), allowed.unbind(-2), strict=True):
-            weights = expected(row, may, last) if self.training else first_chosen(row, may, last)
+            weights = (
+                expected(row, may, last)
+                if self.training
+                else first_chosen(row, may, last)
+            )
             read = weights.sum(-1, keepdim=True) > 0
             last = weights if self.training else torch.where(read, weights, last)
             rows.append(weights)
@@ -53,7 +61,9 @@ def expected(energy: Tensor, allowed: Tensor, last: Tensor) -> Tensor:
     """The probability that each key is read, `(*batch, key)`. The scan skips masked keys."""
     passed = nn.functional.logsigmoid(-energy).masked_fill(~allowed, 0.0)
     until = passed.cumsum(-1) - passed  # the logarithm of passing all keys before j
-    path = (until[..., :, None] - until[..., None, :]).tril().exp().tril()  # a quotient of products would be 0 / 0
+    path = (
+        (until[..., :, None] - until[..., None, :]).tril().exp().tril()
+    )  # a quotient of products would be 0 / 0
     reached = (path @ last[..., None])[..., 0]
     return energy.sigmoid().masked_fill(~allowed, 0.0) * reached
 

@@ -51,7 +51,11 @@ class Align(nn.Module, ABC):
 
     @abstractmethod
     def forward(
-        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
+        self,
+        scores: Scores,
+        mask: Mask | None = None,
+        query: Query | None = None,
+        state: Any = None,
     ) -> Aligned:
         """Scores `(*batch, query, key)` -> weights of the same shape."""
 
@@ -73,6 +77,8 @@ def lengths(mask: Mask | None, scores: Scores) -> Tensor:
     return (dense(mask, scores) * places).amax(-1)
 
 
-def reaching(weights: Float[Tensor, "*batch known"], keys: int) -> Float[Tensor, "*batch key"]:
+def reaching(
+    weights: Float[Tensor, "*batch known"], keys: int
+) -> Float[Tensor, "*batch key"]:
     """Pad weights of earlier queries to the present number of keys; new keys get 0."""
     return functional.pad(weights, (0, keys - weights.shape[-1]))

@@ -32,7 +32,11 @@ class Hard(Align):
         self.register_buffer("baseline", torch.zeros(()))
 
     def forward(
-        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
+        self,
+        scores: Scores,
+        mask: Mask | None = None,
+        query: Query | None = None,
+        state: Any = None,
     ) -> Aligned:
         soft = self.soft(scores, mask)
         if not scores.shape[-1]:
@@ -40,13 +44,17 @@ class Hard(Align):
         if not self.training:
             return Aligned(_only(soft.argmax(-1), soft, mask), state)
         if state is None:
-            state = torch.rand(scores.shape[:-2], device=scores.device) < self.soft_share
+            state = (
+                torch.rand(scores.shape[:-2], device=scores.device) < self.soft_share
+            )
         sampled = self.draw(soft.detach())
         chosen = soft.gather(-1, sampled[..., None])[..., 0]
         unlearned = state[..., None] | (chosen == 0)
         log_probability = torch.where(unlearned, 1.0, chosen).log()
         weights = torch.where(state[..., None, None], soft, _only(sampled, soft, mask))
-        return Aligned(weights, state, Draw(log_probability, row_entropy(soft), self.baseline))
+        return Aligned(
+            weights, state, Draw(log_probability, row_entropy(soft), self.baseline)
+        )
 
     def soft(self, scores: Scores, mask: Mask | None = None) -> Weights:
         """The distribution over the keys, of which inference reads the most likely one."""
@@ -54,8 +62,12 @@ class Hard(Align):
 
     def draw(self, probabilities: Weights) -> Int[Tensor, "*batch query"]:
         """Sample a key for each query by an exponential race; any key for a query that may read none."""
-        probabilities = wide(probabilities)  # a time of 0, which half precision draws, would be 0 / 0
-        return (probabilities / torch.empty_like(probabilities).exponential_()).argmax(-1)
+        probabilities = wide(
+            probabilities
+        )  # a time of 0, which half precision draws, would be 0 / 0
+        return (probabilities / torch.empty_like(probabilities).exponential_()).argmax(
+            -1
+        )
 
 
 class StraightThrough(Align):
@@ -73,7 +85,11 @@ class StraightThrough(Align):
         self.temperature = temperature
 
     def forward(
-        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
+        self,
+        scores: Scores,
+        mask: Mask | None = None,
+        query: Query | None = None,
+        state: Any = None,
     ) -> Aligned:
         soft = self.soft(scores, mask)
         if not scores.shape[-1]:
@@ -93,10 +109,16 @@ def best_value(soft: Weights, mask: Mask | None, value: Tensor) -> Context:
     """The value of each query's most likely key, 0 where the mask forbids every key."""
     chosen = soft.argmax(-1, keepdim=True)
     found = torch.take_along_dim(value, chosen, -2)
-    return found if mask is None else found * dense(mask, soft).expand_as(soft).gather(-1, chosen)
+    return (
+        found
+        if mask is None
+        else found * dense(mask, soft).expand_as(soft).gather(-1, chosen)
+    )
 
 
-def _only(chosen: Int[Tensor, "*batch query"], soft: Weights, mask: Mask | None) -> Weights:
+def _only(
+    chosen: Int[Tensor, "*batch query"], soft: Weights, mask: Mask | None
+) -> Weights:
     """1 at each query's chosen key, 0 elsewhere and where the mask forbids it."""
     places = torch.arange(soft.shape[-1], device=soft.device)
     return ((places == chosen[..., None]) & dense(mask, soft)).to(soft.dtype)

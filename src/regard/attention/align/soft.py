@@ -22,14 +22,20 @@ def softmax(scores: Scores, mask: Mask | Tensor | None = None) -> Weights:
         return torch.softmax(scores, -1)
     forbidden = ~(mask.dense() if isinstance(mask, Mask) else mask)
     lowest = torch.finfo(scores.dtype).min
-    return torch.softmax(scores.masked_fill(forbidden, lowest), -1).masked_fill(forbidden, 0.0)
+    return torch.softmax(scores.masked_fill(forbidden, lowest), -1).masked_fill(
+        forbidden, 0.0
+    )
 
 
 class Softmax(Align):
     """Soft, global alignment (Bahdanau 2015, equation 6)."""
 
     def forward(
-        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
+        self,
+        scores: Scores,
+        mask: Mask | None = None,
+        query: Query | None = None,
+        state: Any = None,
     ) -> Aligned:
         return Aligned(softmax(scores, mask))
 
@@ -48,14 +54,22 @@ class SinkSoftmax(Align):
         self.sink = nn.Parameter(torch.zeros(() if heads is None else (heads, 1, 1)))
 
     def forward(
-        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
+        self,
+        scores: Scores,
+        mask: Mask | None = None,
+        query: Query | None = None,
+        state: Any = None,
     ) -> Aligned:
         sink = self.sink.to(scores.dtype).expand(*scores.shape[:-1], 1)
-        allowed = None if mask is None else functional.pad(mask.dense(), (0, 1), value=True)
+        allowed = (
+            None if mask is None else functional.pad(mask.dense(), (0, 1), value=True)
+        )
         return Aligned(softmax(torch.cat([scores, sink], -1), allowed)[..., :-1])
 
 
-def sparsemax(scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = None) -> Float[Tensor, "*batch key"]:
+def sparsemax(
+    scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = None
+) -> Float[Tensor, "*batch key"]:
     """Project the scores onto the simplex, a_i = max(e_i - tau, 0) (Martins 2016, 1602.02068, algorithm 1).
 
     A row with no allowed key is zeros, in value and gradient. A row with NaN or infinity among its allowed scores is
@@ -73,7 +87,9 @@ def sparsemax(scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = 
     return _without((below - tau).relu(), forbidden).to(scores.dtype)
 
 
-def entmax15(scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = None) -> Float[Tensor, "*batch key"]:
+def entmax15(
+    scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = None
+) -> Float[Tensor, "*batch key"]:
     """a_i = max(e_i / 2 - tau, 0)^2, halfway between softmax and sparsemax (Peters 2019, 1905.05702, algorithm 2).
 
     A row with no allowed key is zeros, in value and gradient. A row with NaN or infinity among its allowed scores is
@@ -92,7 +108,12 @@ def entmax15(scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = N
     return _without((below - tau).relu().square(), forbidden).to(scores.dtype)
 
 
-def _threshold(below: Tensor, ordered: Tensor, above: Tensor, tau: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def _threshold(
+    below: Tensor,
+    ordered: Tensor,
+    above: Tensor,
+    tau: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
     """tau from the scores `above` it, given for the ordered ones. Running sums round in rows of thousands of keys, so
     these keys only give a first tau, and the keys above that the final one. NaN if a score is NaN."""
     with torch.no_grad():
@@ -103,7 +124,9 @@ def _threshold(below: Tensor, ordered: Tensor, above: Tensor, tau: Callable[[Ten
 
 def _of_sparsemax(below: Tensor, inside: Tensor) -> Tensor:
     """tau, such that the scores inside exceed it by 1 in sum."""
-    return (below.masked_fill(~inside, 0.0).sum(-1, keepdim=True) - 1) / inside.sum(-1, keepdim=True)
+    return (below.masked_fill(~inside, 0.0).sum(-1, keepdim=True) - 1) / inside.sum(
+        -1, keepdim=True
+    )
 
 
 def _of_entmax15(below: Tensor, inside: Tensor) -> Tensor:
@@ -118,7 +141,11 @@ class Sparsemax(Align):
     """Sparse alignment by `sparsemax`."""
 
     def forward(
-        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
+        self,
+        scores: Scores,
+        mask: Mask | None = None,
+        query: Query | None = None,
+        state: Any = None,
     ) -> Aligned:
         return Aligned(sparsemax(scores, mask))
 
@@ -127,19 +154,27 @@ class Entmax15(Align):
     """Sparse alignment by `entmax15`."""
 
     def forward(
-        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
+        self,
+        scores: Scores,
+        mask: Mask | None = None,
+        query: Query | None = None,
+        state: Any = None,
     ) -> Aligned:
         return Aligned(entmax15(scores, mask))
 
 
-def _below_the_best(scores: Tensor, mask: Mask | Tensor | None, deepest: float) -> tuple[Tensor, Tensor | None]:
+def _below_the_best(
+    scores: Tensor, mask: Mask | Tensor | None, deepest: float
+) -> tuple[Tensor, Tensor | None]:
     """How far each score lies below the row's best allowed one, at most `deepest`, where the weight is 0 already; and
     which keys are forbidden."""
     forbidden = None
     if mask is not None:
         forbidden = ~(mask.dense() if isinstance(mask, Mask) else mask)
         scores = scores.masked_fill(forbidden, torch.finfo(scores.dtype).min)
-    return (scores - scores.detach().amax(-1, keepdim=True)).clamp(min=-deepest), forbidden
+    return (scores - scores.detach().amax(-1, keepdim=True)).clamp(
+        min=-deepest
+    ), forbidden
 
 
 def _without(weights: Tensor, forbidden: Tensor | None) -> Tensor:

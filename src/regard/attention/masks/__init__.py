@@ -4,7 +4,14 @@ A mask keeps its structure (lengths, causality, a window) until the dense boolea
 kernel can use the structure. Every torch function accepts a mask and sees its dense tensor.
 """
 
-from regard.attention.masks.documents import Documents, PerHead, Prefix, documents, per_head, prefix
+from regard.attention.masks.documents import (
+    Documents,
+    PerHead,
+    Prefix,
+    documents,
+    per_head,
+    prefix,
+)
 from regard.attention.masks.protocol import Both, Dense, Mask, Near, Within, as_mask
 from regard.attention.masks.structured import Padding, Window, causal, padding, window
 

@@ -21,7 +21,10 @@ class Prefix(Mask):
     @cached
     def _allowed(self) -> Tensor:
         size, prefix = self.inside.size, self.inside.dense()
-        return prefix | torch.ones(size, size, dtype=torch.bool, device=prefix.device).tril()
+        return (
+            prefix
+            | torch.ones(size, size, dtype=torch.bool, device=prefix.device).tril()
+        )
 
     @property
     def shape(self) -> torch.Size:
@@ -48,7 +51,9 @@ class Prefix(Mask):
 
     def rule(self) -> Rule:
         inside = self.inside.rule()
-        return lambda row, head, query, key: (key <= query) | inside(row, head, query, key)
+        return lambda row, head, query, key: (
+            (key <= query) | inside(row, head, query, key)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +66,9 @@ class Documents(Mask):
 
     @cached
     def _allowed(self) -> Tensor:
-        return torch.block_diag(*(torch.ones(size, size, device=self.device) for size in self.lengths)).bool()
+        return torch.block_diag(
+            *(torch.ones(size, size, device=self.device) for size in self.lengths)
+        ).bool()
 
     @property
     def shape(self) -> torch.Size:
@@ -90,14 +97,22 @@ class Documents(Mask):
     def of_queries(self, places: Sequence[int]) -> Dense:
         ends = torch.tensor(self.lengths).cumsum(0)
         first = torch.cat([ends.new_zeros(1), ends])
-        found = torch.searchsorted(ends, torch.tensor(places, dtype=torch.int64), right=True)
-        allowed = torch.zeros(len(places), int(first[-1]), dtype=torch.bool, device=self.device)
+        found = torch.searchsorted(
+            ends, torch.tensor(places, dtype=torch.int64), right=True
+        )
+        allowed = torch.zeros(
+            len(places), int(first[-1]), dtype=torch.bool, device=self.device
+        )
         for row, document in enumerate(found.tolist()):
             allowed[row, first[document] : first[document + 1]] = True
         return Dense(allowed)
 
     def rule(self) -> Rule:
-        numbers = torch.arange(len(self.lengths)).repeat_interleave(torch.tensor(self.lengths)).to(self.device)
+        numbers = (
+            torch.arange(len(self.lengths))
+            .repeat_interleave(torch.tensor(self.lengths))
+            .to(self.device)
+        )
         return lambda row, head, query, key: numbers[query] == numbers[key]
 
 
@@ -117,7 +132,9 @@ class PerHead(Mask):
 
     def dense(self) -> Tensor:
         """Raises TypeError: a lookup without heads has one mask."""
-        raise TypeError("a mask for each head needs heads; read the memory with MultiHead, or give one mask")
+        raise TypeError(
+            "a mask for each head needs heads; read the memory with MultiHead, or give one mask"
+        )
 
     def readable(self) -> Tensor:
         return self.allowed.any(-2).any(-2)
@@ -126,10 +143,18 @@ class PerHead(Mask):
         return Dense(self.allowed)
 
     def select(self, rows: Tensor) -> "PerHead":
-        return PerHead(self.allowed[rows]) if self.allowed.ndim > 3 and len(self.allowed) > 1 else self
+        return (
+            PerHead(self.allowed[rows])
+            if self.allowed.ndim > 3 and len(self.allowed) > 1
+            else self
+        )
 
     def of_queries(self, places: Sequence[int]) -> "PerHead":
-        return self if self.allowed.shape[-2] == 1 else PerHead(self.allowed[..., list(places), :])
+        return (
+            self
+            if self.allowed.shape[-2] == 1
+            else PerHead(self.allowed[..., list(places), :])
+        )
 
 
 def prefix(lengths: Lengths, size: int) -> Prefix:
@@ -138,7 +163,9 @@ def prefix(lengths: Lengths, size: int) -> Prefix:
     return Prefix(padding(lengths, size))
 
 
-def documents(lengths: Sequence[int], *, device: torch.device | None = None) -> Documents:
+def documents(
+    lengths: Sequence[int], *, device: torch.device | None = None
+) -> Documents:
     """Each position reads its own document only: `(size, size)`, block-diagonal, for documents of these lengths one
     behind the other in every row; `& causal(size)` for what lies before it only.
 
@@ -146,14 +173,18 @@ def documents(lengths: Sequence[int], *, device: torch.device | None = None) -> 
         ValueError: there is no document, or one without positions.
     """
     if not lengths or min(lengths) < 1:
-        raise ValueError(f"the lengths of documents are {list(lengths)}; expected at least one, each at least 1")
+        raise ValueError(
+            f"the lengths of documents are {list(lengths)}; expected at least one, each at least 1"
+        )
     return Documents(tuple(lengths), device)
 
 
 def places(lengths: Sequence[int], *, device: torch.device | None = None) -> Tensor:
     """The position of each token within its document, `(size,)`, for `Memory.places` and position encodings."""
     edges = torch.tensor([0, *lengths]).cumsum(0).tolist()
-    return torch.cat([torch.arange(last - first, device=device) for first, last in pairwise(edges)])
+    return torch.cat(
+        [torch.arange(last - first, device=device) for first, last in pairwise(edges)]
+    )
 
 
 def per_head(allowed: Tensor) -> PerHead:
@@ -164,7 +195,11 @@ def per_head(allowed: Tensor) -> PerHead:
         ValueError: there is no head axis.
     """
     if allowed.dtype != torch.bool:
-        raise TypeError(f"a mask is boolean and True means the key may be attended to; got {allowed.dtype}")
+        raise TypeError(
+            f"a mask is boolean and True means the key may be attended to; got {allowed.dtype}"
+        )
     if allowed.ndim < 3:
-        raise ValueError(f"masks of heads need axes (*batch, head, query, key); got {tuple(allowed.shape)}")
+        raise ValueError(
+            f"masks of heads need axes (*batch, head, query, key); got {tuple(allowed.shape)}"
+        )
     return PerHead(allowed)

@@ -110,7 +110,9 @@ class Mask(ABC):
         def densify(x):
             return x.dense() if isinstance(x, Mask) else x
 
-        return function(*tree_map(densify, tuple(args)), **tree_map(densify, kwargs or {}))
+        return function(
+            *tree_map(densify, tuple(args)), **tree_map(densify, kwargs or {})
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,10 +139,18 @@ class Dense(Mask):
         return Dense(self.allowed.unsqueeze(-3)) if self.allowed.ndim > 2 else self
 
     def select(self, rows: Tensor) -> "Dense":
-        return Dense(self.allowed[rows]) if self.allowed.ndim > 2 and self.allowed.shape[0] > 1 else self
+        return (
+            Dense(self.allowed[rows])
+            if self.allowed.ndim > 2 and self.allowed.shape[0] > 1
+            else self
+        )
 
     def of_queries(self, places: Sequence[int]) -> "Dense":
-        return self if self.allowed.shape[-2] == 1 else Dense(self.allowed[..., list(places), :])
+        return (
+            self
+            if self.allowed.shape[-2] == 1
+            else Dense(self.allowed[..., list(places), :])
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +186,11 @@ class Both(Mask):
         return self.left.dense() & self.right.dense()
 
     def readable(self) -> Tensor | None:
-        parts = [part for part in (self.left.readable(), self.right.readable()) if part is not None]
+        parts = [
+            part
+            for part in (self.left.readable(), self.right.readable())
+            if part is not None
+        ]
         return reduce(and_, parts) if parts else None
 
     def over_heads(self) -> "Both":
@@ -202,7 +216,9 @@ def as_mask(mask: Mask | Tensor) -> Mask:
     if isinstance(mask, Mask):
         return mask
     if not isinstance(mask, Tensor):
-        raise TypeError(f"a mask is a boolean tensor or made by regard.attention.masks, not {type(mask).__name__}")
+        raise TypeError(
+            f"a mask is a boolean tensor or made by regard.attention.masks, not {type(mask).__name__}"
+        )
     if mask.dtype != torch.bool:
         raise TypeError(
             f"a mask is boolean and True means the key may be attended to; got {mask.dtype}: "

@@ -36,7 +36,10 @@ class Padding(Mask):
 
     @cached
     def _allowed(self) -> Tensor:
-        return torch.arange(self.size, device=self.lengths.device) < self.lengths[..., None]
+        return (
+            torch.arange(self.size, device=self.lengths.device)
+            < self.lengths[..., None]
+        )
 
     @property
     def shape(self) -> torch.Size:
@@ -80,7 +83,9 @@ class Window(Mask):
 
     @cached
     def _allowed(self) -> Tensor:
-        return self._around(torch.arange(self.first, self.first + self.queries, device=self.device))
+        return self._around(
+            torch.arange(self.first, self.first + self.queries, device=self.device)
+        )
 
     def _around(self, positions: Tensor) -> Tensor:
         """The keys that queries at these positions may read."""
@@ -103,13 +108,22 @@ class Window(Mask):
 
     @property
     def is_causal(self) -> bool:
-        return self.before is None and self.after == 0 and self.first == 0 and self.queries == self.keys
+        return (
+            self.before is None
+            and self.after == 0
+            and self.first == 0
+            and self.queries == self.keys
+        )
 
     @property
     def near(self) -> Near | None:
         if self.sinks:
             return None
-        return None if self.before is None or self.after is None else Near(self.before, self.after, self.first)
+        return (
+            None
+            if self.before is None or self.after is None
+            else Near(self.before, self.after, self.first)
+        )
 
     def dense(self) -> Tensor:
         return self._allowed
@@ -118,7 +132,9 @@ class Window(Mask):
         if not self.queries:
             return torch.zeros(self.keys, dtype=torch.bool, device=self.device)
         low = 0 if self.before is None else self.first - self.before
-        high = self.keys if self.after is None else self.first + self.queries + self.after
+        high = (
+            self.keys if self.after is None else self.first + self.queries + self.after
+        )
         if low <= 0 and high >= self.keys:
             return None
         place = torch.arange(self.keys, device=self.device)
@@ -131,7 +147,11 @@ class Window(Mask):
         return self
 
     def of_queries(self, places: Sequence[int]) -> "Mask":
-        return Dense(self._around(torch.tensor(places, dtype=torch.int64, device=self.device) + self.first))
+        return Dense(
+            self._around(
+                torch.tensor(places, dtype=torch.int64, device=self.device) + self.first
+            )
+        )
 
     def rule(self) -> Rule:
         def allows(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -150,16 +170,28 @@ def padding(lengths: Tensor, size: int) -> Padding:
         TypeError: lengths are not integers.
         ValueError: a length is negative or beyond `size`.
     """
-    if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
-        raise TypeError(f"lengths have dtype {lengths.dtype}; give one whole number per sequence")
-    if lengths.numel() and not torch.compiler.is_compiling():  # a traced graph has no values to check
+    if (
+        lengths.is_floating_point()
+        or lengths.is_complex()
+        or lengths.dtype == torch.bool
+    ):
+        raise TypeError(
+            f"lengths have dtype {lengths.dtype}; give one whole number per sequence"
+        )
+    if (
+        lengths.numel() and not torch.compiler.is_compiling()
+    ):  # a traced graph has no values to check
         least, most = int(lengths.min()), int(lengths.max())
         if not 0 <= least <= most <= size:
-            raise ValueError(f"lengths lie in [{least}, {most}]; they must lie in [0, {size}]")
+            raise ValueError(
+                f"lengths lie in [{least}, {most}]; they must lie in [0, {size}]"
+            )
     return Padding(lengths, size)
 
 
-def causal(queries: int, keys: int | None = None, *, device: torch.device | None = None) -> Window:
+def causal(
+    queries: int, keys: int | None = None, *, device: torch.device | None = None
+) -> Window:
     """Position i reads positions j <= i: `(queries, keys)`. The queries are the last `queries` of the `keys` positions:
     `causal(1, n)` is one decoding step with a cache of n, and `causal(n, n)` is the lower triangle."""
     return window(queries, keys, before=None, after=0, device=device)
@@ -186,7 +218,19 @@ def window(
     """
     keys = queries if keys is None else keys
     if min(queries, keys, before or 0, after or 0, sinks) < 0:
-        raise ValueError(f"sizes must not be negative: queries {queries}, keys {keys}, before {before}, after {after}")
+        raise ValueError(
+            f"sizes must not be negative: queries {queries}, keys {keys}, before {before}, after {after}"
+        )
     if first is None and queries > keys:
-        raise ValueError(f"{queries} queries cannot be the last of {keys} keys; say where they stand with `first`")
-    return Window(queries, keys, before, after, keys - queries if first is None else first, device, sinks)
+        raise ValueError(
+            f"{queries} queries cannot be the last of {keys} keys; say where they stand with `first`"
+        )
+    return Window(
+        queries,
+        keys,
+        before,
+        after,
+        keys - queries if first is None else first,
+        device,
+        sinks,
+    )

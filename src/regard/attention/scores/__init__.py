@@ -5,8 +5,18 @@
 With `heads`, a score with parameters holds one set per head and expects a head axis before (position, width).
 """
 
-from regard.attention.scores.cosine import Content, Cosine, LearnedSharpness, PredictedSharpness
-from regard.attention.scores.pairwise import Additive, InverseDistance, Location, SoftCapped
+from regard.attention.scores.cosine import (
+    Content,
+    Cosine,
+    LearnedSharpness,
+    PredictedSharpness,
+)
+from regard.attention.scores.pairwise import (
+    Additive,
+    InverseDistance,
+    Location,
+    SoftCapped,
+)
 from regard.attention.scores.products import Distance, Dot, General, ScaledDot, TanhDot
 from regard.attention.scores.protocol import Product, Score, Sides, TanhSum, weight
 

@@ -51,7 +51,11 @@ class Cosine(Product):
         return unit(key)
 
     def sides(self, query: Query, key: Key) -> Sides:
-        sharpness = self.sharpness(query) if isinstance(self.sharpness, nn.Module) else self.sharpness
+        sharpness = (
+            self.sharpness(query)
+            if isinstance(self.sharpness, nn.Module)
+            else self.sharpness
+        )
         return Sides(unit(query) * sharpness, key)
 
 
@@ -61,7 +65,9 @@ def unit(vectors: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"
     shortest = max(1e-8, torch.finfo(vectors.dtype).smallest_normal)
     numbers = wide(vectors)
     short = torch.linalg.vector_norm(numbers.detach(), dim=-1, keepdim=True) < shortest
-    length = torch.linalg.vector_norm(numbers.masked_fill(short, 1.0), dim=-1, keepdim=True)
+    length = torch.linalg.vector_norm(
+        numbers.masked_fill(short, 1.0), dim=-1, keepdim=True
+    )
     return (numbers / length.masked_fill(short, torch.inf)).to(vectors.dtype)
 
 
@@ -75,7 +81,9 @@ class Content(Product):
     def __init__(self, query_width: int, key_width: int):
         super().__init__()
         if query_width <= key_width:
-            raise ValueError(f"queries of width {query_width} hold no key of width {key_width} and its sharpness")
+            raise ValueError(
+                f"queries of width {query_width} hold no key of width {key_width} and its sharpness"
+            )
         self.query_width, self.key_width = query_width, key_width
         self.cosine = Cosine()
 
@@ -84,6 +92,10 @@ class Content(Product):
 
     def sides(self, query: Query, key: Key) -> Sides:
         assert self.key_width is not None
-        content, sharpness = query[..., : self.key_width + 1].split([self.key_width, 1], -1)
+        content, sharpness = query[..., : self.key_width + 1].split(
+            [self.key_width, 1], -1
+        )
         direction = self.cosine.sides(content.tanh(), key)
-        return direction._replace(query=direction.query * functional.softplus(sharpness))
+        return direction._replace(
+            query=direction.query * functional.softplus(sharpness)
+        )

@@ -15,14 +15,31 @@ class Additive(TanhSum):
     `bias` it is v^T tanh(W_q q + W_k k + b) (See 2017, equation 1).
     """
 
-    def __init__(self, query_width: int, key_width: int, width: int, *, heads: int | None = None, bias: bool = False):
+    def __init__(
+        self,
+        query_width: int,
+        key_width: int,
+        width: int,
+        *,
+        heads: int | None = None,
+        bias: bool = False,
+    ):
         super().__init__()
-        self.query_width, self.key_width, self.heads, self.hidden_width = query_width, key_width, heads, width
+        self.query_width, self.key_width, self.heads, self.hidden_width = (
+            query_width,
+            key_width,
+            heads,
+            width,
+        )
         self.query_weight = weight(heads, query_width, width)
         self.key_weight = weight(heads, key_width, width)
         energy = weight(heads, width, 1).squeeze(-1)
         self.energy = nn.Parameter(energy.detach().clone())
-        self.bias = nn.Parameter(torch.zeros(*(() if heads is None else (heads, 1)), width)) if bias else None
+        self.bias = (
+            nn.Parameter(torch.zeros(*(() if heads is None else (heads, 1)), width))
+            if bias
+            else None
+        )
 
     def prepare(self, key: Key) -> Tensor:
         prepared = key @ self.key_weight
@@ -45,7 +62,11 @@ class SoftCapped(Score):
         if not cap > 0:
             raise ValueError(f"cap is {cap}; it must be above 0")
         self.score, self.cap = score, cap
-        self.query_width, self.key_width, self.heads = score.query_width, score.key_width, score.heads
+        self.query_width, self.key_width, self.heads = (
+            score.query_width,
+            score.key_width,
+            score.heads,
+        )
         self.by_place, self.shares_keys = score.by_place, score.shares_keys
 
     def prepare(self, key: Key) -> Tensor:
@@ -65,7 +86,9 @@ class InverseDistance(Score):
         self.eps = eps
 
     def forward(self, query: Query, key: Key) -> Scores:
-        square = (wide(query)[..., :, None, :] - wide(key)[..., None, :, :]).square().sum(-1)
+        square = (
+            (wide(query)[..., :, None, :] - wide(key)[..., None, :, :]).square().sum(-1)
+        )
         same = square == 0  # where the root has no gradient
         distance = square.masked_fill(same, 1.0).sqrt().masked_fill(same, 0.0)
         return -(distance + self.eps).log()
@@ -79,9 +102,20 @@ class Location(Score):
 
     by_place = True
 
-    def __init__(self, query_width: int, max_source: int, *, ignore_tail: bool = False, heads: int | None = None):
+    def __init__(
+        self,
+        query_width: int,
+        max_source: int,
+        *,
+        ignore_tail: bool = False,
+        heads: int | None = None,
+    ):
         super().__init__()
-        self.query_width, self.max_source, self.ignore_tail = query_width, max_source, ignore_tail
+        self.query_width, self.max_source, self.ignore_tail = (
+            query_width,
+            max_source,
+            ignore_tail,
+        )
         self.heads = heads
         self.weight = weight(heads, query_width, max_source)
 

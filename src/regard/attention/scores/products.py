@@ -27,7 +27,11 @@ class ScaledDot(Product):
         self.scale = scale
 
     def sides(self, query: Query, key: Key) -> Sides:
-        return Sides(query, key, scale=max(query.shape[-1], 1) ** -0.5 if self.scale is None else self.scale)
+        return Sides(
+            query,
+            key,
+            scale=max(query.shape[-1], 1) ** -0.5 if self.scale is None else self.scale,
+        )
 
 
 class General(Product):
@@ -51,7 +55,9 @@ class TanhDot(Product):
         super().__init__()
         self.query_width, self.key_width, self.heads = width, key_width, heads
         self.weight = weight(heads, key_width, width)
-        self.bias = nn.Parameter(torch.zeros(*(() if heads is None else (heads,)), width))
+        self.bias = nn.Parameter(
+            torch.zeros(*(() if heads is None else (heads,)), width)
+        )
 
     def prepare(self, key: Key) -> Tensor:
         return torch.tanh(key @ self.weight + self.bias.unsqueeze(-2))
@@ -84,4 +90,8 @@ class Distance(Product):
     def sides(self, query: Query, key: Key) -> Sides:
         query = wide(query)
         square = query.square().sum(-1, keepdim=True) / (2 * self.width**2)
-        return Sides(torch.cat([query / self.width**2, -square, torch.ones_like(square)], -1), key, exact=True)
+        return Sides(
+            torch.cat([query / self.width**2, -square, torch.ones_like(square)], -1),
+            key,
+            exact=True,
+        )

@@ -48,7 +48,12 @@ FEMININE = {
     "car": "voiture",
     "potato": "pomme de terre",
 }
-DETERMINERS = {"the": ("le", "la"), "your": ("ton", "ta"), "this": ("ce", "cette"), "my": ("mon", "ma")}
+DETERMINERS = {
+    "the": ("le", "la"),
+    "your": ("ton", "ta"),
+    "this": ("ce", "cette"),
+    "my": ("mon", "ma"),
+}
 BEFORE = {
     "good": ("bon", "bonne"),
     "big": ("grand", "grande"),
@@ -80,7 +85,13 @@ VERBS = {
 }
 OFTEN = {"often": "souvent", "always": "toujours", "rarely": "rarement"}
 PRONOUNS = {"him": "le", "her": "la", "them": "les"}
-PLACES = {"in": "dans", "under": "sous", "behind": "derrière", "on": "sur", "with": "avec"}
+PLACES = {
+    "in": "dans",
+    "under": "sous",
+    "behind": "derrière",
+    "on": "sur",
+    "with": "avec",
+}
 TIMES = {"now": "maintenant", "here": "ici", "today": "aujourd'hui"}
 JOINING = {"and": "et", "but": "mais", "because": "car", "so": "donc"}
 
@@ -101,14 +112,21 @@ class Bitext:
     links: Links
 
 
-def generate(sizes: tuple[int, int, int], clauses: int, seed: int) -> tuple[list[Bitext], ...]:
+def generate(
+    sizes: tuple[int, int, int], clauses: int, seed: int
+) -> tuple[list[Bitext], ...]:
     """Training, validation and test sentences of one to `clauses` clauses, without duplicates. `sizes` are the sizes of
     the three sets.
 
     Raises:
         InputError: there are too few different sentences.
     """
-    return disjoint_sets(sizes, seed, lambda part, random: make(random.randint(1, clauses), random), "bitext")
+    return disjoint_sets(
+        sizes,
+        seed,
+        lambda part, random: make(random.randint(1, clauses), random),
+        "bitext",
+    )
 
 
 def make(clauses: int, random: Random) -> Bitext:
@@ -118,7 +136,9 @@ def make(clauses: int, random: Random) -> Bitext:
         parts += [word(random, JOINING), clause(random)]
     whole = chained([*parts, Phrase(["."], [(".", 0)])])
     links = frozenset((place, number) for number, (_, place) in enumerate(whole.target))
-    return Bitext(" ".join(whole.source), " ".join(word for word, _ in whole.target), links)
+    return Bitext(
+        " ".join(whole.source), " ".join(word for word, _ in whole.target), links
+    )
 
 
 def clause(random: Random) -> Phrase:
@@ -138,7 +158,12 @@ def verb_phrase(random: Random) -> Phrase:
     third, (plain, verb) = random.choice(list(VERBS.items()))
     way = random.choice(("plain", "plain", "often", "not", "never"))
     adverb = random.choice(list(OFTEN))
-    source = {"plain": [third], "often": [adverb, third], "not": ["does", "not", plain], "never": ["never", third]}[way]
+    source = {
+        "plain": [third],
+        "often": [adverb, third],
+        "not": ["does", "not", plain],
+        "never": ["never", third],
+    }[way]
     at = len(source) - 1
     before, after = {
         "plain": ([], []),
@@ -148,7 +173,10 @@ def verb_phrase(random: Random) -> Phrase:
     }[way]
     if random.random() < 0.3:
         pronoun = random.choice(list(PRONOUNS))
-        return Phrase([*source, pronoun], [*before, (PRONOUNS[pronoun], at + 1), (verb, at), *after])
+        return Phrase(
+            [*source, pronoun],
+            [*before, (PRONOUNS[pronoun], at + 1), (verb, at), *after],
+        )
     return chained([Phrase(source, [*before, (verb, at), *after]), noun_phrase(random)])
 
 
@@ -174,7 +202,17 @@ def word(random: Random, words: dict[str, str]) -> Phrase:
 
 def chained(phrases: Sequence[Phrase], order: Sequence[int] | None = None) -> Phrase:
     """Concatenate phrases, in the target in another `order` if given."""
-    starts = [sum(len(phrase.source) for phrase in phrases[:number]) for number in range(len(phrases))]
+    starts = [
+        sum(len(phrase.source) for phrase in phrases[:number])
+        for number in range(len(phrases))
+    ]
     source = [each for phrase in phrases for each in phrase.source]
     order = range(len(phrases)) if order is None else order
-    return Phrase(source, [(each, starts[part] + at) for part in order for each, at in phrases[part].target])
+    return Phrase(
+        source,
+        [
+            (each, starts[part] + at)
+            for part in order
+            for each, at in phrases[part].target
+        ],
+    )

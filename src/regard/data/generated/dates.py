@@ -7,7 +7,12 @@ from datetime import date
 from random import Random
 from typing import Literal
 
-from regard.data.generated.dates_english import DateExample, Writer, write_numeric, write_unambiguous
+from regard.data.generated.dates_english import (
+    DateExample,
+    Writer,
+    write_numeric,
+    write_unambiguous,
+)
 from regard.data.generated.synthetic import disjoint_sets
 from regard.errors import InputError
 from regard.extras import how_to_install
@@ -17,7 +22,9 @@ Forms = Literal["unambiguous", "all"]
 _SHARES = (0.8, 0.1, 0.1)  # the shares of days for training, validation and test
 
 
-def generate(sizes: tuple[int, int, int], forms: Forms, seed: int) -> tuple[list[DateExample], ...]:
+def generate(
+    sizes: tuple[int, int, int], forms: Forms, seed: int
+) -> tuple[list[DateExample], ...]:
     """Training, validation and test examples without a common text or day. `sizes` are the sizes of the three sets.
 
     The test set depends on its size, `forms` and `seed` only, so more training data does not change it. Raises
@@ -35,7 +42,10 @@ def _dealt_days(seed: int) -> list[list[int]]:
     """The ordinals of all days, split at random into training, validation and test."""
     days = list(range(FIRST_DAY.toordinal(), LAST_DAY.toordinal() + 1))
     Random(f"{seed}/days").shuffle(days)
-    first, second = int(len(days) * _SHARES[0]), int(len(days) * (_SHARES[0] + _SHARES[1]))
+    first, second = (
+        int(len(days) * _SHARES[0]),
+        int(len(days) * (_SHARES[0] + _SHARES[1])),
+    )
     return [days[:first], days[first:second], days[second:]]
 
 
@@ -51,6 +61,8 @@ def _writer_of_all() -> Writer:
     write_local = locale_writer()
 
     def write(day: date, random: Random) -> DateExample:
-        return random.choices((write_unambiguous, write_numeric, write_local), (4, 1, 5))[0](day, random)
+        return random.choices(
+            (write_unambiguous, write_numeric, write_local), (4, 1, 5)
+        )[0](day, random)
 
     return write

@@ -12,7 +12,13 @@ from babel import Locale
 from babel.dates import DateTimeFormat, tokenize_pattern
 from babel.localedata import locale_identifiers
 
-from regard.data.generated.dates_english import MONTHS, DateExample, Writer, day_and_month_may_swap, written_weekday
+from regard.data.generated.dates_english import (
+    MONTHS,
+    DateExample,
+    Writer,
+    day_and_month_may_swap,
+    written_weekday,
+)
 
 _LENGTHS = ("short", "medium", "long", "full")
 _WIDTHS = {3: "abbreviated", 4: "wide", 5: "narrow"}
@@ -42,7 +48,9 @@ def locale_writer() -> Writer:
     def write(day: date, random: Random) -> DateExample:
         form = random.choice(random.choice(forms))
         text = _written(day, form, random)
-        return DateExample(text, day.isoformat(), form.label, _is_ambiguous(day, form, unclear))
+        return DateExample(
+            text, day.isoformat(), form.label, _is_ambiguous(day, form, unclear)
+        )
 
     return write
 
@@ -65,7 +73,12 @@ def _appearance(form: Form) -> tuple[object, ...]:
     """Everything that determines the form's text."""
     letters = {part[0] for part in form.parts if isinstance(part, tuple)}
     weekdays = _weekdays(form.locale) if letters & {"E", "c"} else ()
-    return form.parts, form.months, weekdays, form.locale.eras["abbreviated"][1] if "G" in letters else ""
+    return (
+        form.parts,
+        form.months,
+        weekdays,
+        form.locale.eras["abbreviated"][1] if "G" in letters else "",
+    )
 
 
 def _form(locale: Locale, label: str, pattern: str) -> Form | None:
@@ -88,7 +101,9 @@ def _month_names(locale: Locale, count: int) -> tuple[str, ...]:
 
 def _weekdays(locale: Locale) -> tuple[str, ...]:
     names = locale.days["format"]
-    return tuple(names[width][number] for width in ("abbreviated", "wide") for number in range(7))
+    return tuple(
+        names[width][number] for width in ("abbreviated", "wide") for number in range(7)
+    )
 
 
 def _unclear_names(forms: list[Form]) -> set[tuple[str, int]]:
@@ -100,8 +115,17 @@ def _unclear_names(forms: list[Form]) -> set[tuple[str, int]]:
     for form in forms:
         for number, name in enumerate(form.months, 1):
             meanings.setdefault(_plain(name), set()).add(number)
-    english = {(name[:width].lower(), number) for number, name in enumerate(MONTHS, 1) for width in (3, None)}
-    several = {(name, number) for name, numbers in meanings.items() if len(numbers) > 1 for number in numbers}
+    english = {
+        (name[:width].lower(), number)
+        for number, name in enumerate(MONTHS, 1)
+        for width in (3, None)
+    }
+    several = {
+        (name, number)
+        for name, numbers in meanings.items()
+        if len(numbers) > 1
+        for number in numbers
+    }
     return several - english
 
 
@@ -119,7 +143,9 @@ def _is_ambiguous(day: date, form: Form, unclear: set[tuple[str, int]]) -> bool:
 
 def _written(day: date, form: Form, random: Random) -> str:
     right = DateTimeFormat(day, form.locale)
-    weekday = DateTimeFormat(date(2001, 1, 1 + written_weekday(day, random)), form.locale)  # the 1st was a Monday
+    weekday = DateTimeFormat(
+        date(2001, 1, 1 + written_weekday(day, random)), form.locale
+    )  # the 1st was a Monday
     written = []
     for part in form.parts:
         if isinstance(part, str):

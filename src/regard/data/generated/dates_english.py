@@ -7,7 +7,15 @@ from random import Random
 
 MONTHS = ("January", "February", "March", "April", "May", "June",
           "July", "August", "September", "October", "November", "December")  # fmt: skip
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+WEEKDAYS = (
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
+)
 
 # {d} 9  {dd} 09  {th} 9th  {month} May  {mon} Sep, Sep. or Sept.  {short} Sep  {m} 5  {mm} 05  {y} 2018  {yy} 18
 # {weekday} Saturday  {wd} Sat, Sat. or the like. Commas may be left out.
@@ -68,8 +76,17 @@ NUMERIC_PATTERNS = (
     "{weekday} {dd}.{mm}.{yy}",
 )
 
-_LONGER = {"September": ("Sept",), "Tuesday": ("Tues",), "Thursday": ("Thur", "Thurs")}  # alternatives to three letters
-_CASES: tuple[Callable[[str], str], ...] = (str, str, str.lower, str.upper)  # as written half of the time
+_LONGER = {
+    "September": ("Sept",),
+    "Tuesday": ("Tues",),
+    "Thursday": ("Thur", "Thurs"),
+}  # alternatives to three letters
+_CASES: tuple[Callable[[str], str], ...] = (
+    str,
+    str,
+    str.lower,
+    str.upper,
+)  # as written half of the time
 
 
 @dataclass(frozen=True)
@@ -95,7 +112,9 @@ def write_numeric(day: date, random: Random) -> DateExample:
     """Write the day in one of NUMERIC_PATTERNS."""
     pattern = random.choice(NUMERIC_PATTERNS)
     ambiguous = "{yy}" in pattern or day_and_month_may_swap(day)
-    return DateExample(_written(day, random, pattern), day.isoformat(), pattern, ambiguous)
+    return DateExample(
+        _written(day, random, pattern), day.isoformat(), pattern, ambiguous
+    )
 
 
 def day_and_month_may_swap(day: date) -> bool:
@@ -130,7 +149,11 @@ def _written(day: date, random: Random, pattern: str) -> str:
 
 
 def _ordinal(number: int) -> str:
-    ending = "th" if 11 <= number <= 13 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    ending = (
+        "th"
+        if 11 <= number <= 13
+        else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    )
     return f"{number}{ending}"
 
 

@@ -29,7 +29,12 @@ def generate(
     Raises:
         InputError: there are too few different rows.
     """
-    return disjoint_sets(sizes, seed, lambda part, random: make(random.randint(*lengths), order, random), "letters")
+    return disjoint_sets(
+        sizes,
+        seed,
+        lambda part, random: make(random.randint(*lengths), order, random),
+        "letters",
+    )
 
 
 def make(length: int, order: Order, random: Random) -> Letters:
@@ -37,4 +42,8 @@ def make(length: int, order: Order, random: Random) -> Letters:
     row = random.choices(ascii_lowercase, k=length)
     places = range(length) if order == "copy" else range(length - 1, -1, -1)
     answer = " ".join(row[place] for place in places)
-    return Letters(" ".join(row), answer, frozenset((source, target) for target, source in enumerate(places)))
+    return Letters(
+        " ".join(row),
+        answer,
+        frozenset((source, target) for target, source in enumerate(places)),
+    )

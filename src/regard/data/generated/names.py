@@ -67,12 +67,20 @@ def stem(random: Random) -> str:
 
 def person(random: Random) -> str:
     """A first name and a last name, or the last name alone."""
-    return filled(f"{{{FIRST}}} ", random) + stem(random) if random.random() < 0.6 else stem(random)
+    return (
+        filled(f"{{{FIRST}}} ", random) + stem(random)
+        if random.random() < 0.6
+        else stem(random)
+    )
 
 
 def place(random: Random) -> str:
     """A place, which may be new, upper or lower."""
-    return f"{random.choice(('New', 'Upper', 'Lower'))} {stem(random)}" if random.random() < 0.2 else stem(random)
+    return (
+        f"{random.choice(('New', 'Upper', 'Lower'))} {stem(random)}"
+        if random.random() < 0.2
+        else stem(random)
+    )
 
 
 def organisation(random: Random) -> str:

@@ -25,12 +25,16 @@ class Dates(Synthetic):
     test: int = 2_000
     forms: Forms = "unambiguous"
 
-    most_held_out = 100_000  # a tenth of the days cannot give more texts without a long search
+    most_held_out = (
+        100_000  # a tenth of the days cannot give more texts without a long search
+    )
 
     def load(self) -> Splits[Pair]:
         """Generate all three sets. Raises InputError when `forms` is "all" and Babel is not installed."""
         train, valid, test = generate(self.sizes, self.forms, self.seed)
-        return Splits(_pairs("train", train), _pairs("valid", valid), _pairs("test", test))
+        return Splits(
+            _pairs("train", train), _pairs("valid", valid), _pairs("test", test)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +61,16 @@ class Bitext(Synthetic):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1 <= self.clauses <= _MOST_CLAUSES:
-            raise InputError(f"bitext: clauses is {self.clauses}; expected 1 to {_MOST_CLAUSES}")
+            raise InputError(
+                f"bitext: clauses is {self.clauses}; expected 1 to {_MOST_CLAUSES}"
+            )
 
     def load(self) -> Splits[Pair]:
         """Generate all three sets."""
         return _splits(
-            "bitext", bitext.generate(self.sizes, self.clauses, self.seed), lambda each: (each.translation, each.links)
+            "bitext",
+            bitext.generate(self.sizes, self.clauses, self.seed),
+            lambda each: (each.translation, each.links),
         )
 
 
@@ -84,24 +92,35 @@ class Letters(Synthetic):
 
     def load(self) -> Splits[Pair]:
         """Generate all three sets. Raises InputError if there are too few rows of these lengths."""
-        found = letters.generate(self.sizes, self.order, (self.least, self.most), self.seed)
+        found = letters.generate(
+            self.sizes, self.order, (self.least, self.most), self.seed
+        )
         return _splits("letters", found, lambda each: (each.answer, each.links))
 
 
 def _pairs(name: str, examples: list[DateExample]) -> list[Pair]:
     return [
-        Pair(each.text, each.iso, f"dates {name} {number} ({each.pattern})", "ambiguous" if each.ambiguous else "")
+        Pair(
+            each.text,
+            each.iso,
+            f"dates {name} {number} ({each.pattern})",
+            "ambiguous" if each.ambiguous else "",
+        )
         for number, each in enumerate(examples, 1)
     ]
 
 
-def _splits(kind: str, sets: Sequence[Sequence[E]], target: Callable[[E], tuple[str, Links]]) -> Splits[Pair]:
+def _splits(
+    kind: str, sets: Sequence[Sequence[E]], target: Callable[[E], tuple[str, Links]]
+) -> Splits[Pair]:
     """Generated examples as pairs, with their places and links."""
     named = zip(("train", "valid", "test"), sets, strict=True)
     train, valid, test = (
         [
             Pair(each.text, text, f"{kind} {name} {number}", links=links)
-            for number, (each, (text, links)) in enumerate(((each, target(each)) for each in found), 1)
+            for number, (each, (text, links)) in enumerate(
+                ((each, target(each)) for each in found), 1
+            )
         ]
         for name, found in named
     )

@@ -38,7 +38,9 @@ class PronounSentence(Sentence):
     other: str
 
 
-def generate(sizes: tuple[int, int, int], seed: int) -> tuple[list[PronounSentence], ...]:
+def generate(
+    sizes: tuple[int, int, int], seed: int
+) -> tuple[list[PronounSentence], ...]:
     """Training, validation and test sentences without a common text."""
     return disjoint_sets(sizes, seed, lambda part, random: make(random), "pronouns")
 
@@ -48,7 +50,13 @@ def make(random: Random) -> PronounSentence:
     nouns = [random.choice(words.split("|")) for words in NOUNS]
     meant = random.randrange(2)
     text = filled(random.choice(TEMPLATES), random)
-    for name, word in (("animal", nouns[0]), ("place", nouns[1]), ("state", random.choice(STATES[meant].split("|")))):
+    for name, word in (
+        ("animal", nouns[0]),
+        ("place", nouns[1]),
+        ("state", random.choice(STATES[meant].split("|"))),
+    ):
         text = text.replace(f"<{name}>", word)
     start = text.index(" it ") + 1
-    return PronounSentence(text, ((start, start + 2, nouns[meant]),), nouns[meant], nouns[1 - meant])
+    return PronounSentence(
+        text, ((start, start + 2, nouns[meant]),), nouns[meant], nouns[1 - meant]
+    )

@@ -112,7 +112,13 @@ STATEMENTS = (
     "{subject} was taught by Professor {teacher} in the {term} .",
     "The {term} course on {subject} was given by Professor {teacher} .",
 )
-BETWEEN = "The students enjoyed it .", "Many came .", "It was hard work .", "The room was full .", "Nobody was late ."
+BETWEEN = (
+    "The students enjoyed it .",
+    "Many came .",
+    "It was hard work .",
+    "The room was full .",
+    "Nobody was late .",
+)
 
 
 class Form(NamedTuple):
@@ -135,7 +141,9 @@ FORMS = (
         "{subject} was taught by Professor {teacher} in the {term}",
     ),
     Form(
-        "term", "When did Professor {teacher} teach {subject} ?", "Professor {teacher} taught {subject} in the {term}"
+        "term",
+        "When did Professor {teacher} teach {subject} ?",
+        "Professor {teacher} taught {subject} in the {term}",
     ),
 )
 
@@ -150,7 +158,9 @@ class Question:
     links: Links
 
 
-def generate(sizes: tuple[int, int, int], facts: int, seed: int) -> tuple[list[Question], ...]:
+def generate(
+    sizes: tuple[int, int, int], facts: int, seed: int
+) -> tuple[list[Question], ...]:
     """Training, validation and test questions without a common text. `sizes` are the sizes of the three sets. The test
     set depends on its size, `facts` and `seed` only.
 
@@ -159,14 +169,18 @@ def generate(sizes: tuple[int, int, int], facts: int, seed: int) -> tuple[list[Q
     """
     if not 1 <= facts <= len(SUBJECTS):
         raise InputError(f"questions: facts is {facts}; expected 1 to {len(SUBJECTS)}")
-    return disjoint_sets(sizes, seed, lambda part, random: make(facts, random), "questions")
+    return disjoint_sets(
+        sizes, seed, lambda part, random: make(facts, random), "questions"
+    )
 
 
 def make(facts: int, random: Random) -> Question:
     """Generate one question."""
     stated = [
         {"teacher": teacher, "subject": subject, "term": random.choice(TERMS)}
-        for teacher, subject in zip(random.sample(TEACHERS, facts), random.sample(SUBJECTS, facts), strict=True)
+        for teacher, subject in zip(
+            random.sample(TEACHERS, facts), random.sample(SUBJECTS, facts), strict=True
+        )
     ]
     fact, form = stated[0], random.choice(FORMS)
     random.shuffle(stated)
@@ -185,6 +199,8 @@ def make(facts: int, random: Random) -> Question:
     for part in form.answer.split():
         piece = part.format(**fact).split()
         if part == f"{{{form.unknown}}}":
-            links = {(place, len(answer) + number) for number, place in enumerate(places)}
+            links = {
+                (place, len(answer) + number) for number, place in enumerate(places)
+            }
         answer += piece
     return Question(" ".join(words), " ".join(answer), frozenset(links))

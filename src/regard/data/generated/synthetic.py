@@ -36,7 +36,9 @@ class Synthetic:
         ):
             size = getattr(self, name)
             if not least <= size <= most:
-                raise InputError(f"{self.kind}: {name} is {size}; expected {least} to {most} examples")
+                raise InputError(
+                    f"{self.kind}: {name} is {size}; expected {least} to {most} examples"
+                )
 
     @property
     def sizes(self) -> tuple[int, int, int]:

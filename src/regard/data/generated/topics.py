@@ -65,7 +65,9 @@ class Message:
     topics: tuple[str, ...]
 
 
-def generate(sizes: tuple[int, int, int], most: int, seed: int) -> tuple[list[Message], ...]:
+def generate(
+    sizes: tuple[int, int, int], most: int, seed: int
+) -> tuple[list[Message], ...]:
     """Training, validation and test messages without a common text, about at most `most` topics each. Raises InputError
     for a number of topics that there are not."""
     if not 1 <= most <= len(CLAUSES):
@@ -79,7 +81,9 @@ def make(most: int, random: Random) -> Message:
     templates = [random.choice(CLAUSES[topic]) for topic in topics]
     templates += random.sample(OTHERS, random.randint(1, 2))
     random.shuffle(templates)
-    return Message(" , ".join(filled(each, random) for each in templates), tuple(sorted(topics)))
+    return Message(
+        " , ".join(filled(each, random) for each in templates), tuple(sorted(topics))
+    )
 
 
 def filled(template: str, random: Random) -> str:

@@ -37,14 +37,25 @@ class Embedding:
 
     @torch.no_grad()
     def __call__(
-        self, examples: Sequence[Example], *, pool: Literal["mean", "first"] | None = None, prompt: str | None = None
+        self,
+        examples: Sequence[Example],
+        *,
+        pool: Literal["mean", "first"] | None = None,
+        prompt: str | None = None,
     ) -> Tensor:
         """See the class."""
         modules = self.modules if pool is None else None
         if modules is not None:
-            return torch.stack([self._sentence(modules, str(text), modules.prompt(prompt)) for text in examples])
+            return torch.stack(
+                [
+                    self._sentence(modules, str(text), modules.prompt(prompt))
+                    for text in examples
+                ]
+            )
         if prompt is not None:
-            raise InputError(f"{self.loaded.name} has no prompt for such a vector; leave --prompt or --pool out")
+            raise InputError(
+                f"{self.loaded.name} has no prompt for such a vector; leave --prompt or --pool out"
+            )
         found = []
         for each in examples:
             states = self._states(inputs_of(self.loaded, each))
@@ -56,9 +67,15 @@ class Embedding:
 
         def inputs(text: str) -> Inputs:
             text = Lowercase().normalize_str(text) if modules.lower else text
-            return cut_inputs(self.loaded.tokenizer, self.loaded.model, text, modules.longest)
+            return cut_inputs(
+                self.loaded.tokenizer, self.loaded.model, text, modules.longest
+            )
 
-        before = prompt_tokens(self.loaded.tokenizer, inputs(prompt).text or ()) if prompt else 0
+        before = (
+            prompt_tokens(self.loaded.tokenizer, inputs(prompt).text or ())
+            if prompt
+            else 0
+        )
         return modules.vector(self._states(inputs(prompt + text)), before)
 
     def _states(self, inputs: Inputs) -> Tensor:

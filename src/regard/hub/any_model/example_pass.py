@@ -43,7 +43,9 @@ class ExamplePass:
     written: tuple[int, ...]
 
     @classmethod
-    def of(cls, loaded: Loaded, inputs: Inputs, options: AttributionOptions) -> "ExamplePass":
+    def of(
+        cls, loaded: Loaded, inputs: Inputs, options: AttributionOptions
+    ) -> "ExamplePass":
         """With what the model writes, or the target of the options. Raises InputError for a target of a model that
         writes nothing."""
         model = loaded.model
@@ -53,12 +55,24 @@ class ExamplePass:
         alone = inputs.model is not model  # one tower
         if alone or not model.can_generate() or len(inputs.text or ()) > WHOLE:
             if pairs:
-                raise InputError(f"{type(model).__name__} writes nothing by itself; give the output by --target")
+                raise InputError(
+                    f"{type(model).__name__} writes nothing by itself; give the output by --target"
+                )
             return cls(loaded, inputs, ())
-        limit = {"max_new_tokens": WRITTEN, "do_sample": False, "num_beams": options.beam or 1}
+        limit = {
+            "max_new_tokens": WRITTEN,
+            "do_sample": False,
+            "num_beams": options.beam or 1,
+        }
         padding = model.generation_config.pad_token_id or 0
-        sequence = model.generate(**inputs.tensors, **limit, pad_token_id=padding)[0].tolist()
-        return cls(loaded, inputs, tuple(sequence if pairs else sequence[len(inputs.text or ()) :]))
+        sequence = model.generate(**inputs.tensors, **limit, pad_token_id=padding)[
+            0
+        ].tolist()
+        return cls(
+            loaded,
+            inputs,
+            tuple(sequence if pairs else sequence[len(inputs.text or ()) :]),
+        )
 
     @property
     def text(self) -> tuple[int, ...]:
@@ -70,22 +84,40 @@ class ExamplePass:
         """Whether the model is an encoder-decoder."""
         return bool(self.loaded.model.config.is_encoder_decoder)
 
-    def read(self, rows: str | None = None, role: str | None = None) -> tuple[Pass, dict[str, Lookups]]:
+    def read(
+        self, rows: str | None = None, role: str | None = None
+    ) -> tuple[Pass, dict[str, Lookups]]:
         """The maps and the lookups of every role, the default first. Of a long text only the rows of what was written
         after it are kept, or the mean over all queries. `rows` `A:B` keeps these queries of a role only. Raises
         InputError for rows that there are not, or too many."""
         if rows is not None:
             return self._rows(rows, role or ("cross" if self.pairs else "self"))
-        source, written, maps = len(self.text), len(self.written), maps_of(self.loaded.model)
+        source, written, maps = (
+            len(self.text),
+            len(self.written),
+            maps_of(self.loaded.model),
+        )
         if max(source, written) <= WHOLE and maps * (source + written) ** 2 <= KEPT:
             found = attended(self.inputs.model, self.tensors())
             return found, self._lookups(found)
         if written and not self.pairs and maps * written * (source + written) <= PAGE:
-            found = attended(self.inputs.model, self.tensors(), rows=range(source - 1, source + written - 1))
+            found = attended(
+                self.inputs.model,
+                self.tensors(),
+                rows=range(source - 1, source + written - 1),
+            )
             tokenizer, own = self.loaded.tokenizer, found.roles["self"]
-            keys = side_of(tokenizer, (*self.text, *self.written)[: own.weights.shape[-1]])
-            return found, {"generated": lookups_of(GENERATED, own, keys, side_of(tokenizer, self.written), None)}
-        found = replace(attended(self.inputs.model, self.tensors(), reduce=Totals()), reduced=True)
+            keys = side_of(
+                tokenizer, (*self.text, *self.written)[: own.weights.shape[-1]]
+            )
+            return found, {
+                "generated": lookups_of(
+                    GENERATED, own, keys, side_of(tokenizer, self.written), None
+                )
+            }
+        found = replace(
+            attended(self.inputs.model, self.tensors(), reduce=Totals()), reduced=True
+        )
         return found, self._lookups(found)
 
     @torch.no_grad()
@@ -98,31 +130,54 @@ class ExamplePass:
         """The inputs of the pass. Raises InputError for more tokens than the model has positions."""
         device = self.loaded.model.device
         if self.pairs:
-            return self.inputs.tensors | {"decoder_input_ids": single(self.written[:-1] or self.written, device)}
+            return self.inputs.tensors | {
+                "decoder_input_ids": single(self.written[:-1] or self.written, device)
+            }
         if not self.text or not self.written:
             return self.inputs.tensors
         check_ids(self.loaded.model, (*self.text, *self.written))
         return {"input_ids": single((*self.text, *self.written), device)}
 
-    def greatest(self, count: int, role: str | None, rows: str | None) -> GreatestWeights:
+    def greatest(
+        self, count: int, role: str | None, rows: str | None
+    ) -> GreatestWeights:
         """The greatest weights of each query of a role, or of some `rows`. Raises InputError for a count
         below 1, a role without maps, and rows that there are not."""
-        role, name = role or ("cross" if self.pairs else "self"), type(self.inputs.model).__name__
-        reduction, chosen = greatest(count), slice(None) if rows is None else self._span(rows, role)
+        role, name = (
+            role or ("cross" if self.pairs else "self"),
+            type(self.inputs.model).__name__,
+        )
+        reduction, chosen = (
+            greatest(count),
+            slice(None) if rows is None else self._span(rows, role),
+        )
         some = None if rows is None else range(chosen.start, chosen.stop)
         # of an image or a sound all weights are kept: their number is that of its positions
         kept = ALL if self.inputs.text is None else reduction
         found = attended(self.inputs.model, self.tensors(), kept, rows=some, role=role)
         if role not in found.roles or (role == "cross" and len(self.written) < 2):
-            reason = found.missing.get(role, "none of its parts has that role, or nothing was written")
+            reason = found.missing.get(
+                role, "none of its parts has that role, or nothing was written"
+            )
             raise InputError(f"{name} has no maps of the role {role}: {reason}")
-        own, keys = found.roles[role], len(self.text) + len(self.written) * (role == "self")
-        source, target, _ = self._sides(role, keys if self.text else own.weights.shape[-1])
-        values, places = reduction.of(own.weights) if own.places is None else (own.weights, own.places)
+        own, keys = (
+            found.roles[role],
+            len(self.text) + len(self.written) * (role == "self"),
+        )
+        source, target, _ = self._sides(
+            role, keys if self.text else own.weights.shape[-1]
+        )
+        values, places = (
+            reduction.of(own.weights)
+            if own.places is None
+            else (own.weights, own.places)
+        )
         assert places is not None
         pieces = target.pieces[chosen]
         if len(pieces) != values.shape[-2] or places.max() >= len(source.pieces):
-            raise InputError(f"{name} reads keys that are not the tokens of its text, so a table cannot name them")
+            raise InputError(
+                f"{name} reads keys that are not the tokens of its text, so a table cannot name them"
+            )
         own = values.cpu().numpy(), places.cpu().numpy()
         return GreatestWeights(*own, source.pieces, pieces, chosen.start or 0)
 
@@ -130,17 +185,33 @@ class ExamplePass:
         """Some rows of a role. Raises InputError for none, and for an image or a sound."""
         output = role in ("cross", "decoder")
         if not output and self.inputs.text is None:
-            raise InputError("rows are tokens of a text; leave --rows out for an image or a sound")
+            raise InputError(
+                "rows are tokens of a text; leave --rows out for an image or a sound"
+            )
         keys = len(self.text) + len(self.written)
-        return span("rows", rows, len(self.written) - 1 if output else len(self.text) if self.pairs else keys)
+        return span(
+            "rows",
+            rows,
+            len(self.written) - 1 if output else len(self.text) if self.pairs else keys,
+        )
 
     def _rows(self, rows: str, role: str) -> tuple[Pass, dict[str, Lookups]]:
         """Some rows of a role."""
         chosen, keys = self._span(rows, role), len(self.text) + len(self.written)
-        count, most = chosen.stop - chosen.start, max(1, KEPT // (keys * maps_of(self.loaded.model)))
+        count, most = (
+            chosen.stop - chosen.start,
+            max(1, KEPT // (keys * maps_of(self.loaded.model))),
+        )
         if count > most:
-            raise InputError(f"{count:,} rows of {keys:,} keys are too many weights; choose at most {most:,} rows")
-        found = attended(self.inputs.model, self.tensors(), rows=range(chosen.start, chosen.stop), role=role)
+            raise InputError(
+                f"{count:,} rows of {keys:,} keys are too many weights; choose at most {most:,} rows"
+            )
+        found = attended(
+            self.inputs.model,
+            self.tensors(),
+            rows=range(chosen.start, chosen.stop),
+            role=role,
+        )
         return found, self._lookups(found, chosen)
 
     def _sides(self, role: str, keys: int) -> tuple[Side, Side, Patches | None]:
@@ -150,9 +221,17 @@ class ExamplePass:
         if role == "decoder":
             side = side_of(tokenizer, written[:-1] or written)
             return side, side, None
-        whole = replace(self.inputs, text=(*text, *written)) if role == "self" and text else self.inputs
+        whole = (
+            replace(self.inputs, text=(*text, *written))
+            if role == "self" and text
+            else self.inputs
+        )
         source, patches = whole.side(tokenizer, keys)
-        return source, side_of(tokenizer, written[1:]) if role == "cross" else source, patches
+        return (
+            source,
+            side_of(tokenizer, written[1:]) if role == "cross" else source,
+            patches,
+        )
 
     def _lookups(self, found: Pass, rows: slice | None = None) -> dict[str, Lookups]:
         """The lookups of every role that has maps, the default first; of some `rows` only."""
@@ -164,9 +243,16 @@ class ExamplePass:
             source, target, patches = self._sides(role, maps.weights.shape[-1])
             target = target if rows is None else Side.of(target.pieces[rows])
             every[role] = lookups_of(name, maps, source, target, patches)
-        if "self" in every and self.text and self.written and not (found.reduced or rows):
+        if (
+            "self" in every
+            and self.text
+            and self.written
+            and not (found.reduced or rows)
+        ):
             first = len(self.text) - 1
-            generated = rows_of(every["self"], first, side_of(self.loaded.tokenizer, self.written))
+            generated = rows_of(
+                every["self"], first, side_of(self.loaded.tokenizer, self.written)
+            )
             every = {"generated": generated, **every}
         return every
 
@@ -176,11 +262,19 @@ def target_of(loaded: Loaded, options: AttributionOptions) -> tuple[int, ...]:
     model, tokenizer = loaded.model, loaded.tokenizer
     pairs = model.config.is_encoder_decoder
     if not (pairs or model.can_generate()) or tokenizer is None:
-        raise InputError(f"{type(model).__name__} writes nothing, so it has no target; leave --target out")
+        raise InputError(
+            f"{type(model).__name__} writes nothing, so it has no target; leave --target out"
+        )
     forced = options.target_tokens
     if forced is None:
-        forced = tokenizer(text_target=options.target, add_special_tokens=pairs)["input_ids"]
+        forced = tokenizer(text_target=options.target, add_special_tokens=pairs)[
+            "input_ids"
+        ]
     ids = list(forced)
     check_ids(model, ids)
     start = getattr(model.config, "decoder_start_token_id", None)
-    return (start, *ids) if pairs and start is not None and ids[:1] != [start] else tuple(ids)
+    return (
+        (start, *ids)
+        if pairs and start is not None and ids[:1] != [start]
+        else tuple(ids)
+    )

@@ -33,7 +33,9 @@ class Loaded:
     folder: Folder | None = None
 
 
-def load_model(folder: Path, root: Path | None = None, *, allow_missing: bool = False) -> Loaded:
+def load_model(
+    folder: Path, root: Path | None = None, *, allow_missing: bool = False
+) -> Loaded:
     """Load the transformers model in a folder, whose links may lead anywhere below `root`. With `allow_missing`,
     parameters that its weights lack stay as initialised.
 
@@ -43,7 +45,9 @@ def load_model(folder: Path, root: Path | None = None, *, allow_missing: bool = 
     try:
         import transformers
     except ModuleNotFoundError as error:
-        raise InputError(f"{folder}: needs transformers: {how_to_install('transformers')}") from error
+        raise InputError(
+            f"{folder}: needs transformers: {how_to_install('transformers')}"
+        ) from error
     whole = Folder(folder, root)
     folder = text_folder(whole)
     config = read_config(folder)
@@ -57,10 +61,23 @@ def load_model(folder: Path, root: Path | None = None, *, allow_missing: bool = 
 def _loaded(folder: Path, model: Any) -> Loaded:
     """The model with the parts that its main input needs."""
     name = model.main_input_name
-    tokenizer = None if name != "input_ids" and not model.config.is_encoder_decoder else _tokenizer(folder, model)
+    tokenizer = (
+        None
+        if name != "input_ids" and not model.config.is_encoder_decoder
+        else _tokenizer(folder, model)
+    )
     if name in SOUNDS:
-        return Loaded(folder.resolve().name, model, tokenizer, sounds=_part(folder, "AutoFeatureExtractor"))
-    images = _part(folder, "AutoImageProcessor") if (folder / "preprocessor_config.json").exists() else None
+        return Loaded(
+            folder.resolve().name,
+            model,
+            tokenizer,
+            sounds=_part(folder, "AutoFeatureExtractor"),
+        )
+    images = (
+        _part(folder, "AutoImageProcessor")
+        if (folder / "preprocessor_config.json").exists()
+        else None
+    )
     return Loaded(folder.resolve().name, model, tokenizer, images)
 
 
@@ -69,9 +86,13 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         config = _object(folder / CONFIG)
     except OSError as error:
-        raise InputError(f"{folder}: is no run and no transformers model; it has no {CONFIG}") from error
+        raise InputError(
+            f"{folder}: is no run and no transformers model; it has no {CONFIG}"
+        ) from error
     if not isinstance(config.get("model_type"), str):
-        raise InputError(f"{folder / CONFIG}: has no model_type; expected the configuration of a transformers model")
+        raise InputError(
+            f"{folder / CONFIG}: has no model_type; expected the configuration of a transformers model"
+        )
     return config
 
 
@@ -94,21 +115,41 @@ def check_config(folder: Path, config: dict[str, Any]) -> None:
     kind = config["model_type"]
     if kind not in transformers.CONFIG_MAPPING:
         if "auto_map" in config:
-            classes = config["auto_map"].values() if isinstance(config["auto_map"], dict) else ()
-            files = ", ".join(sorted({str(each).partition(".")[0] + ".py" for each in classes})) or "unnamed"
-            raise InputError(f"{folder}: model type {kind!r} needs code of its own ({files}), which regard never runs")
+            classes = (
+                config["auto_map"].values()
+                if isinstance(config["auto_map"], dict)
+                else ()
+            )
+            files = (
+                ", ".join(
+                    sorted({str(each).partition(".")[0] + ".py" for each in classes})
+                )
+                or "unnamed"
+            )
+            raise InputError(
+                f"{folder}: model type {kind!r} needs code of its own ({files}), which regard never runs"
+            )
         raise InputError(
             f"{folder}: model type {kind!r} is unknown to transformers {transformers.__version__}; install a newer one"
         )
     if "quantization_config" in config:
         settings = config["quantization_config"]
-        method = settings.get("quant_method", "unknown") if isinstance(settings, dict) else "unknown"
+        method = (
+            settings.get("quant_method", "unknown")
+            if isinstance(settings, dict)
+            else "unknown"
+        )
         raise InputError(
             f"{folder}: its weights are quantised ({method}); use the model's unquantised weights, which regard reads"
         )
     if not [*folder.glob("*.safetensors")]:
-        others = ", ".join(sorted(each.name for each in folder.glob("*.bin"))) or "no weights"
-        raise InputError(f"{folder}: has {others}, but no .safetensors; pickles are never read, convert them")
+        others = (
+            ", ".join(sorted(each.name for each in folder.glob("*.bin")))
+            or "no weights"
+        )
+        raise InputError(
+            f"{folder}: has {others}, but no .safetensors; pickles are never read, convert them"
+        )
 
 
 def check_memory(folder: Path, available: int) -> None:
@@ -119,7 +160,9 @@ def check_memory(folder: Path, available: int) -> None:
         about = _object(index).get("metadata")
         size = about.get("total_size", 0) if isinstance(about, dict) else 0
         if type(size) not in (int, float) or not 0 <= size < float("inf"):
-            raise InputError(f"{index}: total_size is {size!r}; expected a number of bytes")
+            raise InputError(
+                f"{index}: total_size is {size!r}; expected a number of bytes"
+            )
         total = max(total, size)
     if total * ROOM > available:
         raise InputError(
@@ -132,7 +175,11 @@ def available_memory() -> int:
     """Bytes of memory that a program can allocate."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+        return next(
+            1024 * int(line.split()[1])
+            for line in lines
+            if line.startswith("MemAvailable")
+        )
     except (OSError, StopIteration):  # another system than Linux
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
@@ -144,10 +191,16 @@ def _model(folder: Path, config: dict[str, Any], allow_missing: bool) -> Any:
     kind = getattr(transformers, name, transformers.AutoModel)
     try:
         model, report = kind.from_pretrained(
-            folder, dtype="auto", use_safetensors=True, local_files_only=True, output_loading_info=True
+            folder,
+            dtype="auto",
+            use_safetensors=True,
+            local_files_only=True,
+            output_loading_info=True,
         )
     except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
-        raise InputError(f"{folder}: transformers cannot load it ({_line(error)})") from error
+        raise InputError(
+            f"{folder}: transformers cannot load it ({_line(error)})"
+        ) from error
     missing = sorted(report["missing_keys"])
     if missing and not allow_missing:
         raise InputError(
@@ -183,10 +236,14 @@ def _part(folder: Path, kind: str) -> Any:
     import transformers
 
     try:
-        return getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
+        return getattr(transformers, kind).from_pretrained(
+            folder, local_files_only=True
+        )
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         what = kind.removeprefix("Auto")
-        raise InputError(f"{folder}: transformers cannot load its {what} ({_line(error)})") from error
+        raise InputError(
+            f"{folder}: transformers cannot load its {what} ({_line(error)})"
+        ) from error
 
 
 def _line(error: BaseException) -> str:

@@ -39,20 +39,33 @@ class Generated(ShortRepr):
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
         others = [each.to_json() for each in self.alternatives]
-        values = {name: value for name, value in vars(self).items() if name not in ("ids", "missing")}
+        values = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("ids", "missing")
+        }
         return {**values, "tokens": list(self.tokens), "alternatives": others}
 
 
 @torch.no_grad()
-def generated(loaded: Loaded, inputs: Inputs, prompt: str, options: PredictOptions) -> Generated:
+def generated(
+    loaded: Loaded, inputs: Inputs, prompt: str, options: PredictOptions
+) -> Generated:
     """The best text of a model for one example, with the others of `n_best`. Raises InputError for more tokens than the
     model has positions, and for more texts than the beam finds."""
     model, pairs = loaded.model, loaded.model.config.is_encoder_decoder
     known = inputs.text or ()
     settings = settings_of(model, len(known), options)
-    with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
+    with torch.random.fork_rng(
+        devices=[model.device] if model.device.type == "cuda" else []
+    ):
         torch.manual_seed(1 if options.seed is None else options.seed)
-        found = model.generate(**inputs.tensors, **settings, return_dict_in_generate=True, output_scores=True)
+        found = model.generate(
+            **inputs.tensors,
+            **settings,
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
     ends = ends_of(model)
     sequences = found.sequences[:, 1 if pairs else len(known) :].tolist()
     texts = [_cut(sequence, ends) for sequence in sequences]
@@ -80,7 +93,9 @@ def settings_of(model: Any, known: int, options: PredictOptions) -> dict[str, An
         )
     names = {"beam": "num_beams", "no_repeat": "no_repeat_ngram_size"}
     same = ("beam", "no_repeat", "repetition_penalty", "length_penalty")
-    found: dict[str, Any] = {names.get(name, name): chosen[name] for name in same if name in chosen}
+    found: dict[str, Any] = {
+        names.get(name, name): chosen[name] for name in same if name in chosen
+    }
     found |= {"max_new_tokens": tokens, "num_return_sequences": options.n_best}
     found |= {"pad_token_id": own.pad_token_id if own.pad_token_id is not None else 0}
     if options.min_length:
@@ -88,14 +103,22 @@ def settings_of(model: Any, known: int, options: PredictOptions) -> dict[str, An
     if options.end_at_limit and ends_of(model):
         found["forced_eos_token_id"] = min(ends_of(model))
     if options.temperature:
-        sampling = {"temperature": options.temperature, "top_k": options.top_k or 0, "top_p": options.top_p or 1.0}
+        sampling = {
+            "temperature": options.temperature,
+            "top_k": options.top_k or 0,
+            "top_p": options.top_p or 1.0,
+        }
         return found | {"do_sample": True, "num_beams": 1} | sampling
     if options.sampling.keys() - {"temperature"}:
-        raise InputError(f"{min(options.sampling)} is for sampling; give a temperature too")
+        raise InputError(
+            f"{min(options.sampling)} is for sampling; give a temperature too"
+        )
     found |= {"do_sample": False} if options.beam or options.temperature == 0 else {}
     beam = found.get("num_beams", own.num_beams or 1)
     if not (options.n_best <= beam or (own.do_sample and "do_sample" not in found)):
-        raise InputError(f"n_best is {options.n_best}; expected at most the beam, {beam} (--beam {options.n_best})")
+        raise InputError(
+            f"n_best is {options.n_best}; expected at most the beam, {beam} (--beam {options.n_best})"
+        )
     return found
 
 
@@ -115,19 +138,44 @@ def _scores(model: Any, found: Any, lengths: Sequence[int]) -> list[float]:
     """The score of each sequence: of a beam its own, otherwise the sum of its tokens' log-probabilities."""
     if "sequences_scores" in found:
         return found.sequences_scores.tolist()
-    steps: Tensor = model.compute_transition_scores(found.sequences, found.scores, normalize_logits=True)
-    return [float(row[:length].sum()) for row, length in zip(steps, lengths, strict=True)]
+    steps: Tensor = model.compute_transition_scores(
+        found.sequences, found.scores, normalize_logits=True
+    )
+    return [
+        float(row[:length].sum()) for row, length in zip(steps, lengths, strict=True)
+    ]
 
 
 def _of(
-    loaded: Loaded, prompt: str, known: tuple[int, ...], ids: tuple[int, ...], score: float, ends: set[int]
+    loaded: Loaded,
+    prompt: str,
+    known: tuple[int, ...],
+    ids: tuple[int, ...],
+    score: float,
+    ends: set[int],
 ) -> Generated:
     """The text of some tokens behind the `known` ones of a prompt."""
     tokenizer = loaded.tokenizer
     if tokenizer is None:
-        raise InputError(f"{loaded.name} has no tokenizer for what it writes, {quoted(str(ids[:5]))}")
-    before, whole = (tokenizer.decode(each, skip_special_tokens=True) for each in (known, (*known, *ids)))
-    text = whole.removeprefix(before) if whole.startswith(before) else tokenizer.decode(ids, skip_special_tokens=True)
+        raise InputError(
+            f"{loaded.name} has no tokenizer for what it writes, {quoted(str(ids[:5]))}"
+        )
+    before, whole = (
+        tokenizer.decode(each, skip_special_tokens=True)
+        for each in (known, (*known, *ids))
+    )
+    text = (
+        whole.removeprefix(before)
+        if whole.startswith(before)
+        else tokenizer.decode(ids, skip_special_tokens=True)
+    )
     pieces = tuple(str(each) for each in tokenizer.convert_ids_to_tokens(list(ids)))
     finished = bool(ids) and ids[-1] in ends
-    return Generated(prompt if known else "", text if known else text.strip(), score, finished, pieces, ids)
+    return Generated(
+        prompt if known else "",
+        text if known else text.strip(),
+        score,
+        finished,
+        pieces,
+        ids,
+    )

@@ -58,9 +58,17 @@ class Inputs:
         if self.pixels is not None and (grid := self._grid(count)) is not None:
             rows, columns = grid
             first = count - rows * columns
-            before = tuple("[CLS]" if number == 0 else f"token {number}" for number in range(first))
-            return Side.of(before + patch_labels(rows, columns)), Patches(self.pixels, rows, columns, first)
-        return (moments(count, self.seconds) if self.seconds else numbered(count, "position")), None
+            before = tuple(
+                "[CLS]" if number == 0 else f"token {number}" for number in range(first)
+            )
+            return Side.of(before + patch_labels(rows, columns)), Patches(
+                self.pixels, rows, columns, first
+            )
+        return (
+            moments(count, self.seconds)
+            if self.seconds
+            else numbered(count, "position")
+        ), None
 
     def _grid(self, count: int) -> tuple[int, int] | None:
         """The rows and columns of patches among `count` positions, of which a few come before."""
@@ -80,11 +88,17 @@ def inputs_of(loaded: Loaded, example: Example) -> Inputs:
     model, name = loaded.model, loaded.model.main_input_name
     if loaded.sounds is not None:
         return _sound(loaded, example)
-    towers = {each: part for each, part in model.named_children() if each in ("vision_model", "text_model")}
+    towers = {
+        each: part
+        for each, part in model.named_children()
+        if each in ("vision_model", "text_model")
+    }
     picture = isinstance(example, SentFile) or Path(example).suffix.lower() in PICTURES
     if name == "pixel_values" or (len(towers) == 2 and picture):
         alone = len(towers) == 2 or not model.config.is_encoder_decoder
-        return _image(loaded, towers.get("vision_model", model) if alone else model, example)
+        return _image(
+            loaded, towers.get("vision_model", model) if alone else model, example
+        )
     model = towers["text_model"] if len(towers) == 2 else model
     assert isinstance(example, str), "a run for texts makes no file of its inputs"
     return text_inputs(loaded.tokenizer, model, example)
@@ -93,13 +107,20 @@ def inputs_of(loaded: Loaded, example: Example) -> Inputs:
 def text_inputs(tokenizer: Any, model: Any, example: str) -> Inputs:
     """The inputs of a text, or of two with a tab between. Raises InputError as `inputs_of`."""
     first, tab, second = example.partition("\t")
-    return _batch(model, tokenizer(*((first, second) if tab else (first,)), return_tensors="pt"), example)
+    return _batch(
+        model,
+        tokenizer(*((first, second) if tab else (first,)), return_tensors="pt"),
+        example,
+    )
 
 
 def cut_inputs(tokenizer: Any, model: Any, text: str, longest: int | None) -> Inputs:
     """The inputs of one text, whose end is cut off beyond `longest` tokens, those around it included; by default beyond
     what the tokenizer and the model take. Raises InputError for ids beyond the model's embeddings."""
-    limits = tokenizer.model_max_length if longest is None else longest, positions(model)
+    limits = (
+        tokenizer.model_max_length if longest is None else longest,
+        positions(model),
+    )
     most = min(each for each in limits if each is not None)
     cut = {"truncation": True, "max_length": most} if most < UNLIMITED else {}
     return _batch(model, tokenizer(text, return_tensors="pt", **cut), text)
@@ -108,7 +129,9 @@ def cut_inputs(tokenizer: Any, model: Any, text: str, longest: int | None) -> In
 def _batch(model: Any, batch: Any, example: str) -> Inputs:
     """The inputs that a model reads of what a tokenizer gave."""
     parameters = _parameters(model)
-    tensors = {key: each.to(model.device) for key, each in batch.items() if key in parameters}
+    tensors = {
+        key: each.to(model.device) for key, each in batch.items() if key in parameters
+    }
     ids = tensors["input_ids"][0].tolist()
     if not ids:
         raise InputError(f"{quoted(example)} has no token; write a text")
@@ -126,25 +149,41 @@ def check_ids(model: Any, ids: Sequence[int]) -> None:
         )
     limit = positions(model)
     if limit is not None and len(ids) > limit:
-        raise InputError(f"the text has {len(ids):,} tokens, but the model has {limit:,} positions; shorten it")
+        raise InputError(
+            f"the text has {len(ids):,} tokens, but the model has {limit:,} positions; shorten it"
+        )
 
 
 def positions(model: Any) -> int | None:
     """The most positions of a text; None for a model without a limit."""
     for name, each in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(each, nn.Embedding) and each.padding_idx is not None:
-            return each.num_embeddings - each.padding_idx - 1  # the first ones belong to padding
+        if (
+            name.endswith("position_embeddings")
+            and isinstance(each, nn.Embedding)
+            and each.padding_idx is not None
+        ):
+            return (
+                each.num_embeddings - each.padding_idx - 1
+            )  # the first ones belong to padding
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     return limit if isinstance(limit, int) and limit > 0 else None
 
 
 def _image(loaded: Loaded, model: Any, example: Example) -> Inputs:
     if loaded.images is None:
-        raise InputError(f"{loaded.name} has no preprocessor_config.json, so an image cannot be prepared for it")
-    image = decode_image(example.content) if isinstance(example, SentFile) else read_image(Path(example))
+        raise InputError(
+            f"{loaded.name} has no preprocessor_config.json, so an image cannot be prepared for it"
+        )
+    image = (
+        decode_image(example.content)
+        if isinstance(example, SentFile)
+        else read_image(Path(example))
+    )
     tensors = dict(loaded.images(images=image, return_tensors="pt"))
     parameters = _parameters(model)
-    tensors = {key: each.to(model.device) for key, each in tensors.items() if key in parameters}
+    tensors = {
+        key: each.to(model.device) for key, each in tensors.items() if key in parameters
+    }
     shown = tensors["pixel_values"][0].float().cpu().numpy()
     shown = np.moveaxis(shown, 0, -1)
     low, high = shown.min(), shown.max()
@@ -154,12 +193,23 @@ def _image(loaded: Loaded, model: Any, example: Example) -> Inputs:
 
 def _sound(loaded: Loaded, example: Example) -> Inputs:
     rate = loaded.sounds.sampling_rate
-    most = getattr(loaded.sounds, "n_samples", None)  # of a model with windows of one length, such as Whisper
+    most = getattr(
+        loaded.sounds, "n_samples", None
+    )  # of a model with windows of one length, such as Whisper
     longest = LONGEST if most is None else most / rate
     sent = isinstance(example, SentFile)
-    sound = resampled(decode_audio(example.content, longest) if sent else read_audio(example, longest), rate)
+    sound = resampled(
+        decode_audio(example.content, longest)
+        if sent
+        else read_audio(example, longest),
+        rate,
+    )
     batch = loaded.sounds(sound.samples, sampling_rate=rate, return_tensors="pt")
-    tensors = {loaded.model.main_input_name: batch[loaded.model.main_input_name].to(loaded.model.device)}
+    tensors = {
+        loaded.model.main_input_name: batch[loaded.model.main_input_name].to(
+            loaded.model.device
+        )
+    }
     feature = tensors[loaded.model.main_input_name]
     hop = getattr(loaded.sounds, "hop_length", 1)
     return Inputs(loaded.model, tensors, seconds=feature.shape[-1] * hop / rate)

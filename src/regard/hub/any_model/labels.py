@@ -12,9 +12,17 @@ MARKS = ("Ġ", "▁")
 
 def side_of(tokenizer: Any, ids: Sequence[int]) -> Side:
     """The tokens with these ids and the words that they form; a special token is a word of its own."""
-    found, special = tokenizer.convert_ids_to_tokens(list(ids)), set(tokenizer.all_special_ids)
-    tokens = [f"<{index}>" if token is None else token for index, token in zip(ids, found, strict=True)]
-    vocabulary = tokenizer.get_vocab()  # a padded model may write an id that is not in it
+    found, special = (
+        tokenizer.convert_ids_to_tokens(list(ids)),
+        set(tokenizer.all_special_ids),
+    )
+    tokens = [
+        f"<{index}>" if token is None else token
+        for index, token in zip(ids, found, strict=True)
+    ]
+    vocabulary = (
+        tokenizer.get_vocab()
+    )  # a padded model may write an id that is not in it
     marked = any(token.startswith(MARKS) for token in vocabulary)
     pieces, indices, alone = [], [], True
     for index, token in zip(ids, tokens, strict=True):

@@ -24,7 +24,14 @@ from regard.maps.greatest import GreatestWeights
 from regard.maps.lookups import Lookups, beside, mean_alignment
 from regard.maps.rollout import rollout
 from regard.tasks.attribution import Attribution
-from regard.tasks.options import SAMPLING, SHAPING, AttributionOptions, EvaluationOptions, PredictOptions, Verb
+from regard.tasks.options import (
+    SAMPLING,
+    SHAPING,
+    AttributionOptions,
+    EvaluationOptions,
+    PredictOptions,
+    Verb,
+)
 from regard.tasks.prediction import TextPrediction
 from regard.tasks.run import Run
 from regard.text.special import REPLACEMENT
@@ -44,7 +51,18 @@ class TransformersRun(Run[Example, Generated]):
 
     config: AnyModel
     supports: Mapping[Verb, frozenset[str]] = {
-        "attribute": frozenset({"kinds", "maps", "role", "rows", "target", "target_tokens", "finished", "beam"})
+        "attribute": frozenset(
+            {
+                "kinds",
+                "maps",
+                "role",
+                "rows",
+                "target",
+                "target_tokens",
+                "finished",
+                "beam",
+            }
+        )
     }
 
     def __init__(self, loaded: Loaded):
@@ -53,13 +71,23 @@ class TransformersRun(Run[Example, Generated]):
         if loaded.model.can_generate() and loaded.tokenizer is not None:
             written = frozenset({"beam", "n_best", "tokens", *SAMPLING, *SHAPING})
             self.supports = {"predict": written, **self.supports}
-        images = loaded.images is not None and loaded.model.main_input_name == "pixel_values"
-        self.inputs = {"image": bytes} if images else {"text": str} if loaded.sounds is None else {"audio": bytes}
+        images = (
+            loaded.images is not None and loaded.model.main_input_name == "pixel_values"
+        )
+        self.inputs = (
+            {"image": bytes}
+            if images
+            else {"text": str}
+            if loaded.sounds is None
+            else {"audio": bytes}
+        )
 
     def parse(self, line: str, place: str = "text 1") -> str:
         """The example itself. Raises InputError for an empty one."""
         if not line.strip():
-            raise InputError(f"{place} is empty; write a text, or the path of an image or a sound")
+            raise InputError(
+                f"{place} is empty; write a text, or the path of an image or a sound"
+            )
         return line
 
     def example(self, values: Mapping[str, Any], /) -> Example:
@@ -67,14 +95,21 @@ class TransformersRun(Run[Example, Generated]):
         would take for a file's name: one from the network may name no file."""
         if "text" not in self.inputs:
             return SentFile(*(values[name] for name in self.inputs))
-        if Path(values["text"]).suffix.lower() in PICTURES and self.loaded.images is not None:
-            raise InputError(f"the text ends in {Path(values['text']).suffix}, a file's name; a server opens no files")
+        if (
+            Path(values["text"]).suffix.lower() in PICTURES
+            and self.loaded.images is not None
+        ):
+            raise InputError(
+                f"the text ends in {Path(values['text']).suffix}, a file's name; a server opens no files"
+            )
         return self.parse(values["text"])
 
     def prediction_warnings(self, prediction: Any, /) -> list[str]:
         """That a prediction is empty, or has bytes that are no whole character."""
         if REPLACEMENT in prediction.text:
-            return [f"the prediction has {REPLACEMENT}, for bytes of a character that is not whole"]
+            return [
+                f"the prediction has {REPLACEMENT}, for bytes of a character that is not whole"
+            ]
         return super().prediction_warnings(prediction)
 
     def record(self, example: Example) -> dict[str, Any]:
@@ -86,11 +121,16 @@ class TransformersRun(Run[Example, Generated]):
         own = bool(self.model.generation_config.do_sample) and options.beam is None
         return options.temperature != 0 if options.temperature is not None else own
 
-    def _predict(self, examples: Sequence[Example], options: PredictOptions) -> list[Generated]:
+    def _predict(
+        self, examples: Sequence[Example], options: PredictOptions
+    ) -> list[Generated]:
         """What the model writes for each example. Raises InputError as `generated` and `inputs_of`."""
         prompts = [example if isinstance(example, str) else "" for example in examples]
         pairs = zip(examples, prompts, strict=True)
-        return [generated(self.loaded, inputs_of(self.loaded, each), prompt, options) for each, prompt in pairs]
+        return [
+            generated(self.loaded, inputs_of(self.loaded, each), prompt, options)
+            for each, prompt in pairs
+        ]
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -103,7 +143,11 @@ class TransformersRun(Run[Example, Generated]):
         return self.embedding.prompts
 
     def embed(
-        self, texts: Sequence[Example], *, pool: Literal["mean", "first"] | None = None, prompt: str | None = None
+        self,
+        texts: Sequence[Example],
+        *,
+        pool: Literal["mean", "first"] | None = None,
+        prompt: str | None = None,
     ) -> Tensor:
         """A vector for each text, image or sound, as `Embedding`."""
         return self.embedding(texts, pool=pool, prompt=prompt)
@@ -122,7 +166,11 @@ class TransformersRun(Run[Example, Generated]):
         while len(kept) > 1 and sum(each.weights.size for each in kept) > PAGE:
             kept.pop()
         first, weights = self._kinds(first, options)
-        title = Path(example).name if isinstance(example, str) and inputs.text is None else str(example)
+        title = (
+            Path(example).name
+            if isinstance(example, str) and inputs.text is None
+            else str(example)
+        )
         return Attribution(
             TextPrediction(self._text(inputs, whole.written, title)),
             title,
@@ -135,18 +183,27 @@ class TransformersRun(Run[Example, Generated]):
 
     @torch.no_grad()
     def greatest(
-        self, example: Example, count: int, options: AttributionOptions | None = None, /, **settings: Any
+        self,
+        example: Example,
+        count: int,
+        options: AttributionOptions | None = None,
+        /,
+        **settings: Any,
     ) -> GreatestWeights:
         """The `count` greatest weights of each query of the chosen role; of a text no tensor of queries by keys exists.
 
         Raises InputError as `attribute`, for a count below 1, and another kind than the weights."""
         chosen = self._options("attribute", AttributionOptions, options, settings)
         if chosen.each_kind() != ("weights",):
-            raise InputError(f"the greatest weights are of the kind weights; leave {chosen.each_kind()[-1]} out")
+            raise InputError(
+                f"the greatest weights are of the kind weights; leave {chosen.each_kind()[-1]} out"
+            )
         whole = ExamplePass.of(self.loaded, inputs_of(self.loaded, example), chosen)
         return whole.greatest(count, self._role(chosen), chosen.rows)
 
-    def _first(self, every: dict[str, Lookups], found: Pass, options: AttributionOptions) -> tuple[str, Lookups]:
+    def _first(
+        self, every: dict[str, Lookups], found: Pass, options: AttributionOptions
+    ) -> tuple[str, Lookups]:
         """The chosen role and its lookups. Raises InputError for a role without maps, with the reason."""
         role = self._role(options)
         if role is None and "rollout" in options.kinds and "self" in every:
@@ -154,42 +211,66 @@ class TransformersRun(Run[Example, Generated]):
         if role is None and every:
             return next(iter(every.items()))
         if role is None or role not in every:
-            reason = found.missing.get(role or "", f"it has {', '.join(every) or 'no such'} attention")
-            raise InputError(f"{type(self.model).__name__} has no maps of the role {options.role}: {reason}")
+            reason = found.missing.get(
+                role or "", f"it has {', '.join(every) or 'no such'} attention"
+            )
+            raise InputError(
+                f"{type(self.model).__name__} has no maps of the role {options.role}: {reason}"
+            )
         return role, every[role]
 
     def _role(self, options: AttributionOptions) -> str | None:
         """The chosen role; `self` for the only side of a model that is an encoder or a decoder."""
         if self.model.config.is_encoder_decoder:
             return options.role
-        return "self" if options.role == ("decoder" if self.model.can_generate() else "encoder") else options.role
+        return (
+            "self"
+            if options.role == ("decoder" if self.model.can_generate() else "encoder")
+            else options.role
+        )
 
-    def _kinds(self, first: Lookups, options: AttributionOptions) -> tuple[Lookups, Alignment]:
+    def _kinds(
+        self, first: Lookups, options: AttributionOptions
+    ) -> tuple[Lookups, Alignment]:
         """The lookups with every chosen kind, and the one map of the first. Raises InputError for another kind, or a
         rollout of attention that is not of a text to itself."""
         kinds = options.each_kind()
         if unknown := [kind for kind in kinds if kind not in self.kinds]:
-            raise InputError(f"a transformers model has no {unknown[0]}; it has {', '.join(self.kinds)}")
+            raise InputError(
+                f"a transformers model has no {unknown[0]}; it has {', '.join(self.kinds)}"
+            )
         weights = mean_alignment(first, options.maps)
         if "rollout" not in kinds:
             return first, weights
         if first.source != first.target:
             if first.weights.shape[2] < len(first.source):
-                raise InputError("a rollout needs the weights of all queries, of which a few or the mean are kept here")
-            raise InputError("a rollout needs layers of a text that reads itself; choose --role encoder or decoder")
+                raise InputError(
+                    "a rollout needs the weights of all queries, of which a few or the mean are kept here"
+                )
+            raise InputError(
+                "a rollout needs layers of a text that reads itself; choose --role encoder or decoder"
+            )
         if options.maps is not None:
             raise InputError("a rollout combines all layers and heads; choose no map")
-        rolled = Alignment(rollout([*first.weights.astype(np.float64)]), first.source, first.target)
+        rolled = Alignment(
+            rollout([*first.weights.astype(np.float64)]), first.source, first.target
+        )
         alone = single_map(rolled, "rollout")
         return (alone, rolled) if len(kinds) == 1 else (beside(first, alone), weights)
 
     def _text(self, inputs: Inputs, written: tuple[int, ...], example: str) -> str:
         """What the model predicts: the text that it wrote, or the class; otherwise the example."""
         if written:
-            return self.loaded.tokenizer.decode(written, skip_special_tokens=True).strip()
+            return self.loaded.tokenizer.decode(
+                written, skip_special_tokens=True
+            ).strip()
         if "Classification" in type(self.model).__name__ and inputs.model is self.model:
             logits = self.model(**inputs.tensors).logits
-            return str(self.model.config.id2label[int(logits.flatten(1)[0].argmax())]) if logits.ndim == 2 else example
+            return (
+                str(self.model.config.id2label[int(logits.flatten(1)[0].argmax())])
+                if logits.ndim == 2
+                else example
+            )
         return example
 
 
@@ -205,13 +286,18 @@ def show(model: Any, tokenizer: Any, text: str, /, **settings: Any) -> Attributi
     if model.main_input_name == "pixel_values":
         loaded = Loaded(name, model, images=tokenizer)
     elif model.main_input_name in SOUNDS:
-        text_part, sounds = getattr(tokenizer, "tokenizer", None), getattr(tokenizer, "feature_extractor", tokenizer)
+        text_part, sounds = (
+            getattr(tokenizer, "tokenizer", None),
+            getattr(tokenizer, "feature_extractor", tokenizer),
+        )
         loaded = Loaded(name, model, text_part, sounds=sounds)
     else:
         check_tokenizer(name, len(tokenizer), embeddings(model))
         loaded = Loaded(name, model, tokenizer)
     training = model.training
     try:
-        return TransformersRun(replace(loaded, model=model.eval())).attribute(text, **settings)
+        return TransformersRun(replace(loaded, model=model.eval())).attribute(
+            text, **settings
+        )
     finally:
         model.train(training)

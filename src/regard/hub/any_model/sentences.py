@@ -16,7 +16,15 @@ from regard.hub.formats.settings import Settings
 from regard.shapes import Float
 
 MODULES, PROMPTS = "modules.json", "config_sentence_transformers.json"
-FAMILIES = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+FAMILIES = (
+    "bert",
+    "roberta",
+    "distilbert",
+    "camembert",
+    "albert",
+    "xlm-roberta",
+    "xlnet",
+)
 """Each may give its name to the file of the first module's settings."""
 OWN = "sentence_transformers."
 """What the names of the library's own modules begin with."""
@@ -30,7 +38,8 @@ POOLING = {
 }
 """Keys of older files, in the order of the vector's parts, and the names of today's."""
 ACTIVATIONS: Mapping[str, type[nn.Module]] = {
-    each.__name__: each for each in (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU, nn.Sigmoid, nn.SiLU)
+    each.__name__: each
+    for each in (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU, nn.Sigmoid, nn.SiLU)
 }
 VECTOR = "sentence_embedding"
 Vector = Float[Tensor, " component"]
@@ -50,7 +59,9 @@ class Pooling:
         kept = states if self.prompted else states[prompt:]
         if not len(kept):
             raise InputError("the text has no token beside the prompt; write a text")
-        return torch.cat([_pooled(mode, kept, len(states) - len(kept)) for mode in self.modes])
+        return torch.cat(
+            [_pooled(mode, kept, len(states) - len(kept)) for mode in self.modes]
+        )
 
 
 @dataclass(frozen=True)
@@ -103,10 +114,19 @@ def read_modules(folder: Folder) -> SentenceModules | None:
         )
     steps = tuple(STEPS[_known(kind, folder)](place) for kind, place in kinds[2:])
     texts = _optional(folder, PROMPTS)
-    prompts = {str(name): text for name, text in (texts.values.get("prompts") or {}).items() if text is not None}
+    prompts = {
+        str(name): text
+        for name, text in (texts.values.get("prompts") or {}).items()
+        if text is not None
+    }
     longest, lower = _limits(kinds[0][1])
     return SentenceModules(
-        _pooling(kinds[1][1]), steps, longest, lower, prompts, texts.values.get("default_prompt_name")
+        _pooling(kinds[1][1]),
+        steps,
+        longest,
+        lower,
+        prompts,
+        texts.values.get("default_prompt_name"),
     )
 
 
@@ -122,7 +142,9 @@ def _inside(folder: Folder, module: Mapping[str, Any]) -> Folder:
     """The folder of a module. Raises InputError for a path that leads out of the whole."""
     path = Path(str(module.get("path", "")))
     if path.is_absolute() or ".." in path.parts:
-        raise InputError(f"{folder.path / MODULES}: the path {str(path)!r} leads out of the folder; refused")
+        raise InputError(
+            f"{folder.path / MODULES}: the path {str(path)!r} leads out of the folder; refused"
+        )
     return Folder(folder.path / path, folder.root or folder.path)
 
 
@@ -130,7 +152,9 @@ def _kind(module: Mapping[str, Any], folder: Folder) -> str:
     """The name of a module's class. Raises InputError for one of another library."""
     name = str(module.get("type"))
     if not name.startswith(OWN):
-        raise InputError(f"{folder.path / MODULES}: the module {name!r} needs code of its own, which regard never runs")
+        raise InputError(
+            f"{folder.path / MODULES}: the module {name!r} needs code of its own, which regard never runs"
+        )
     return name.rpartition(".")[2]
 
 
@@ -144,18 +168,28 @@ def _known(kind: str, folder: Folder) -> str:
 
 def _optional(folder: Folder, name: str) -> Settings:
     """The settings in a file; none without it."""
-    return Settings(folder.json(name) if folder.has(name) else {}, str(folder.path / name))
+    return Settings(
+        folder.json(name) if folder.has(name) else {}, str(folder.path / name)
+    )
 
 
 def _limits(folder: Folder) -> tuple[int | None, bool]:
     """The most tokens of a text and whether it is put in small letters. Raises InputError for a model that reads
     something else than texts."""
     names = [f"sentence_{family}_config.json" for family in FAMILIES]
-    found = _optional(folder, next((name for name in names if folder.has(name)), names[0]))
+    found = _optional(
+        folder, next((name for name in names if folder.has(name)), names[0])
+    )
     task = found.values.get("transformer_task", "feature-extraction")
     if task != "feature-extraction":
-        raise InputError(f"{found.place}: transformer_task is {task!r}; regard computes 'feature-extraction' only")
-    longest = None if found.values.get("max_seq_length") is None else found.size("max_seq_length")
+        raise InputError(
+            f"{found.place}: transformer_task is {task!r}; regard computes 'feature-extraction' only"
+        )
+    longest = (
+        None
+        if found.values.get("max_seq_length") is None
+        else found.size("max_seq_length")
+    )
     return longest, found.switch("do_lower_case")
 
 
@@ -186,17 +220,26 @@ def _pooled(mode: str, states: Float[Tensor, "token width"], before: int) -> Vec
         case "mean_sqrt_len_tokens":
             return states.sum(0) / len(states) ** 0.5
         case _:
-            weights = torch.arange(1, len(states) + 1, device=states.device, dtype=states.dtype) + before
+            weights = (
+                torch.arange(
+                    1, len(states) + 1, device=states.device, dtype=states.dtype
+                )
+                + before
+            )
             return weights @ states / weights.sum()
 
 
 def _dense(folder: Folder) -> Step:
     found, weights = _optional(folder, CONFIG), _weights(folder, "linear.weight")
     _reads_vector(found)
-    name = str(found.values.get("activation_function", "torch.nn.modules.activation.Tanh"))
+    name = str(
+        found.values.get("activation_function", "torch.nn.modules.activation.Tanh")
+    )
     kind = name.rpartition(".")[2]
     if not name.startswith("torch.nn.") or kind not in ACTIVATIONS:
-        raise InputError(f"{found.place}: activation_function is {name!r}; regard computes {', '.join(ACTIVATIONS)}")
+        raise InputError(
+            f"{found.place}: activation_function is {name!r}; regard computes {', '.join(ACTIVATIONS)}"
+        )
     activation = ACTIVATIONS[kind]()
     weight, bias = weights["linear.weight"], weights.get("linear.bias")
     across = weights.get("residual.weight")
@@ -205,7 +248,9 @@ def _dense(folder: Folder) -> Step:
         mapped = activation(functional.linear(vector, weight, bias))
         if not found.values.get("use_residual"):
             return mapped
-        return mapped + (vector if across is None else functional.linear(vector, across))
+        return mapped + (
+            vector if across is None else functional.linear(vector, across)
+        )
 
     return dense
 
@@ -239,7 +284,9 @@ def _weights(folder: Folder, *needed: str) -> dict[str, Tensor]:
     """The tensors of a module in full precision. Raises InputError for a pickle, and where a needed one is missing."""
     found = folder.tensors()
     if missing := [name for name in needed if name not in found]:
-        raise InputError(f"{folder.path / WEIGHTS}: has no tensor {missing[0]}; download it again")
+        raise InputError(
+            f"{folder.path / WEIGHTS}: has no tensor {missing[0]}; download it again"
+        )
     return found
 
 
@@ -247,7 +294,9 @@ def _reads_vector(found: Settings) -> None:
     """Raises InputError for a module that reads or writes something else than the vector."""
     for key in ("module_input_name", "module_output_name"):
         if found.values.get(key) not in (None, VECTOR):
-            raise InputError(f"{found.place}: {key} is {found.values[key]!r}; regard computes {VECTOR!r} only")
+            raise InputError(
+                f"{found.place}: {key} is {found.values[key]!r}; regard computes {VECTOR!r} only"
+            )
 
 
 def prompt_tokens(tokenizer: Any, ids: Sequence[int]) -> int:

@@ -10,7 +10,14 @@ from regard.data.batching import collate
 from regard.errors import InputError
 from regard.hub.card import write_card
 from regard.hub.exports.preparation import write_preparation
-from regard.hub.exports.specs import activation, fill_embedding, fill_layer, fill_linear, fill_norm, fill_positions
+from regard.hub.exports.specs import (
+    activation,
+    fill_embedding,
+    fill_layer,
+    fill_linear,
+    fill_norm,
+    fill_positions,
+)
 from regard.hub.formats.settings import check_attention
 from regard.hub.tolerances import SHAPES, compare
 from regard.models.gpt2 import GPT2, Block
@@ -42,12 +49,18 @@ def export_ctranslate2(path: Path, out: Path) -> list[str]:
     run = load(path, "cpu")
     model = run.model
     if not isinstance(model, Transformer | GPT2):
-        raise InputError(f"{path}: is a model named {run.config.model.name}; ctranslate2 takes transformer and gpt2")
+        raise InputError(
+            f"{path}: is a model named {run.config.model.name}; ctranslate2 takes transformer and gpt2"
+        )
     check_attention(run.config.model, str(path))
     if (name := run.config.model.positions) in RELATIVE_POSITIONS:
-        raise InputError(f"{path}: model.positions is {name!r}; ctranslate2 takes absolute ones")
+        raise InputError(
+            f"{path}: model.positions is {name!r}; ctranslate2 takes absolute ones"
+        )
     if isinstance(model, GPT2) and not isinstance(model.output, Output):
-        raise InputError(f"{path}: model.softmax.kind is {run.config.model.softmax.kind!r}; ctranslate2 takes full")
+        raise InputError(
+            f"{path}: model.softmax.kind is {run.config.model.softmax.kind!r}; ctranslate2 takes full"
+        )
     with new_folder(out), explained(out):
         write_card(path, out, "CTranslate2")
         write_preparation(run, path, out, described=False)
@@ -64,7 +77,10 @@ def save(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) ->
     """Write the model with its vocabularies."""
     from ctranslate2.specs import TransformerSpec
 
-    encoder, decoder = cast(TransformerEncoder, model.encoder), cast(TransformerDecoder, model.decoder)
+    encoder, decoder = (
+        cast(TransformerEncoder, model.encoder),
+        cast(TransformerDecoder, model.decoder),
+    )
     layers: tuple[list[Any], list[Any]] = [*encoder.layers], [*decoder.layers]
     before = isinstance(layers[0][0].residuals[0], PreNorm)
     sizes = len(layers[0]), len(layers[1])
@@ -76,7 +92,10 @@ def save(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) ->
         activation=activation(layers[0][0].feedforward),
     )
     most = model.max_source or LONGEST
-    for part, side, own in ((spec.encoder, encoder, layers[0]), (spec.decoder, decoder, layers[1])):
+    for part, side, own in (
+        (spec.encoder, encoder, layers[0]),
+        (spec.decoder, decoder, layers[1]),
+    ):
         if before:
             fill_norm(part.layer_norm, cast(nn.LayerNorm, side.norm))
         fill_positions(part, side.positions, cast(TokenEmbedding, side.embedding), most)
@@ -88,7 +107,9 @@ def save(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) ->
     spec.register_source_vocabulary(entries(source))
     spec.register_target_vocabulary(entries(target))
     ids = target.special
-    spec.config.unk_token, start, spec.config.eos_token = target.pieces([ids.unknown, ids.start, ids.end])
+    spec.config.unk_token, start, spec.config.eos_token = target.pieces(
+        [ids.unknown, ids.start, ids.end]
+    )
     spec.config.bos_token = spec.config.decoder_start_token = start
     spec.config.add_source_eos = True
     spec.validate()
@@ -115,8 +136,8 @@ def save_gpt2(model: GPT2, tokenizer: Tokenizer, out: Path) -> None:
         fill_layer(written, each)
     spec.register_vocabulary(entries(tokenizer))
     ids = tokenizer.special
-    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = tokenizer.pieces(
-        [ids.unknown, ids.start, ids.end]
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (
+        tokenizer.pieces([ids.unknown, ids.start, ids.end])
     )
     spec.validate()
     spec.save(str(out))
@@ -129,7 +150,9 @@ def entries(tokenizer: Tokenizer) -> list[str]:
 
 def ordinary(tokenizer: Tokenizer) -> Tensor:
     """All ids that are not special."""
-    return torch.tensor([index for index in range(tokenizer.size) if index not in tokenizer.special.all])
+    return torch.tensor(
+        [index for index in range(tokenizer.size) if index not in tokenizer.special.all]
+    )
 
 
 @torch.no_grad()
@@ -137,17 +160,28 @@ def check(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) -
     """Raises RunError if CTranslate2's log-probabilities differ."""
     from ctranslate2 import Translator
 
-    translator = Translator(str(out), device="cpu", compute_type="float32", intra_threads=1)
+    translator = Translator(
+        str(out), device="cpu", compute_type="float32", intra_threads=1
+    )
     names, most = (entries(source), entries(target)), model.max_source or LONGEST
     for texts, longest in SHAPES:
         tokens = min(longest, most - 1)  # followed by the end
         order = torch.arange(texts * tokens).view(texts, tokens)
-        sources, targets = (ordinary(each)[order % len(ordinary(each))].tolist() for each in (source, target))
-        batch = collate(list(zip(sources, targets, strict=True)), source.special, target.special)
-        logits = model(batch.source, batch.source_lengths, batch.target_in).log_softmax(-1)
+        sources, targets = (
+            ordinary(each)[order % len(ordinary(each))].tolist()
+            for each in (source, target)
+        )
+        batch = collate(
+            list(zip(sources, targets, strict=True)), source.special, target.special
+        )
+        logits = model(batch.source, batch.source_lengths, batch.target_in).log_softmax(
+            -1
+        )
         own = logits.gather(-1, batch.target_out[..., None])[..., 0]
         sides = zip(names, (sources, targets), strict=True)
-        pieces = [[[each[index] for index in row] for row in rows] for each, rows in sides]
+        pieces = [
+            [[each[index] for index in row] for row in rows] for each, rows in sides
+        ]
         found = translator.score_batch(*pieces)
         compare(own, torch.tensor([each.log_probs for each in found]), out)
 
@@ -157,12 +191,18 @@ def check_gpt2(model: GPT2, tokenizer: Tokenizer, out: Path) -> None:
     """Raises RunError if CTranslate2's log-probabilities differ."""
     from ctranslate2 import Generator
 
-    generator = Generator(str(out), device="cpu", compute_type="float32", intra_threads=1)
+    generator = Generator(
+        str(out), device="cpu", compute_type="float32", intra_threads=1
+    )
     names = entries(tokenizer)
     for texts, longest in SHAPES:
         tokens = max(2, min(longest, model.context or LONGEST))
-        ids = ordinary(tokenizer)[torch.arange(texts * tokens).view(texts, tokens) % len(ordinary(tokenizer))]
+        ids = ordinary(tokenizer)[
+            torch.arange(texts * tokens).view(texts, tokens) % len(ordinary(tokenizer))
+        ]
         logits = model(ids, model.begin(texts))[0][:, :-1].log_softmax(-1)
         own = logits.gather(-1, ids[:, 1:, None])[..., 0]
-        found = generator.score_batch([[names[index] for index in row] for row in ids.tolist()])
+        found = generator.score_batch(
+            [[names[index] for index in row] for row in ids.tolist()]
+        )
         compare(own, torch.tensor([each.log_probs for each in found]), out)

@@ -8,7 +8,16 @@ from torch import Tensor, nn
 
 from regard.attention.masks import as_mask
 from regard.attention.memory import Memory
-from regard.hub.exports.graph import BATCH, LONGEST, ROWS, SOURCE, Graph, Inputs, example_ids, example_mask
+from regard.hub.exports.graph import (
+    BATCH,
+    LONGEST,
+    ROWS,
+    SOURCE,
+    Graph,
+    Inputs,
+    example_ids,
+    example_mask,
+)
 from regard.hub.exports.recurrent_graphs import recurrent_graphs
 from regard.models.bert import Bert, BertClassifier, BertEncoder, BertSpans, BertTagger
 from regard.models.gpt2 import GPT2, Block
@@ -29,7 +38,12 @@ class ExportedReader(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None) -> Any:
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        token_type_ids: Tensor | None = None,
+    ) -> Any:
         model, lengths = self.model, attention_mask.sum(1)
         if isinstance(model, BertTagger):
             return model(input_ids, lengths)
@@ -50,19 +64,36 @@ class ExportedGPT2(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor, *past: Tensor) -> Any:
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        position_ids: Tensor,
+        *past: Tensor,
+    ) -> Any:
         model, read = self.model, past[0].shape[2]
-        places = torch.arange(input_ids.shape[1], device=input_ids.device)[:, None] + read
-        causal = torch.arange(attention_mask.shape[1], device=input_ids.device) <= places
+        places = (
+            torch.arange(input_ids.shape[1], device=input_ids.device)[:, None] + read
+        )
+        causal = (
+            torch.arange(attention_mask.shape[1], device=input_ids.device) <= places
+        )
         mask = (attention_mask[:, None] > 0) & causal  # (batch, position, key)
-        states = model.embedding(input_ids) + cast(Learned, model.positions).table[position_ids]
+        states = (
+            model.embedding(input_ids)
+            + cast(Learned, model.positions).table[position_ids]
+        )
         present: list[Tensor] = []
-        for block, key, value in zip(cast("list[Block]", [*model.blocks]), past[::2], past[1::2], strict=True):
+        for block, key, value in zip(
+            cast("list[Block]", [*model.blocks]), past[::2], past[1::2], strict=True
+        ):
             first, second = cast("list[Residual]", [*block.residuals])
             new = first.input(states)
             own = block.self_attention.prepare(Memory(new, new))
             key, value = torch.cat([key, own.key], 2), torch.cat([value, own.value], 2)
-            context = block.self_attention.read(new, Memory(key, value, as_mask(mask[:, None]), clean=False)).context
+            context = block.self_attention.read(
+                new, Memory(key, value, as_mask(mask[:, None]), clean=False)
+            ).context
             states = first.add(states, context)
             states = second.add(states, block.feedforward(second.input(states)))
             present += [key, value]
@@ -99,16 +130,27 @@ class ExportedDecoder(nn.Module):
         super().__init__()
         self.decoder = model.decoder
 
-    def forward(self, input_ids: Tensor, encoder_hidden_states: Tensor, encoder_attention_mask: Tensor) -> Tensor:
+    def forward(
+        self,
+        input_ids: Tensor,
+        encoder_hidden_states: Tensor,
+        encoder_attention_mask: Tensor,
+    ) -> Tensor:
         memory = Memory.of(encoder_hidden_states, encoder_attention_mask.sum(1))
-        return self.decoder.output(self.decoder.features(input_ids, self.decoder.start(memory)))
+        return self.decoder.output(
+            self.decoder.features(input_ids, self.decoder.start(memory))
+        )
 
 
 def graphs(model: nn.Module) -> list[Graph]:
     """Return the graphs of a model. Raises InputError for a model without one."""
     match model:
         case Bert():
-            outputs = ("last_hidden_state",) if model.predictions is None else ("last_hidden_state", "logits")
+            outputs = (
+                ("last_hidden_state",)
+                if model.predictions is None
+                else ("last_hidden_state", "logits")
+            )
             return [_read_at_once(model, model.encoder, outputs)]
         case BertClassifier() | BertTagger():
             return [_read_at_once(model, model.encoder, ("logits",))]
@@ -124,7 +166,16 @@ def graphs(model: nn.Module) -> list[Graph]:
             def tokens(texts: int, positions: int) -> Inputs:
                 return (example_ids(texts, positions, size),)
 
-            return [Graph("model", ExportedTexts(model), {"input_ids": ROWS}, ("logits",), tokens, most)]
+            return [
+                Graph(
+                    "model",
+                    ExportedTexts(model),
+                    {"input_ids": ROWS},
+                    ("logits",),
+                    tokens,
+                    most,
+                )
+            ]
         case Transformer():
             return _in_two(model)
     return recurrent_graphs(model)
@@ -137,10 +188,21 @@ def _read_at_once(model: Any, encoder: BertEncoder, outputs: tuple[str, ...]) ->
 
     def example(texts: int, positions: int) -> Inputs:
         ids, mask = example_ids(texts, positions, size), example_mask(texts, positions)
-        return (ids, mask, torch.arange(positions).expand(texts, -1) // (positions - 1))[: 3 if segments else 2]
+        return (
+            ids,
+            mask,
+            torch.arange(positions).expand(texts, -1) // (positions - 1),
+        )[: 3 if segments else 2]
 
     names = ("input_ids", "attention_mask", *(["token_type_ids"] if segments else []))
-    return Graph("model", ExportedReader(model), dict.fromkeys(names, ROWS), outputs, example, most)
+    return Graph(
+        "model",
+        ExportedReader(model),
+        dict.fromkeys(names, ROWS),
+        outputs,
+        example,
+        most,
+    )
 
 
 def _cached(model: GPT2) -> Graph:
@@ -155,11 +217,18 @@ def _cached(model: GPT2) -> Graph:
         real[-1, : read // 2] = 0  # padding before the last text
         place = (real.cumsum(1) - 1).clamp(min=0)[:, read:]
         shape = (texts, heads.heads, read, width)
-        past = [torch.linspace(-1, 1 + number, math.prod(shape)).sin().view(shape) for number in range(2 * len(layers))]
+        past = [
+            torch.linspace(-1, 1 + number, math.prod(shape)).sin().view(shape)
+            for number in range(2 * len(layers))
+        ]
         return example_ids(texts, positions, size), real, place, *past
 
     parts = [f"{number}.{part}" for number in layers for part in ("key", "value")]
-    axes = {"input_ids": ROWS, "attention_mask": {0: "batch", 1: "total"}, "position_ids": ROWS}
+    axes = {
+        "input_ids": ROWS,
+        "attention_mask": {0: "batch", 1: "total"},
+        "position_ids": ROWS,
+    }
     axes |= {f"past_key_values.{part}": {0: "batch", 2: "past"} for part in parts}
     outputs = ("logits", *(f"present.{part}" for part in parts))
     most = (model.context or LONGEST) // 2
@@ -171,27 +240,55 @@ def _of_images(model: Vit) -> Graph:
     shape = model.config.channels, model.config.image, model.config.image
 
     def pixels(images: int, _: int) -> Inputs:
-        return (torch.linspace(-2, 2, images * math.prod(shape)).sin().view(images, *shape),)
+        return (
+            torch.linspace(-2, 2, images * math.prod(shape)).sin().view(images, *shape),
+        )
 
     return Graph("model", model, {"pixel_values": BATCH}, ("logits",), pixels, LONGEST)
 
 
 def _in_two(model: Transformer) -> list[Graph]:
     """Return the encoder's and the decoder's graph."""
-    encoder, decoder = cast(TransformerEncoder, model.encoder), cast(TransformerDecoder, model.decoder)
+    encoder, decoder = (
+        cast(TransformerEncoder, model.encoder),
+        cast(TransformerDecoder, model.decoder),
+    )
     width, most = decoder.embedding.width, model.max_source or LONGEST
-    sizes = cast(TokenEmbedding, encoder.embedding).vocabulary, decoder.embedding.vocabulary
+    sizes = (
+        cast(TokenEmbedding, encoder.embedding).vocabulary,
+        decoder.embedding.vocabulary,
+    )
 
     def read(texts: int, positions: int) -> Inputs:
         return example_ids(texts, positions, sizes[0]), example_mask(texts, positions)
 
     def written(texts: int, positions: int) -> Inputs:
-        states = torch.linspace(-1, 1, texts * (positions + 1) * width).view(texts, positions + 1, width)
-        return example_ids(texts, positions, sizes[1]), states, example_mask(texts, positions + 1)
+        states = torch.linspace(-1, 1, texts * (positions + 1) * width).view(
+            texts, positions + 1, width
+        )
+        return (
+            example_ids(texts, positions, sizes[1]),
+            states,
+            example_mask(texts, positions + 1),
+        )
 
     memory = {"encoder_hidden_states": SOURCE, "encoder_attention_mask": SOURCE}
     sources = {"input_ids": SOURCE, "attention_mask": SOURCE}
     return [
-        Graph("encoder_model", ExportedEncoder(model), sources, ("last_hidden_state",), read, most),
-        Graph("decoder_model", ExportedDecoder(model), {"input_ids": ROWS} | memory, ("logits",), written, most),
+        Graph(
+            "encoder_model",
+            ExportedEncoder(model),
+            sources,
+            ("last_hidden_state",),
+            read,
+            most,
+        ),
+        Graph(
+            "decoder_model",
+            ExportedDecoder(model),
+            {"input_ids": ROWS} | memory,
+            ("logits",),
+            written,
+            most,
+        ),
     ]

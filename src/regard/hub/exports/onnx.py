@@ -52,11 +52,19 @@ def write(graph: Graph, path: Path) -> None:
     for axes in graph.axes.values():
         for name in axes.values():
             sizes.setdefault(name, torch.export.Dim(name, min=2, max=graph.most))
-    shapes: Any = tuple({place: sizes[name] for place, name in axes.items()} for axes in graph.axes.values())
+    shapes: Any = tuple(
+        {place: sizes[name] for place, name in axes.items()}
+        for axes in graph.axes.values()
+    )
     if graph.fixed is not None:
-        free: list[Any] = [dict.fromkeys(axes, torch.export.Dim.AUTO) for axes in graph.axes.values()]
+        free: list[Any] = [
+            dict.fromkeys(axes, torch.export.Dim.AUTO) for axes in graph.axes.values()
+        ]
         shapes = (*free[: graph.fixed], tuple(free[graph.fixed :]))
-    with quiet(), torch._dynamo.config.patch(fake_tensor_cache_enabled=False):  # with sizes left open it costs more
+    with (
+        quiet(),
+        torch._dynamo.config.patch(fake_tensor_cache_enabled=False),
+    ):  # with sizes left open it costs more
         program: Any = torch.onnx.export(
             as_operators(graph.module),
             graph.example(2, 7),
@@ -89,10 +97,15 @@ def check(graph: Graph, path: Path) -> None:
     import onnxruntime
 
     onnxruntime.disable_telemetry_events()
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        str(path), providers=["CPUExecutionProvider"]
+    )
     for texts, positions in SHAPES:
         inputs = graph.example(texts, max(2, min(positions, graph.most)))
-        named = {name: tensor.numpy() for name, tensor in zip(graph.axes, inputs, strict=True)}
+        named = {
+            name: tensor.numpy()
+            for name, tensor in zip(graph.axes, inputs, strict=True)
+        }
         found = graph.module(*inputs)
         expected = (found,) if isinstance(found, torch.Tensor) else found
         for own, other in zip(expected, session.run(None, named), strict=True):

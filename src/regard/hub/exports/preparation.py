@@ -13,7 +13,9 @@ from regard.hub.text_runs import pretrained_of_run
 from regard.nn.encoder_decoder import EncoderDecoder
 
 
-def write_preparation(run: Any, path: Path, folder: Path, *, described: bool = True) -> None:
+def write_preparation(
+    run: Any, path: Path, folder: Path, *, described: bool = True
+) -> None:
     """Write what prepares the inputs of the run at `path`: the files of its published family, such as tokenizer.json,
     source.spm or preprocessor_config.json, and if it is `described` config.json and generation_config.json."""
     for name, document in documents(run, path).items():
@@ -29,5 +31,8 @@ def documents(run: Any, path: Path) -> Mapping[str, Mapping[str, Any] | bytes]:
     except InputError:  # no published family computes this model; other runtimes do
         if isinstance(run.model, EncoderDecoder):
             sides = run.tokenizers
-            return {f"{side}.tokenizer.json": getattr(sides, side).backend for side in ("source", "target")}
+            return {
+                f"{side}.tokenizer.json": getattr(sides, side).backend
+                for side in ("source", "target")
+            }
         return {"tokenizer.json": run.tokenizer.backend}

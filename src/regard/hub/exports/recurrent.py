@@ -27,20 +27,29 @@ class OnnxLayer(nn.Module):
         attributes: its settings.
     """
 
-    def __init__(self, kind: str, tensors: tuple[Tensor, Tensor, Tensor], attributes: dict[str, Any]):
+    def __init__(
+        self,
+        kind: str,
+        tensors: tuple[Tensor, Tensor, Tensor],
+        attributes: dict[str, Any],
+    ):
         super().__init__()
         self.kind, self.attributes = kind, attributes
         for name, tensor in zip(("inputs", "recurrent", "bias"), tensors, strict=True):
             self.register_buffer(name, tensor.detach()[None].contiguous())
         self.width = tensors[1].shape[-1]
 
-    def forward(self, inputs: Tensor, state: Tensor | tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Any]:
+    def forward(
+        self, inputs: Tensor, state: Tensor | tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Any]:
         """Inputs `(batch, position, input_width)` -> outputs `(batch, position, width)` and the last state, a pair for
         an LSTM, `(1, batch, width)`."""
         batch, positions = inputs.shape[:2]
         parts = 2 if self.kind == "LSTM" else 1
         first = [state] if isinstance(state, Tensor) else [*(state or [])]
-        sides: list[Tensor | None] = [rearrange(inputs, "batch position width -> position batch width")]
+        sides: list[Tensor | None] = [
+            rearrange(inputs, "batch position width -> position batch width")
+        ]
         sides += [self.inputs, self.recurrent, self.bias, None, *first]
         shapes = [(positions, 1, batch, self.width), *[(1, batch, self.width)] * parts]
         outputs, *last = torch.onnx.ops.symbolic_multi_out(
@@ -60,17 +69,24 @@ class OnnxStack(nn.Module):
     def __init__(self, network: nn.RNNBase):
         super().__init__()
         kind, layers = network.mode.split("_")[0], []
-        attributes = {"GRU": {"linear_before_reset": 1}, "RNN": {"activations": ["Tanh"]}}.get(kind, {})
+        attributes = {
+            "GRU": {"linear_before_reset": 1},
+            "RNN": {"activations": ["Tanh"]},
+        }.get(kind, {})
         for weights in network.all_weights:
             inputs, recurrent, *biases = (_ordered(each, kind) for each in weights)
-            layers.append(OnnxLayer(kind, (inputs, recurrent, torch.cat(biases)), attributes))
+            layers.append(
+                OnnxLayer(kind, (inputs, recurrent, torch.cat(biases)), attributes)
+            )
         self.network, self.layers = network, nn.ModuleList(layers)
 
     @property
     def all_weights(self) -> list[list[Tensor]]:
         return cast("list[list[Tensor]]", self.network.all_weights)
 
-    def forward(self, inputs: Tensor, state: Tensor | tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Any]:
+    def forward(
+        self, inputs: Tensor, state: Tensor | tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Any]:
         after: list[Any] = []
         for number, layer in enumerate(self.layers):
             inputs, last = layer(inputs, part_of(state, number))
@@ -97,7 +113,9 @@ def of_reset_before(looped: Looped) -> OnnxLayer:
     inputs = torch.cat([-update, reset, candidate])
     recurrent = torch.cat([-state_update, state_reset, cell.candidate.weight])
     biases = torch.cat([-b_update, b_reset, b_candidate])
-    return OnnxLayer("GRU", (inputs, recurrent, torch.cat([biases, torch.zeros_like(biases)])), {})
+    return OnnxLayer(
+        "GRU", (inputs, recurrent, torch.cat([biases, torch.zeros_like(biases)])), {}
+    )
 
 
 def as_operators(module: nn.Module) -> nn.Module:

@@ -25,14 +25,23 @@ from regard.models.bottleneck import BottleneckDecoder
 from regard.models.han import FlatAttention
 from regard.models.luong import LuongDecoder, UnfedLuongDecoder
 from regard.models.one_pass import OnePassDecoder
-from regard.models.recurrent_language_model import RecurrentLanguageModel, RecurrentState
+from regard.models.recurrent_language_model import (
+    RecurrentLanguageModel,
+    RecurrentState,
+)
 from regard.models.recurrent_tagger import RecurrentTagger
 from regard.nn.decoders.protocol import Decoder, State
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
 
-STEPWISE = (BahdanauDecoder, LuongDecoder, UnfedLuongDecoder, OnePassDecoder, BottleneckDecoder)
+STEPWISE = (
+    BahdanauDecoder,
+    LuongDecoder,
+    UnfedLuongDecoder,
+    OnePassDecoder,
+    BottleneckDecoder,
+)
 
 
 class ExportedTokens(nn.Module):
@@ -81,7 +90,11 @@ class ExportedStep(nn.Module):
         self.decoder, self.kind, self.names = decoder, kind, names
 
     def forward(
-        self, input_ids: Tensor, encoder_hidden_states: Tensor, encoder_attention_mask: Tensor, *state: Tensor
+        self,
+        input_ids: Tensor,
+        encoder_hidden_states: Tensor,
+        encoder_attention_mask: Tensor,
+        *state: Tensor,
     ) -> tuple[Tensor, ...]:
         parts: dict[str, Any] = dict(zip(self.names, state, strict=True))
         if self.decoder.source_attention is not None:
@@ -128,10 +141,19 @@ def _of_language(model: RecurrentLanguageModel) -> Graph:
     size = model.embedding.vocabulary
 
     def example(texts: int, positions: int) -> Inputs:
-        return example_ids(texts, positions, size), example_numbers(texts, *model.network.state_shape)
+        return example_ids(texts, positions, size), example_numbers(
+            texts, *model.network.state_shape
+        )
 
     axes = {"input_ids": ROWS, "cells": BATCH}
-    return Graph("model", ExportedLanguageModel(model), axes, ("logits", "present.cells"), example, LONGEST)
+    return Graph(
+        "model",
+        ExportedLanguageModel(model),
+        axes,
+        ("logits", "present.cells"),
+        example,
+        LONGEST,
+    )
 
 
 @torch.no_grad()
@@ -139,7 +161,10 @@ def _in_two(model: EncoderDecoder) -> list[Graph]:
     """Return the graphs of the start and of a step. Raises InputError for an alignment or a history that carries more
     than the decoder's own state."""
     encoder, decoder = cast(RecurrentEncoder, model.encoder), cast(Any, model.decoder)
-    sizes = cast(TokenEmbedding, encoder.embedding).vocabulary, decoder.embedding.vocabulary
+    sizes = (
+        cast(TokenEmbedding, encoder.embedding).vocabulary,
+        decoder.embedding.vocabulary,
+    )
     memory = encoder(example_ids(2, 3, sizes[0]), example_mask(2, 3).sum(1))
     first = decoder.start(memory)
     state = {name: part.shape[1:] for name, part in tensors_of(first).items()}
@@ -157,13 +182,29 @@ def _in_two(model: EncoderDecoder) -> list[Graph]:
     def written(texts: int, positions: int) -> Inputs:
         last = example_ids(texts, 1, sizes[1])[:, 0]
         parts = [example_numbers(texts, *shape) for shape in state.values()]
-        return last, example_numbers(texts, positions, width), example_mask(texts, positions), *parts
+        return (
+            last,
+            example_numbers(texts, positions, width),
+            example_mask(texts, positions),
+            *parts,
+        )
 
     sources = {"input_ids": SOURCE, "attention_mask": SOURCE}
-    axes = {"input_ids": BATCH, "encoder_hidden_states": SOURCE, "encoder_attention_mask": SOURCE}
+    axes = {
+        "input_ids": BATCH,
+        "encoder_hidden_states": SOURCE,
+        "encoder_attention_mask": SOURCE,
+    }
     step = ExportedStep(decoder, type(first), tuple(state))
     return [
-        Graph("encoder_model", ExportedStart(model), sources, ("last_hidden_state", *state), read, most),
+        Graph(
+            "encoder_model",
+            ExportedStart(model),
+            sources,
+            ("last_hidden_state", *state),
+            read,
+            most,
+        ),
         Graph(
             "decoder_model",
             step,

@@ -21,7 +21,11 @@ def activation(network: FeedForward) -> Any:
     between = network[1]
     if isinstance(between, nn.GELU) and between.approximate == "tanh":
         return Activation.GELUTanh
-    return {nn.ReLU: Activation.RELU, nn.GELU: Activation.GELU, nn.SiLU: Activation.SWISH}[type(between)]
+    return {
+        nn.ReLU: Activation.RELU,
+        nn.GELU: Activation.GELU,
+        nn.SiLU: Activation.SWISH,
+    }[type(between)]
 
 
 def fill_layer(spec: Any, layer: EncoderLayer | DecoderLayer | Block) -> None:
@@ -58,15 +62,24 @@ def projections(attention: MultiHead) -> tuple[Affine, Affine, Affine, Affine]:
 
     def spread(rows: Tensor) -> Tensor:
         heads = rearrange(rows, "(g d) ... -> g d ...", g=attention.key_value_heads)
-        return rearrange(repeat(heads, "g d ... -> g r d ...", r=times), "g r d ... -> (g r d) ...")
+        return rearrange(
+            repeat(heads, "g d ... -> g r d ...", r=times), "g r d ... -> (g r d) ..."
+        )
 
     query, output = attention.query, attention.output
-    return (query.weight, query.bias), wide(attention.key), wide(attention.value), (output.weight, output.bias)
+    return (
+        (query.weight, query.bias),
+        wide(attention.key),
+        wide(attention.value),
+        (output.weight, output.bias),
+    )
 
 
 def joined(*parts: Affine) -> Affine:
     """One map whose output concatenates the outputs of several maps."""
-    return torch.cat([weight for weight, _ in parts]), torch.cat([bias for _, bias in parts])
+    return torch.cat([weight for weight, _ in parts]), torch.cat(
+        [bias for _, bias in parts]
+    )
 
 
 def _network(spec: Any, network: FeedForward) -> None:
@@ -96,7 +109,11 @@ def fill_embedding(spec: Any, embedding: TokenEmbedding) -> None:
 
 
 @torch.no_grad()
-def fill_positions(spec: Any, positions: Positions, embedding: TokenEmbedding, most: int) -> None:
+def fill_positions(
+    spec: Any, positions: Positions, embedding: TokenEmbedding, most: int
+) -> None:
     """Fill in the positional encodings and the factor of the embeddings."""
     spec.scale_embeddings = embedding.scale
-    spec.position_encodings.encodings = positions(torch.zeros(1, most, embedding.width))[0].numpy()
+    spec.position_encodings.encodings = positions(
+        torch.zeros(1, most, embedding.width)
+    )[0].numpy()

@@ -25,9 +25,20 @@ from regard.hub.formats.bert_variants import (
     BertVariant,
 )
 from regard.hub.formats.folder import CONFIG, Folder
-from regard.hub.formats.names import Part, check_sizes, check_vocabulary, exported, imported
+from regard.hub.formats.names import (
+    Part,
+    check_sizes,
+    check_vocabulary,
+    exported,
+    imported,
+)
 from regard.hub.formats.pretrained_model import Files, Head, PretrainedModel, TextHead
-from regard.hub.formats.settings import ACTIVATIONS, Settings, activation_name, check_attention
+from regard.hub.formats.settings import (
+    ACTIVATIONS,
+    Settings,
+    activation_name,
+    check_attention,
+)
 from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER
 from regard.models.bert import BertConfig
 from regard.text import Tokenizer
@@ -36,39 +47,77 @@ from regard.text import Tokenizer
 def read(folder: Folder, variant: BertVariant) -> PretrainedModel:
     """Read the model in a folder. Raises InputError for a model of another variant."""
     settings = Settings(folder.json(CONFIG), str(folder.path / CONFIG))
-    sizes = ("vocab_size", "max_position_embeddings", "type_vocab_size", "layer_norm_eps")
+    sizes = (
+        "vocab_size",
+        "max_position_embeddings",
+        "type_vocab_size",
+        "layer_norm_eps",
+    )
     narrow = ("embedding_size",) if variant.narrow else ()
-    unused = ("attention_dropout", "qa_dropout", "seq_classif_dropout", "output_past", "tie_weights_")
-    settings.check((*variant.keys.values(), *sizes, *narrow, variant.activation), variant.fixed, (*IGNORED, *unused))
+    unused = (
+        "attention_dropout",
+        "qa_dropout",
+        "seq_classif_dropout",
+        "output_past",
+        "tie_weights_",
+    )
+    settings.check(
+        (*variant.keys.values(), *sizes, *narrow, variant.activation),
+        variant.fixed,
+        (*IGNORED, *unused),
+    )
     weights, size = _plain(folder, variant), settings.size("vocab_size")
     check_vocabulary(settings.place, weights, size, TRANSFORMER[0].published)
     tokenizer = word_pieces.read(folder, size, variant.special)
     variant.check_padding(tokenizer.special, settings.place)
     offset, padding = variant.offset(tokenizer.special), tokenizer.special.pad
     if offset and settings.index("pad_token_id", 1) != padding:
-        raise InputError(f"{settings.place}: pad_token_id is not {padding}, the tokenizer's; is it of another model?")
+        raise InputError(
+            f"{settings.place}: pad_token_id is not {padding}, the tokenizer's; is it of another model?"
+        )
     head = variant.heads.read(settings, weights)
     form = None if head is None else variant.heads.form(head)
     config = _config(settings, variant, offset, weights, head)
     variant.check_activation(config, settings.place)
-    check_sizes(settings.place, weights, {variant.keys["layers"]: config.layers}, variant.sizes(config, tokenizer))
-    read = {name: tensor for name, tensor in weights.items() if form is None or name not in form.unused}
+    check_sizes(
+        settings.place,
+        weights,
+        {variant.keys["layers"]: config.layers},
+        variant.sizes(config, tokenizer),
+    )
+    read = {
+        name: tensor
+        for name, tensor in weights.items()
+        if form is None or name not in form.unused
+    }
     tensors = imported(parts(variant, config, form), read, config.layers)
     tensors[POSITIONS] = tensors[POSITIONS][offset:]
     if config.relative is not None:
-        tensors |= {DISTANCES.format(layer): tensors[DISTANCES.format(0)] for layer in range(config.layers)}
+        tensors |= {
+            DISTANCES.format(layer): tensors[DISTANCES.format(0)]
+            for layer in range(config.layers)
+        }
     if config.predictions:
         tensors["predictions.output.weight"] = tensors[TABLE]
     return PretrainedModel(config, tensors, tokenizer, head=head)
 
 
 def _config(
-    settings: Settings, variant: BertVariant, offset: int, weights: Mapping[str, Tensor], head: Head | None
+    settings: Settings,
+    variant: BertVariant,
+    offset: int,
+    weights: Mapping[str, Tensor],
+    head: Head | None,
 ) -> BertConfig:
     """Read the sizes of a model with these weights and this head, whose first position is `offset`."""
     alone = head is None
-    keys = {field: settings.size(variant.keys[field]) for field in ("layers", "width", "heads", "hidden")}
-    embedding = settings.size("embedding_size", 128) if variant.narrow else keys["width"]
+    keys = {
+        field: settings.size(variant.keys[field])
+        for field in ("layers", "width", "heads", "hidden")
+    }
+    embedding = (
+        settings.size("embedding_size", 128) if variant.narrow else keys["width"]
+    )
     return settings.build(
         BertConfig,
         **keys,
@@ -83,7 +132,9 @@ def _config(
         pooled=variant.heads.texts.pooled,
         relative=variant.relative,
         embedding=None if embedding == keys["width"] else embedding,
-        discriminator=alone and variant.narrow and DISCRIMINATOR[0].published in weights,
+        discriminator=alone
+        and variant.narrow
+        and DISCRIMINATOR[0].published in weights,
     )
 
 
@@ -101,25 +152,45 @@ def write(pretrained: PretrainedModel, variant: BertVariant) -> Files:
     if form is not None:
         document["architectures"] = [form.architecture]
     own = dict(pretrained.tensors)
-    unused = own[POSITIONS].new_zeros(variant.offset(tokenizer.special), own[POSITIONS].shape[1])
+    unused = own[POSITIONS].new_zeros(
+        variant.offset(tokenizer.special), own[POSITIONS].shape[1]
+    )
     own[POSITIONS] = torch.cat([unused, own[POSITIONS]])
     tensors = exported(parts(variant, config, form), own, config.layers)
-    known = (*variant.predictions, *NEXT_SENTENCE, *DISCRIMINATOR, *(form.parts if form else ()))
+    known = (
+        *variant.predictions,
+        *NEXT_SENTENCE,
+        *DISCRIMINATOR,
+        *(form.parts if form else ()),
+    )
     heads = {part.published for part in known} - {part.published for part in POOLER}
     prefix = variant.prefix if heads & set(tensors) else ""
-    named = {name if name in heads else prefix + name: tensor for name, tensor in tensors.items()}
+    named = {
+        name if name in heads else prefix + name: tensor
+        for name, tensor in tensors.items()
+    }
     about = word_pieces.tokenizer_config(tokenizer, variant.tokenizer, config.context)
-    documents = {CONFIG: document, TOKENIZER: word_pieces.tokenizer_document(tokenizer), ABOUT: about}
+    documents = {
+        CONFIG: document,
+        TOKENIZER: word_pieces.tokenizer_document(tokenizer),
+        ABOUT: about,
+    }
     return Files(documents, named)
 
 
-def config_document(config: BertConfig, tokenizer: Tokenizer, variant: BertVariant) -> dict[str, Any]:
+def config_document(
+    config: BertConfig, tokenizer: Tokenizer, variant: BertVariant
+) -> dict[str, Any]:
     """Return the config.json of a model without a head of texts, tokens or spans. Raises InputError for segments that
     the variant does not have."""
     if config.segments and not variant.segmented:
-        raise InputError(f"model.segments is {config.segments}; a published {variant.name} has none, set it to 0")
+        raise InputError(
+            f"model.segments is {config.segments}; a published {variant.name} has none, set it to 0"
+        )
     return {
-        "architectures": ["ElectraForPreTraining" if config.discriminator else variant.architecture],
+        "architectures": [
+            "ElectraForPreTraining" if config.discriminator else variant.architecture
+        ],
         "model_type": variant.name,
         "vocab_size": tokenizer.size,
         "max_position_embeddings": config.context + variant.offset(tokenizer.special),
@@ -127,12 +198,18 @@ def config_document(config: BertConfig, tokenizer: Tokenizer, variant: BertVaria
         **({} if variant.epsilon else {"layer_norm_eps": config.epsilon}),
         variant.activation: activation_name(config.activation),
         **{name: getattr(config, field) for field, name in variant.keys.items()},
-        **({"embedding_size": config.embedding or config.width} if variant.narrow else {}),
+        **(
+            {"embedding_size": config.embedding or config.width}
+            if variant.narrow
+            else {}
+        ),
         "pad_token_id": tokenizer.special.pad,
     }
 
 
-def parts(variant: BertVariant, config: BertConfig, form: PublishedHead | None = None) -> tuple[Part, ...]:
+def parts(
+    variant: BertVariant, config: BertConfig, form: PublishedHead | None = None
+) -> tuple[Part, ...]:
     """Return the tensors of a model of this config, with the head `form` if any."""
     encoder = (
         *TRANSFORMER,
@@ -163,5 +240,11 @@ def _plain(folder: Folder, variant: BertVariant) -> dict[str, Tensor]:
     for double, original in variant.doubles.items():
         found = weights.pop(double, None)
         if found is not None and not torch.equal(found, weights.get(original, found)):
-            raise InputError(f"{folder.path}: {double} differs from {original}; regard has one for both")
-    return {name: tensor for name, tensor in weights.items() if not re.fullmatch(r"embeddings\.position_ids", name)}
+            raise InputError(
+                f"{folder.path}: {double} differs from {original}; regard has one for both"
+            )
+    return {
+        name: tensor
+        for name, tensor in weights.items()
+        if not re.fullmatch(r"embeddings\.position_ids", name)
+    }

@@ -8,13 +8,31 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.hub.formats.names import Part, linear
-from regard.hub.formats.pretrained_model import Classes, Head, LabelSet, Number, Spans, Tags, TextHead
-from regard.hub.formats.settings import MULTIPLE, REGRESSION, SINGLE, Settings, label_keys
+from regard.hub.formats.pretrained_model import (
+    Classes,
+    Head,
+    LabelSet,
+    Number,
+    Spans,
+    Tags,
+    TextHead,
+)
+from regard.hub.formats.settings import (
+    MULTIPLE,
+    REGRESSION,
+    SINGLE,
+    Settings,
+    label_keys,
+)
 from regard.models.bert import PooledName
 from regard.text.special import SpecialTokens
 
 POOLER = linear("pooler.dense", "pooler.0")
-PROBLEMS: Mapping[str, type[TextHead]] = {SINGLE: Classes, MULTIPLE: LabelSet, REGRESSION: Number}
+PROBLEMS: Mapping[str, type[TextHead]] = {
+    SINGLE: Classes,
+    MULTIPLE: LabelSet,
+    REGRESSION: Number,
+}
 """The head of each `problem_type`."""
 
 
@@ -35,7 +53,9 @@ class PublishedHead:
     @property
     def unused(self) -> set[str]:
         """Return the pooler's tensors, which some files keep although the head does not read them."""
-        return {part.published for part in POOLER} - {part.published for part in self.parts}
+        return {part.published for part in POOLER} - {
+            part.published for part in self.parts
+        }
 
 
 @dataclass(frozen=True)
@@ -66,7 +86,11 @@ class Heads:
         outputs = len(weights[form.weight])
         if form is self.spans:
             return Spans()
-        return Tags(settings.labels(outputs)) if form is self.tags else of_text(settings, outputs)
+        return (
+            Tags(settings.labels(outputs))
+            if form is self.tags
+            else of_text(settings, outputs)
+        )
 
     def check(self, head: Head, special: SpecialTokens, pooled: str) -> None:
         """Raises InputError for a head that transformers computes differently: with other end tokens between two texts,
@@ -84,13 +108,27 @@ class Heads:
                 "the same"
             )
 
-    def _published(self, settings: Settings, weights: Mapping[str, Tensor]) -> PublishedHead | None:
+    def _published(
+        self, settings: Settings, weights: Mapping[str, Tensor]
+    ) -> PublishedHead | None:
         """The form that the architectures name, else the first whose tensors are all there. Raises InputError for
         architectures that have other heads."""
-        present = [form for form in (self.texts, self.tags, self.spans) if form.weight in weights]
+        present = [
+            form
+            for form in (self.texts, self.tags, self.spans)
+            if form.weight in weights
+        ]
         named = settings.values.get("architectures") or []
-        complete = [form for form in present if all(part.published in weights for part in form.parts)]
-        chosen = [form for form in present if form.architecture in named] if named else complete
+        complete = [
+            form
+            for form in present
+            if all(part.published in weights for part in form.parts)
+        ]
+        chosen = (
+            [form for form in present if form.architecture in named]
+            if named
+            else complete
+        )
         if present and not chosen:
             known = " or ".join(form.architecture for form in present)
             tensor = present[0].weight
@@ -101,14 +139,19 @@ class Heads:
 
 
 BERT = Heads(
-    PublishedHead("BertForSequenceClassification", (*POOLER, *linear("classifier", "output"))),
+    PublishedHead(
+        "BertForSequenceClassification", (*POOLER, *linear("classifier", "output"))
+    ),
     PublishedHead("BertForTokenClassification", linear("classifier", "output")),
     PublishedHead("BertForQuestionAnswering", linear("qa_outputs", "output")),
 )
 ROBERTA = Heads(
     PublishedHead(
         "RobertaForSequenceClassification",
-        (*linear("classifier.dense", "pooler.0"), *linear("classifier.out_proj", "output")),
+        (
+            *linear("classifier.dense", "pooler.0"),
+            *linear("classifier.out_proj", "output"),
+        ),
     ),
     PublishedHead("RobertaForTokenClassification", linear("classifier", "output")),
     PublishedHead("RobertaForQuestionAnswering", linear("qa_outputs", "output")),
@@ -117,7 +160,10 @@ ROBERTA = Heads(
 ELECTRA = Heads(
     PublishedHead(
         "ElectraForSequenceClassification",
-        (*linear("classifier.dense", "pooler.0"), *linear("classifier.out_proj", "output")),
+        (
+            *linear("classifier.dense", "pooler.0"),
+            *linear("classifier.out_proj", "output"),
+        ),
         pooled="gelu",
     ),
     PublishedHead("ElectraForTokenClassification", linear("classifier", "output")),

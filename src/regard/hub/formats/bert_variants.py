@@ -25,7 +25,9 @@ TRANSFORMER = (
     Part("embeddings.position_embeddings.weight", (POSITIONS,)),
     *linear("embeddings.LayerNorm", "encoder.norm"),
 )
-SEGMENTS = (Part("embeddings.token_type_embeddings.weight", ("encoder.segments.weight",)),)
+SEGMENTS = (
+    Part("embeddings.token_type_embeddings.weight", ("encoder.segments.weight",)),
+)
 LAYERS = (
     *linear("encoder.layer.{}.attention.self.query", f"{ATTENTION}.query"),
     *linear("encoder.layer.{}.attention.self.key", f"{ATTENTION}.key"),
@@ -50,13 +52,21 @@ MPNET_LAYERS = (
     *(
         part
         for name, own in (("q", "query"), ("k", "key"), ("v", "value"), ("o", "output"))
-        for part in linear(f"encoder.layer.{{}}.attention.attn.{name}", f"{ATTENTION}.{own}")
+        for part in linear(
+            f"encoder.layer.{{}}.attention.attn.{name}", f"{ATTENTION}.{own}"
+        )
     ),
     *linear("encoder.layer.{}.attention.LayerNorm", f"{OWN}.residuals.0.norm"),
     *LAYERS[10:],
 )
-DISTANCES = "encoder.layers.{}.self_attention.attend.positions.table"
-RELATIVE = (Part("encoder.relative_attention_bias.weight", (DISTANCES.format(0),), transposed=True),)
+DISTANCES = "encoder.layers.{}.self_attention.positions.table"
+RELATIVE = (
+    Part(
+        "encoder.relative_attention_bias.weight",
+        (DISTANCES.format(0),),
+        transposed=True,
+    ),
+)
 """MPNet's biases, of which our layers share one table."""
 PROJECTION = linear("embeddings_project", "encoder.projection")
 DISCRIMINATOR = (
@@ -87,9 +97,20 @@ DISTILLED_KEYS = {
     "dropout": "dropout",
 }
 IGNORED = (
-    *("attention_probs_dropout_prob", "classifier_dropout", "gradient_checkpointing", "directionality"),
+    *(
+        "attention_probs_dropout_prob",
+        "classifier_dropout",
+        "gradient_checkpointing",
+        "directionality",
+    ),
     *("summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout"),
-    *("pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"),
+    *(
+        "pooler_fc_size",
+        "pooler_num_attention_heads",
+        "pooler_num_fc_layers",
+        "pooler_size_per_head",
+        "pooler_type",
+    ),
 )
 OLD = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
 """Names in the first released files, and their names in later ones."""
@@ -98,7 +119,11 @@ OLD = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bi
 def predictions(dense: str, norm: str, bias: str) -> tuple[Part, ...]:
     """Return the parts of the masked language model's head."""
     own = Part(bias, ("predictions.output.bias",))
-    return (*linear(dense, "predictions.transform"), *linear(norm, "predictions.norm"), own)
+    return (
+        *linear(dense, "predictions.transform"),
+        *linear(norm, "predictions.norm"),
+        own,
+    )
 
 
 @dataclass(frozen=True)
@@ -154,17 +179,35 @@ class BertVariant:
 
     def sizes(self, config: BertConfig, tokenizer: Tokenizer) -> Sizes:
         """Return the sizes of a model by their keys, each with the tensor and the axis that must have it."""
-        [dense] = [part.of_layer(0).published for part in self.layers if "feedforward.0.weight" in part.ours[0]]
+        [dense] = [
+            part.of_layer(0).published
+            for part in self.layers
+            if "feedforward.0.weight" in part.ours[0]
+        ]
         embedded = {self.keys["width"]: (config.width, TRANSFORMER[0].published, 1)}
         if self.narrow:
-            embedded = {"embedding_size": (config.embedding or config.width, TRANSFORMER[0].published, 1)}
+            embedded = {
+                "embedding_size": (
+                    config.embedding or config.width,
+                    TRANSFORMER[0].published,
+                    1,
+                )
+            }
             embedded |= {self.keys["width"]: (config.width, dense, 1)}
-        segments = {"type_vocab_size": (config.segments, SEGMENTS[0].published, 0)} if self.segmented else {}
+        segments = (
+            {"type_vocab_size": (config.segments, SEGMENTS[0].published, 0)}
+            if self.segmented
+            else {}
+        )
         return segments | {
             "vocab_size": (tokenizer.size, TRANSFORMER[0].published, 0),
             **embedded,
             self.keys["hidden"]: (config.hidden, dense, 0),
-            "max_position_embeddings": (config.context + self.offset(tokenizer.special), TRANSFORMER[1].published, 0),
+            "max_position_embeddings": (
+                config.context + self.offset(tokenizer.special),
+                TRANSFORMER[1].published,
+                0,
+            ),
         }
 
 
@@ -174,7 +217,11 @@ BERT = BertVariant(
     "bert.",
     KEYS,
     LAYERS,
-    predictions("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias"),
+    predictions(
+        "cls.predictions.transform.dense",
+        "cls.predictions.transform.LayerNorm",
+        "cls.predictions.bias",
+    ),
     {
         "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
         "cls.predictions.decoder.bias": "cls.predictions.bias",
@@ -190,7 +237,10 @@ ROBERTA = BertVariant(
     KEYS,
     LAYERS,
     predictions("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"),
-    {"lm_head.decoder.weight": "embeddings.word_embeddings.weight", "lm_head.decoder.bias": "lm_head.bias"},
+    {
+        "lm_head.decoder.weight": "embeddings.word_embeddings.weight",
+        "lm_head.decoder.bias": "lm_head.bias",
+    },
     FIXED,
     bert_heads.ROBERTA,
     "RobertaTokenizer",
@@ -223,7 +273,11 @@ ELECTRA = BertVariant(
     "electra.",
     KEYS,
     LAYERS,
-    predictions("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head.bias"),
+    predictions(
+        "generator_predictions.dense",
+        "generator_predictions.LayerNorm",
+        "generator_lm_head.bias",
+    ),
     {"generator_lm_head.weight": "embeddings.word_embeddings.weight"},
     FIXED,
     bert_heads.ELECTRA,

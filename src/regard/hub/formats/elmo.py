@@ -15,7 +15,15 @@ from regard.text.spelling import ALPHABET
 
 OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
 TRAINING = (
-    *("all_clip_norm_val", "batch_size", "dropout", "n_epochs", "n_gpus", "n_train_tokens", "unroll_steps"),
+    *(
+        "all_clip_norm_val",
+        "batch_size",
+        "dropout",
+        "n_epochs",
+        "n_gpus",
+        "n_train_tokens",
+        "unroll_steps",
+    ),
     *("n_negative_samples_batch", "n_tokens_vocab", "sample_softmax", "learning_rate"),
 )
 """Options of training, which do not change the computation."""
@@ -33,9 +41,16 @@ def read(folder: Folder) -> PretrainedModel:
     weights = folder.file(only(folder, WEIGHTS))
     from regard.hub.formats import hdf5
 
-    tokenizer = Tokenizer.of(TokenizerSettings("word"), {name: index for index, name in enumerate(NAMES)})
+    tokenizer = Tokenizer.of(
+        TokenizerSettings("word"), {name: index for index, name in enumerate(NAMES)}
+    )
     tensors = hdf5.read(weights)
-    check_sizes(str(folder.path / options), tensors, {"n_layers": config.layers, "n_highway": config.highways}, {})
+    check_sizes(
+        str(folder.path / options),
+        tensors,
+        {"n_layers": config.layers, "n_highway": config.highways},
+        {},
+    )
     return PretrainedModel(config, convert_tensors(config, tensors), tokenizer)
 
 
@@ -48,8 +63,14 @@ def only(place: Folder, ending: str) -> str:
     """Return the only file name with this ending. Raises InputError for none or several."""
     names = sorted(path.name for path in place.path.glob(f"*{ending}"))
     if len(names) != 1:
-        problem = f"has {', '.join(names)}; leave one of them" if names else f"has no {ending}"
-        raise InputError(f"{place.path}: {problem}; expected the folder of a published ELMo, *{OPTIONS} and *{WEIGHTS}")
+        problem = (
+            f"has {', '.join(names)}; leave one of them"
+            if names
+            else f"has no {ending}"
+        )
+        raise InputError(
+            f"{place.path}: {problem}; expected the folder of a published ELMo, *{OPTIONS} and *{WEIGHTS}"
+        )
     return names[0]
 
 
@@ -59,11 +80,17 @@ def sizes(place: Folder, name: str) -> ElmoConfig:
     parts = {part: whole.get(part) for part in ("lstm", "char_cnn")}
     for part, options in parts.items():
         if not isinstance(options, dict):
-            raise InputError(f"{path}: {part} is {options!r}; expected an object of ELMo's options")
+            raise InputError(
+                f"{path}: {part} is {options!r}; expected an object of ELMo's options"
+            )
     Settings(whole, path).check(tuple(parts), {"bidirectional": (True,)}, TRAINING)
-    lstm, words = (Settings(options or {}, f"{path}: {part}") for part, options in parts.items())
+    lstm, words = (
+        Settings(options or {}, f"{path}: {part}") for part, options in parts.items()
+    )
     lstm.check(
-        ("projection_dim", "dim", "n_layers", "cell_clip", "proj_clip"), {"use_skip_connections": (True,)}, TRAINING
+        ("projection_dim", "dim", "n_layers", "cell_clip", "proj_clip"),
+        {"use_skip_connections": (True,)},
+        TRAINING,
     )
     used = ("embedding", "filters", "n_highway", "max_characters_per_token")
     fixed = {"activation": ("relu", "tanh"), "n_characters": (ALPHABET - 1, ALPHABET)}
@@ -72,7 +99,9 @@ def sizes(place: Folder, name: str) -> ElmoConfig:
     try:
         return ElmoConfig(
             characters=words.size("max_characters_per_token", 50),
-            character_width=Settings(embedding if isinstance(embedding, dict) else {}, words.place).size("dim"),
+            character_width=Settings(
+                embedding if isinstance(embedding, dict) else {}, words.place
+            ).size("dim"),
             filters=filters(words),
             activation=words.values.get("activation", "relu"),
             highways=words.index("n_highway", 0),
@@ -94,10 +123,15 @@ def filters(words: Settings) -> tuple[tuple[int, int], ...]:
     value = words.values.get("filters")
     match value:
         case [[int(), int()], *_] if all(
-            isinstance(pair, list) and len(pair) == 2 and all(type(n) is int and n > 0 for n in pair) for pair in value
+            isinstance(pair, list)
+            and len(pair) == 2
+            and all(type(n) is int and n > 0 for n in pair)
+            for pair in value
         ):
             return tuple((size, count) for size, count in value)
-    raise InputError(f"{words.place}: filters is {value!r}; expected pairs such as [3, 64]")
+    raise InputError(
+        f"{words.place}: filters is {value!r}; expected pairs such as [3, 64]"
+    )
 
 
 def clip(lstm: Settings, key: str) -> float | None:
@@ -105,6 +139,12 @@ def clip(lstm: Settings, key: str) -> float | None:
     value = lstm.values.get(key)
     if value is None or value == 0:
         return None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
-        raise InputError(f"{lstm.place}: {key} is {value!r}; expected a number above 0, or null")
+    if (
+        not isinstance(value, int | float)
+        or isinstance(value, bool)
+        or not 0 < value < math.inf
+    ):
+        raise InputError(
+            f"{lstm.place}: {key} is {value!r}; expected a number above 0, or null"
+        )
     return float(value)

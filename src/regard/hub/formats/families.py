@@ -6,9 +6,22 @@ from functools import partial
 from typing import Any
 
 from regard.errors import InputError
-from regard.hub.formats import bert, bert_variants, elmo, gpt2, llama, marian, vit, word_pieces
+from regard.hub.formats import (
+    bert,
+    bert_variants,
+    elmo,
+    gpt2,
+    llama,
+    marian,
+    vit,
+    word_pieces,
+)
 from regard.hub.formats.folder import CONFIG, Folder
-from regard.hub.formats.pretrained_model import Files, PretrainedImageModel, PretrainedModel
+from regard.hub.formats.pretrained_model import (
+    Files,
+    PretrainedImageModel,
+    PretrainedModel,
+)
 from regard.models.bert import BertConfig
 from regard.models.gpt2 import GPT2Config
 from regard.models.llama import LlamaConfig
@@ -23,11 +36,18 @@ class Family:
 
 
 def _bert(variant: bert_variants.BertVariant) -> Family:
-    return Family(partial(bert.read, variant=variant), partial(bert.write, variant=variant))
+    return Family(
+        partial(bert.read, variant=variant), partial(bert.write, variant=variant)
+    )
 
 
 VARIANTS = (
-    *(bert_variants.BERT, bert_variants.ROBERTA, bert_variants.DISTILBERT, bert_variants.XLM_ROBERTA),
+    *(
+        bert_variants.BERT,
+        bert_variants.ROBERTA,
+        bert_variants.DISTILBERT,
+        bert_variants.XLM_ROBERTA,
+    ),
     *(bert_variants.MPNET, bert_variants.ELECTRA),
 )
 LLAMAS = llama.LLAMA, llama.MISTRAL, llama.QWEN2, llama.QWEN3
@@ -37,7 +57,10 @@ FAMILIES: Mapping[str, Family] = {
     "vit": Family(partial(vit.read, variant=vit.VIT), vit.write),
     "deit": Family(partial(vit.read, variant=vit.DEIT), vit.write),
     "marian": Family(marian.read, marian.write),
-    **{each.type: Family(partial(llama.read, variant=each), llama.write) for each in LLAMAS},
+    **{
+        each.type: Family(partial(llama.read, variant=each), llama.write)
+        for each in LLAMAS
+    },
 }
 
 
@@ -46,10 +69,13 @@ NOT_READ: Mapping[str, str] = {
     "modernbert": "its layers read near and all positions in turn, each with a rotation of its own, and have gated "
     f"networks, which the BERT of regard has not; {OPENED}",
     **dict.fromkeys(
-        ("deberta", "deberta-v2"), f"its scores compare contents with positions, which no score here does; {OPENED}"
+        ("deberta", "deberta-v2"),
+        f"its scores compare contents with positions, which no score here does; {OPENED}",
     ),
     "albert": f"its layers share their weights, and a BERT of regard has weights for each; {OPENED}",
-    **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "rwkv", "xlstm"), "it has no attention"),
+    **dict.fromkeys(
+        ("mamba", "mamba2", "falcon_mamba", "rwkv", "xlstm"), "it has no attention"
+    ),
 }
 """Types of models that are asked for often, with the reason why they are not imported."""
 
@@ -69,7 +95,11 @@ def name(pretrained: PretrainedModel | PretrainedImageModel) -> str:
         return "electra"
     if word_pieces.names_of(pretrained.tokenizer) == word_pieces.BERT:
         return "bert" if config.segments else "distilbert"
-    return "xlm-roberta" if pretrained.tokenizer.backend["model"].get("type") == "Unigram" else "roberta"
+    return (
+        "xlm-roberta"
+        if pretrained.tokenizer.backend["model"].get("type") == "Unigram"
+        else "roberta"
+    )
 
 
 def write(pretrained: PretrainedModel | PretrainedImageModel) -> Files:
@@ -81,12 +111,20 @@ def read(folder: Folder) -> Any:
     """Read the model in a folder: a `PretrainedModel` or a `PretrainedImageModel`. ELMo is known by its files, since
     its config.json, if any, names no type. Raises InputError for another family."""
     bare = elmo.present(folder)
-    kind: Any = None if bare and not folder.has(CONFIG) else folder.json(CONFIG).get("model_type")
+    kind: Any = (
+        None
+        if bare and not folder.has(CONFIG)
+        else folder.json(CONFIG).get("model_type")
+    )
     known = isinstance(kind, str) and kind in FAMILIES
     if not known and bare:
         return elmo.read(folder)
     if isinstance(kind, str) and kind in NOT_READ:
-        raise InputError(f"{folder.path}: is a model of type {kind!r}, which is not imported: {NOT_READ[kind]}")
+        raise InputError(
+            f"{folder.path}: is a model of type {kind!r}, which is not imported: {NOT_READ[kind]}"
+        )
     if not known:
-        raise InputError(f"{folder.path}: is a model of type {kind!r}; regard reads {', '.join(FAMILIES)}")
+        raise InputError(
+            f"{folder.path}: is a model of type {kind!r}; regard reads {', '.join(FAMILIES)}"
+        )
     return FAMILIES[kind].read(folder)

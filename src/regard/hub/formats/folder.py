@@ -11,7 +11,11 @@ from regard.errors import InputError
 from regard.storage import tensors
 from regard.storage.manifest import content, inside, named, plain
 
-CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+CONFIG, WEIGHTS, INDEX = (
+    "config.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+)
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
@@ -27,7 +31,9 @@ class Folder:
         try:
             name = plain(name)
         except ValueError as error:
-            raise InputError(f"{self.path}: {name!r} is not the name of a file in it; refused") from error
+            raise InputError(
+                f"{self.path}: {name!r} is not the name of a file in it; refused"
+            ) from error
         return inside(self.path, name, self.root)
 
     def has(self, name: str) -> bool:
@@ -42,7 +48,9 @@ class Folder:
         """Read a UTF-8 text file. Raises InputError for a missing, too large or other file."""
         found = self._content(name, (None, "plain text"))
         try:
-            return found.decode("utf-8-sig")  # some editors begin a file with a byte order mark
+            return found.decode(
+                "utf-8-sig"
+            )  # some editors begin a file with a byte order mark
         except UnicodeDecodeError as error:
             raise InputError(f"{self.path / name}: is not UTF-8 text") from error
 
@@ -61,14 +69,18 @@ class Folder:
         """Read the object in a JSON file. Raises InputError as `text` does, and for broken JSON."""
         value = self._value(name)
         if not isinstance(value, dict):
-            raise InputError(f"{self.path / name}: expected a JSON object, found {type(value).__name__}")
+            raise InputError(
+                f"{self.path / name}: expected a JSON object, found {type(value).__name__}"
+            )
         return value
 
     def array(self, name: str) -> list[Any]:
         """Read the list in a JSON file. Raises InputError as `json` does."""
         value = self._value(name)
         if not isinstance(value, list):
-            raise InputError(f"{self.path / name}: expected a JSON list, found {type(value).__name__}")
+            raise InputError(
+                f"{self.path / name}: expected a JSON list, found {type(value).__name__}"
+            )
         return value
 
     def _value(self, name: str) -> Any:
@@ -77,7 +89,9 @@ class Folder:
         except InputError:
             raise
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{self.path / name}: broken or truncated JSON ({error})") from error
+            raise InputError(
+                f"{self.path / name}: broken or truncated JSON ({error})"
+            ) from error
 
     def tensors(self) -> dict[str, Tensor]:
         """Read all weights by their published names, 16-bit floats as float32. Raises InputError for a missing,
@@ -88,19 +102,30 @@ class Folder:
             found = self._shards()
         else:
             raise InputError(self._without_weights())
-        return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in found.items()}
+        return {
+            name: tensor.float() if tensor.is_floating_point() else tensor
+            for name, tensor in found.items()
+        }
 
     def _shards(self) -> dict[str, Tensor]:
         places, index = self.json(INDEX).get("weight_map"), self.path / INDEX
-        if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+        if not isinstance(places, dict) or not all(
+            isinstance(name, str) for name in places.values()
+        ):
             raise InputError(f"{index}: expected a weight_map from tensors to files")
         found: dict[str, Tensor] = {}
         for name in sorted(set(places.values())):
             read = tensors.read(self.file(name))
-            found |= {tensor: read[tensor] for tensor in read if places.get(tensor, name) == name}
+            found |= {
+                tensor: read[tensor]
+                for tensor in read
+                if places.get(tensor, name) == name
+            }
         missing = sorted(set(places) - set(found))
         if missing:
-            raise InputError(f"{index}: lists {len(missing)} tensors that its files lack, {missing[0]} first")
+            raise InputError(
+                f"{index}: lists {len(missing)} tensors that its files lack, {missing[0]} first"
+            )
         return found
 
     def _without_weights(self) -> str:
@@ -110,4 +135,6 @@ class Folder:
                 f"{self.path}: has its weights as {pickled[0]} alone, a pickle, which can run code when it is read; "
                 f"ask its publisher for {WEIGHTS}, or convert it where you trust it"
             )
-        return f"{self.path}: has no {WEIGHTS}; expected the folder of a published model"
+        return (
+            f"{self.path}: has no {WEIGHTS}; expected the folder of a published model"
+        )

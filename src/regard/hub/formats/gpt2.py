@@ -12,7 +12,12 @@ from regard.hub.formats.bert_heads import head_keys, of_text
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.names import Part, check_sizes, exported, imported, linear
 from regard.hub.formats.pretrained_model import Continues, Files, PretrainedModel
-from regard.hub.formats.settings import ACTIVATIONS, Settings, activation_name, check_attention
+from regard.hub.formats.settings import (
+    ACTIVATIONS,
+    Settings,
+    activation_name,
+    check_attention,
+)
 from regard.models.gpt2 import GPT2Config
 from regard.models.softmax import AdaptiveSoftmax
 
@@ -33,8 +38,19 @@ PARTS = (
     *linear("h.{}.mlp.c_proj", "blocks.{}.feedforward.2", transposed=True),
     *linear("ln_f", "norm"),
 )
-SCORE, CLASSIFIER = Part("score.weight", ("output.weight",)), "GPT2ForSequenceClassification"
-USED = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner", "resid_pdrop")
+SCORE, CLASSIFIER = (
+    Part("score.weight", ("output.weight",)),
+    "GPT2ForSequenceClassification",
+)
+USED = (
+    "vocab_size",
+    "n_positions",
+    "n_embd",
+    "n_layer",
+    "n_head",
+    "n_inner",
+    "resid_pdrop",
+)
 USED += ("activation_function", "layer_norm_epsilon")
 FIXED = {
     "scale_attn_weights": (True,),
@@ -44,8 +60,21 @@ FIXED = {
     "pruned_heads": ({},),
 }
 IGNORED = (
-    *("n_ctx", "attn_pdrop", "embd_pdrop", "reorder_and_upcast_attn", "is_decoder", "cross_attention_hidden_size"),
-    *("summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout"),
+    *(
+        "n_ctx",
+        "attn_pdrop",
+        "embd_pdrop",
+        "reorder_and_upcast_attn",
+        "is_decoder",
+        "cross_attention_hidden_size",
+    ),
+    *(
+        "summary_type",
+        "summary_use_proj",
+        "summary_activation",
+        "summary_proj_to_labels",
+        "summary_first_dropout",
+    ),
 )
 LAST = 50256
 """The id of the token between two texts in the released models."""
@@ -70,13 +99,20 @@ def read(folder: Folder) -> PretrainedModel:
         activation=settings.choice("activation_function", ACTIVATIONS, "gelu_new"),
         epsilon=settings.above("layer_norm_epsilon", 1e-5),
     )
-    weights = {name.removeprefix("transformer."): tensor for name, tensor in folder.tensors().items()}
-    weights = {name: tensor for name, tensor in weights.items() if not MASKS.fullmatch(name)}
+    weights = {
+        name.removeprefix("transformer."): tensor
+        for name, tensor in folder.tensors().items()
+    }
+    weights = {
+        name: tensor for name, tensor in weights.items() if not MASKS.fullmatch(name)
+    }
     if SCORE.published in weights:
         return _classifier(folder, settings, config, weights)
     head = weights.pop("lm_head.weight", None)
     if head is not None and not torch.equal(head, weights.get("wte.weight", head)):
-        raise InputError(f"{folder.path}: the output layer has weights of its own; a GPT-2's are its embedding's")
+        raise InputError(
+            f"{folder.path}: the output layer has weights of its own; a GPT-2's are its embedding's"
+        )
     _check_sizes(settings, config, weights, size)
     tensors = imported(PARTS, weights, config.layers)
     tensors |= {"output.weight": tensors["embedding.table.weight"]}
@@ -84,10 +120,14 @@ def read(folder: Folder) -> PretrainedModel:
     tokenizer, before = vocabulary.read(folder, size, found.ends or (LAST,))
     found.check(tokenizer.size, folder)
     continues = Continues(before, found.most)
-    return PretrainedModel(config, tensors, tokenizer, search=found.search, continues=continues)
+    return PretrainedModel(
+        config, tensors, tokenizer, search=found.search, continues=continues
+    )
 
 
-def _check_sizes(settings: Settings, config: GPT2Config, weights: Mapping[str, Tensor], size: int) -> None:
+def _check_sizes(
+    settings: Settings, config: GPT2Config, weights: Mapping[str, Tensor], size: int
+) -> None:
     """Raises InputError for sizes in a configuration that the weights do not have."""
     sizes = {
         "vocab_size": (size, "wte.weight", 0),
@@ -99,20 +139,29 @@ def _check_sizes(settings: Settings, config: GPT2Config, weights: Mapping[str, T
 
 
 def _classifier(
-    folder: Folder, settings: Settings, config: GPT2Config, weights: Mapping[str, Tensor]
+    folder: Folder,
+    settings: Settings,
+    config: GPT2Config,
+    weights: Mapping[str, Tensor],
 ) -> PretrainedModel:
     """Read a classifier by its last token. Raises InputError for a head of another class, for tokens around a text, and
     for labels that do not fit the outputs."""
     named = settings.values.get("architectures") or [CLASSIFIER]
     if CLASSIFIER not in named:
-        raise InputError(f"{settings.place}: architectures is {named!r}; regard reads score.weight as a {CLASSIFIER}'s")
+        raise InputError(
+            f"{settings.place}: architectures is {named!r}; regard reads score.weight as a {CLASSIFIER}'s"
+        )
     size = settings.size("vocab_size", 50257)
     _check_sizes(settings, config, weights, size)
     tensors = imported((*PARTS, SCORE), weights, config.layers)
     found = generation.read(folder)
     tokenizer, before = vocabulary.read(folder, size, found.ends or (LAST,))
-    if before == "start" or (before == "end" and special_tokens.start_of(folder) is not None):
-        raise InputError(f"{folder.path}: its tokenizer puts a token before a text, which a classifier does not read")
+    if before == "start" or (
+        before == "end" and special_tokens.start_of(folder) is not None
+    ):
+        raise InputError(
+            f"{folder.path}: its tokenizer puts a token before a text, which a classifier does not read"
+        )
     head = of_text(settings, len(tensors["output.weight"]))
     return PretrainedModel(config, tensors, tokenizer, head=head)
 
@@ -149,10 +198,17 @@ def write(pretrained: PretrainedModel) -> Files:
         "attn_pdrop": 0.0,
         "bos_token_id": end,
         "eos_token_id": end,
-        **({} if head is None else {"pad_token_id": tokenizer.special.pad} | head_keys(head)),
+        **(
+            {}
+            if head is None
+            else {"pad_token_id": tokenizer.special.pad} | head_keys(head)
+        ),
     }
     parts = PARTS if head is None else (*PARTS, SCORE)
     tensors = exported(parts, pretrained.tensors, config.layers)
-    named = {name if name == SCORE.published else f"transformer.{name}": tensor for name, tensor in tensors.items()}
+    named = {
+        name if name == SCORE.published else f"transformer.{name}": tensor
+        for name, tensor in tensors.items()
+    }
     documents = vocabulary.documents(pretrained, config.context)
     return Files({CONFIG: document} | documents, named)

@@ -31,7 +31,9 @@ def read(path: Path) -> dict[str, Tensor]:
     except InputError:
         raise
     except (OSError, RuntimeError, KeyError, ValueError) as error:
-        raise InputError(f"{path}: broken or truncated HDF5 file ({' '.join(str(error).split())})") from error
+        raise InputError(
+            f"{path}: broken or truncated HDF5 file ({' '.join(str(error).split())})"
+        ) from error
 
 
 def _tensors(group: Any, path: Path) -> dict[str, Tensor]:
@@ -46,12 +48,16 @@ def _tensors(group: Any, path: Path) -> dict[str, Tensor]:
         for name in group:
             link = group.get(name, getlink=True)
             if not isinstance(link, h5py.HardLink):
-                raise InputError(f"{path}: {prefix}{name} is a link to another place; refused")
+                raise InputError(
+                    f"{path}: {prefix}{name} is a link to another place; refused"
+                )
             each = group[name]
             if isinstance(each, h5py.Group):
                 groups.append((f"{prefix}{name}/", each))
             elif each.external or each.is_virtual or each.dtype.kind != "f":
-                raise InputError(f"{path}: {prefix}{name} is not an array of numbers of its own; refused")
+                raise InputError(
+                    f"{path}: {prefix}{name} is not an array of numbers of its own; refused"
+                )
             else:
                 found[prefix + name] = each
     size = sum(each.nbytes for each in found.values())
@@ -62,6 +68,8 @@ def _tensors(group: Any, path: Path) -> dict[str, Tensor]:
 
 def _tensor(array: Any) -> Tensor:
     tensor = (
-        torch.from_numpy(array[()].astype(array.dtype.newbyteorder("="))) if array.shape else torch.tensor(array[()])
+        torch.from_numpy(array[()].astype(array.dtype.newbyteorder("=")))
+        if array.shape
+        else torch.tensor(array[()])
     )
     return tensor.float() if tensor.itemsize < 4 else tensor

@@ -24,9 +24,16 @@ TABLE, BIAS = "encoder.embedding.table.weight", "decoder.output.bias"
 SHARED, LOGITS = "model.shared.weight", "final_logits_bias"
 SAME = ("decoder.embedding.table.weight", "decoder.output.weight")
 """Parameters of regard that are tied to the embedding."""
-DOUBLES = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
+DOUBLES = (
+    "model.encoder.embed_tokens.weight",
+    "model.decoder.embed_tokens.weight",
+    "lm_head.weight",
+)
 """Published tensors that duplicate the embedding."""
-POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+POSITIONS = (
+    "model.encoder.embed_positions.weight",
+    "model.decoder.embed_positions.weight",
+)
 """Constants that some files store among the weights."""
 CLOSE = 1e-2
 """Largest difference of stored positions from computed ones; float16 needs this much."""
@@ -41,7 +48,13 @@ SIZES = {
     "decoder_layers": ("decoder_layers", 12),
 }
 """The published name and the default of each size."""
-USED = ("vocab_size", "dropout", "scale_embedding", "decoder_attention_heads", "decoder_ffn_dim")
+USED = (
+    "vocab_size",
+    "dropout",
+    "scale_embedding",
+    "decoder_attention_heads",
+    "decoder_ffn_dim",
+)
 FIXED = {
     "activation_function": tuple(ACTIVATIONS),
     "normalize_before": (False,),
@@ -56,9 +69,27 @@ FIXED = {
     "pruned_heads": ({},),
 }
 IGNORED = (
-    *("attention_dropout", "activation_dropout", "classifier_dropout", "classif_dropout", "init_std", "num_labels"),
-    *("encoder_layerdrop", "decoder_layerdrop", "extra_pos_embeddings", "force_bos_token_to_be_generated"),
-    *("num_hidden_layers", "output_past", "length_extra", "decoder_input_ids", "cross_attention_hidden_size"),
+    *(
+        "attention_dropout",
+        "activation_dropout",
+        "classifier_dropout",
+        "classif_dropout",
+        "init_std",
+        "num_labels",
+    ),
+    *(
+        "encoder_layerdrop",
+        "decoder_layerdrop",
+        "extra_pos_embeddings",
+        "force_bos_token_to_be_generated",
+    ),
+    *(
+        "num_hidden_layers",
+        "output_past",
+        "length_extra",
+        "decoder_input_ids",
+        "cross_attention_hidden_size",
+    ),
     *("save_step",),
 )
 EXPECTED: dict[str, Any] = {
@@ -75,7 +106,9 @@ EXPECTED: dict[str, Any] = {
 
 def read(folder: Folder) -> PretrainedModel:
     """Read the model in a folder. Raises InputError for any model but a Marian."""
-    values = {key: value for key, value in folder.json(CONFIG).items() if value is not None}
+    values = {
+        key: value for key, value in folder.json(CONFIG).items() if value is not None
+    }
     settings = Settings(values, str(folder.path / CONFIG))
     size, start = settings.size("vocab_size", 58101), settings.index("pad_token_id")
     config = _config(settings, size, start)
@@ -84,7 +117,9 @@ def read(folder: Folder) -> PretrainedModel:
         ("decoder_ffn_dim", config.hidden, 4096),
     ):
         if (found := settings.size(key, default)) != number:
-            raise InputError(f"{settings.place}: {key} is {found}, the encoder's {number}; regard has one for both")
+            raise InputError(
+                f"{settings.place}: {key} is {found}, the encoder's {number}; regard has one for both"
+            )
     search, ends = marian_files.read_search(folder, config.max_length, size, start)
     source, target = marian_files.read_tokenizers(folder, size, start, ends)
     weights = _plain(folder, config, size)
@@ -93,7 +128,10 @@ def read(folder: Folder) -> PretrainedModel:
         "d_model": (config.width, SHARED, 1),
         "encoder_ffn_dim": (config.hidden, "model.encoder.layers.0.fc1.weight", 0),
     }
-    layers = {"encoder_layers": config.layers, "decoder_layers": config.decoder_layers or config.layers}
+    layers = {
+        "encoder_layers": config.layers,
+        "decoder_layers": config.decoder_layers or config.layers,
+    }
     check_sizes(settings.place, weights, layers, sizes)
     tensors = imported(tuple(parts(config)), weights, 0)
     tensors |= dict.fromkeys(SAME, tensors[TABLE])
@@ -108,9 +146,13 @@ def _config(settings: Settings, size: int, start: int) -> TransformerConfig:
         "decoder_start_token_id": (start,),
         "scale_embedding": (True, False),
     }
-    settings.check((*(name for name, _ in SIZES.values()), *USED), FIXED | fixed, IGNORED)
+    settings.check(
+        (*(name for name, _ in SIZES.values()), *USED), FIXED | fixed, IGNORED
+    )
     if sizes["width"] % sizes["heads"]:
-        raise InputError(f"{settings.place}: d_model is {sizes['width']}, not divisible by {sizes['heads']} heads")
+        raise InputError(
+            f"{settings.place}: d_model is {sizes['width']}, not divisible by {sizes['heads']} heads"
+        )
     chosen: dict[str, Any] = EXPECTED | {
         "dropout": settings.share("dropout", 0.1),
         "activation": ACTIVATIONS[settings.values.get("activation_function", "gelu")],
@@ -119,10 +161,14 @@ def _config(settings: Settings, size: int, start: int) -> TransformerConfig:
     return TransformerConfig(**sizes, **chosen)
 
 
-def require(config: TransformerConfig, source: Tokenizer, target: Tokenizer | None) -> Tokenizer:
+def require(
+    config: TransformerConfig, source: Tokenizer, target: Tokenizer | None
+) -> Tokenizer:
     """Return the target's tokenizer. Raises InputError for a Transformer that transformers' Marian does not compute."""
     wrong = [
-        f"{name} is {getattr(config, name)!r}" for name, value in EXPECTED.items() if getattr(config, name) != value
+        f"{name} is {getattr(config, name)!r}"
+        for name, value in EXPECTED.items()
+        if getattr(config, name) != value
     ]
     if config.key_value_heads not in (None, config.heads):
         wrong.append(f"key_value_heads is {config.key_value_heads}")
@@ -148,9 +194,15 @@ def write(pretrained: PretrainedModel) -> Files:
     tensors[LOGITS] = tensors[LOGITS][None]
     ids = {"pad_token_id": start, "decoder_start_token_id": start}
     documents = marian_files.tokenizer_files(source, target, config.max_length)
-    documents |= {CONFIG: config_document(config, source.size) | ids | {"eos_token_id": source.special.end}}
+    documents |= {
+        CONFIG: config_document(config, source.size)
+        | ids
+        | {"eos_token_id": source.special.end}
+    }
     if pretrained.search is not None:
-        search = marian_files.generation_config(pretrained.search, source.special, config.max_length)
+        search = marian_files.generation_config(
+            pretrained.search, source.special, config.max_length
+        )
         documents |= {GENERATION: search | ids}
     return Files(documents, tensors)
 
@@ -185,22 +237,38 @@ def config_document(config: TransformerConfig, size: int) -> dict[str, Any]:
 def parts(config: TransformerConfig) -> Iterator[Part]:
     """Yield the tensors of a model of this config."""
     yield from EMBEDDED
-    for side, count in (("encoder", config.layers), ("decoder", config.decoder_layers or config.layers)):
+    for side, count in (
+        ("encoder", config.layers),
+        ("decoder", config.decoder_layers or config.layers),
+    ):
         attentions = {"self_attn": "self_attention"} | (
             {"encoder_attn": "cross_attention"} if side == "decoder" else {}
         )
         for number in range(count):
-            yield from _layer(f"model.{side}.layers.{number}", f"{side}.layers.{number}", attentions)
+            yield from _layer(
+                f"model.{side}.layers.{number}", f"{side}.layers.{number}", attentions
+            )
 
 
 def _layer(theirs: str, ours: str, attentions: Mapping[str, str]) -> Iterator[Part]:
     for place, (published, own) in enumerate(attentions.items()):
-        for name, part in (("q", "query"), ("k", "key"), ("v", "value"), ("out", "output")):
-            yield from linear(f"{theirs}.{published}.{name}_proj", f"{ours}.{own}.{part}")
-        yield from linear(f"{theirs}.{published}_layer_norm", f"{ours}.residuals.{place}.norm")
+        for name, part in (
+            ("q", "query"),
+            ("k", "key"),
+            ("v", "value"),
+            ("out", "output"),
+        ):
+            yield from linear(
+                f"{theirs}.{published}.{name}_proj", f"{ours}.{own}.{part}"
+            )
+        yield from linear(
+            f"{theirs}.{published}_layer_norm", f"{ours}.residuals.{place}.norm"
+        )
     yield from linear(f"{theirs}.fc1", f"{ours}.feedforward.0")
     yield from linear(f"{theirs}.fc2", f"{ours}.feedforward.2")
-    yield from linear(f"{theirs}.final_layer_norm", f"{ours}.residuals.{len(attentions)}.norm")
+    yield from linear(
+        f"{theirs}.final_layer_norm", f"{ours}.residuals.{len(attentions)}.norm"
+    )
 
 
 def _plain(folder: Folder, config: TransformerConfig, size: int) -> dict[str, Tensor]:
@@ -209,12 +277,18 @@ def _plain(folder: Folder, config: TransformerConfig, size: int) -> dict[str, Te
     weights = folder.tensors()
     for name in DOUBLES:
         found = weights.pop(name, None)
-        if found is not None and not torch.equal(weights.setdefault(SHARED, found), found):
-            raise InputError(f"{folder.path}: {name} differs from {SHARED}; regard has one for both")
+        if found is not None and not torch.equal(
+            weights.setdefault(SHARED, found), found
+        ):
+            raise InputError(
+                f"{folder.path}: {name} differs from {SHARED}; regard has one for both"
+            )
     for name in POSITIONS:
         found = weights.pop(name, None)
         if found is not None and not _sinusoidal(found, config):
-            raise InputError(f"{folder.path}: {name} is not of sines, then cosines; regard computes these only")
+            raise InputError(
+                f"{folder.path}: {name} is not of sines, then cosines; regard computes these only"
+            )
     bias = weights.get(LOGITS, torch.zeros(1, size))
     weights[LOGITS] = bias[0] if bias.ndim == 2 and len(bias) == 1 else bias
     return weights
@@ -223,4 +297,7 @@ def _plain(folder: Folder, config: TransformerConfig, size: int) -> dict[str, Te
 def _sinusoidal(table: Tensor, config: TransformerConfig) -> bool:
     if table.ndim != 2 or table.shape[1] != config.width:
         return False
-    return bool((SinesThenCosines()(torch.zeros(1, *table.shape))[0] - table).abs().max() <= CLOSE)
+    return bool(
+        (SinesThenCosines()(torch.zeros(1, *table.shape))[0] - table).abs().max()
+        <= CLOSE
+    )

@@ -20,7 +20,9 @@ KNOWN = 0.5
 """Least share of a SentencePiece model's pieces that the vocabulary must contain."""
 
 
-def read_tokenizers(folder: Folder, size: int, start: int, ends: tuple[int, ...]) -> tuple[Tokenizer, Tokenizer]:
+def read_tokenizers(
+    folder: Folder, size: int, start: int, ends: tuple[int, ...]
+) -> tuple[Tokenizer, Tokenizer]:
     """Read the source and the target tokenizer of a model with `size` embeddings; the id `start` also pads, and the
     first of the `ends` follows each source.
 
@@ -30,18 +32,31 @@ def read_tokenizers(folder: Folder, size: int, start: int, ends: tuple[int, ...]
     place = folder.path / VOCABULARY
     about: Mapping[str, Any] = folder.json(ABOUT) if folder.has(ABOUT) else {}
     if about.get("separate_vocabs"):
-        raise InputError(f"{folder.path / ABOUT}: separate_vocabs is true; regard reads models of one vocabulary")
+        raise InputError(
+            f"{folder.path / ABOUT}: separate_vocabs is true; regard reads models of one vocabulary"
+        )
     vocabulary = entries(folder.json(VOCABULARY), str(place))
     unknown = vocabulary.get(NAMES[UNKNOWN])
     used = {start, unknown, *ends}
-    if unknown is None or not ends or not max(start, *ends) < size or len(used) < 2 + len(ends):
-        raise InputError(f"{place}: has no entry {NAMES[UNKNOWN]}, or none for start and end; is it of another model?")
+    if (
+        unknown is None
+        or not ends
+        or not max(start, *ends) < size
+        or len(used) < 2 + len(ends)
+    ):
+        raise InputError(
+            f"{place}: has no entry {NAMES[UNKNOWN]}, or none for start and end; is it of another model?"
+        )
     ids, unused = counted(vocabulary, size, folder)
-    special = SpecialTokens(start, unknown, start, ends[0], more_ends=ends[1:], unused=unused)
+    special = SpecialTokens(
+        start, unknown, start, ends[0], more_ends=ends[1:], unused=unused
+    )
     return _side(folder, SOURCE, ids, special), _side(folder, TARGET, ids, special)
 
 
-def _side(folder: Folder, name: str, ids: Mapping[str, int], special: SpecialTokens) -> Tokenizer:
+def _side(
+    folder: Folder, name: str, ids: Mapping[str, int], special: SpecialTokens
+) -> Tokenizer:
     pieces = sentence_pieces.read(folder, name)
     known = sum(piece in ids for piece in pieces.scores)
     if known < KNOWN * len(pieces.scores):
@@ -49,10 +64,14 @@ def _side(folder: Folder, name: str, ids: Mapping[str, int], special: SpecialTok
             f"{folder.path / name}: {VOCABULARY} has {known} of its {len(pieces.scores)} pieces; "
             "it belongs to another model"
         )
-    return Tokenizer.of_backend(settings("unigram", len(ids)), Segmenter(ids, pieces, special), special)
+    return Tokenizer.of_backend(
+        settings("unigram", len(ids)), Segmenter(ids, pieces, special), special
+    )
 
 
-def tokenizer_files(source: Tokenizer, target: Tokenizer, longest: int) -> dict[str, Mapping[str, Any] | bytes]:
+def tokenizer_files(
+    source: Tokenizer, target: Tokenizer, longest: int
+) -> dict[str, Mapping[str, Any] | bytes]:
     """Return the files of both tokenizers."""
     special = source.special
     unknown, start, end = source.pieces([special.unknown, special.start, special.end])
@@ -72,17 +91,27 @@ def tokenizer_files(source: Tokenizer, target: Tokenizer, longest: int) -> dict[
     }
 
 
-def read_search(folder: Folder, longest: int, size: int, start: int) -> tuple[Search, tuple[int, ...]]:
+def read_search(
+    folder: Folder, longest: int, size: int, start: int
+) -> tuple[Search, tuple[int, ...]]:
     """Read the search of a model that writes at most `longest` of `size` tokens by default and never `start`, and the
     ids that end a text. Raises InputError for a setting that regard does not compute."""
     found = generation.read(folder, start)
     found.check(size, folder)
     banned = tuple(each for each in found.search.banned if each != (start,))
     most = max(1, longest - 1) if found.most is None else found.most
-    return replace(found.search, banned=banned, length_ratio=0.0, length_extra=most), found.ends
+    return replace(
+        found.search, banned=banned, length_ratio=0.0, length_extra=most
+    ), found.ends
 
 
-def generation_config(search: Search, special: SpecialTokens, longest: int) -> dict[str, Any]:
+def generation_config(
+    search: Search, special: SpecialTokens, longest: int
+) -> dict[str, Any]:
     """Return the settings of a search that transformers computes equally, with at most `longest` tokens."""
-    document = generation.write(search, special.ends, [[special.start]]) | generation.least_key(search, encodes=True)
-    return document | {"max_length": longest if search.length_ratio else search.length_extra + 1}
+    document = generation.write(
+        search, special.ends, [[special.start]]
+    ) | generation.least_key(search, encodes=True)
+    return document | {
+        "max_length": longest if search.length_ratio else search.length_extra + 1
+    }

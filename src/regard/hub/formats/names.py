@@ -33,12 +33,16 @@ class Part:
 def linear(published: str, *ours: str, transposed: bool = False) -> tuple[Part, Part]:
     """Return the weight and the bias of a linear map, or of several maps published as one."""
     return (
-        Part(f"{published}.weight", tuple(f"{name}.weight" for name in ours), transposed),
+        Part(
+            f"{published}.weight", tuple(f"{name}.weight" for name in ours), transposed
+        ),
         Part(f"{published}.bias", tuple(f"{name}.bias" for name in ours)),
     )
 
 
-def check_sizes(place: str, weights: Mapping[str, Tensor], layers: Mapping[str, int], sizes: Sizes) -> None:
+def check_sizes(
+    place: str, weights: Mapping[str, Tensor], layers: Mapping[str, int], sizes: Sizes
+) -> None:
     """Compare numbers of `layers` and sizes in a configuration with the tensors, before anything so large is
     made.
 
@@ -46,28 +50,45 @@ def check_sizes(place: str, weights: Mapping[str, Tensor], layers: Mapping[str, 
         InputError: there are fewer tensors than layers, or a tensor has another size.
     """
     many = {key: count for key, count in layers.items() if count > len(weights)}
-    wrong = [f"{key} is {count}, and there are {len(weights)} tensors" for key, count in many.items()]
+    wrong = [
+        f"{key} is {count}, and there are {len(weights)} tensors"
+        for key, count in many.items()
+    ]
     for key, (size, name, axis) in sizes.items():
         shape = weights[name].shape if name in weights else None
-        found = size if shape is None else shape[axis] if -len(shape) <= axis < len(shape) else tuple(shape)
+        found = (
+            size
+            if shape is None
+            else shape[axis]
+            if -len(shape) <= axis < len(shape)
+            else tuple(shape)
+        )
         if found != size:
             wrong.append(f"{key} is {size}, and {name} has {found}")
     if wrong:
-        raise InputError(f"{place}: {'; '.join(wrong)}; do the weights belong to another model?")
+        raise InputError(
+            f"{place}: {'; '.join(wrong)}; do the weights belong to another model?"
+        )
 
 
-def check_vocabulary(place: str, weights: Mapping[str, Tensor], size: int, table: str) -> None:
+def check_vocabulary(
+    place: str, weights: Mapping[str, Tensor], size: int, table: str
+) -> None:
     """Compare the size of a vocabulary with the rows of the tensor `table`, before a vocabulary is made.
 
     Raises:
         InputError: the tensor is missing, or has another number of rows.
     """
     if table not in weights:
-        raise InputError(f"{place}: there is no tensor {table} of {size} rows; are the weights complete?")
+        raise InputError(
+            f"{place}: there is no tensor {table} of {size} rows; are the weights complete?"
+        )
     check_sizes(place, weights, {}, {"vocab_size": (size, table, 0)})
 
 
-def imported(parts: Sequence[Part], weights: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
+def imported(
+    parts: Sequence[Part], weights: Mapping[str, Tensor], layers: int
+) -> dict[str, Tensor]:
     """Convert published tensors to parameters.
 
     Raises:
@@ -79,18 +100,30 @@ def imported(parts: Sequence[Part], weights: Mapping[str, Tensor], layers: int) 
     present = [part for part in known if part.published in weights]
     uneven = [part.published for part in present if not weights[part.published].ndim]
     present = [part for part in present if weights[part.published].ndim]
-    uneven += [part.published for part in present if len(_turned(part, weights)) % len(part.ours)]
+    uneven += [
+        part.published
+        for part in present
+        if len(_turned(part, weights)) % len(part.ours)
+    ]
     found = {"missing": missing, "not known": unknown, "of an unexpected shape": uneven}
     if any(found.values()):
-        problems = "; ".join(f"{len(names)} {what}: {first(names)}" for what, names in found.items() if names)
+        problems = "; ".join(
+            f"{len(names)} {what}: {first(names)}"
+            for what, names in found.items()
+            if names
+        )
         raise InputError(f"the tensors are not those of such a model: {problems}")
     result = {}
     for part in known:
-        result |= dict(zip(part.ours, _turned(part, weights).chunk(len(part.ours)), strict=True))
+        result |= dict(
+            zip(part.ours, _turned(part, weights).chunk(len(part.ours)), strict=True)
+        )
     return result
 
 
-def exported(parts: Sequence[Part], own: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
+def exported(
+    parts: Sequence[Part], own: Mapping[str, Tensor], layers: int
+) -> dict[str, Tensor]:
     """Convert parameters to published tensors."""
     result = {}
     for part in _every(parts, layers):
@@ -101,7 +134,11 @@ def exported(parts: Sequence[Part], own: Mapping[str, Tensor], layers: int) -> d
 
 def _every(parts: Sequence[Part], layers: int) -> Iterator[Part]:
     for part in parts:
-        yield from (part.of_layer(number) for number in range(layers)) if "{}" in part.published else (part,)
+        yield from (
+            (part.of_layer(number) for number in range(layers))
+            if "{}" in part.published
+            else (part,)
+        )
 
 
 def _turned(part: Part, weights: Mapping[str, Tensor]) -> Tensor:
@@ -111,4 +148,6 @@ def _turned(part: Part, weights: Mapping[str, Tensor]) -> Tensor:
 
 def first(names: Sequence[str]) -> str:
     """Return the first ten names and the number of the others as text."""
-    return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
+    return ", ".join(names[:LISTED]) + (
+        f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    )

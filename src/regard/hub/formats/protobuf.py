@@ -63,7 +63,9 @@ def encoded(parts: Iterable[tuple[int, int | float | bytes]]) -> bytes:
             case float():
                 result += _as_varint(number << 3 | FOUR) + struct.pack("<f", value)
             case _:
-                result += _as_varint(number << 3 | BYTES) + _as_varint(len(value)) + value
+                result += (
+                    _as_varint(number << 3 | BYTES) + _as_varint(len(value)) + value
+                )
     return bytes(result)
 
 

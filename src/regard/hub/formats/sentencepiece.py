@@ -29,14 +29,22 @@ def read(folder: Folder, name: str) -> Pieces:
     try:
         return _pieces(data)
     except ValueError as error:
-        raise InputError(f"{folder.path / name}: is not a SentencePiece model that regard reads: {error}") from error
+        raise InputError(
+            f"{folder.path / name}: is not a SentencePiece model that regard reads: {error}"
+        ) from error
 
 
 def write(pieces: Pieces) -> bytes:
     """Encode pieces as a SentencePiece file."""
-    special = [(NAMES[UNKNOWN], UNKNOWN_TYPE), (NAMES[START], CONTROL), (NAMES[END], CONTROL)]
+    special = [
+        (NAMES[UNKNOWN], UNKNOWN_TYPE),
+        (NAMES[START], CONTROL),
+        (NAMES[END], CONTROL),
+    ]
     entries = [(piece, score, NORMAL) for piece, score in pieces.scores.items()]
-    table = [(name, 0.0, kind) for name, kind in special if name not in pieces.scores] + entries
+    table = [
+        (name, 0.0, kind) for name, kind in special if name not in pieces.scores
+    ] + entries
     preparing = [
         (1, b"regard"),
         (CHARACTERS, pieces.characters),
@@ -46,7 +54,10 @@ def write(pieces: Pieces) -> bytes:
     ]
     return encoded(
         [
-            *((PIECE, encoded([(TEXT, text.encode()), (SCORE, score), (TYPE, kind)])) for text, score, kind in table),
+            *(
+                (PIECE, encoded([(TEXT, text.encode()), (SCORE, score), (TYPE, kind)]))
+                for text, score, kind in table
+            ),
             (TRAINING, encoded([(MODEL, UNIGRAM)])),
             (PREPARING, encoded(preparing)),
         ]
@@ -69,13 +80,21 @@ def _pieces(data: bytes) -> Pieces:
             parts[number] |= dict(fields(content(value)))
     training, preparing = parts[TRAINING], parts[PREPARING]
     _require(bool(preparing), "it does not say how text is prepared; is it cut off?")
-    _require(training.get(MODEL, UNIGRAM) == UNIGRAM, "it segments text otherwise than by the unigram model")
+    _require(
+        training.get(MODEL, UNIGRAM) == UNIGRAM,
+        "it segments text otherwise than by the unigram model",
+    )
     _require(not training.get(SUFFIX), "its blanks stand behind words")
     _require(not training.get(FALLBACK), "single bytes stand for what is unknown")
     _require(bool(preparing.get(ESCAPE, 1)), "its blanks are not written as ▁")
-    _require(not parts[SHOWING].get(CHARACTERS), "what is shown is another text than what is encoded")
+    _require(
+        not parts[SHOWING].get(CHARACTERS),
+        "what is shown is another text than what is encoded",
+    )
     characters = content(preparing.get(CHARACTERS, b""))
-    return Pieces(scores, characters, _switch(preparing, PREFIX), _switch(preparing, COLLAPSE))
+    return Pieces(
+        scores, characters, _switch(preparing, PREFIX), _switch(preparing, COLLAPSE)
+    )
 
 
 def _piece(message: bytes) -> tuple[str, float, int]:

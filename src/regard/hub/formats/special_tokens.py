@@ -15,7 +15,9 @@ def start_of(folder: Folder) -> str | None:
     about: Mapping[str, Any] = folder.json(ABOUT) if folder.has(ABOUT) else {}
     if "add_bos_token" in about or "add_eos_token" in about:
         if about.get("add_eos_token"):
-            raise InputError(f"{folder.path / ABOUT}: add_eos_token is true; regard puts nothing behind a prompt")
+            raise InputError(
+                f"{folder.path / ABOUT}: add_eos_token is true; regard puts nothing behind a prompt"
+            )
         return name_of(about.get("bos_token")) if about.get("add_bos_token") else None
     if not folder.has(TOKENIZER):
         return None
@@ -37,10 +39,15 @@ def between(folder: Folder, first: str, last: str, default: int) -> int:
     `last`, or others between two."""
     if not folder.has(TOKENIZER):
         return default
-    place, processor = str(folder.path / TOKENIZER), folder.json(TOKENIZER).get("post_processor")
+    place, processor = (
+        str(folder.path / TOKENIZER),
+        folder.json(TOKENIZER).get("post_processor"),
+    )
     around = steps(processor, place)
     if around not in ([], [[first], [last]]):
-        raise InputError(f"{place}: its post-processor puts {around} around a text; regard puts {[[first], [last]]}")
+        raise InputError(
+            f"{place}: its post-processor puts {around} around a text; regard puts {[[first], [last]]}"
+        )
     tokens = _between(processor) or [last] * default
     if tokens not in ([last], [last, last]):
         raise InputError(
@@ -57,7 +64,10 @@ def _between(processor: Any) -> list[str]:
         case {"type": "RobertaProcessing", "sep": [str(last), _]}:
             return [last, last]
         case {"type": "TemplateProcessing", "pair": list(pair)}:
-            names = [each["SpecialToken"]["id"] if "SpecialToken" in each else "" for each in pair]  # checked by steps
+            names = [
+                each["SpecialToken"]["id"] if "SpecialToken" in each else ""
+                for each in pair
+            ]  # checked by steps
             places = [place for place, name in enumerate(names) if not name]
             return names[places[0] + 1 : places[1]] if len(places) == 2 else []
         case {"type": "Sequence", "processors": list(several)}:
@@ -71,7 +81,11 @@ def steps(processor: Any, place: str) -> list[list[str]]:
     match processor:
         case None | {"type": "ByteLevel"}:
             return []
-        case {"type": "BertProcessing" | "RobertaProcessing", "cls": [str(first), _], "sep": [str(last), _]}:
+        case {
+            "type": "BertProcessing" | "RobertaProcessing",
+            "cls": [str(first), _],
+            "sep": [str(last), _],
+        }:
             return [[first], [last]]
         case {"type": "TemplateProcessing", "single": list(single)}:
             return _around(single, place)
@@ -79,7 +93,9 @@ def steps(processor: Any, place: str) -> list[list[str]]:
             found = [each for each in (steps(one, place) for one in several) if each]
             if len(found) < 2:
                 return found[0] if found else []
-    raise InputError(f"{place}: its post-processor is {str(processor)[:60]}..., of a form that regard does not read")
+    raise InputError(
+        f"{place}: its post-processor is {str(processor)[:60]}..., of a form that regard does not read"
+    )
 
 
 def _around(single: list[Any], place: str) -> list[list[str]]:
@@ -94,14 +110,19 @@ def _around(single: list[Any], place: str) -> list[list[str]]:
             case {"Sequence": {"id": "A"}} if side is before:
                 side = behind
             case _:
-                raise InputError(f"{place}: its post-processor has the step {step!r}, which regard does not read")
+                raise InputError(
+                    f"{place}: its post-processor has the step {step!r}, which regard does not read"
+                )
     return [before, behind] if before or behind else []
 
 
 def starting(name: str, index: int) -> dict[str, Any]:
     """Return a post-processor that puts one token before a text."""
     token = {"SpecialToken": {"id": name, "type_id": 0}}
-    first, second = ({"Sequence": {"id": side, "type_id": number}} for number, side in enumerate("AB"))
+    first, second = (
+        {"Sequence": {"id": side, "type_id": number}}
+        for number, side in enumerate("AB")
+    )
     again = {"SpecialToken": {"id": name, "type_id": 1}}
     ids = {name: {"id": name, "ids": [index], "tokens": [name]}}
     return {
@@ -121,5 +142,7 @@ def name_of(token: Any) -> str | None:
 def id_of(name: str, vocabulary: Mapping[str, int], place: str) -> int:
     """Return the id of a special token. Raises InputError for a token outside the vocabulary."""
     if name not in vocabulary:
-        raise InputError(f"{place}: the token {name!r} precedes each text and has no id; is the tokenizer complete?")
+        raise InputError(
+            f"{place}: the token {name!r} precedes each text and has no id; is the tokenizer complete?"
+        )
     return vocabulary[name]

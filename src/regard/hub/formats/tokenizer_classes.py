@@ -16,7 +16,12 @@ from regard.errors import InputError
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.tokenizer_json import ABOUT, Document
 
-LOWER, CHINESE, ACCENTS, PREFIX = "do_lower_case", "tokenize_chinese_chars", "strip_accents", "add_prefix_space"
+LOWER, CHINESE, ACCENTS, PREFIX = (
+    "do_lower_case",
+    "tokenize_chinese_chars",
+    "strip_accents",
+    "add_prefix_space",
+)
 GENERAL = {"PreTrainedTokenizer", "TokenizersBackend"}
 WORDS = {"BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MPNetTokenizer"}
 BYTES = {"GPT2Tokenizer", "RobertaTokenizer"}
@@ -39,7 +44,9 @@ def overridden(document: Document, folder: Folder) -> Document:
     library cannot read, and for a setting of tokenizer_config.json that is neither true nor false."""
     about = folder.json(ABOUT) if folder.has(ABOUT) else {}
     place = str(folder.path / ABOUT)
-    switches = {key: _switch(about, key, place) for key in (LOWER, CHINESE, ACCENTS, PREFIX)}
+    switches = {
+        key: _switch(about, key, place) for key in (LOWER, CHINESE, ACCENTS, PREFIX)
+    }
     called = _class_of(about, folder)
     if called in WORDS | BYTES | PIECES:
         _check_readable(document)
@@ -47,10 +54,15 @@ def overridden(document: Document, folder: Folder) -> Document:
     if document.type == "WordPiece" and called in WORDS:
         whole |= _words(switches)
     elif document.type == "BPE" and called in BYTES:
-        whole |= {"normalizer": None, "pre_tokenizer": _bytes(prefixed=bool(switches[PREFIX]))}
+        whole |= {
+            "normalizer": None,
+            "pre_tokenizer": _bytes(prefixed=bool(switches[PREFIX])),
+        }
         whole["model"] = whole["model"] | {"ignore_merges": False}
     elif document.type == "Unigram" and called in PIECES:
-        whole |= _pieces(whole.get("normalizer"), prefixed=switches[PREFIX] is not False)
+        whole |= _pieces(
+            whole.get("normalizer"), prefixed=switches[PREFIX] is not False
+        )
     elif called not in GENERAL:
         whole |= _switched(whole, switches, accents=ACCENTS in about)
     return replace(document, whole=whole)
@@ -61,17 +73,23 @@ def _class_of(about: Mapping[str, Any], folder: Folder) -> str:
     config = folder.json(CONFIG) if folder.has(CONFIG) else {}
     kind = config.get("model_type")
     own = BY_TYPE.get(kind, "") if isinstance(kind, str) else ""
-    return str(about.get("tokenizer_class") or config.get("tokenizer_class") or own).removesuffix("Fast")
+    return str(
+        about.get("tokenizer_class") or config.get("tokenizer_class") or own
+    ).removesuffix("Fast")
 
 
 def _check_readable(document: Document) -> None:
     """Raises InputError for steps that the tokenizers library cannot read, also where a class has its own."""
     empty = {"type": "BPE", "vocab": {}, "merges": []}
     try:
-        Backend.from_str(json.dumps(dict(document.whole) | {"model": empty, "added_tokens": []}))
+        Backend.from_str(
+            json.dumps(dict(document.whole) | {"model": empty, "added_tokens": []})
+        )
     except Exception as error:  # the library raises bare Exception
         why = " ".join(str(error).split())[:200]
-        raise InputError(f"{document.place}: the tokenizers library cannot read it ({why})") from error
+        raise InputError(
+            f"{document.place}: the tokenizers library cannot read it ({why})"
+        ) from error
 
 
 def _words(switches: Mapping[str, bool | None]) -> Step:
@@ -87,23 +105,51 @@ def _words(switches: Mapping[str, bool | None]) -> Step:
 
 
 def _bytes(*, prefixed: bool) -> Step:
-    return {"type": "ByteLevel", PREFIX: prefixed, "trim_offsets": True, "use_regex": True}
+    return {
+        "type": "ByteLevel",
+        PREFIX: prefixed,
+        "trim_offsets": True,
+        "use_regex": True,
+    }
 
 
 def _pieces(normalizer: Any, *, prefixed: bool) -> Step:
     """SentencePiece's steps for words between blanks; of the file they keep the table of characters."""
-    steps = normalizer.get("normalizers", [normalizer]) if isinstance(normalizer, dict) else []
-    table = next((each for each in steps if isinstance(each, dict) and each.get("type") == "Precompiled"), None)
+    steps = (
+        normalizer.get("normalizers", [normalizer])
+        if isinstance(normalizer, dict)
+        else []
+    )
+    table = next(
+        (
+            each
+            for each in steps
+            if isinstance(each, dict) and each.get("type") == "Precompiled"
+        ),
+        None,
+    )
     scheme = "always" if prefixed else "never"
-    blanks = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True}
-    cutting = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, blanks]}
+    blanks = {
+        "type": "Metaspace",
+        "replacement": "▁",
+        "prepend_scheme": scheme,
+        "split": True,
+    }
+    cutting = {
+        "type": "Sequence",
+        "pretokenizers": [{"type": "WhitespaceSplit"}, blanks],
+    }
     return {"normalizer": table, "pre_tokenizer": cutting}
 
 
-def _switched(whole: Step, switches: Mapping[str, bool | None], *, accents: bool) -> Step:
+def _switched(
+    whole: Step, switches: Mapping[str, bool | None], *, accents: bool
+) -> Step:
     """The steps of a file with the switches that are set."""
     named = {LOWER: "lowercase", CHINESE: "handle_chinese_chars"}
-    changed: Step = {own: switches[key] for key, own in named.items() if switches[key] is not None}
+    changed: Step = {
+        own: switches[key] for key, own in named.items() if switches[key] is not None
+    }
     changed |= {ACCENTS: switches[ACCENTS]} if accents else {}
     prefixed = switches[PREFIX]
 

@@ -49,14 +49,23 @@ class Document:
     def unknown(self) -> Any:
         """Return the id of the model's unknown piece; None if it has none."""
         model = self.whole["model"]
-        return model.get("unk_id") if self.type == "Unigram" else self.vocabulary.get(model.get("unk_token") or "")
+        return (
+            model.get("unk_id")
+            if self.type == "Unigram"
+            else self.vocabulary.get(model.get("unk_token") or "")
+        )
 
     def cuts_as(self, other: Mapping[str, Any], parts: Sequence[str]) -> bool:
         """Return whether these parts of the pipeline, the use of merges for whole words and that of bytes for unknown
         characters are those of another file."""
         own, model = self.whole["model"], other["model"]
-        same = all(bool(own.get(key)) is bool(model.get(key)) for key in ("ignore_merges", "byte_fallback"))
-        return same and all(_step(self.whole.get(part)) == _step(other[part]) for part in parts)
+        same = all(
+            bool(own.get(key)) is bool(model.get(key))
+            for key in ("ignore_merges", "byte_fallback")
+        )
+        return same and all(
+            _step(self.whole.get(part)) == _step(other[part]) for part in parts
+        )
 
     def is_absent(self, name: str) -> bool:
         """Return whether a part is missing or has no steps."""
@@ -66,10 +75,18 @@ class Document:
     def is_gpt2_byte_level(self) -> bool:
         """Return whether text is pretokenized as by GPT-2: byte-level, without normalization."""
         cut = self.part("pre_tokenizer")
-        plain = cut.get("type") == "ByteLevel" and cut.get("add_prefix_space") in (None, False)
+        plain = cut.get("type") == "ByteLevel" and cut.get("add_prefix_space") in (
+            None,
+            False,
+        )
         model = self.whole["model"]
         merging = not model.get("ignore_merges") and not model.get("byte_fallback")
-        return plain and merging and cut.get("use_regex", True) is True and self.is_absent("normalizer")
+        return (
+            plain
+            and merging
+            and cut.get("use_regex", True) is True
+            and self.is_absent("normalizer")
+        )
 
 
 def read(folder: Folder, types: Sequence[str]) -> Document:
@@ -85,11 +102,21 @@ def read(folder: Folder, types: Sequence[str]) -> Document:
     plain = "Unigram" if isinstance(model.get("vocab"), list) else "WordPiece"
     kind = model.get("type", "BPE" if "merges" in model else plain)
     if kind not in types or "vocab" not in model:
-        raise InputError(f"{place}: expected a model of type {' or '.join(types)}; does it belong to another model?")
+        raise InputError(
+            f"{place}: expected a model of type {' or '.join(types)}; does it belong to another model?"
+        )
     require(model, PLAIN[kind], place)
-    vocabulary = entries(_numbered(model["vocab"], place) if kind == "Unigram" else model["vocab"], place)
+    vocabulary = entries(
+        _numbered(model["vocab"], place) if kind == "Unigram" else model["vocab"], place
+    )
     merges = pairs(model.get("merges") or [], vocabulary, place)
-    return Document(place, kind, vocabulary | _added(whole.get("added_tokens") or [], vocabulary, place), merges, whole)
+    return Document(
+        place,
+        kind,
+        vocabulary | _added(whole.get("added_tokens") or [], vocabulary, place),
+        merges,
+        whole,
+    )
 
 
 def check_added(folder: Folder, vocabulary: Mapping[str, int]) -> None:
@@ -98,15 +125,25 @@ def check_added(folder: Folder, vocabulary: Mapping[str, int]) -> None:
     about = folder.json(ABOUT) if folder.has(ABOUT) else {}
     listed = about.get("added_tokens_decoder") or {}
     if not isinstance(listed, dict):
-        raise InputError(f"{folder.path / ABOUT}: added_tokens_decoder is {_shown(listed)}; expected an object")
+        raise InputError(
+            f"{folder.path / ABOUT}: added_tokens_decoder is {_shown(listed)}; expected an object"
+        )
     _added(
-        [{"id": int(key) if key.isdecimal() else key, **_object(each)} for key, each in listed.items()],
+        [
+            {"id": int(key) if key.isdecimal() else key, **_object(each)}
+            for key, each in listed.items()
+        ],
         vocabulary,
         str(folder.path / ABOUT),
     )
     found = [(ABOUT, each["content"]) for each in listed.values()]
-    found += [(ABOUT, _object(each).get("content", each)) for each in about.get("additional_special_tokens") or []]
-    found += [(EXTRA, each) for each in (folder.json(EXTRA) if folder.has(EXTRA) else {})]
+    found += [
+        (ABOUT, _object(each).get("content", each))
+        for each in about.get("additional_special_tokens") or []
+    ]
+    found += [
+        (EXTRA, each) for each in (folder.json(EXTRA) if folder.has(EXTRA) else {})
+    ]
     for file, name in found:
         if name not in vocabulary:
             raise InputError(
@@ -115,50 +152,81 @@ def check_added(folder: Folder, vocabulary: Mapping[str, int]) -> None:
             )
 
 
-def require(value: Mapping[str, Any], plain: Mapping[str, Sequence[Any]], place: str) -> None:
+def require(
+    value: Mapping[str, Any], plain: Mapping[str, Sequence[Any]], place: str
+) -> None:
     """Raises InputError for a key of `plain` whose value changes the segmentation."""
     for key, values in plain.items():
         if key in value and value[key] not in values:
-            raise InputError(f"{place}: {key} is {_shown(value[key])}; regard segments text with {values[-1]!r} only")
+            raise InputError(
+                f"{place}: {key} is {_shown(value[key])}; regard segments text with {values[-1]!r} only"
+            )
 
 
 def entries(value: Any, place: str) -> dict[str, int]:
     """Check a vocabulary. Raises InputError for entries without a whole number."""
-    if not isinstance(value, dict) or any(type(index) is not int for index in value.values()):
-        raise InputError(f"{place}: expected a vocabulary of entries with a whole number each")
+    if not isinstance(value, dict) or any(
+        type(index) is not int for index in value.values()
+    ):
+        raise InputError(
+            f"{place}: expected a vocabulary of entries with a whole number each"
+        )
     if SURROGATES.search("".join(value)):
-        raise InputError(f"{place}: an entry of the vocabulary has an unpaired surrogate; is the file broken?")
+        raise InputError(
+            f"{place}: an entry of the vocabulary has an unpaired surrogate; is the file broken?"
+        )
     return value
 
 
 def _numbered(value: Any, place: str) -> Any:
     """The pieces of a Unigram model with their ids, which are their places. Raises InputError for anything else."""
     right = isinstance(value, list) and all(
-        isinstance(each, list) and len(each) == 2 and isinstance(each[0], str) for each in value
+        isinstance(each, list) and len(each) == 2 and isinstance(each[0], str)
+        for each in value
     )
     if not right or len({piece for piece, _ in value}) < len(value):
-        raise InputError(f"{place}: expected a vocabulary of pieces, none of them twice, with a log-probability each")
+        raise InputError(
+            f"{place}: expected a vocabulary of pieces, none of them twice, with a log-probability each"
+        )
     return {piece: index for index, (piece, _) in enumerate(value)}
 
 
 def pairs(value: Any, vocabulary: Mapping[str, int], place: str) -> Merges:
     """Read merges, each a list or a text of two. Raises InputError for a merge outside the vocabulary."""
     if not isinstance(value, list):
-        raise InputError(f"{place}: merges is {_shown(value)}; expected a list of pairs")
+        raise InputError(
+            f"{place}: merges is {_shown(value)}; expected a list of pairs"
+        )
     found = []
     for each in value:
         match each.split(" ") if isinstance(each, str) else each:
-            case [str(left), str(right)] if {left, right, left + right} <= vocabulary.keys():
+            case [str(left), str(right)] if {
+                left,
+                right,
+                left + right,
+            } <= vocabulary.keys():
                 found.append((left, right))
             case _:
-                raise InputError(f"{place}: a merge is {_shown(each)}; expected two entries that make a third")
+                raise InputError(
+                    f"{place}: a merge is {_shown(each)}; expected two entries that make a third"
+                )
     return found
 
 
-def added(special: Iterable[tuple[int, str]], stripping: str | None = None) -> list[dict[str, Any]]:
+def added(
+    special: Iterable[tuple[int, str]], stripping: str | None = None
+) -> list[dict[str, Any]]:
     """Return the added tokens of a file; the token `stripping` removes the blanks before it."""
-    flags = {"single_word": False, "rstrip": False, "normalized": False, "special": True}
-    return [{"id": index, "content": name, "lstrip": name == stripping} | flags for index, name in special]
+    flags = {
+        "single_word": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
+    }
+    return [
+        {"id": index, "content": name, "lstrip": name == stripping} | flags
+        for index, name in special
+    ]
 
 
 def _added(value: Any, vocabulary: Mapping[str, int], place: str) -> dict[str, int]:
@@ -166,14 +234,18 @@ def _added(value: Any, vocabulary: Mapping[str, int], place: str) -> dict[str, i
     found: dict[str, Any] = {}
     for each in value if isinstance(value, list) else [value]:
         match each:
-            case {"id": index, "content": str(content), "special": True} if vocabulary.get(content, index) == index:
+            case {"id": index, "content": str(content), "special": True} if (
+                vocabulary.get(content, index) == index
+            ):
                 found[content] = index
             case {"id": int(), "content": str(content), "special": False}:
                 raise InputError(
                     f"{place}: {content!r} is matched in text before segmentation, which regard does not support"
                 )
             case _:
-                raise InputError(f"{place}: an added token is {_shown(each)}; expected a content with an id of its own")
+                raise InputError(
+                    f"{place}: an added token is {_shown(each)}; expected a content with an id of its own"
+                )
     return entries(found, place)
 
 

@@ -22,16 +22,30 @@ class State:
 
     def select(self: Kind, rows: Rows) -> Kind:
         """The state of the batch rows `rows`, in this order; rows may repeat."""
-        return replace(self, **{field.name: selected(getattr(self, field.name), rows) for field in fields(self)})
+        return replace(
+            self,
+            **{
+                field.name: selected(getattr(self, field.name), rows)
+                for field in fields(self)
+            },
+        )
 
     def follow(self: Kind, rows: Rows) -> Kind:
         """Like `select`, for rows that stay with their source: row i must come from the same source as before. The
         memories stay as they are."""
-        return replace(self, **{field.name: _followed(getattr(self, field.name), rows) for field in fields(self)})
+        return replace(
+            self,
+            **{
+                field.name: _followed(getattr(self, field.name), rows)
+                for field in fields(self)
+            },
+        )
 
     def detach(self: Kind) -> Kind:
         """The same numbers without their graph, for a state of tensors only."""
-        return replace(self, **{name: tensor.detach() for name, tensor in self.tensors().items()})
+        return replace(
+            self, **{name: tensor.detach() for name, tensor in self.tensors().items()}
+        )
 
     def tensors(self) -> dict[str, Tensor]:
         """The parts by name, for a state of tensors only."""
@@ -83,7 +97,9 @@ class Decoder(nn.Module, ABC, Generic[S]):
         """Read the last tokens `(batch,)` -> features of the next token, and the new state. The old state must not be
         used again."""
 
-    def step(self, tokens: Step, state: S) -> tuple[Float[Tensor, "batch vocabulary"], S]:
+    def step(
+        self, tokens: Step, state: S
+    ) -> tuple[Float[Tensor, "batch vocabulary"], S]:
         """Read the last tokens `(batch,)` -> logits of the next token, and the new state."""
         features, state = self.advance(tokens, state)
         return self.output(features), state

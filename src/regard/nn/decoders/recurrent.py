@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.lookup import expect_size
+from regard.attention.checks import expect_size
 from regard.attention.memory import Memory
 from regard.nn.decoders.protocol import Decoder, S, State
 from regard.nn.embeddings import TokenEmbedding
@@ -81,7 +81,12 @@ class SummaryInitialState(nn.Module):
     def forward(self, memory: Memory) -> Tensor:
         """Raises ValueError if the memory has no summary, or one of another width."""
         summary = summary_of(memory)
-        expect_size("the initial state", self.linear.in_features, "the memory's summary", summary.shape[-1])
+        expect_size(
+            "the initial state",
+            self.linear.in_features,
+            "the memory's summary",
+            summary.shape[-1],
+        )
         return self.linear(summary).tanh()
 
 
@@ -94,11 +99,16 @@ def summary_of(memory: Memory) -> Tensor:
     return memory.summary
 
 
-def first_cells(initial: nn.Module, memory: Memory, shape: tuple[int, int]) -> Float[Tensor, "batch layer width"]:
+def first_cells(
+    initial: nn.Module, memory: Memory, shape: tuple[int, int]
+) -> Float[Tensor, "batch layer width"]:
     """The initial state of cells of this shape. Raises ValueError if `initial` gives another width."""
     cells = initial(memory)
     expect_size(
-        "the recurrent network", shape[0] * shape[1], f"the initial state by {type(initial).__name__}", cells.shape[1]
+        "the recurrent network",
+        shape[0] * shape[1],
+        f"the initial state by {type(initial).__name__}",
+        cells.shape[1],
     )
     return cells.unflatten(1, shape)
 
@@ -106,6 +116,12 @@ def first_cells(initial: nn.Module, memory: Memory, shape: tuple[int, int]) -> F
 InitialStateName = Literal["encoder", "zero", "learned"]
 
 
-def choose_initial_state(name: InitialStateName, encoder: nn.Module, size: int) -> nn.Module:
+def choose_initial_state(
+    name: InitialStateName, encoder: nn.Module, size: int
+) -> nn.Module:
     """Make an initial state by its name in a run file; `encoder` is the module for "encoder"."""
-    return {"encoder": encoder, "zero": ZeroInitialState(size), "learned": LearnedInitialState(size)}[name]
+    return {
+        "encoder": encoder,
+        "zero": ZeroInitialState(size),
+        "learned": LearnedInitialState(size),
+    }[name]

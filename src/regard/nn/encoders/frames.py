@@ -42,7 +42,9 @@ class HalvingConvolutions(Halving):
     def __init__(self, features: int, stages: Sequence[int], width: int):
         super().__init__()
         inner = (1, *stages[:-1])
-        self.stages = nn.ModuleList(convolution(*pair) for pair in zip(inner, stages, strict=True))
+        self.stages = nn.ModuleList(
+            convolution(*pair) for pair in zip(inner, stages, strict=True)
+        )
         self.width, self.halvings = width, len(stages)
         self.linear = nn.Linear(stages[-1] * cells_of(features, len(stages)), width)
 
@@ -50,11 +52,15 @@ class HalvingConvolutions(Halving):
         states = frames[:, None]
         for one in self.stages:
             states = one(
-                states.masked_fill(~padding(lengths, states.shape[2]).readable()[:, None, :, None], 0.0)
+                states.masked_fill(
+                    ~padding(lengths, states.shape[2]).readable()[:, None, :, None], 0.0
+                )
             ).relu()
             lengths = (lengths + 1) // 2
         states = self.linear(rearrange(states, "b c time band -> b time (band c)"))
-        return states.masked_fill(~padding(lengths, states.shape[1]).readable()[..., None], 0.0), lengths
+        return states.masked_fill(
+            ~padding(lengths, states.shape[1]).readable()[..., None], 0.0
+        ), lengths
 
 
 class Pyramid(Halving):
@@ -66,7 +72,8 @@ class Pyramid(Halving):
         super().__init__()
         inner = (features, *(4 * width for width in stages[:-1]))
         self.stages = nn.ModuleList(
-            SequenceReader("lstm", before, width) for before, width in zip(inner, stages, strict=True)
+            SequenceReader("lstm", before, width)
+            for before, width in zip(inner, stages, strict=True)
         )
         self.width, self.halvings = 4 * stages[-1], len(stages)
 
@@ -75,20 +82,31 @@ class Pyramid(Halving):
         for reader in self.stages:
             states, _ = reader(states, lengths)
             even = functional.pad(states, (0, 0, 0, states.shape[1] % 2))
-            states, lengths = rearrange(even, "b (t two) w -> b t (two w)", two=2), (lengths + 1) // 2
+            states, lengths = (
+                rearrange(even, "b (t two) w -> b t (two w)", two=2),
+                (lengths + 1) // 2,
+            )
         return states, lengths
 
 
 class AttentionReader(nn.Module):
     """Transformer layers over states with positions. The final state is the mean."""
 
-    def __init__(self, width: int, positions: Positions, layers: Iterable[EncoderLayer], norm: nn.Module):
+    def __init__(
+        self,
+        width: int,
+        positions: Positions,
+        layers: Iterable[EncoderLayer],
+        norm: nn.Module,
+    ):
         super().__init__()
         self.positions, self.norm = positions, norm
         self.layers = EncoderLayers(layers)
         self.output_width = width
 
-    def forward(self, states: States, lengths: Lengths) -> tuple[States, Float[Tensor, "batch width"]]:
+    def forward(
+        self, states: States, lengths: Lengths
+    ) -> tuple[States, Float[Tensor, "batch width"]]:
         """As `Reader.forward`."""
         found = self.norm(self.layers(self.positions(states), lengths))
         return found, mean(found, padding(lengths, found.shape[1]), lengths)
@@ -97,12 +115,18 @@ class AttentionReader(nn.Module):
 class FrameEncoder(nn.Module):
     """A part that halves time, and a reader of its states, which are the memory."""
 
-    def __init__(self, halving: Halving, reader: Reader | AttentionReader, dropout: float = 0.0):
+    def __init__(
+        self, halving: Halving, reader: Reader | AttentionReader, dropout: float = 0.0
+    ):
         super().__init__()
         self.halving, self.reader = halving, reader
         self.before, self.after = Dropout(dropout), Dropout(dropout)
         self.memory_width = self.summary_width = reader.output_width
-        self.self_attention = "reader.layers.*.self_attention" if isinstance(reader, AttentionReader) else None
+        self.self_attention = (
+            "reader.layers.*.self_attention"
+            if isinstance(reader, AttentionReader)
+            else None
+        )
 
     def forward(self, frames: Frames, lengths: Lengths) -> Memory:
         """Frames `(batch, frame, feature)` of `lengths (batch,)` -> a memory of `(batch, key, memory_width)`."""

@@ -28,13 +28,18 @@ class MatchingEncoder(Encoder):
         super().__init__()
         size = embedding.width
         self.embedding, self.dropout = embedding, Dropout(dropout)
-        self.alike, self.attend = nn.Sequential(nn.Linear(size, size), nn.ReLU()), Attend(Dot())
+        self.alike, self.attend = (
+            nn.Sequential(nn.Linear(size, size), nn.ReLU()),
+            Attend(Dot()),
+        )
         self.reader = SequenceReader("lstm", 2 * size, width)
         self.memory_width = self.summary_width = self.reader.output_width
 
     def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
         size = tokens.shape[1]
-        others = padding(lengths, size) & Dense(~torch.eye(size, dtype=torch.bool, device=tokens.device))
+        others = padding(lengths, size) & Dense(
+            ~torch.eye(size, dtype=torch.bool, device=tokens.device)
+        )
         words = self.embedding(tokens)
         alike = self.alike(words)
         matched = self.attend(alike, Memory(alike, words.to(alike), others))

@@ -11,14 +11,26 @@ from regard.attention.masks import Mask, padding
 from regard.attention.memory import Memory, Packing
 from regard.nn.embeddings import Embedding, Positions
 from regard.nn.encoders.protocol import Encoder
-from regard.nn.sublayers import Dropout, FeedForward, Residual, check_layer, expect_one_width, width_in
+from regard.nn.sublayers import (
+    Dropout,
+    FeedForward,
+    Residual,
+    check_layer,
+    expect_one_width,
+    width_in,
+)
 from regard.shapes import Float, Int, Lengths, States, Tokens, wide
 
 
 class EncoderLayer(nn.Module):
     """Self-attention and feed-forward, each inside its residual."""
 
-    def __init__(self, self_attention: MultiHead, feedforward: FeedForward, residuals: tuple[Residual, Residual]):
+    def __init__(
+        self,
+        self_attention: MultiHead,
+        feedforward: FeedForward,
+        residuals: tuple[Residual, Residual],
+    ):
         super().__init__()
         self.self_attention, self.feedforward = self_attention, feedforward
         self.residuals = nn.ModuleList(residuals)
@@ -37,18 +49,25 @@ class EncoderLayer(nn.Module):
         first, second = cast("Sequence[Residual]", self.residuals)
         inputs = first.input(states)
         if packing is None or mask is None:
-            context = self.self_attention(inputs, Memory(inputs, inputs, mask, places=places, clean=False))
+            context = self.self_attention(
+                inputs, Memory(inputs, inputs, mask, places=places, clean=False)
+            )
         else:
             context = self.self_attention.attend_self(inputs, packing, mask)
         states = first.add(states, context)
         return second.add(states, self.feedforward(second.input(states)))
 
 
-def encoded(layers: Iterable[nn.Module], states: States, lengths: Lengths) -> Iterator[States]:
+def encoded(
+    layers: Iterable[nn.Module], states: States, lengths: Lengths
+) -> Iterator[States]:
     """Yield the output of each layer: the first reads states `(batch, position, width)` of `lengths (batch,)`, each
     further one the output before it. If much of the batch is padding, the layers run on packed tokens and padding is
     zeros."""
-    mask, packing = padding(lengths, states.shape[1]), Packing.of(lengths, states.shape[1])
+    mask, packing = (
+        padding(lengths, states.shape[1]),
+        Packing.of(lengths, states.shape[1]),
+    )
     extra = () if packing is None else (packing,)
     states = states if packing is None else packing.pack(states)
     for layer in layers:
@@ -91,11 +110,19 @@ class TransformerEncoder(Encoder):
             f"layer {at}": width_in(each.feedforward)
             for at, each in enumerate(cast("Sequence[EncoderLayer]", self.layers))
         }
-        expect_one_width("the encoder", {"embedding": embedding.width, **widths, "norm": width_in(norm)})
+        expect_one_width(
+            "the encoder",
+            {"embedding": embedding.width, **widths, "norm": width_in(norm)},
+        )
         self.dropout = Dropout(dropout)
         self.memory_width = self.summary_width = embedding.width
 
     def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
         states = self.dropout(self.positions(self.embedding(tokens)))
         states = self.norm(self.layers(states, lengths))
-        return Memory.of(states, lengths, mean(states, padding(lengths, tokens.shape[1]), lengths), tokens)
+        return Memory.of(
+            states,
+            lengths,
+            mean(states, padding(lengths, tokens.shape[1]), lengths),
+            tokens,
+        )

@@ -44,16 +44,28 @@ def run_on_ray(job: Job, load: Callable[[], Worker]) -> dict[str, Any]:
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False)
     done = finished(job)
-    missing = [{"number": number} for number in range(len(job.spans)) if number not in done]
+    missing = [
+        {"number": number} for number in range(len(job.spans)) if number not in done
+    ]
     rows = sum(job.spans[number].rows for number in done)
-    with named_output(), Progress(f"{job.request.verb} {job.folder}", job.rows, rows) as progress:
+    with (
+        named_output(),
+        Progress(f"{job.request.verb} {job.folder}", job.rows, rows) as progress,
+    ):
         if missing:
             pool = data.ActorPoolStrategy(min_size=1, max_size=len(missing))
-            parts = data.from_items(missing, override_num_blocks=len(missing)).map_batches(
-                PartActor, fn_constructor_args=(job, load, os.getcwd()), batch_size=1, compute=pool
+            parts = data.from_items(
+                missing, override_num_blocks=len(missing)
+            ).map_batches(
+                PartActor,
+                fn_constructor_args=(job, load, os.getcwd()),
+                batch_size=1,
+                compute=pool,
             )
             for part in parts.iter_rows():
                 if part["code"]:
-                    raise (InputError if part["code"] == InputError.exit_code else RunError)(part["error"])
+                    raise (
+                        InputError if part["code"] == InputError.exit_code else RunError
+                    )(part["error"])
                 progress.add(part["rows"])
         return complete(job)

@@ -29,7 +29,9 @@ class Counts:
     sha256: str
 
 
-def compute_part(job: Job, number: int, worker: Worker, done: Callable[[int], None]) -> Counts:
+def compute_part(
+    job: Job, number: int, worker: Worker, done: Callable[[int], None]
+) -> Counts:
     """Compute and write a part; its counts are written last. `done` counts rows as they are computed.
 
     Raises:
@@ -39,37 +41,66 @@ def compute_part(job: Job, number: int, worker: Worker, done: Callable[[int], No
     span, request = job.spans[number], job.request
     collector = RowCollector(span.path, request.skip_bad, SKIP_OPTION)
     collector.kept = span.lines  # a file's first row that lacks columns lacks them throughout, a later one does not
-    records = _records(list(request.reader.rows(span, collector)), worker, collector, done)
+    records = _records(
+        list(request.reader.rows(span, collector)), worker, collector, done
+    )
     if (found := len(records) + collector.skipped) != span.rows:
         lines = f"{found} rows from line {span.lines + 1} on, where {span.rows} were counted"
         raise InputError(f"{span.path}: has {lines}; it changed since, so {OUTPUT}")
     path = job.part(number)
     write_part(path, records, request.format)
-    counts = Counts(span.rows, len(records), collector.skipped, collector.first, path.stat().st_size, sha256(path))
+    counts = Counts(
+        span.rows,
+        len(records),
+        collector.skipped,
+        collector.first,
+        path.stat().st_size,
+        sha256(path),
+    )
     atomic.write(job.counts(number), json.dumps(asdict(counts)).encode())
     return counts
 
 
 def _records(
-    rows: Sequence[RawRow], worker: Worker, collector: RowCollector, done: Callable[[int], None]
+    rows: Sequence[RawRow],
+    worker: Worker,
+    collector: RowCollector,
+    done: Callable[[int], None],
 ) -> list[dict[str, Any]]:
     """The records of the rows that are not skipped, in their order, each with its place."""
     found: list[dict[str, Any] | None] = [None] * len(rows)
-    examples = [_tried(collector, row, lambda row=row: worker.example(row, _place(collector, row))) for row in rows]
+    examples = [
+        _tried(
+            collector, row, lambda row=row: worker.example(row, _place(collector, row))
+        )
+        for row in rows
+    ]
     usable = [index for index, example in enumerate(examples) if example is not None]
     done(len(rows) - len(usable))
     by_length = sorted(usable, key=lambda index: _length(rows[index].content))
     for first in range(0, len(by_length), worker.together):
         some = by_length[first : first + worker.together]
-        computed = _computed(worker, [examples[index] for index in some], [rows[index] for index in some], collector)
+        computed = _computed(
+            worker,
+            [examples[index] for index in some],
+            [rows[index] for index in some],
+            collector,
+        )
         for index, record in zip(some, computed, strict=True):
-            found[index] = None if record is None else {"place": _place(collector, rows[index])} | record
+            found[index] = (
+                None
+                if record is None
+                else {"place": _place(collector, rows[index])} | record
+            )
         done(len(some))
     return [record for record in found if record is not None]
 
 
 def _computed(
-    worker: Worker, examples: Sequence[Any], rows: Sequence[RawRow], collector: RowCollector
+    worker: Worker,
+    examples: Sequence[Any],
+    rows: Sequence[RawRow],
+    collector: RowCollector,
 ) -> Sequence[dict[str, Any] | None]:
     """The record of each example; where one of several cannot be computed, one at a time, to name it."""
     try:
@@ -77,7 +108,11 @@ def _computed(
     except InputError:
         pairs = zip(examples, rows, strict=True)
         return [
-            _tried(collector, row, lambda example=example, row=row: worker.records([example], [row])[0])
+            _tried(
+                collector,
+                row,
+                lambda example=example, row=row: worker.records([example], [row])[0],
+            )
             for example, row in pairs
         ]
 
@@ -87,7 +122,11 @@ def _tried(collector: RowCollector, row: RawRow, compute: Callable[[], Any]) -> 
     try:
         return compute()
     except InputError as error:
-        reason = str(error).removeprefix(f"{_place(collector, row)}: ").removeprefix("text 1: ")
+        reason = (
+            str(error)
+            .removeprefix(f"{_place(collector, row)}: ")
+            .removeprefix("text 1: ")
+        )
         collector.refuse(row.number, reason)
         return None
 

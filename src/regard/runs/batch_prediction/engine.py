@@ -28,27 +28,39 @@ def run_job(job: Job, worker: Worker) -> dict[str, Any]:
         silent = os.environ.get("RANK", "0") != "0"
         if len(done) < len(job.spans):
             rows = sum(job.spans[number].rows for number in done)
-            with Progress(f"{job.request.verb} {job.folder}", job.rows, rows, silent=silent) as progress:
+            with Progress(
+                f"{job.request.verb} {job.folder}", job.rows, rows, silent=silent
+            ) as progress:
                 _compute(job, worker, done, progress)
         return complete(job)
 
 
 def _compute(job: Job, worker: Worker, done: set[int], progress: Progress) -> None:
     count = len(job.spans)
-    first = int(os.environ.get("RANK", "0")) * count // int(os.environ.get("WORLD_SIZE", "1"))
+    first = (
+        int(os.environ.get("RANK", "0"))
+        * count
+        // int(os.environ.get("WORLD_SIZE", "1"))
+    )
     rows = sum(job.spans[number].rows for number in done)
     while len(done) < count:
         before = len(done)
         for number in _from(first, count):
-            if number not in done and (_present(job, number) or _computed(job, number, worker, progress.add)):
+            if number not in done and (
+                _present(job, number) or _computed(job, number, worker, progress.add)
+            ):
                 done.add(number)
                 rows += job.spans[number].rows
                 progress.elsewhere(rows)
         if len(done) == before:
-            time.sleep(PAUSE)  # others compute what is left; the part of one that dies is free
+            time.sleep(
+                PAUSE
+            )  # others compute what is left; the part of one that dies is free
 
 
-def _computed(job: Job, number: int, worker: Worker, done: Callable[[int], None]) -> bool:
+def _computed(
+    job: Job, number: int, worker: Worker, done: Callable[[int], None]
+) -> bool:
     """Whether a part is there now; False where another process computes it."""
     with _held(job, number) as mine:
         if mine and not _present(job, number):
@@ -56,7 +68,9 @@ def _computed(job: Job, number: int, worker: Worker, done: Callable[[int], None]
     return mine
 
 
-def ensure_part(job: Job, number: int, worker: Worker, done: Callable[[int], None]) -> None:
+def ensure_part(
+    job: Job, number: int, worker: Worker, done: Callable[[int], None]
+) -> None:
     """Compute a part that is not there; wait while another process computes it. Raises as `compute_part`."""
     while not (_present(job, number) or _computed(job, number, worker, done)):
         time.sleep(PAUSE)
@@ -106,7 +120,11 @@ def _counts(job: Job, number: int) -> Counts | None:
 def complete(job: Job) -> dict[str, Any]:
     """Write the manifest of a job whose parts are all there: what was read, and each part with its counts and digest.
     Returns the totals. Raises RunError where it cannot be written."""
-    counts = [each for number in range(len(job.spans)) if (each := _counts(job, number)) is not None]
+    counts = [
+        each
+        for number in range(len(job.spans))
+        if (each := _counts(job, number)) is not None
+    ]
     totals = {
         "rows in": sum(each.rows for each in counts),
         "rows out": sum(each.written for each in counts),
@@ -114,10 +132,20 @@ def complete(job: Job) -> dict[str, Any]:
         "parts": len(counts),
     }
     parts = [
-        {"name": job.part(number).name, "input": span.path, "first_line": span.lines + 1, **vars(each)}
+        {
+            "name": job.part(number).name,
+            "input": span.path,
+            "first_line": span.lines + 1,
+            **vars(each),
+        }
         for number, (span, each) in enumerate(zip(job.spans, counts, strict=True))
     ]
-    about = {"content": "batch prediction", **totals, "request": job.request.description(), "parts": parts}
+    about = {
+        "content": "batch prediction",
+        **totals,
+        "request": job.request.description(),
+        "parts": parts,
+    }
     with waiting(job.folder, str(job.folder), "writes its manifest"):
         atomic.write(job.manifest, (json.dumps(about, indent=1) + "\n").encode())
     return totals | {"manifest": str(job.manifest)}

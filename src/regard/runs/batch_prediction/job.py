@@ -106,10 +106,18 @@ def begin(folder: Path, request: Request) -> Job:
         with waiting(folder, f"{folder}: the parts of the inputs", "counts their rows"):
             if (folder / JOB).exists():
                 return Job(folder, request, _continued(folder, description))
-            spans = [span for path in request.inputs for span in request.reader.spans(path, request.part_rows)]
+            spans = [
+                span
+                for path in request.inputs
+                for span in request.reader.spans(path, request.part_rows)
+            ]
             known = {path: number for number, path in enumerate(request.inputs)}
-            cut = [[known[span.path], span.lines, span.offset, span.rows] for span in spans]
-            atomic.write(folder / JOB, json.dumps(description | {"spans": cut}).encode())
+            cut = [
+                [known[span.path], span.lines, span.offset, span.rows] for span in spans
+            ]
+            atomic.write(
+                folder / JOB, json.dumps(description | {"spans": cut}).encode()
+            )
     return Job(folder, request, spans)
 
 
@@ -120,12 +128,19 @@ def _continued(folder: Path, description: Mapping[str, Any]) -> list[Span]:
         for name, value in description.items():
             if known[name] != value:
                 what = _difference(name, known[name], value)
-                raise InputError(f"{folder}: has predictions of another job: {what}; {OUT}")
-        return [Span(description["inputs"][file][0], *rest) for file, *rest in known["spans"]]
+                raise InputError(
+                    f"{folder}: has predictions of another job: {what}; {OUT}"
+                )
+        return [
+            Span(description["inputs"][file][0], *rest)
+            for file, *rest in known["spans"]
+        ]
     except InputError:
         raise
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise InputError(f"{folder / JOB}: is damaged ({' '.join(str(error).split())[:80]}); {OUT}") from error
+        raise InputError(
+            f"{folder / JOB}: is damaged ({' '.join(str(error).split())[:80]}); {OUT}"
+        ) from error
 
 
 def _difference(name: str, old: Any, new: Any) -> str:
@@ -138,7 +153,11 @@ def _difference(name: str, old: Any, new: Any) -> str:
         for one, other in zip(old, new, strict=False):
             if one != other:
                 same = one[0] == other[0]
-                return f"{other[0]} changed since" if same else f"an input was {one[0]}, now {other[0]}"
+                return (
+                    f"{other[0]} changed since"
+                    if same
+                    else f"an input was {one[0]}, now {other[0]}"
+                )
         return f"it has {len(old)} inputs, now {len(new)}"
     if name == "run" and isinstance(old, list) and old[:1] == new[:1]:
         return f"the run {new[0]} changed since"
@@ -146,12 +165,18 @@ def _difference(name: str, old: Any, new: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    return json.dumps(value[0] if isinstance(value, list) and value else value, default=str)[:60]
+    return json.dumps(
+        value[0] if isinstance(value, list) and value else value, default=str
+    )[:60]
 
 
 def _refuse_others(folder: Path) -> None:
     """Raises InputError for a folder with files that no job wrote."""
-    found = sorted(each.name for each in folder.iterdir() if each.name not in (LOCK, COUNTS, JOB + atomic.SUFFIX))
+    found = sorted(
+        each.name
+        for each in folder.iterdir()
+        if each.name not in (LOCK, COUNTS, JOB + atomic.SUFFIX)
+    )
     if found:
         raise InputError(f"{folder}: has other files ({', '.join(found[:3])}); {OUT}")
 

@@ -28,7 +28,9 @@ class Worker(Protocol):
         """The example of a row. Raises InputError with its place."""
         ...
 
-    def records(self, examples: Sequence[Any], rows: Sequence[RawRow]) -> list[dict[str, Any]]:
+    def records(
+        self, examples: Sequence[Any], rows: Sequence[RawRow]
+    ) -> list[dict[str, Any]]:
         """A record for each example, in plain values. Raises InputError for one that the model cannot take."""
         ...
 
@@ -48,11 +50,15 @@ class Predictor:
     def example(self, row: RawRow, place: str) -> Any:
         return row_example(self.run, row.content, place)
 
-    def records(self, examples: Sequence[Any], rows: Sequence[RawRow]) -> list[dict[str, Any]]:
+    def records(
+        self, examples: Sequence[Any], rows: Sequence[RawRow]
+    ) -> list[dict[str, Any]]:
         predictions = self.run.predict(examples, self.options)
         return [
             ({} if _has_bytes(row) else self.run.record(example)) | prediction.to_json()
-            for example, row, prediction in zip(examples, rows, predictions, strict=True)
+            for example, row, prediction in zip(
+                examples, rows, predictions, strict=True
+            )
         ]
 
 
@@ -66,8 +72,13 @@ class Embedder:
     def example(self, row: RawRow, place: str) -> str:
         return row.content if isinstance(row.content, str) else str(row.content["text"])
 
-    def records(self, examples: Sequence[str], rows: Sequence[RawRow]) -> list[dict[str, Any]]:
-        return [{"text": text} | values for text, values in zip(examples, self.embed(examples), strict=True)]
+    def records(
+        self, examples: Sequence[str], rows: Sequence[RawRow]
+    ) -> list[dict[str, Any]]:
+        return [
+            {"text": text} | values
+            for text, values in zip(examples, self.embed(examples), strict=True)
+        ]
 
 
 def _has_bytes(row: RawRow) -> bool:

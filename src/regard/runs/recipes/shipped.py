@@ -39,18 +39,30 @@ def path_of(name_or_file: str) -> Path:
         ) from error
     if name_or_file in known:
         shipped = FOLDER / f"{name_or_file}.yaml"
-        return shipped if shipped.exists() else _of_package(name_or_file, plugins_of(GROUP)[name_or_file])
+        return (
+            shipped
+            if shipped.exists()
+            else _of_package(name_or_file, plugins_of(GROUP)[name_or_file])
+        )
     if len(path.parts) > 1 or path.suffix in (".yaml", ".yml"):
-        raise InputError(f"{name_or_file}: no such file; expected a YAML file, or a recipe: {', '.join(known)}")
+        raise InputError(
+            f"{name_or_file}: no such file; expected a YAML file, or a recipe: {', '.join(known)}"
+        )
     close = nearest(name_or_file, list(known))
-    listed = f"{close} The recipes are {', '.join(known)}" if close.startswith("did") else close
+    listed = (
+        f"{close} The recipes are {', '.join(known)}"
+        if close.startswith("did")
+        else close
+    )
     raise InputError(f"{name_or_file!r} is neither a recipe nor a file; {listed}")
 
 
 def _of_package(name: str, points: list[EntryPoint]) -> Path:
     """The file of another package's recipe. Raises InputError."""
     if len(points) > 1:
-        raise InputError(f"{packages(points)} both add the recipe {name!r}; uninstall one of them")
+        raise InputError(
+            f"{packages(points)} both add the recipe {name!r}; uninstall one of them"
+        )
     package, _, file = points[0].value.partition(":")
     try:
         path = Path(str(files(package) / file))
@@ -60,7 +72,9 @@ def _of_package(name: str, points: list[EntryPoint]) -> Path:
             f"({type(error).__name__}: {error}); repair or uninstall the package"
         ) from error
     if not path.is_file():
-        raise InputError(f"{packages(points)}: the recipe {name!r} is to be in {path}, which is no file; repair it")
+        raise InputError(
+            f"{packages(points)}: the recipe {name!r} is to be in {path}, which is no file; repair it"
+        )
     return path
 
 

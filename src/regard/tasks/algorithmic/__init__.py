@@ -3,5 +3,9 @@
 from regard.tasks.task import LazyTask
 
 TASK = LazyTask(
-    __name__, "config:Algorithmic", "setup:setup", "run:AlgorithmicRun", command="regard predict {} 'BITS BITS ...'"
+    __name__,
+    "config:Algorithmic",
+    "setup:setup",
+    "run:AlgorithmicRun",
+    command="regard predict {} 'BITS BITS ...'",
 )

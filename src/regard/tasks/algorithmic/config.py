@@ -19,4 +19,6 @@ class Algorithmic:
 
     def __post_init__(self) -> None:
         if self.training.label_smoothing:
-            raise ValueError("training.label_smoothing is for words; bits are not smoothed, set it to 0")
+            raise ValueError(
+                "training.label_smoothing is for words; bits are not smoothed, set it to 0"
+            )

@@ -66,25 +66,40 @@ class BitSequences(SyntheticOfLengths, ABC):
         """Generate all three sets, each from a generator of its own."""
         return Splits(
             *(
-                self.some(size, (self.least, self.most), f"{self.kind} {name}", (self.seed, part))
-                for part, (name, size) in enumerate(zip(("train", "valid", "test"), self.sizes, strict=True))
+                self.some(
+                    size,
+                    (self.least, self.most),
+                    f"{self.kind} {name}",
+                    (self.seed, part),
+                )
+                for part, (name, size) in enumerate(
+                    zip(("train", "valid", "test"), self.sizes, strict=True)
+                )
             )
         )
 
     def some(
-        self, count: int, lengths: tuple[int, int], name: str = "made", seed: int | tuple[int, ...] = 0
+        self,
+        count: int,
+        lengths: tuple[int, int],
+        name: str = "made",
+        seed: int | tuple[int, ...] = 0,
     ) -> list[BitSequence]:
         """`count` sequences of lengths between these two, which may exceed `most`."""
         random, found = np.random.default_rng(seed), []
         for number in range(1, count + 1):
-            sampled = self.draw(int(random.integers(lengths[0], lengths[1] + 1)), random)
+            sampled = self.draw(
+                int(random.integers(lengths[0], lengths[1] + 1)), random
+            )
             found.append(replace(sampled, place=f"{name} {number}"))
         return found
 
     def vector(self, text: str, place: str) -> list[float]:
         """The bits of a word, `0110`. Raises InputError."""
         if len(text) != self.width or set(text) - {"0", "1"}:
-            raise InputError(f"{place}: {quoted(text)} is no vector; expected {self.width} bits, each 0 or 1")
+            raise InputError(
+                f"{place}: {quoted(text)} is no vector; expected {self.width} bits, each 0 or 1"
+            )
         return [float(bit) for bit in text]
 
 
@@ -130,21 +145,34 @@ class RepeatCopy(BitSequences):
         return self.width + 1
 
     def draw(self, length: int, random: np.random.Generator) -> BitSequence:
-        return self.of(bits(random, length, self.width), int(random.integers(1, self.most_repeats + 1)))
+        return self.of(
+            bits(random, length, self.width),
+            int(random.integers(1, self.most_repeats + 1)),
+        )
 
     def read(self, text: str, place: str) -> BitSequence:
         """`0110 1011 x3`: vectors between blanks, and the repeat count."""
         *words, last = text.split() or [""]
-        if not (last.startswith("x") and last[1:].isdecimal() and 1 <= int(last[1:]) <= 1_000):
-            raise InputError(f"{place}: ends with {quoted(last)}; expected how often to repeat it, from x1 to x1000")
+        if not (
+            last.startswith("x")
+            and last[1:].isdecimal()
+            and 1 <= int(last[1:]) <= 1_000
+        ):
+            raise InputError(
+                f"{place}: ends with {quoted(last)}; expected how often to repeat it, from x1 to x1000"
+            )
         return self.of(vectors_of(self, words, place), int(last[1:]), place)
 
     def of(self, vectors: Vectors, repeats: int, place: str = "") -> BitSequence:
         """The sequence of these vectors and this repeat count, which may exceed `most_repeats`."""
         end = np.zeros((1, self.output_width), np.float32)
         end[0, self.width] = 1
-        target = np.concatenate([np.pad(np.tile(vectors, (repeats, 1)), ((0, 0), (0, 1))), end])
-        inputs = np.zeros((len(vectors) + 1 + len(target), self.input_width), np.float32)
+        target = np.concatenate(
+            [np.pad(np.tile(vectors, (repeats, 1)), ((0, 0), (0, 1))), end]
+        )
+        inputs = np.zeros(
+            (len(vectors) + 1 + len(target), self.input_width), np.float32
+        )
         inputs[: len(vectors), : self.width] = vectors
         inputs[len(vectors), self.width] = self._scaled(repeats)
         return BitSequence(inputs, target, place)
@@ -172,7 +200,9 @@ class Recall(BitSequences):
         return self.width + 2
 
     def draw(self, length: int, random: np.random.Generator) -> BitSequence:
-        items = bits(random, length * self.vectors, self.width).reshape(length, self.vectors, self.width)
+        items = bits(random, length * self.vectors, self.width).reshape(
+            length, self.vectors, self.width
+        )
         query = int(random.integers(length - 1))
         return self._of(items, items[query], items[query + 1], "")
 
@@ -180,20 +210,32 @@ class Recall(BitSequences):
         """`01,11 00,10 ? 01,11`: items between blanks, their vectors between commas, and the query."""
         words, mark, query = text.partition("?")
         if not mark or not words.split() or len(query.split()) != 1:
-            raise InputError(f"{place}: {quoted(text)}; expected items between blanks, a question mark and an item")
+            raise InputError(
+                f"{place}: {quoted(text)}; expected items between blanks, a question mark and an item"
+            )
         items = np.stack([self._item(word, place) for word in words.split()])
-        return self._of(items, self._item(query.strip(), place), np.zeros_like(items[0]), place)
+        return self._of(
+            items, self._item(query.strip(), place), np.zeros_like(items[0]), place
+        )
 
     def _item(self, word: str, place: str) -> Vectors:
         if len(word.split(",")) != self.vectors:
-            raise InputError(f"{place}: {quoted(word)} is no item; expected {self.vectors} vectors with commas between")
+            raise InputError(
+                f"{place}: {quoted(word)} is no item; expected {self.vectors} vectors with commas between"
+            )
         return vectors_of(self, word.split(","), place)
 
     def _of(
-        self, items: Float[np.ndarray, "item position width"], query: Vectors, target: Vectors, place: str
+        self,
+        items: Float[np.ndarray, "item position width"],
+        query: Vectors,
+        target: Vectors,
+        place: str,
     ) -> BitSequence:
         step = self.vectors + 1
-        inputs = np.zeros((len(items) * step + step + 1 + self.vectors, self.input_width), np.float32)
+        inputs = np.zeros(
+            (len(items) * step + step + 1 + self.vectors, self.input_width), np.float32
+        )
         for number, item in enumerate((*items, query)):
             mark = self.width + (number == len(items))
             inputs[number * step, mark] = 1
@@ -210,5 +252,7 @@ def bits(random: np.random.Generator, count: int, width: int) -> Vectors:
 def vectors_of(data: BitSequences, words: Sequence[str], place: str) -> Vectors:
     """The vectors of words. Raises InputError for no words, or one that is no vector."""
     if not words:
-        raise InputError(f"{place}: has no vectors; expected some, of {data.width} bits each")
+        raise InputError(
+            f"{place}: has no vectors; expected some, of {data.width} bits each"
+        )
     return np.array([data.vector(word, place) for word in words], np.float32)

@@ -34,7 +34,9 @@ class BitPrediction(ShortRepr):
     @property
     def text(self) -> str:
         """The likelier bits, vectors between blanks."""
-        return " ".join("".join(str(int(bit)) for bit in row) for row in self.probabilities > 0.5)
+        return " ".join(
+            "".join(str(int(bit)) for bit in row) for row in self.probabilities > 0.5
+        )
 
     def lines(self) -> list[str]:
         """The bits."""
@@ -51,7 +53,11 @@ class AlgorithmicRun(Run[str, BitPrediction]):
 
     config: Algorithmic
     model: TuringMachine
-    supports = {"predict": frozenset(), "evaluate": frozenset(), "attribute": frozenset()}
+    supports = {
+        "predict": frozenset(),
+        "evaluate": frozenset(),
+        "attribute": frozenset(),
+    }
 
     def __init__(self, config: Algorithmic, model: TuringMachine):
         self.config, self.model = config, model
@@ -59,7 +65,12 @@ class AlgorithmicRun(Run[str, BitPrediction]):
     @classmethod
     def open(cls, run: RunDirectory, config: Algorithmic) -> "AlgorithmicRun":
         """The run in a folder, its model with fresh weights."""
-        return cls(config, TuringMachine(config.data.input_width, config.data.output_width, config.model))
+        return cls(
+            config,
+            TuringMachine(
+                config.data.input_width, config.data.output_width, config.model
+            ),
+        )
 
     def parse(self, line: str, place: str = "text 1") -> str:
         """The line. Raises InputError where it describes no sequence."""
@@ -69,38 +80,56 @@ class AlgorithmicRun(Run[str, BitPrediction]):
     def record(self, example: str) -> dict[str, Any]:
         return {"bits": example}
 
-    def _evaluate(self, examples: Sequence[BitSequence] | None, options: EvaluationOptions) -> dict[str, float]:
+    def _evaluate(
+        self, examples: Sequence[BitSequence] | None, options: EvaluationOptions
+    ) -> dict[str, float]:
         """The cross-entropy of an output in bits, and the shares of wrong bits and of exact matches.
 
         Raises:
             InputError: there are neither examples nor a test set.
         """
         sequences = for_evaluation(
-            examples, self.config.data, "set data.test", tests=lambda: self.config.data.load().test, valid=tuple
+            examples,
+            self.config.data,
+            "set data.test",
+            tests=lambda: self.config.data.load().test,
+            valid=tuple,
         )
         with guarded(self.model):
             return figures(self.model, sequences)
 
-    def _predict(self, examples: Sequence[str], options: PredictOptions) -> list[BitPrediction]:
+    def _predict(
+        self, examples: Sequence[str], options: PredictOptions
+    ) -> list[BitPrediction]:
         """The output for each text. A sequence of more steps than the tape has rows is processed on a tape of as many
         rows as steps.
 
         Raises:
             InputError: a text describes no sequence, or has vectors of another width.
         """
-        sequences = [self.config.data.read(text, f"text {number}") for number, text in enumerate(examples, 1)]
+        sequences = [
+            self.config.data.read(text, f"text {number}")
+            for number, text in enumerate(examples, 1)
+        ]
         return [self._prediction(each) for each in sequences]
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
         """What every head read from the tape at each step, and where it wrote."""
         (found,) = self._predict([example], PredictOptions())
         return Attribution(
-            found, example, found.tape.lookups(), found.tape, options, draw=lambda title: tape(found.tape, title=title)
+            found,
+            example,
+            found.tape.lookups(),
+            found.tape,
+            options,
+            draw=lambda title: tape(found.tape, title=title),
         )
 
     @torch.no_grad()
     def _prediction(self, sequence: BitSequence) -> BitPrediction:
-        inputs = collate_bits([sequence]).inputs.to(next(self.model.parameters()).device)
+        inputs = collate_bits([sequence]).inputs.to(
+            next(self.model.parameters()).device
+        )
         with guarded(self.model), record(self.model, only="heads") as maps:
             logits = self.model(inputs, rows=max(self.config.model.rows, len(sequence)))
         outputs = logits[0].double().sigmoid().cpu().numpy()
@@ -108,4 +137,7 @@ class AlgorithmicRun(Run[str, BitPrediction]):
         reads = self.config.model.reads
         first = len(outputs) - len(sequence.target)
         shown = np.where(np.arange(len(outputs))[:, None] < first, np.nan, outputs)
-        return BitPrediction(outputs[first:], TapeUse(sequence.inputs, shown, weights[:reads], weights[reads:]))
+        return BitPrediction(
+            outputs[first:],
+            TapeUse(sequence.inputs, shown, weights[:reads], weights[reads:]),
+        )

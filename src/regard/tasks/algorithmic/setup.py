@@ -20,7 +20,9 @@ def setup(config: Algorithmic, folder: RunDirectory, processes: int) -> Setup:
         InputError: there is too little data.
     """
     splits = config.data.load()
-    model = TuringMachine(config.data.input_width, config.data.output_width, config.model)
+    model = TuringMachine(
+        config.data.input_width, config.data.output_width, config.model
+    )
     return Setup(
         model,
         AlgorithmicObjective(splits.train, splits.valid, config.training),
@@ -48,9 +50,13 @@ def summary(config: Algorithmic, splits: Splits[BitSequence]) -> DataSummary:
 
 def _bits(vectors: Vectors) -> str:
     """The bits of some vectors, each without blanks."""
-    return abridged(["".join(f"{bit:.0f}" for bit in vector) for vector in vectors], len(vectors))
+    return abridged(
+        ["".join(f"{bit:.0f}" for bit in vector) for vector in vectors], len(vectors)
+    )
 
 
 def line(each: BitSequence) -> str:
     """The digest of a sequence."""
-    return hashlib.sha256(each.inputs.tobytes() + each.target.tobytes()).hexdigest() + "\n"
+    return (
+        hashlib.sha256(each.inputs.tobytes() + each.target.tobytes()).hexdigest() + "\n"
+    )

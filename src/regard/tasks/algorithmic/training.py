@@ -41,9 +41,13 @@ def collate_bits(sequences: Sequence[BitSequence]) -> BitBatch:
     predicted = torch.zeros(len(sequences), longest, dtype=torch.bool)
     for row, each in enumerate(sequences):
         inputs[row, : len(each)] = torch.from_numpy(each.inputs)
-        targets[row, len(each) - len(each.target) : len(each)] = torch.from_numpy(each.target)
+        targets[row, len(each) - len(each.target) : len(each)] = torch.from_numpy(
+            each.target
+        )
         predicted[row, len(each) - len(each.target) : len(each)] = True
-    return BitBatch(inputs, torch.tensor([len(each) for each in sequences]), targets, predicted)
+    return BitBatch(
+        inputs, torch.tensor([len(each) for each in sequences]), targets, predicted
+    )
 
 
 class AlgorithmicObjective:
@@ -51,11 +55,18 @@ class AlgorithmicObjective:
 
     metric, higher_is_better = "bits-per-sequence", False
 
-    def __init__(self, train: Sequence[BitSequence], valid: Sequence[BitSequence], settings: Training):
+    def __init__(
+        self,
+        train: Sequence[BitSequence],
+        valid: Sequence[BitSequence],
+        settings: Training,
+    ):
         """Raises InputError for no sequences."""
         self.train, self.valid, self.settings = train, valid, settings
         self.lengths = [(len(each), len(each)) for each in train]
-        self.tokens = batch_size(self.lengths, settings.batch_tokens, "training sequences")
+        self.tokens = batch_size(
+            self.lengths, settings.batch_tokens, "training sequences"
+        )
 
     def place(self, index: int) -> str:
         """Where a training sequence came from."""
@@ -67,9 +78,20 @@ class AlgorithmicObjective:
     def batch(self, epoch: int, indices: list[int]) -> BitBatch:
         return collate_bits([self.train[index] for index in indices])
 
-    def loss(self, model: nn.Module, batch: BitBatch, update: int, carried: Carried | None = None) -> Loss:
-        logits, targets = model(batch.inputs, batch.lengths)[batch.predicted], batch.targets[batch.predicted]
-        total = functional.binary_cross_entropy_with_logits(logits, targets, reduction="sum")
+    def loss(
+        self,
+        model: nn.Module,
+        batch: BitBatch,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
+        logits, targets = (
+            model(batch.inputs, batch.lengths)[batch.predicted],
+            batch.targets[batch.predicted],
+        )
+        total = functional.binary_cross_entropy_with_logits(
+            logits, targets, reduction="sum"
+        )
         return Loss(total, targets.numel(), read=int(batch.lengths.sum()))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
@@ -97,15 +119,25 @@ def probabilities(
     return found
 
 
-def figures(model: TuringMachine, sequences: Sequence[BitSequence], rows: int | None = None) -> dict[str, float]:
+def figures(
+    model: TuringMachine, sequences: Sequence[BitSequence], rows: int | None = None
+) -> dict[str, float]:
     """bits-per-sequence: the mean cross-entropy of a target in bits (Graves 2014, figure 3). wrong-bits: the share of
     wrong bits; exact-match: the share of outputs that equal their target. Both in per cent."""
     cost = wrong = whole = count = 0.0
-    for found, each in zip(probabilities(model, sequences, rows), sequences, strict=True):
+    for found, each in zip(
+        probabilities(model, sequences, rows), sequences, strict=True
+    ):
         target = torch.from_numpy(each.target).double()
         missed = int(((found > 0.5) != (target > 0.5)).sum())
-        cost += float(functional.binary_cross_entropy(found, target, reduction="sum")) / math.log(2)
-        wrong, whole, count = wrong + missed, whole + (missed == 0), count + target.numel()
+        cost += float(
+            functional.binary_cross_entropy(found, target, reduction="sum")
+        ) / math.log(2)
+        wrong, whole, count = (
+            wrong + missed,
+            whole + (missed == 0),
+            count + target.numel(),
+        )
     return {
         "bits-per-sequence": cost / len(sequences),
         "wrong-bits": 100 * wrong / count,

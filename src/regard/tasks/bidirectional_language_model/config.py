@@ -39,5 +39,10 @@ class BidirectionalLanguageModelling:
                 "and a mark; raise it or shorten the window"
             )
         check_smoothing(self.model.softmax, self.training.label_smoothing)
-        if self.training.teacher_forcing < 1 or self.training.teacher_forcing_end not in (None, 1.0):
-            raise ValueError("training.teacher_forcing is for seq2seq; a language model reads the text alone")
+        if (
+            self.training.teacher_forcing < 1
+            or self.training.teacher_forcing_end not in (None, 1.0)
+        ):
+            raise ValueError(
+                "training.teacher_forcing is for seq2seq; a language model reads the text alone"
+            )

@@ -60,8 +60,13 @@ class Rows:
     def parts(self, epoch: int, examples: Sequence[int]) -> list[int]:
         """The parts of these examples. Every epoch begins at another one of those that are left over."""
         every = self.rows * self.processes
-        first = Random(f"{self.seed}/{epoch}").randrange(self.total - every * self.length + 1)
-        return [first + row * self.length + turn for turn, row in (divmod(example, every) for example in examples)]
+        first = Random(f"{self.seed}/{epoch}").randrange(
+            self.total - every * self.length + 1
+        )
+        return [
+            first + row * self.length + turn
+            for turn, row in (divmod(example, every) for example in examples)
+        ]
 
 
 class BidirectionalObjective:
@@ -69,7 +74,13 @@ class BidirectionalObjective:
 
     metric, higher_is_better = "perplexity", False
 
-    def __init__(self, train: SpelledTexts, valid: SpelledTexts, settings: Training, rows: Rows | None = None):
+    def __init__(
+        self,
+        train: SpelledTexts,
+        valid: SpelledTexts,
+        settings: Training,
+        rows: Rows | None = None,
+    ):
         """`rows`: rows of parts that carry their states; None for parts that are read by themselves."""
         self.train, self.valid, self.settings, self.rows = train, valid, settings, rows
 
@@ -81,15 +92,33 @@ class BidirectionalObjective:
     def batch(self, epoch: int, indices: list[int]) -> SpelledBatch:
         if self.rows is None:
             return self.train.batch(indices)
-        return replace(self.train.batch(self.rows.parts(epoch, indices)), fresh=self.rows.turn(indices) == 0)
+        return replace(
+            self.train.batch(self.rows.parts(epoch, indices)),
+            fresh=self.rows.turn(indices) == 0,
+        )
 
-    def loss(self, model: nn.Module, batch: SpelledBatch, update: int, carried: Carried | None = None) -> Loss:
+    def loss(
+        self,
+        model: nn.Module,
+        batch: SpelledBatch,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
         assert isinstance(model, Elmo)
         state = None
         if self.rows is not None:
-            state = model.begin(len(batch.lengths)) if batch.fresh or carried is None else carried["state"]
-        (forward, _), (backward, _), after = losses(model, batch, self.settings.label_smoothing, state)
-        words, kept = count_words(batch), None if state is None else {"state": after.detach()}
+            state = (
+                model.begin(len(batch.lengths))
+                if batch.fresh or carried is None
+                else carried["state"]
+            )
+        (forward, _), (backward, _), after = losses(
+            model, batch, self.settings.label_smoothing, state
+        )
+        words, kept = (
+            count_words(batch),
+            None if state is None else {"state": after.detach()},
+        )
         return Loss(forward + backward, 2 * words, kept, read=words)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
@@ -98,19 +127,31 @@ class BidirectionalObjective:
 
 
 def losses(
-    model: Elmo, batch: SpelledBatch, smoothing: float = 0.0, state: StacksState | None = None
+    model: Elmo,
+    batch: SpelledBatch,
+    smoothing: float = 0.0,
+    state: StacksState | None = None,
 ) -> tuple[Losses, Losses, StacksState]:
     """The losses of each word given those before it, and of each given those behind it, as `Output.loss` returns them,
     and the state for the next part of each text."""
     assert model.output is not None
     ahead, back, after_part = model.features(batch.characters, batch.lengths, state)
-    after, before = batch.tokens[:, 1:], batch.tokens[:, :-1].where(batch.tokens[:, 1:] != IGNORED, IGNORED)
-    return model.output.loss(ahead, after, smoothing), model.output.loss(back, before, smoothing), after_part
+    after, before = (
+        batch.tokens[:, 1:],
+        batch.tokens[:, :-1].where(batch.tokens[:, 1:] != IGNORED, IGNORED),
+    )
+    return (
+        model.output.loss(ahead, after, smoothing),
+        model.output.loss(back, before, smoothing),
+        after_part,
+    )
 
 
 def cut(texts: SpelledTexts, tokens: int, seed: int, epoch: int) -> Sequence[list[int]]:
     """An epoch's batches of parts of texts."""
-    return token_batches([(length, length) for length in texts.lengths], tokens, seed, epoch)
+    return token_batches(
+        [(length, length) for length in texts.lengths], tokens, seed, epoch
+    )
 
 
 def count_words(batch: SpelledBatch) -> int:
@@ -129,7 +170,9 @@ def figures(model: Elmo, texts: SpelledTexts, tokens: int) -> dict[str, float]:
         (ahead, _), (back, _), _ = losses(model, batch)
         return count_words(batch), float(ahead), float(back)
 
-    count, forward, backward = map(sum, zip(*computed(sums, cut(texts, tokens, 0, 0)), strict=True))
+    count, forward, backward = map(
+        sum, zip(*computed(sums, cut(texts, tokens, 0, 0)), strict=True)
+    )
     return {
         "perplexity": perplexity((forward + backward) / (2 * count)),
         "forward-perplexity": perplexity(forward / count),

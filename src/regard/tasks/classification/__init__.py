@@ -7,7 +7,17 @@ from regard.tasks.task import LazyTask
 
 def command(config: Any) -> str:
     """The use of a run: a tab separates the texts of a pair."""
-    return "regard predict {} TEXT" if config.data.second is None else r"regard predict {} $'TEXT\tTEXT'"
+    return (
+        "regard predict {} TEXT"
+        if config.data.second is None
+        else r"regard predict {} $'TEXT\tTEXT'"
+    )
 
 
-TASK = LazyTask(__name__, "config:Classification", "setup:setup", "run:ClassificationRun", command=command)
+TASK = LazyTask(
+    __name__,
+    "config:Classification",
+    "setup:setup",
+    "run:ClassificationRun",
+    command=command,
+)

@@ -96,7 +96,9 @@ class DocumentBatch(LabelledBatch):
         return int(self.lengths.sum())
 
 
-def collate_marked(examples: Sequence[tuple[Sequence[Ids], Target]], special: SpecialTokens = SPECIAL) -> MarkedBatch:
+def collate_marked(
+    examples: Sequence[tuple[Sequence[Ids], Target]], special: SpecialTokens = SPECIAL
+) -> MarkedBatch:
     """One text or two of each example, as tokens, with its target. Raises ValueError for no examples at all."""
     targets = _targets(examples)
     return MarkedBatch(*bert_inputs(special, [texts for texts, _ in examples]), targets)
@@ -115,7 +117,9 @@ def collate_two_texts(examples: Sequence[tuple[Sequence[Ids], Target]]) -> TwoTe
     return TwoTextBatch(*first, *second, targets)
 
 
-def collate_documents(examples: Sequence[tuple[Sequence[Ids], Target]]) -> DocumentBatch:
+def collate_documents(
+    examples: Sequence[tuple[Sequence[Ids], Target]],
+) -> DocumentBatch:
     """The sentences of each example, of which there may be none. Raises ValueError for no examples at all."""
     targets = _targets(examples)
     rows = [ids for sentences, _ in examples for ids in sentences]
@@ -129,7 +133,9 @@ def collate_documents(examples: Sequence[tuple[Sequence[Ids], Target]]) -> Docum
     return DocumentBatch(tokens, lengths, *padded(places), targets)
 
 
-def _targets(examples: Sequence[tuple[object, Target]]) -> Shaped[Tensor, "batch *output"]:
+def _targets(
+    examples: Sequence[tuple[object, Target]],
+) -> Shaped[Tensor, "batch *output"]:
     if not examples:
         raise ValueError("a batch got no examples; expected at least one")
     return torch.tensor([each for _, each in examples])

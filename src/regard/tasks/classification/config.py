@@ -38,7 +38,11 @@ class TextConfig(FineTuning, PretrainedSource):
                 if paired
                 else f"the model {self.model.name} reads two texts; name the column of the other with data.second"
             )
-        if self.states is not None and self.tokenizer is not None and self.tokenizer.kind not in WHOLE_WORDS:
+        if (
+            self.states is not None
+            and self.tokenizer is not None
+            and self.tokenizer.kind not in WHOLE_WORDS
+        ):
             raise ValueError(
                 f"tokenizer.kind is {self.tokenizer.kind}; {STATES} reads words, expected {' or '.join(WHOLE_WORDS)}"
             )
@@ -56,7 +60,11 @@ class TextConfig(FineTuning, PretrainedSource):
             return None
         has_sizes = self.states.sizes is not None
         return PretrainedPart(
-            STATES, self.states.elmo, "bidirectional-language-model", "`regard train elmo`", has_sizes
+            STATES,
+            self.states.elmo,
+            "bidirectional-language-model",
+            "`regard train elmo`",
+            has_sizes,
         )
 
     def with_sizes(self: C, other: Any) -> C:

@@ -37,14 +37,30 @@ class StoredLabelled(Stored[Labelled[Any]]):
     """Labelled texts, each in JSON."""
 
     def example(self, shard: Shard, place: int) -> Labelled[Any]:
-        texts, label, origin, sentences = json.loads(shard.columns["example"].text(place))
-        return Labelled(tuple(texts), tuple(label) if isinstance(label, list) else label, origin, tuple(sentences))
+        texts, label, origin, sentences = json.loads(
+            shard.columns["example"].text(place)
+        )
+        return Labelled(
+            tuple(texts),
+            tuple(label) if isinstance(label, list) else label,
+            origin,
+            tuple(sentences),
+        )
 
     @staticmethod
     def shard(examples: Sequence[Any]) -> Shard:
         """Examples as a shard."""
-        parts = ([each.texts, each.label, each.place, each.sentences] for each in examples)
-        return Shard({"example": Ragged.of_texts(json.dumps(each, ensure_ascii=False) for each in parts)}, {})
+        parts = (
+            [each.texts, each.label, each.place, each.sentences] for each in examples
+        )
+        return Shard(
+            {
+                "example": Ragged.of_texts(
+                    json.dumps(each, ensure_ascii=False) for each in parts
+                )
+            },
+            {},
+        )
 
 
 class StoredFolds(StoredLabelled):
@@ -54,8 +70,12 @@ class StoredFolds(StoredLabelled):
     def shard(examples: Sequence[Any]) -> Shard:
         """Examples with the values of their folds as a shard."""
         found = StoredLabelled.shard([each for _, each in examples])
-        folds = Ragged.of_ids([[number(value, signed=True)] for value, _ in examples], np.int64)
-        return Shard({**found.columns, "fold": folds}, Counter(value for value, _ in examples))
+        folds = Ragged.of_ids(
+            [[number(value, signed=True)] for value, _ in examples], np.int64
+        )
+        return Shard(
+            {**found.columns, "fold": folds}, Counter(value for value, _ in examples)
+        )
 
     @property
     def folds(self) -> set[str]:
@@ -64,7 +84,9 @@ class StoredFolds(StoredLabelled):
 
     def rows_of(self, values: Iterable[str]) -> Bool[np.ndarray, " row"]:
         """Whether each row is in one of some folds."""
-        numbers = np.concatenate([shard.columns["fold"].values for shard in self.table.shards])
+        numbers = np.concatenate(
+            [shard.columns["fold"].values for shard in self.table.shards]
+        )
         return np.isin(numbers, [number(value, signed=True) for value in values])
 
 
@@ -82,7 +104,9 @@ class LabelledData(Protocol):
 
     def read(self, path: str) -> list[Labelled[Any]]: ...
 
-    def with_columns(self, names: str | None, *, skip_bad: bool = False) -> "LabelledData":
+    def with_columns(
+        self, names: str | None, *, skip_bad: bool = False
+    ) -> "LabelledData":
         """The section with other columns, as `Tabular.with_columns`."""
         ...
 
@@ -130,11 +154,17 @@ class LabelledTables(Tabular, Mixed):
     def _check_folds(self) -> None:
         folds = {*map(str, self.valid_folds)}, {*map(str, self.test_folds)}
         if (self.fold is None) != (not any(folds)):
-            raise InputError("labelled: fold, and valid_folds or test_folds, go together; give both or neither")
-        if (folds[0] and self.valid is not None) or (folds[1] and self.test is not None):
+            raise InputError(
+                "labelled: fold, and valid_folds or test_folds, go together; give both or neither"
+            )
+        if (folds[0] and self.valid is not None) or (
+            folds[1] and self.test is not None
+        ):
             raise InputError("labelled: one set has both a file and folds; choose one")
         if folds[0] & folds[1]:
-            raise InputError(f"labelled: fold {min(folds[0] & folds[1])} is for validation and test; choose one")
+            raise InputError(
+                f"labelled: fold {min(folds[0] & folds[1])} is for validation and test; choose one"
+            )
 
     @property
     def columns(self) -> dict[str, Value]:
@@ -156,9 +186,15 @@ class LabelledTables(Tabular, Mixed):
         elif self.valid_folds:
             valid = self._of_folds(rows, self.valid_folds)
         else:
-            train, valid = spread(train, self.held_out, f"{self.train}: {len(train)} rows")
+            train, valid = spread(
+                train, self.held_out, f"{self.train}: {len(train)} rows"
+            )
         train = self.mixed(train, lambda each: file_of(each.place))
-        return Splits(train, valid, self._of_folds(rows, self.test_folds) if self.test_folds else self.tests())
+        return Splits(
+            train,
+            valid,
+            self._of_folds(rows, self.test_folds) if self.test_folds else self.tests(),
+        )
 
     def tests(self) -> list[Labelled[Any]]:
         """The examples of the test set; none without one. Raises InputError as `load` does."""
@@ -175,10 +211,14 @@ class LabelledTables(Tabular, Mixed):
     def _training(self) -> list[tuple[str, Labelled[Any]]]:
         """The examples of the training file, with their folds."""
         if self.train is None:
-            raise InputError("data.train is not given; expected a table, as --set data.train=FILE")
+            raise InputError(
+                "data.train is not given; expected a table, as --set data.train=FILE"
+            )
         return self._rows(self.train, self.fold)
 
-    def _of_folds(self, rows: Sequence[tuple[str, Labelled[Any]]], values: tuple[Value, ...]) -> list[Labelled[Any]]:
+    def _of_folds(
+        self, rows: Sequence[tuple[str, Labelled[Any]]], values: tuple[Value, ...]
+    ) -> list[Labelled[Any]]:
         """The examples of some folds of the training file. Raises InputError for a value that no row has."""
         self._check_known(values, {value for value, _ in rows})
         return [each for value, each in rows if value in set(map(str, values))]
@@ -188,7 +228,9 @@ class LabelledTables(Tabular, Mixed):
         for value in map(str, values):
             if value not in known:
                 there = ", ".join(sorted(known)[:10])
-                raise InputError(f"{self.train}: no row has {value} for {self.fold!r}; there are {there}")
+                raise InputError(
+                    f"{self.train}: no row has {value} for {self.fold!r}; there are {there}"
+                )
 
     def _none_left(self) -> InputError:
         return InputError(f"{self.train}: no row is left to train on; give fewer folds")
@@ -197,11 +239,19 @@ class LabelledTables(Tabular, Mixed):
         """The sets, with the training texts on disk."""
         test = self.tests()
         if self.fold is None:
-            every = stored(StoredLabelled, [path], self._settings, lambda: self._stream(path), lambda: 0)
+            every = stored(
+                StoredLabelled,
+                [path],
+                self._settings,
+                lambda: self._stream(path),
+                lambda: 0,
+            )
             rows, name = np.arange(len(every)), ""
         else:
             every = self._stored_folds(path)
-            rows = np.flatnonzero(~every.rows_of(map(str, (*self.valid_folds, *self.test_folds))))
+            rows = np.flatnonzero(
+                ~every.rows_of(map(str, (*self.valid_folds, *self.test_folds)))
+            )
             name = f"not folds {self.valid_folds} {self.test_folds}"
             if not len(rows):
                 raise self._none_left()
@@ -210,16 +260,31 @@ class LabelledTables(Tabular, Mixed):
         elif isinstance(every, StoredFolds) and self.valid_folds:
             valid = self._part(every, self.valid_folds)
         else:
-            rest, held = spread_rows(len(rows), self.held_out, f"{path}: {len(rows)} rows")
-            valid, rows, name = every.part(rows[held], "")[:], rows[rest], f"{name}not held out {self.held_out}"
+            rest, held = spread_rows(
+                len(rows), self.held_out, f"{path}: {len(rows)} rows"
+            )
+            valid, rows, name = (
+                every.part(rows[held], "")[:],
+                rows[rest],
+                f"{name}not held out {self.held_out}",
+            )
         train = every.part(rows, name) if name else every
         return Splits(self.mixed(train, lambda each: file_of(each.place)), valid, test)
 
     @property
     def _settings(self) -> str:
         """What decides about the content of the examples."""
-        none: dict[str, Any] = {"train": None, "valid": None, "test": None, "fold": None}
-        return repr(replace(self, **none, valid_folds=(), test_folds=(), held_out=0.1, mixture={}))
+        none: dict[str, Any] = {
+            "train": None,
+            "valid": None,
+            "test": None,
+            "fold": None,
+        }
+        return repr(
+            replace(
+                self, **none, valid_folds=(), test_folds=(), held_out=0.1, mixture={}
+            )
+        )
 
     def _stored_folds(self, path: str) -> StoredFolds:
         """The texts of a large file on disk, with their folds."""
@@ -233,7 +298,9 @@ class LabelledTables(Tabular, Mixed):
             lambda: 0,
         )
 
-    def _part(self, every: StoredFolds, values: tuple[Value, ...]) -> list[Labelled[Any]]:
+    def _part(
+        self, every: StoredFolds, values: tuple[Value, ...]
+    ) -> list[Labelled[Any]]:
         """The examples of some folds of a set on disk. Raises InputError for a value that no row has."""
         self._check_known(values, every.folds)
         return every.part(np.flatnonzero(every.rows_of(map(str, values))), "")[:]
@@ -241,22 +308,35 @@ class LabelledTables(Tabular, Mixed):
     def _stream(self, path: str) -> Iterator[Labelled[Any]]:
         """The examples of a large file, one in memory at a time."""
         columns = self._last_text({})
-        return (each for _, each in self._labelled(lambda: self.streamed(path, *columns), None))
+        return (
+            each
+            for _, each in self._labelled(lambda: self.streamed(path, *columns), None)
+        )
 
     def _rows(self, path: str, fold: Value | None) -> list[tuple[str, Labelled[Any]]]:
         """The examples of a file, each with its fold."""
         rows = self.rows(path, *self._last_text({} if fold is None else {"fold": fold}))
         return list(self._labelled(lambda: rows, fold))
 
-    def _last_text(self, folds: dict[str, Value]) -> tuple[dict[str, Value], tuple[Value, ...], tuple[Value, ...]]:
+    def _last_text(
+        self, folds: dict[str, Value]
+    ) -> tuple[dict[str, Value], tuple[Value, ...], tuple[Value, ...]]:
         """The columns with the text last, which may be a list; those that may be numbers, and those that may be
         lists."""
         others = {key: column for key, column in self.columns.items() if key != "text"}
-        return others | folds | {"text": self.text}, (self.label, *folds.values()), self.lists
+        return (
+            others | folds | {"text": self.text},
+            (self.label, *folds.values()),
+            self.lists,
+        )
 
-    def _labelled(self, rows: Callable[[], Iterable[Row]], fold: Value | None) -> Iterator[tuple[str, Labelled[Any]]]:
+    def _labelled(
+        self, rows: Callable[[], Iterable[Row]], fold: Value | None
+    ) -> Iterator[tuple[str, Labelled[Any]]]:
         count = len(self.columns) - 1
-        plain = self.notation(field for row in rows() if (field := row.fields[count - 1]) != self.ignore)
+        plain = self.notation(
+            field for row in rows() if (field := row.fields[count - 1]) != self.ignore
+        )
         for row in rows():
             if row.fields[count - 1] == self.ignore:
                 continue
@@ -264,7 +344,10 @@ class LabelledTables(Tabular, Mixed):
             texts = (" ".join(sentences), *row.fields[: count - 1])
             value = "" if fold is None else row.fields[-2]
             label = self.label_of(plain(row.fields[count - 1]), row.place)
-            yield value, Labelled(texts, label, row.place, sentences if row.listed else ())
+            yield (
+                value,
+                Labelled(texts, label, row.place, sentences if row.listed else ()),
+            )
 
     @property
     def lists(self) -> tuple[Value, ...]:

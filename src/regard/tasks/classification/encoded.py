@@ -51,10 +51,14 @@ class EncodedTexts(LazySequence[Example]):
     @property
     def positions(self) -> Int[np.ndarray, " example"]:
         """The positions of each example in a batch."""
-        return np.concatenate([shard.columns["positions"].values for shard in self.table.shards])
+        return np.concatenate(
+            [shard.columns["positions"].values for shard in self.table.shards]
+        )
 
 
-def encoded_texts(examples: Sequence[Labelled[Any]], form: Form[Any], outputs: Outputs[Any, Any]) -> Sequence[Example]:
+def encoded_texts(
+    examples: Sequence[Labelled[Any]], form: Form[Any], outputs: Outputs[Any, Any]
+) -> Sequence[Example]:
     """Examples with their targets; those on disk are encoded once. Raises InputError for an example that the model
     cannot take or predict."""
 
@@ -68,15 +72,23 @@ def encoded_texts(examples: Sequence[Labelled[Any]], form: Form[Any], outputs: O
         return Shard(columns, {})
 
     if not isinstance(examples, Stored):
-        return list(zip(map(form.encoded, examples), outputs.targets(examples), strict=True))
+        return list(
+            zip(map(form.encoded, examples), outputs.targets(examples), strict=True)
+        )
     name = f"{type(form).__name__} {form.tokenizer.digest} {form.config} {form.truncate} {outputs.files}"
-    return EncodedTexts(derived(examples, name, encode), type(form.encoded(examples[0])))
+    return EncodedTexts(
+        derived(examples, name, encode), type(form.encoded(examples[0]))
+    )
 
 
-def lengths_of(examples: Sequence[Example], form: Form[Any]) -> Int[np.ndarray, "example 2"]:
+def lengths_of(
+    examples: Sequence[Example], form: Form[Any]
+) -> Int[np.ndarray, "example 2"]:
     """The positions of each example, twice: as a source and as a target."""
     if isinstance(examples, EncodedTexts):
         positions = examples.positions
     else:
-        positions = np.array([form.positions(each) for each, _ in examples], dtype=np.int32)
+        positions = np.array(
+            [form.positions(each) for each, _ in examples], dtype=np.int32
+        )
     return np.stack([positions, positions], 1)

@@ -11,7 +11,12 @@ from torch.nn import functional
 from regard.attribution.gradients import log_probabilities_of
 from regard.shapes import Float
 from regard.storage.run_folder import LABELS
-from regard.tasks.class_prediction import ClassPrediction, class_indices, class_metrics, label_counts
+from regard.tasks.class_prediction import (
+    ClassPrediction,
+    class_indices,
+    class_metrics,
+    label_counts,
+)
 from regard.tasks.classification.batch import Target
 from regard.tasks.classification.data import Labelled
 from regard.tasks.label_checks import imbalance, label_warnings
@@ -69,7 +74,9 @@ class Outputs(ABC, Generic[T, P]):
         return Labels()
 
     @abstractmethod
-    def loss(self, logits: Float[Tensor, "text output"], targets: Tensor, smoothing: float) -> Float[Tensor, ""]:
+    def loss(
+        self, logits: Float[Tensor, "text output"], targets: Tensor, smoothing: float
+    ) -> Float[Tensor, ""]:
         """The loss, summed over the texts; `smoothing` is that of the targets."""
 
     @abstractmethod
@@ -77,11 +84,15 @@ class Outputs(ABC, Generic[T, P]):
         """The prediction for each text."""
 
     @abstractmethod
-    def metrics(self, logits: Float[Tensor, "text output"], targets: Sequence[T]) -> dict[str, float]:
+    def metrics(
+        self, logits: Float[Tensor, "text output"], targets: Sequence[T]
+    ) -> dict[str, float]:
         """The metrics of at least one text."""
 
     @abstractmethod
-    def explained(self, prediction: P, logits: Float[Tensor, "1 output"]) -> tuple[str, Float[Tensor, " 1"]]:
+    def explained(
+        self, prediction: P, logits: Float[Tensor, "1 output"]
+    ) -> tuple[str, Float[Tensor, " 1"]]:
         """The part of a prediction that a gradient explains: its name, and its value, a function of the logits."""
 
 
@@ -120,17 +131,32 @@ class ClassOutputs(NamedOutputs[int, ClassPrediction]):
         """The classes with their counts, and labels that are probably no classes."""
         classes = most_common(label_counts(examples))
         warnings = label_warnings(classes, examples[0].label)
-        return Labels(classes, "", examples[0].label, (*warnings, *([] if self.weights else imbalance(classes))))
+        return Labels(
+            classes,
+            "",
+            examples[0].label,
+            (*warnings, *([] if self.weights else imbalance(classes))),
+        )
 
-    def loss(self, logits: Float[Tensor, "text output"], targets: Tensor, smoothing: float) -> Float[Tensor, ""]:
+    def loss(
+        self, logits: Float[Tensor, "text output"], targets: Tensor, smoothing: float
+    ) -> Float[Tensor, ""]:
         """The weighted cross-entropy of the classes."""
         weights = logits.new_tensor(self.weights) if self.weights else None
-        return functional.cross_entropy(logits, targets, weights, reduction="sum", label_smoothing=smoothing)
+        return functional.cross_entropy(
+            logits, targets, weights, reduction="sum", label_smoothing=smoothing
+        )
 
-    def predictions(self, logits: Float[Tensor, "text output"]) -> list[ClassPrediction]:
-        return [ClassPrediction.of(self.labels, row) for row in logits.softmax(-1).tolist()]
+    def predictions(
+        self, logits: Float[Tensor, "text output"]
+    ) -> list[ClassPrediction]:
+        return [
+            ClassPrediction.of(self.labels, row) for row in logits.softmax(-1).tolist()
+        ]
 
-    def metrics(self, logits: Float[Tensor, "text output"], targets: Sequence[int]) -> dict[str, float]:
+    def metrics(
+        self, logits: Float[Tensor, "text output"], targets: Sequence[int]
+    ) -> dict[str, float]:
         """Accuracy and macro-averaged F1, in per cent."""
         return class_metrics(logits.softmax(-1), targets)
 
@@ -138,4 +164,6 @@ class ClassOutputs(NamedOutputs[int, ClassPrediction]):
         self, prediction: ClassPrediction, logits: Float[Tensor, "1 output"]
     ) -> tuple[str, Float[Tensor, " 1"]]:
         """The log-probability of the most likely class."""
-        return prediction.label, log_probabilities_of(logits, [self.labels.index(prediction.label)])
+        return prediction.label, log_probabilities_of(
+            logits, [self.labels.index(prediction.label)]
+        )

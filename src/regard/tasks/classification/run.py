@@ -63,14 +63,22 @@ class KindOfAttribution:
         if self.heads is not None and isinstance(self.weights, TextWeights):
             text = self.weights
             name = self.kind if self.kind == "rollout" else f"{self.kind} of the class"
-            own = OtherMap(text.weights[None, None, None], (name,), text.labels, (text.name,))
-            return replace(self.heads, others={**self.heads.others, name: own}, first=name)
+            own = OtherMap(
+                text.weights[None, None, None], (name,), text.labels, (text.name,)
+            )
+            return replace(
+                self.heads, others={**self.heads.others, name: own}, first=name
+            )
         if isinstance(self.weights, TextWeights):
-            return replace(of_text(self.weights, self.kind), verbs=VERBS.get(self.kind, READS))
+            return replace(
+                of_text(self.weights, self.kind), verbs=VERBS.get(self.kind, READS)
+            )
         if isinstance(self.weights, Alignment):
             return single_map(self.weights, self.kind)
         verbs = VERBS.get(self.kind, READS)
-        return replace(of_document(self.weights, self.prediction.text), kind=self.kind, verbs=verbs)
+        return replace(
+            of_document(self.weights, self.prediction.text), kind=self.kind, verbs=verbs
+        )
 
 
 class TextRun(Run[Text, P]):
@@ -85,8 +93,19 @@ class TextRun(Run[Text, P]):
     }
     inputs = {"text": str, "second": str | None}
 
-    def __init__(self, config: TextConfig, model: Classifier, tokenizer: Tokenizer, outputs: Outputs[Any, P]):
-        self.config, self.model, self.tokenizer, self.outputs = config, model, tokenizer, outputs
+    def __init__(
+        self,
+        config: TextConfig,
+        model: Classifier,
+        tokenizer: Tokenizer,
+        outputs: Outputs[Any, P],
+    ):
+        self.config, self.model, self.tokenizer, self.outputs = (
+            config,
+            model,
+            tokenizer,
+            outputs,
+        )
         self.form = form_of(config.classifier, tokenizer, truncate=config.truncate)
 
     @property
@@ -95,13 +114,19 @@ class TextRun(Run[Text, P]):
         return self.config.data.second is not None
 
     def warnings(self, text: Text) -> list[str]:
-        texts = {"text": text} if isinstance(text, str) else {f"text {n}": each for n, each in enumerate(text, 1)}
+        texts = (
+            {"text": text}
+            if isinstance(text, str)
+            else {f"text {n}": each for n, each in enumerate(text, 1)}
+        )
         pair = [TAB] if isinstance(text, str) and "\t" in text else []
         return pair + text_warnings(self.tokenizer, texts)
 
     def cut(self, text: Text) -> str:
         example, longest = self._example("text 1", text), self.form.longest
-        whole = longest is None or not self.form.is_cut(example, self.form.encoded(example))
+        whole = longest is None or not self.form.is_cut(
+            example, self.form.encoded(example)
+        )
         return "" if longest is None or whole else longest.report(1, 1)
 
     def parse(self, line: str, place: str = "text 1") -> Text:
@@ -115,7 +140,9 @@ class TextRun(Run[Text, P]):
         text, second = values["text"], values["second"]
         if self.paired != (second is not None):
             raise InputError(
-                "second is missing: two texts are read" if self.paired else "second is given: one text is read"
+                "second is missing: two texts are read"
+                if self.paired
+                else "second is given: one text is read"
             )
         return text if second is None else (text, second)
 
@@ -133,12 +160,16 @@ class TextRun(Run[Text, P]):
         """The text as its line."""
         return {"text": "\t".join(example) if isinstance(example, tuple) else example}
 
-    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Labelled[Any]]:
+    def read(
+        self, files: Sequence[Path | Records], options: EvaluationOptions
+    ) -> list[Labelled[Any]]:
         """The rows of tables with the columns of the run's own. Raises InputError as `LabelledTables.read`."""
         data = self._data(options)
         return [each for file in files for each in data.read(str(file))]
 
-    def _evaluate(self, examples: Sequence[Labelled[Any]] | None, options: EvaluationOptions) -> dict[str, float]:
+    def _evaluate(
+        self, examples: Sequence[Labelled[Any]] | None, options: EvaluationOptions
+    ) -> dict[str, float]:
         """The metrics of the outputs.
 
         Raises:
@@ -149,7 +180,9 @@ class TextRun(Run[Text, P]):
         if self.outputs.metric == "accuracy":
             report_constant(label_counts(texts))
         with guarded(self.model):
-            return self.outputs.metrics(logits_of(self.model, self.form, self._encoded(texts)), targets)
+            return self.outputs.metrics(
+                logits_of(self.model, self.form, self._encoded(texts)), targets
+            )
 
     def _predict(self, examples: Sequence[Text], options: PredictOptions) -> list[P]:
         """The prediction for each text or pair of texts.
@@ -157,7 +190,12 @@ class TextRun(Run[Text, P]):
         Raises:
             InputError: an example is too long or has another number of texts than the model reads.
         """
-        encoded = self._encoded([self._example(f"text {number}", text) for number, text in enumerate(examples, 1)])
+        encoded = self._encoded(
+            [
+                self._example(f"text {number}", text)
+                for number, text in enumerate(examples, 1)
+            ]
+        )
         with guarded(self.model):
             return self.outputs.predictions(logits_of(self.model, self.form, encoded))
 
@@ -166,7 +204,9 @@ class TextRun(Run[Text, P]):
         that is too long."""
         found = [self.form.encoded(each) for each in examples]
         if longest := self.form.longest:
-            cut = sum(self.form.is_cut(*each) for each in zip(examples, found, strict=True))
+            cut = sum(
+                self.form.is_cut(*each) for each in zip(examples, found, strict=True)
+            )
             report_cut(longest, cut, len(found))
         return found
 
@@ -184,8 +224,13 @@ class TextRun(Run[Text, P]):
         """
         example = self._example("text 1", text)
         self._encoded([example])
-        default: Kind = "rollout" if self.form.several and options.maps is None else "weights"
-        found = [self._kind(example, kind, options.maps) for kind in options.each_kind(default)]
+        default: Kind = (
+            "rollout" if self.form.several and options.maps is None else "weights"
+        )
+        found = [
+            self._kind(example, kind, options.maps)
+            for kind in options.each_kind(default)
+        ]
         return Attribution(
             found[0].prediction,
             self.titled(found[0].prediction),
@@ -193,7 +238,9 @@ class TextRun(Run[Text, P]):
             found[0].weights,
             options,
             has_heads=found[0].heads is not None,
-            detail=_DETAILS[default] if isinstance(found[0].weights, TextWeights) else "",
+            detail=_DETAILS[default]
+            if isinstance(found[0].weights, TextWeights)
+            else "",
             sides=("first text", "second text"),
         )
 
@@ -201,35 +248,57 @@ class TextRun(Run[Text, P]):
         """The title of a picture of a prediction."""
         return str(prediction)
 
-    def _kind(self, example: Labelled[Any], kind: Kind, maps: Sequence[int] | None) -> KindOfAttribution:
+    def _kind(
+        self, example: Labelled[Any], kind: Kind, maps: Sequence[int] | None
+    ) -> KindOfAttribution:
         name = self.config.classifier.name
         if kind == "gradient":
             check_no_maps(maps)
             return self._gradient(example)
         if self.form.attention_modules is None:
-            raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
+            raise InputError(
+                f"this run's {name} does not attend to what it reads; {SHOWN}"
+            )
         if maps is not None and not self.form.several:
-            raise InputError(f"a map is chosen, but this run's {name} has only one; choose no map")
+            raise InputError(
+                f"a map is chosen, but this run's {name} has only one; choose no map"
+            )
         if kind == "rollout" and not self.form.several:
-            raise InputError(f"a rollout needs self-attention layers with residuals, which this run's {name} lacks")
+            raise InputError(
+                f"a rollout needs self-attention layers with residuals, which this run's {name} lacks"
+            )
         aggregation, attention_modules = AGGREGATIONS[kind], self.form.attention_modules
-        recording = record_breakdown(self.model, attention_modules, aggregation.measure(self.model))
+        recording = record_breakdown(
+            self.model, attention_modules, aggregation.measure(self.model)
+        )
         with torch.no_grad(), guarded(self.model), recording as found:
             (prediction,) = self.outputs.predictions(self._logits(example))
-        weights = self.form.attention(example, found, lambda found: aggregation.aggregate(found, maps))
+        weights = self.form.attention(
+            example, found, lambda found: aggregation.aggregate(found, maps)
+        )
         if weights is None:
-            raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
+            raise InputError(
+                f"this run's {name} does not attend to what it reads; {SHOWN}"
+            )
         # Beside a rollout a page has the weights of every layer and head.
-        heads = self._lookups(example, found, AGGREGATIONS["weights"] if kind == "rollout" else aggregation)
+        heads = self._lookups(
+            example,
+            found,
+            AGGREGATIONS["weights"] if kind == "rollout" else aggregation,
+        )
         return KindOfAttribution(prediction, kind, weights, heads)
 
-    def _lookups(self, example: Labelled[Any], found: Maps, aggregation: Aggregation) -> Lookups | None:
+    def _lookups(
+        self, example: Labelled[Any], found: Maps, aggregation: Aggregation
+    ) -> Lookups | None:
         """The maps of every layer and head; None for a model with one map."""
         read = self.form.side(example)
         if read is None:
             return None
         lookups = found.lookups(read.pieces)
-        lookups = aggregation.lookups(replace(lookups, breakdown=found.breakdown(lookups.weights)))
+        lookups = aggregation.lookups(
+            replace(lookups, breakdown=found.breakdown(lookups.weights))
+        )
         return replace(lookups, source_words=read.words, target_words=read.words)
 
     def _gradient(self, example: Labelled[Any]) -> KindOfAttribution:
@@ -240,12 +309,17 @@ class TextRun(Run[Text, P]):
             (prediction,) = self.outputs.predictions(logits)
             name, _ = self.outputs.explained(prediction, logits)
             found = contributions(
-                embeddings(self.model), lambda: self.outputs.explained(prediction, self._logits(example))[1]
+                embeddings(self.model),
+                lambda: self.outputs.explained(prediction, self._logits(example))[1],
             )
-        return KindOfAttribution(prediction, "gradient", self.form.gradient(example, found, name))
+        return KindOfAttribution(
+            prediction, "gradient", self.form.gradient(example, found, name)
+        )
 
     def _logits(self, example: Labelled[Any]) -> Float[Tensor, "1 output"]:
-        batch = self.form.collate([(self.form.encoded(example), 0)]).to(next(self.model.parameters()).device)
+        batch = self.form.collate([(self.form.encoded(example), 0)]).to(
+            next(self.model.parameters()).device
+        )
         return self.model(*batch.inputs)
 
     def _example(self, place: str, text: Text) -> Labelled[Any]:
@@ -266,7 +340,13 @@ class TextRun(Run[Text, P]):
 class ClassificationRun(TextRun[ClassPrediction]):
     """A trained classifier of texts."""
 
-    def __init__(self, config: Classification, model: Classifier, tokenizer: Tokenizer, labels: Sequence[str]):
+    def __init__(
+        self,
+        config: Classification,
+        model: Classifier,
+        tokenizer: Tokenizer,
+        labels: Sequence[str],
+    ):
         self.labels = tuple(labels)
         super().__init__(config, model, tokenizer, ClassOutputs(self.labels))
 
@@ -274,7 +354,12 @@ class ClassificationRun(TextRun[ClassPrediction]):
     def open(cls, run: RunDirectory, config: Classification) -> "ClassificationRun":
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
         tokenizer, labels = Tokenizer.load(run.file(TOKENIZER)), run.read_labels()
-        return cls(config, build_classifier(config.classifier, tokenizer.size, len(labels)), tokenizer, labels)
+        return cls(
+            config,
+            build_classifier(config.classifier, tokenizer.size, len(labels)),
+            tokenizer,
+            labels,
+        )
 
     def description(self) -> dict[str, Any]:
         return super().description() | {"classes": list(self.labels)}

@@ -11,7 +11,12 @@ from regard.data.stored import Mapped
 from regard.models.catalog import build_classifier
 from regard.models.elmo_embedding import ElmoEmbedding
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.class_prediction import class_weights, constant_accuracy, label_counts, training_labels
+from regard.tasks.class_prediction import (
+    class_weights,
+    constant_accuracy,
+    label_counts,
+    training_labels,
+)
 from regard.tasks.classification.config import Classification, TextConfig
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.encoded import TrainingTexts, encoded_texts
@@ -47,20 +52,37 @@ def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup
 
 
 def text_setup(
-    config: TextConfig, folder: RunDirectory, splits: Splits[Labelled[Any]], outputs: Outputs[Any, Any]
+    config: TextConfig,
+    folder: RunDirectory,
+    splits: Splits[Labelled[Any]],
+    outputs: Outputs[Any, Any],
 ) -> Setup:
     """Build tokenizer, model and objective for texts whose labels are these outputs. Raises InputError as `setup`."""
     texts = TrainingTexts(splits.train)
-    more = () if config.vectors is None else with_vector_texts(config.vectors, list(texts), folder)
+    more = (
+        ()
+        if config.vectors is None
+        else with_vector_texts(config.vectors, list(texts), folder)
+    )
     tokenizer = kept_or_trained(folder, config.tokenizer_settings, more or texts)
     model = build_classifier(config.classifier, tokenizer.size, outputs.count)
     fill_vectors(model, config.vectors, tokenizer, more, folder)
     spell_out(model, tokenizer)
     form = form_of(config.classifier, tokenizer, truncate=config.truncate)
-    train, valid, _ = (encoded_texts(some, form, outputs) for some in (splits.train, splits.valid, splits.test))
+    train, valid, _ = (
+        encoded_texts(some, form, outputs)
+        for some in (splits.train, splits.valid, splits.test)
+    )
     return Setup(
         model,
-        TextObjective(train, valid, form, outputs, config.training, places=Mapped(splits.train, place_of)),
+        TextObjective(
+            train,
+            valid,
+            form,
+            outputs,
+            config.training,
+            places=Mapped(splits.train, place_of),
+        ),
         texts_digest(splits),
         f"{len(train):,} {unit_of(splits.train[0])} to train on, {len(valid):,} to validate, {len(splits.test):,} to "
         f"test; {outputs.summary}; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",

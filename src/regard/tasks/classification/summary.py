@@ -27,13 +27,19 @@ MOSTLY = 80.0
 
 
 def text_summary(
-    config: TextConfig, splits: Splits[Labelled[Any]], form: Form[Any], outputs: Outputs[Any, Any]
+    config: TextConfig,
+    splits: Splits[Labelled[Any]],
+    form: Form[Any],
+    outputs: Outputs[Any, Any],
 ) -> DataSummary:
     """The summary of texts and their labels, whose lengths are those of the inputs of the model's form."""
     labels = outputs.labels_of(splits.train)
     unknown = unknown_shares(
         form.tokenizer,
-        {name: [" ".join(each.texts) for each in sampled(some)] for name, some in splits.named.items()},
+        {
+            name: [" ".join(each.texts) for each in sampled(some)]
+            for name, some in splits.named.items()
+        },
     )
     first, lengths = splits.train[0], _lengths(sampled(splits.train), form)
     return DataSummary(
@@ -44,7 +50,10 @@ def text_summary(
         lengths={"text": lengths},
         unknown=unknown,
         unknown_unit=form.tokenizer.unknown_unit,
-        example={"text": example(first, form), "label": labels.first or str(first.label)},
+        example={
+            "text": example(first, form),
+            "label": labels.first or str(first.label),
+        },
         request=request_of(**dict(zip(("text", "second"), first.texts, strict=False))),
         warnings=(
             *labels.warnings,
@@ -85,7 +94,9 @@ def mostly_cut(model: Any, lengths: Lengths) -> list[str]:
     context = getattr(model, "context", None)
     if lengths.cut < MOSTLY or context is None:
         return []
-    return [f"{lengths.cut:.3g} % of the texts are cut to model.context, {context}; a larger one reads more of them"]
+    return [
+        f"{lengths.cut:.3g} % of the texts are cut to model.context, {context}; a larger one reads more of them"
+    ]
 
 
 def _lengths(some: Sequence[Labelled[Any]], form: Form[Any]) -> Lengths:

@@ -53,8 +53,16 @@ class TextObjective:
     def batch(self, epoch: int, indices: list[int]) -> LabelledBatch:
         return self.form.collate([self.train[index] for index in indices])
 
-    def loss(self, model: nn.Module, batch: LabelledBatch, update: int, carried: Carried | None = None) -> Loss:
-        total = self.outputs.loss(model(*batch.inputs), batch.targets, self.settings.label_smoothing)
+    def loss(
+        self,
+        model: nn.Module,
+        batch: LabelledBatch,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
+        total = self.outputs.loss(
+            model(*batch.inputs), batch.targets, self.settings.label_smoothing
+        )
         return Loss(total, len(batch.targets), read=batch.size)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
@@ -64,14 +72,23 @@ class TextObjective:
 
 
 @torch.no_grad()
-def logits_of(model: Classifier, form: Form[Any], texts: Sequence[Any]) -> Float[Tensor, "text output"]:
+def logits_of(
+    model: Classifier, form: Form[Any], texts: Sequence[Any]
+) -> Float[Tensor, "text output"]:
     """The logits of each encoded text."""
     device = next(model.parameters()).device
 
     def logits(some: list[Any]) -> Tensor:
-        return model(*form.collate([(each, 0) for each in some]).to(device).inputs).cpu()
+        return model(
+            *form.collate([(each, 0) for each in some]).to(device).inputs
+        ).cpu()
 
-    return torch.cat([torch.zeros(0, model.output.out_features), *computed(logits, parts(texts, form))])
+    return torch.cat(
+        [
+            torch.zeros(0, model.output.out_features),
+            *computed(logits, parts(texts, form)),
+        ]
+    )
 
 
 def parts(texts: Sequence[Any], form: Form[Any]) -> Iterator[list[Any]]:

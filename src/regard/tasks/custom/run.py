@@ -22,8 +22,19 @@ class CustomRun(Run[Any, Any]):
 
     supports = {"evaluate": frozenset()}
 
-    def __init__(self, config: Custom, folder: RunDirectory, model: nn.Module, objective: Objective | None = None):
-        self.config, self.folder, self.model, self.objective = config, folder, model, objective
+    def __init__(
+        self,
+        config: Custom,
+        folder: RunDirectory,
+        model: nn.Module,
+        objective: Objective | None = None,
+    ):
+        self.config, self.folder, self.model, self.objective = (
+            config,
+            folder,
+            model,
+            objective,
+        )
         self.tensors: Mapping[str, Tensor] = {}
 
     @classmethod
@@ -31,7 +42,9 @@ class CustomRun(Run[Any, Any]):
         """The run in a folder. Its model holds the weights by their names; `restore` gives them to the user's own."""
         return cls(config, folder, Weights({}))
 
-    def load_weights(self, tensors: Mapping[str, Tensor], *, allow_missing: bool = False) -> None:
+    def load_weights(
+        self, tensors: Mapping[str, Tensor], *, allow_missing: bool = False
+    ) -> None:
         self.model, self.tensors = Weights(tensors), tensors
 
     def restore(self, model: M, objective: Objective | None = None) -> M:
@@ -48,14 +61,18 @@ class CustomRun(Run[Any, Any]):
         """The line itself."""
         return line
 
-    def _evaluate(self, examples: Sequence[Any] | None, options: EvaluationOptions) -> dict[str, float]:
+    def _evaluate(
+        self, examples: Sequence[Any] | None, options: EvaluationOptions
+    ) -> dict[str, float]:
         if self.objective is None or isinstance(self.model, Weights):
             raise InputError(
                 f"{self.folder.path}: holds the weights of a {self.config.model.name}, not its class; in Python: "
                 "run.restore(model, objective).evaluate()"
             )
         if examples is not None:
-            raise InputError("the objective of a custom run has its own examples; pass none")
+            raise InputError(
+                "the objective of a custom run has its own examples; pass none"
+            )
         return self.objective.validate(self.model)
 
 
@@ -75,9 +92,13 @@ class Weights(nn.Module):
 
     def forward(self) -> None:
         """Raises InputError: there is nothing to call."""
-        raise InputError("the model's class is not in the run folder; give your own to run.restore(model)")
+        raise InputError(
+            "the model's class is not in the run folder; give your own to run.restore(model)"
+        )
 
 
 def setup(config: Custom, folder: RunDirectory, processes: int) -> Setup:
     """Raises InputError: a custom run is trained from Python only."""
-    raise InputError("a run of the task custom has its model and data in Python; train it with regard.fit")
+    raise InputError(
+        "a run of the task custom has its model and data in Python; train it with regard.fit"
+    )

@@ -24,7 +24,11 @@ READS = {"align": "words", "compare": "states"}
 
 
 def attribute_window(
-    model: nn.Module, tokenizer: Tokenizer, cut: WindowedQuestions, kind: Kind, maps: Sequence[int] | None
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    cut: WindowedQuestions,
+    kind: Kind,
+    maps: Sequence[int] | None,
 ) -> tuple[Lookups, Alignment]:
     """One kind of attribution in the one window: every layer and head, and the one map of those with numbers `maps`.
 
@@ -38,7 +42,9 @@ def attribute_window(
         gradient = _gradient(model, tokenizer, cut, maps)
         return single_map(gradient, kind), gradient
     names = str(model.self_attention)
-    return attribute_within(model, names, _side(tokenizer, cut), lambda: cut.answers(model), maps, kind=kind)
+    return attribute_within(
+        model, names, _side(tokenizer, cut), lambda: cut.answers(model), maps, kind=kind
+    )
 
 
 def _from_context(model: SpanReader, cut: WindowedQuestions) -> Lookups:
@@ -47,20 +53,39 @@ def _from_context(model: SpanReader, cut: WindowedQuestions) -> Lookups:
     with record(model, only=[*READS]) as found:
         cut.logits(model, [window])
     words, length = cut.cutter.question_words(question), len(window.part)
-    weights = np.stack([found[name][:, :length].double().cpu().numpy() for name in READS])
-    context = tuple(question.context[begin:end].strip() for begin, end in window.offsets)
+    weights = np.stack(
+        [found[name][:, :length].double().cpu().numpy() for name in READS]
+    )
+    context = tuple(
+        question.context[begin:end].strip() for begin, end in window.offsets
+    )
     return Lookups(weights, words, context, layers=tuple(READS.values()))
 
 
-def _gradient(model: nn.Module, tokenizer: Tokenizer, cut: WindowedQuestions, maps: Sequence[int] | None) -> Alignment:
+def _gradient(
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    cut: WindowedQuestions,
+    maps: Sequence[int] | None,
+) -> Alignment:
     """Gradient x input of the log-probabilities of the best span's first and last token."""
     window, (span,) = cut.windows[0][0], cut.answers(model)
     begins, ends = ([pair[side] for pair in window.offsets] for side in (0, 1))
-    places = [window.first + begins.index(span.start), window.first + ends.index(span.end)]
+    places = [
+        window.first + begins.index(span.start),
+        window.first + ends.index(span.end),
+    ]
     tokens = _side(tokenizer, cut).pieces
-    targets = [f"{name}: {tokens[place]}" for name, place in zip(("begins", "ends"), places, strict=True)]
+    targets = [
+        f"{name}: {tokens[place]}"
+        for name, place in zip(("begins", "ends"), places, strict=True)
+    ]
     return contributed(
-        model, tokens, targets, lambda: log_probabilities_of(cut.logits(model, [window])[0].T, places), maps
+        model,
+        tokens,
+        targets,
+        lambda: log_probabilities_of(cut.logits(model, [window])[0].T, places),
+        maps,
     )
 
 

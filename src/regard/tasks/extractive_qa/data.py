@@ -41,11 +41,21 @@ class Questions(QuestionFiles):
         if not paths or not is_large(paths):
             return self.questions()
         how = f"{self.columns | self.offsets} {self.layout()} {self.skip_bad} {self.unanswerable}"
-        every = stored(StoredQuestions, paths, how, lambda: self._streamed(paths), lambda: 0)
+        every = stored(
+            StoredQuestions, paths, how, lambda: self._streamed(paths), lambda: 0
+        )
         if self.valid:
-            return Splits(every, [each for path in listed(self.valid) for each in self.read(path)], self.tests())
-        rest, held, name = held_out_rows(self, every, "questions", lambda: numbers(each.context for each in every))
-        return Splits(every.part(rest, name), [every[row] for row in held], self.tests())
+            return Splits(
+                every,
+                [each for path in listed(self.valid) for each in self.read(path)],
+                self.tests(),
+            )
+        rest, held, name = held_out_rows(
+            self, every, "questions", lambda: numbers(each.context for each in every)
+        )
+        return Splits(
+            every.part(rest, name), [every[row] for row in held], self.tests()
+        )
 
     def tests(self) -> list[Question]:
         """The questions of the test set; none without one. Raises InputError as `load` does."""
@@ -63,7 +73,11 @@ class Questions(QuestionFiles):
     def _streamed(self, paths: Sequence[str]) -> Iterator[Question]:
         """The questions that `read` returns, one in memory at a time."""
         for path in paths:
-            found = (each for each in self.streamed_questions(path) if each.answers or self.unanswerable)
+            found = (
+                each
+                for each in self.streamed_questions(path)
+                if each.answers or self.unanswerable
+            )
             yield from usable_stream(found, _located, path, skip_bad=self.skip_bad)
 
 
@@ -193,7 +207,9 @@ class TwoSides(Form):
             context,
             lengths,
             _stacked([each.features for each in some], context.shape[1]),
-            _stacked([each.question_spellings for each in some], question.shape[1]).long(),
+            _stacked(
+                [each.question_spellings for each in some], question.shape[1]
+            ).long(),
             _stacked([each.spellings for each in some], context.shape[1]).long(),
             answers,
         )
@@ -240,21 +256,45 @@ class Cutter:
                 f"{example.place}: {len(question)} tokens leave no room in a model.context of {self.context}"
             )
         ids, offsets = _cut(self.tokenizer, example.context)
-        for name, text, found in (("context", example.context, ids), ("question", example.question, question)):
+        for name, text, found in (
+            ("context", example.context, ids),
+            ("question", example.question, question),
+        ):
             if not found:
-                raise InputError(f"{example.place}: the {name} {text[:40]!r} has no token; give one with words")
-        question_words, words = self.question_words(example), [example.context[begin:end] for begin, end in offsets]
+                raise InputError(
+                    f"{example.place}: the {name} {text[:40]!r} has no token; give one with words"
+                )
+        question_words, words = (
+            self.question_words(example),
+            [example.context[begin:end] for begin, end in offsets],
+        )
         features = word_features(question_words, words)
-        spelled = [spellings(some, self.form.characters) for some in (question_words, words)]
+        spelled = [
+            spellings(some, self.form.characters) for some in (question_words, words)
+        ]
         first, span = self.form.first(question), _span(example, offsets)
         found, stride = [], room // 2
         for begin in range(0, max(1, len(ids) - room + stride), stride):
             end = min(begin + room, len(ids))
             inside = span is not None and begin <= span[0] and span[1] < end
-            answer = (span[0] - begin + first, span[1] - begin + first) if span is not None and inside else (0, 0)
+            answer = (
+                (span[0] - begin + first, span[1] - begin + first)
+                if span is not None and inside
+                else (0, 0)
+            )
             part = slice(begin, end)
             read = features[part], spelled[0], spelled[1][part]
-            found.append(Window(question, ids[part], tuple(offsets[part]), *read, first, answer, self.form.marks))
+            found.append(
+                Window(
+                    question,
+                    ids[part],
+                    tuple(offsets[part]),
+                    *read,
+                    first,
+                    answer,
+                    self.form.marks,
+                )
+            )
         return found
 
     def question_words(self, example: Question) -> tuple[str, ...]:
@@ -277,14 +317,22 @@ def _located(example: Question) -> Question:
     return example
 
 
-def _span(example: Question, offsets: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+def _span(
+    example: Question, offsets: Sequence[tuple[int, int]]
+) -> tuple[int, int] | None:
     """The first and last token of the answer, counted in the context."""
     if not example.answers:
         return None
     answer = _located(example).answers[0]
     assert answer.start is not None
     end = answer.start + len(answer.text)
-    inside = [place for place, (begin, stop) in enumerate(offsets) if begin < end and stop > answer.start]
+    inside = [
+        place
+        for place, (begin, stop) in enumerate(offsets)
+        if begin < end and stop > answer.start
+    ]
     if not inside:
-        raise InputError(f"{example.place}: the answer {answer.text[:40]!r} has no token; correct it")
+        raise InputError(
+            f"{example.place}: the answer {answer.text[:40]!r} has no token; correct it"
+        )
     return inside[0], inside[-1]

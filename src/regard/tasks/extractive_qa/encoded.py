@@ -24,7 +24,9 @@ class QuestionTexts:
     examples: Sequence[Question]
 
     def __iter__(self) -> Iterator[str]:
-        seen: set[int] = set()  # of a large set the texts themselves would take the memory that it is on disk for
+        seen: set[int] = (
+            set()
+        )  # of a large set the texts themselves would take the memory that it is on disk for
         for each in self.examples:
             for text in (each.context, each.question):
                 if (number := hash(text)) not in seen:
@@ -56,9 +58,13 @@ def window_pieces(
     kept = np.unique(pieces.owners)
     if len(kept) == len(questions):
         return questions, pieces
-    collector = RowCollector(path, data.skip_bad)  # another process, or an earlier start, skipped them
+    collector = RowCollector(
+        path, data.skip_bad
+    )  # another process, or an earlier start, skipped them
     for row in np.setdiff1d(np.arange(len(questions)), kept).tolist():
-        collector.refuse_record(f"{questions[row].place}: it has no window, for want of words or of room")
+        collector.refuse_record(
+            f"{questions[row].place}: it has no window, for want of words or of room"
+        )
     collector.check(len(kept))
     rows = kept if questions.rows is None else questions.rows[kept]
     return questions.part(rows, f"{questions.name} {name}"), pieces
@@ -75,7 +81,10 @@ def _length(window: Window) -> int:
 
 def _to_json(each: Window) -> list[Any]:
     """A window without its places in the context, which training does not need."""
-    tensors = [_packed(tensor) for tensor in (each.features, each.question_spellings, each.spellings)]
+    tensors = [
+        _packed(tensor)
+        for tensor in (each.features, each.question_spellings, each.spellings)
+    ]
     return [each.question, each.part, tensors, each.first, each.answer, each.marks]
 
 
@@ -83,7 +92,9 @@ def _of_json(value: Any) -> Window:
     question, part, tensors, first, answer, marks = value
     features, question_spellings, spellings = map(_unpacked, tensors)
     ends = answer[0], answer[1]
-    return Window(question, part, (), features, question_spellings, spellings, first, ends, marks)
+    return Window(
+        question, part, (), features, question_spellings, spellings, first, ends, marks
+    )
 
 
 def _packed(tensor: Tensor) -> list[Any]:
@@ -94,7 +105,9 @@ def _packed(tensor: Tensor) -> list[Any]:
 
 def _unpacked(value: Any) -> Tensor:
     kind, shape, content = value
-    return torch.from_numpy(np.frombuffer(b64decode(content), dtype=kind).reshape(shape).copy())
+    return torch.from_numpy(
+        np.frombuffer(b64decode(content), dtype=kind).reshape(shape).copy()
+    )
 
 
 CODEC = JsonCodec(_to_json, _of_json)

@@ -30,12 +30,16 @@ def _described(word: str) -> tuple[str, str, bool, bool, bool]:
     )
 
 
-def word_features(question: Sequence[str], context: Sequence[str]) -> Float[Tensor, "position 6"]:
+def word_features(
+    question: Sequence[str], context: Sequence[str]
+) -> Float[Tensor, "position 6"]:
     """Six numbers in [0, 1] for each word of the context: 1 where the question has the word whatever its case, or its
     first four letters; 1 for a capital, a digit, punctuation; and its share of the context's words."""
     if not context:
         return torch.zeros(0, 6)
-    small, stems, capital, digit, mark = zip(*(_described(word.strip()) for word in context), strict=True)
+    small, stems, capital, digit, mark = zip(
+        *(_described(word.strip()) for word in context), strict=True
+    )
     present = [_described(word.strip()) for word in question]
     words, stemmed = {each[0] for each in present}, {each[1] for each in present}
     counts: dict[str, int] = {}

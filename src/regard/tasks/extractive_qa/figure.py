@@ -24,22 +24,32 @@ AROUND = 12
 
 
 def of_one_row(
-    tokenizer: Tokenizer, cut: WindowedQuestions, span: Span | None, weights: Alignment, title: str
+    tokenizer: Tokenizer,
+    cut: WindowedQuestions,
+    span: Span | None,
+    weights: Alignment,
+    title: str,
 ) -> Figure:
     """The question and the window that has the answer, shaded by what the answer reads of them, its words framed."""
     return shaded(answer_weights(tokenizer, cut, span, weights), title=title)
 
 
-def of_two_sides(cut: WindowedQuestions, span: Span | None, weights: Alignment, title: str) -> Figure:
+def of_two_sides(
+    cut: WindowedQuestions, span: Span | None, weights: Alignment, title: str
+) -> Figure:
     """What the words of the answer, which are in brackets, and those around it read of the question."""
     shown, places = around_answer(inside(cut, span), weights)
     words = f"words {places.start + 1} to {places.stop} of {len(weights.target)}"
     return heatmap(
-        shown, title=f"{title}\n{words}{', the answer in brackets' if span else ''}", most=round_up(shown.weights)
+        shown,
+        title=f"{title}\n{words}{', the answer in brackets' if span else ''}",
+        most=round_up(shown.weights),
     )
 
 
-def answer_weights(tokenizer: Tokenizer, cut: WindowedQuestions, span: Span | None, weights: Alignment) -> TextWeights:
+def answer_weights(
+    tokenizer: Tokenizer, cut: WindowedQuestions, span: Span | None, weights: Alignment
+) -> TextWeights:
     """What the answer reads, the mean over its tokens or over the targets of a gradient, as shares of the words of the
     question and of the window, beyond which an ellipsis is; of no answer, what the first position reads. Special tokens
     are left out."""
@@ -48,12 +58,22 @@ def answer_weights(tokenizer: Tokenizer, cut: WindowedQuestions, span: Span | No
     rows = weights.weights
     if len(rows) == len(weights.source):
         rows = rows[[window.first + place for place in places] or [0]]
-    row, own = rows.mean(0), tokenizer.offsets(question.question)[: len(window.question)]
+    row, own = (
+        rows.mean(0),
+        tokenizer.offsets(question.question)[: len(window.question)],
+    )
     context = parts_of(question.context, window.offsets)
-    context = followed(context) if whole and window.offsets[-1][1] < whole[-1][1] else context
-    context = preceded(context) if whole and window.offsets[0][0] > whole[0][0] else context
+    context = (
+        followed(context) if whole and window.offsets[-1][1] < whole[-1][1] else context
+    )
+    context = (
+        preceded(context) if whole and window.offsets[0][0] > whole[0][0] else context
+    )
     parts = [parts_of(question.question, own), context]
-    amounts = [row[1 : 1 + len(own)], row[window.first : window.first + len(window.part)]]
+    amounts = [
+        row[1 : 1 + len(own)],
+        row[window.first : window.first + len(window.part)],
+    ]
     before = len(parts[0].labels)
     framed = frozenset(before + parts[1].indices[place] for place in places)
     return replace(shaded_parts(parts, amounts, "the answer"), framed=framed)
@@ -68,7 +88,9 @@ def around_answer(places: Sequence[int], weights: Alignment) -> tuple[Alignment,
         labels[first] = f"[{labels[first]}"
         labels[last] = f"{labels[last]}]"
     shown = slice(max(0, first - AROUND), min(len(labels), last + 1 + AROUND))
-    return Alignment(weights.weights[shown], weights.source, tuple(labels[shown])), shown
+    return Alignment(
+        weights.weights[shown], weights.source, tuple(labels[shown])
+    ), shown
 
 
 def inside(cut: WindowedQuestions, span: Span | None) -> list[int]:
@@ -76,4 +98,8 @@ def inside(cut: WindowedQuestions, span: Span | None) -> list[int]:
     if span is None:
         return []
     offsets = cut.windows[0][0].offsets
-    return [place for place, (begin, end) in enumerate(offsets) if begin < span.end and end > span.start]
+    return [
+        place
+        for place, (begin, end) in enumerate(offsets)
+        if begin < span.end and end > span.start
+    ]

@@ -83,7 +83,9 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         return cls(config, build_span_model(config.reader, tokenizer.size), tokenizer)
 
     def warnings(self, example: tuple[str, str]) -> list[str]:
-        return text_warnings(self.tokenizer, {"question": example[0], "context": example[1]})
+        return text_warnings(
+            self.tokenizer, {"question": example[0], "context": example[1]}
+        )
 
     @property
     def _longest(self) -> Limit:
@@ -95,8 +97,15 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
 
     def parse(self, line: str, place: str = "text 1") -> tuple[str, str]:
         """The texts of an object with `question` and `context`, or with the columns that the run was trained on."""
-        own = str(self.config.data.question), str(self.config.data.context)  # numbers are keys of no object
-        also = "" if own == NAMES else f", or with the keys {own[0]!r} and {own[1]!r} of its training data"
+        own = (
+            str(self.config.data.question),
+            str(self.config.data.context),
+        )  # numbers are keys of no object
+        also = (
+            ""
+            if own == NAMES
+            else f", or with the keys {own[0]!r} and {own[1]!r} of its training data"
+        )
         record, fault = parse_object(line, FORM + also)
         for names in (NAMES, own) if isinstance(record, Mapping) else ():
             match [value_at(record, name) for name in names]:
@@ -113,12 +122,17 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         return LAYERED if isinstance(self.model, BertSpans) else ("weights",)
 
     def description(self) -> dict[str, Any]:
-        return super().description() | {"kind": "question", "model": self.config.reader.name}
+        return super().description() | {
+            "kind": "question",
+            "model": self.config.reader.name,
+        }
 
     def record(self, example: tuple[str, str]) -> dict[str, Any]:
         return dict(zip(NAMES, example, strict=True))
 
-    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Question]:
+    def read(
+        self, files: Sequence[Path | Records], options: EvaluationOptions
+    ) -> list[Question]:
         """The questions of files of SQuAD. Raises InputError as `Questions.read`."""
         data = self.config.data.with_columns(options.columns, skip_bad=options.skip_bad)
         cutter = cutter_of(self.tokenizer, self.config)
@@ -129,28 +143,40 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
 
         return usable_files(files, data.read, cut, skip_bad=data.skip_bad)
 
-    def _evaluate(self, examples: Sequence[Question] | None, options: EvaluationOptions) -> dict[str, float]:
+    def _evaluate(
+        self, examples: Sequence[Question] | None, options: EvaluationOptions
+    ) -> dict[str, float]:
         """Exact match and F1 of SQuAD, in per cent.
 
         Raises:
             InputError: there are neither examples nor a test set, or an answer is not in its context.
         """
-        questions = for_evaluation(examples, self.config.data, "give a file of questions")
+        questions = for_evaluation(
+            examples, self.config.data, "give a file of questions"
+        )
         with guarded(self.model):
             return windowed(questions, self.tokenizer, self.config).figures(self.model)
 
-    def _predict(self, examples: Sequence[tuple[str, str]], options: PredictOptions) -> list[SpanPrediction]:
+    def _predict(
+        self, examples: Sequence[tuple[str, str]], options: PredictOptions
+    ) -> list[SpanPrediction]:
         """The answer to each question. Raises InputError for a question or context that is blank."""
         cut = self._windowed(examples)
-        report_cut(self._longest, sum(map(bool, map(self.cut, examples))), len(examples))
+        report_cut(
+            self._longest, sum(map(bool, map(self.cut, examples))), len(examples)
+        )
         with guarded(self.model):
             found = cut.answers(self.model)
         return [
-            SpanPrediction(text, each.start, each.end, each.score) if text else SpanPrediction("", 0, 0, each.none)
+            SpanPrediction(text, each.start, each.end, each.score)
+            if text
+            else SpanPrediction("", 0, 0, each.none)
             for text, each in zip(cut.texts(found), found, strict=True)
         ]
 
-    def _attribute(self, example: tuple[str, str], options: AttributionOptions) -> Attribution:
+    def _attribute(
+        self, example: tuple[str, str], options: AttributionOptions
+    ) -> Attribution:
         """BERT: the attention between the tokens of the answer's window, special tokens included; for the kind
         gradient, gradient x input of the log-probabilities of the answer's first and last token. A span reader: what
         each word of the context reads of the question.
@@ -165,24 +191,43 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         with guarded(self.model):
             best = max(windows, key=lambda each: each.answers(self.model)[0].score)
             found = [
-                attribute_window(self.model, self.tokenizer, best, kind, options.maps) for kind in options.each_kind()
+                attribute_window(self.model, self.tokenizer, best, kind, options.maps)
+                for kind in options.each_kind()
             ]
             span = best.answers(self.model)[0] if answer.text else None
         lookups, weights = beside(*(each for each, _ in found)), found[0][1]
         title = f"{example[0]} → {answer.text or NO_ANSWER}"
         if isinstance(self.model, SpanReader):
-            detail, averaged, draw = COMPARED, "words and states", partial(of_two_sides, best, span, weights)
+            detail, averaged, draw = (
+                COMPARED,
+                "words and states",
+                partial(of_two_sides, best, span, weights),
+            )
         else:
             draw = partial(of_one_row, self.tokenizer, best, span, weights)
             detail, averaged = READ, "all layers and heads"
         if options.maps is None:
             detail += f", the mean of {averaged}"
-        return Attribution(answer, title, (lookups,), weights, options, has_heads=True, draw=draw, detail=detail)
+        return Attribution(
+            answer,
+            title,
+            (lookups,),
+            weights,
+            options,
+            has_heads=True,
+            draw=draw,
+            detail=detail,
+        )
 
     def _windowed(self, questions: Sequence[tuple[str, str]]) -> WindowedQuestions:
         """Questions in windows. Raises InputError for a blank question or context."""
         for number, each in enumerate(questions, 1):
             if not all(text.strip() for text in each):
-                raise InputError(f"question {number}: question or context is blank; give both")
-        numbered = [Question(*each, (), f"question {number}") for number, each in enumerate(questions, 1)]
+                raise InputError(
+                    f"question {number}: question or context is blank; give both"
+                )
+        numbered = [
+            Question(*each, (), f"question {number}")
+            for number, each in enumerate(questions, 1)
+        ]
         return windowed(numbered, self.tokenizer, self.config)

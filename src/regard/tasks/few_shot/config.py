@@ -26,11 +26,17 @@ class FewShot:
 
     def __post_init__(self) -> None:
         if self.images.size not in (None, self.model.side):
-            raise ValueError(f"images.size is {self.images.size}, but model.side {self.model.side}; set that alone")
+            raise ValueError(
+                f"images.size is {self.images.size}, but model.side {self.model.side}; set that alone"
+            )
         if self.augmentation.flip:
-            raise ValueError("augmentation.flip mirrors half of a class; data.mirrored makes it another class")
+            raise ValueError(
+                "augmentation.flip mirrors half of a class; data.mirrored makes it another class"
+            )
         if self.training.label_smoothing:
-            raise ValueError("training.label_smoothing is set; episodes are not smoothed, set it to 0")
+            raise ValueError(
+                "training.label_smoothing is set; episodes are not smoothed, set it to 0"
+            )
 
     @property
     def count(self) -> int:

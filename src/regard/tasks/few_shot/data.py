@@ -89,7 +89,9 @@ class EpisodeSets(ABC):
         """The most query images of one class in an episode of training."""
         return -(-self.questions // self.ways)
 
-    def checked(self, images: Sequence[LabelledImage], what: str, queries: int = 1) -> dict[str, list[LabelledImage]]:
+    def checked(
+        self, images: Sequence[LabelledImage], what: str, queries: int = 1
+    ) -> dict[str, list[LabelledImage]]:
         """The images by class. Raises InputError for too few classes or too few images of one for an episode with so
         many query images of a class; no images at all are right."""
         found: dict[str, list[LabelledImage]] = {}
@@ -109,7 +111,9 @@ class EpisodeSets(ABC):
                 )
         return found
 
-    def _split(self, images: Sequence[LabelledImage]) -> tuple[list[LabelledImage], list[LabelledImage]]:
+    def _split(
+        self, images: Sequence[LabelledImage]
+    ) -> tuple[list[LabelledImage], list[LabelledImage]]:
         """Training images, and those of the classes that are held out, equally far from each other: at least as many as
         an episode needs. Raises InputError where too few are left to train on."""
         labels = list(dict.fromkeys(each.label for each in images))
@@ -119,12 +123,19 @@ class EpisodeSets(ABC):
                 "many others to validate; lower data.ways, add classes, or name data.valid"
             )
         share = max(self.held_out, self.ways / len(labels))
-        kept, held = (set(some) for some in spread(labels, share, f"{self.train}: {len(labels)} classes"))
-        return [each for each in images if each.label in kept], [each for each in images if each.label in held]
+        kept, held = (
+            set(some)
+            for some in spread(labels, share, f"{self.train}: {len(labels)} classes")
+        )
+        return [each for each in images if each.label in kept], [
+            each for each in images if each.label in held
+        ]
 
     def _path(self) -> str:
         if self.train is None:
-            raise InputError("data.train is not given; expected images, as --set data.train=PATH")
+            raise InputError(
+                "data.train is not given; expected images, as --set data.train=PATH"
+            )
         return self.train
 
 
@@ -140,12 +151,20 @@ class SeparateSets(EpisodeSets):
 
     def load(self) -> ImageClasses:
         train = self.read(self._path())
-        train, valid = self._split(train) if self.valid is None else (train, self.read(self.valid))
+        train, valid = (
+            self._split(train) if self.valid is None else (train, self.read(self.valid))
+        )
         test = [] if self.test is None else self.read(self.test)
-        places = str(self.train), self.valid or f"{self.train}, held out", str(self.test)
+        places = (
+            str(self.train),
+            self.valid or f"{self.train}, held out",
+            str(self.test),
+        )
         sets = (train, valid, test), places, (self.queries, 1, 1)
         found = [self.checked(*each) for each in zip(*sets, strict=True)]
-        for (one, place), (other, elsewhere) in combinations(zip(found, places, strict=True), 2):
+        for (one, place), (other, elsewhere) in combinations(
+            zip(found, places, strict=True), 2
+        ):
             if shared := sorted(one.keys() & other.keys()):
                 raise InputError(
                     f"{place}: {len(shared)} of its classes are in {elsewhere} too, such as {shared[0]!r}; give each "
@@ -189,28 +208,60 @@ class OmniglotEpisodes(EpisodeSets):
         known = list(dict.fromkeys(alphabet(each) for each in images))
         for name in self.test:
             if name not in known:
-                raise InputError(f"{self.train}: has no alphabet {name!r}; expected of {', '.join(known)}")
-        train, valid = self._split([each for each in images if alphabet(each) not in self.test])
+                raise InputError(
+                    f"{self.train}: has no alphabet {name!r}; expected of {', '.join(known)}"
+                )
+        train, valid = self._split(
+            [each for each in images if alphabet(each) not in self.test]
+        )
         test = [each for each in images if alphabet(each) in self.test]
-        sets = (train, "for training", self.queries), (valid, "held out", 1), (test, "of data.test", 1)
-        return ImageClasses(*(self.checked(each, f"{self.train}, {name}", queries) for each, name, queries in sets))
+        sets = (
+            (train, "for training", self.queries),
+            (valid, "held out", 1),
+            (test, "of data.test", 1),
+        )
+        return ImageClasses(
+            *(
+                self.checked(each, f"{self.train}, {name}", queries)
+                for each, name, queries in sets
+            )
+        )
 
     def read(self, path: str) -> list[LabelledImage]:
         """Read the images. Raises InputError for a file that is missing, damaged or of another format."""
-        images, alphabets, characters, names = arrays(path, ("images", "alphabet", "character", "alphabet_names"))
+        images, alphabets, characters, names = arrays(
+            path, ("images", "alphabet", "character", "alphabet_names")
+        )
         if images.dtype != np.uint8 or images.ndim != 3:
-            raise InputError(f"{path}: images are {images.dtype} {images.shape}; expected uint8 (image, height, width)")
+            raise InputError(
+                f"{path}: images are {images.dtype} {images.shape}; expected uint8 (image, height, width)"
+            )
         for name, each in (("alphabet", alphabets), ("character", characters)):
-            if not np.issubdtype(each.dtype, np.integer) or each.shape != images.shape[:1]:
+            if (
+                not np.issubdtype(each.dtype, np.integer)
+                or each.shape != images.shape[:1]
+            ):
                 found = f"{each.dtype} {each.shape}"
-                raise InputError(f"{path}: {name} is {found}; expected a whole number for each of {len(images)} images")
+                raise InputError(
+                    f"{path}: {name} is {found}; expected a whole number for each of {len(images)} images"
+                )
         if names.ndim != 1:
-            raise InputError(f"{path}: alphabet_names are {names.dtype} {names.shape}; expected a list of names")
+            raise InputError(
+                f"{path}: alphabet_names are {names.dtype} {names.shape}; expected a list of names"
+            )
         if (wrong := alphabets[(alphabets < 0) | (alphabets >= len(names))]).size:
-            raise InputError(f"{path}: alphabet is {wrong[0]} of an image; expected 0 to {len(names) - 1}, the names")
+            raise InputError(
+                f"{path}: alphabet is {wrong[0]} of an image; expected 0 to {len(names) - 1}, the names"
+            )
         return [
-            LabelledImage((image == 0) * np.uint8(255), f"{names[number]}/{character}", f"{path}:{place}")
-            for place, (image, number, character) in enumerate(zip(images, alphabets, characters, strict=True), 1)
+            LabelledImage(
+                (image == 0) * np.uint8(255),
+                f"{names[number]}/{character}",
+                f"{path}:{place}",
+            )
+            for place, (image, number, character) in enumerate(
+                zip(images, alphabets, characters, strict=True), 1
+            )
         ]
 
 
@@ -242,7 +293,11 @@ class Episode:
 
 def variants(*, rotations: bool, mirrored: bool) -> list[tuple[bool, int]]:
     """For each class derived from one: whether its images are mirrored, and the quarter turns of their rotation."""
-    return list(product((False, True) if mirrored else (False,), range(QUARTERS if rotations else 1)))
+    return list(
+        product(
+            (False, True) if mirrored else (False,), range(QUARTERS if rotations else 1)
+        )
+    )
 
 
 def draw(
@@ -261,7 +316,9 @@ def draw(
     ways_to_see = variants(rotations=rotations, mirrored=mirrored)
     kinds = random.sample(range(len(sizes) * len(ways_to_see)), ways)
     first, support, queries = random.randrange(ways), [], []
-    for label, (source, variant) in enumerate((each % len(sizes), each // len(sizes)) for each in kinds):
+    for label, (source, variant) in enumerate(
+        (each % len(sizes), each // len(sizes)) for each in kinds
+    ):
         mirror, quarters = ways_to_see[variant]
         images = random.sample(range(sizes[source]), shots - (-questions // ways))
         places = [Place(source, image, quarters, mirror) for image in images]

@@ -70,19 +70,39 @@ class EpisodeWeights:
     def lookups(self) -> tuple[Lookups, Lookups]:
         """The lookups of the query and of every image, in all layers. Images are named by class, and by number where a
         class has several."""
-        numbers = (self.labels[:place].count(label) + 1 for place, label in enumerate(self.labels))
+        numbers = (
+            self.labels[:place].count(label) + 1
+            for place, label in enumerate(self.labels)
+        )
         several = len(set(self.labels)) < len(self.labels)
-        names = [f"{label} {n}" if several else label for label, n in zip(self.labels, numbers, strict=True)]
-        labels, images = (*names, QUERY), np.concatenate([self.support, self.query[None]])
+        names = [
+            f"{label} {n}" if several else label
+            for label, n in zip(self.labels, numbers, strict=True)
+        ]
+        labels, images = (
+            (*names, QUERY),
+            np.concatenate([self.support, self.query[None]]),
+        )
         layers = layer_names(len(self.maps))
         return (
-            Lookups(self.maps[:, None, -1:], labels, (QUERY,), "the query image", layers, images=images),
-            Lookups(self.maps[:, None], labels, labels, "every image", layers, images=images),
+            Lookups(
+                self.maps[:, None, -1:],
+                labels,
+                (QUERY,),
+                "the query image",
+                layers,
+                images=images,
+            ),
+            Lookups(
+                self.maps[:, None], labels, labels, "every image", layers, images=images
+            ),
         )
 
     def figure(self, title: str) -> "Figure":
         """The query and the support images, framed by the weights of the query in each lookup."""
-        return episode(self.query, self.support, self.labels, self.maps[:, -1], title=title)
+        return episode(
+            self.query, self.support, self.labels, self.maps[:, -1], title=title
+        )
 
 
 class FewShotRun(Run[FewShotExample, ClassPrediction]):
@@ -90,7 +110,11 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
 
     config: FewShot
     model: FewShotSnail
-    supports = {"predict": frozenset(), "evaluate": frozenset({"files", "skip_bad"}), "attribute": frozenset()}
+    supports = {
+        "predict": frozenset(),
+        "evaluate": frozenset({"files", "skip_bad"}),
+        "attribute": frozenset(),
+    }
     inputs = {"examples": dict[str, list[bytes]], "image": bytes}
     unit = "images"
 
@@ -100,13 +124,17 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
     @classmethod
     def open(cls, run: RunDirectory, config: FewShot) -> "FewShotRun":
         """The run in a folder, its model with fresh weights."""
-        return cls(config, FewShotSnail(config.data.ways, config.data.shots, config.model))
+        return cls(
+            config, FewShotSnail(config.data.ways, config.data.shots, config.model)
+        )
 
     def parse(self, line: str, place: str = "text 1") -> FewShotExample:
         """The paths in `{"examples": {"cat": ["1.png"], "dog": ["2.png"]}, "image": "3.png"}`."""
         record, fault = parse_object(line, FORM)
         match record:
-            case {"examples": dict(support), "image": str(query)} if all(map(are_paths, support.values())):
+            case {"examples": dict(support), "image": str(query)} if all(
+                map(are_paths, support.values())
+            ):
                 return FewShotExample(support, query)
         raise InputError(f"{place}: {fault}")
 
@@ -115,14 +143,17 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
         that are no image."""
         channels = self.config.model.channels
         support = {
-            label: [decode_image(each, channels) for each in images] for label, images in values["examples"].items()
+            label: [decode_image(each, channels) for each in images]
+            for label, images in values["examples"].items()
         }
         return FewShotExample(support, decode_image(values["image"], channels))
 
     def record(self, example: FewShotExample) -> dict[str, Any]:
         return {"image": str(example.query)}
 
-    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[LabelledImage]:
+    def read(
+        self, files: Sequence[Path | Records], options: EvaluationOptions
+    ) -> list[LabelledImage]:
         """The images of sets of the kind of the run's own. Raises InputError as `EpisodeSets.read`."""
         data = self.config.data.skipping(options.skip_bad)
         return [each for file in files for each in data.read(str(file))]
@@ -130,20 +161,34 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
     def convention(self) -> str:
         return f"accuracy is over {self.config.data.test_episodes:,} {self.config.data.form}"
 
-    def _evaluate(self, examples: Sequence[LabelledImage] | None, options: EvaluationOptions) -> dict[str, float]:
+    def _evaluate(
+        self, examples: Sequence[LabelledImage] | None, options: EvaluationOptions
+    ) -> dict[str, float]:
         """Accuracy in `test_episodes` of the classes of the images, with its standard error, in per cent.
 
         Raises:
             InputError: there are neither examples nor a test set, or classes or their images are too few.
         """
         data = self.config.data
-        sets = [lambda: [*chain(*data.load().test.values())], lambda: [*chain(*data.load().valid.values())]]
-        images = for_evaluation(examples, data, "give a set of images", tests=sets[0], valid=sets[1], unit=self.unit)
+        sets = [
+            lambda: [*chain(*data.load().test.values())],
+            lambda: [*chain(*data.load().valid.values())],
+        ]
+        images = for_evaluation(
+            examples,
+            data,
+            "give a set of images",
+            tests=sets[0],
+            valid=sets[1],
+            unit=self.unit,
+        )
         classes = pool(data.checked(images, "the images for evaluation"), self.config)
         with guarded(self.model):
             return figures(self.model, classes, self.config, data.test_episodes)
 
-    def _predict(self, examples: Sequence[FewShotExample], options: PredictOptions) -> list[ClassPrediction]:
+    def _predict(
+        self, examples: Sequence[FewShotExample], options: PredictOptions
+    ) -> list[ClassPrediction]:
         """The class of each query image.
 
         Raises:
@@ -152,27 +197,55 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
         """
         return [self._attend(each)[0] for each in examples]
 
-    def _attribute(self, example: FewShotExample, options: AttributionOptions) -> Attribution:
+    def _attribute(
+        self, example: FewShotExample, options: AttributionOptions
+    ) -> Attribution:
         """The attention of the query image to each support image and to itself. Raises InputError as `predict`."""
         found, weights = self._attend(example)
-        others = [f"{label} {share:.2f}" for label, share in found.probabilities.items() if label != found.label]
+        others = [
+            f"{label} {share:.2f}"
+            for label, share in found.probabilities.items()
+            if label != found.label
+        ]
         detail = f"probabilities of the other classes: {', '.join(others[:SHOWN])}{', …' * (len(others) > SHOWN)}"
         lookups = weights.lookups()
-        return Attribution(found, str(found), lookups, weights, options, draw=weights.figure, detail=detail)
+        return Attribution(
+            found,
+            str(found),
+            lookups,
+            weights,
+            options,
+            draw=weights.figure,
+            detail=detail,
+        )
 
     @torch.no_grad()
-    def _attend(self, example: FewShotExample) -> tuple[ClassPrediction, EpisodeWeights]:
+    def _attend(
+        self, example: FewShotExample
+    ) -> tuple[ClassPrediction, EpisodeWeights]:
         support = example.support
         names = self._checked(support)
         labels = [name for name in names for _ in support[name]]
         images = [each for name in names for each in support[name]]
         places = [f"example {number}" for number in range(1, len(images) + 1)]
         pairs = zip((*images, example.query), (*places, "the query image"), strict=True)
-        pixels = np.stack([pixels_of(LabelledImage(each, "", place), self.config) for each, place in pairs])
+        pixels = np.stack(
+            [
+                pixels_of(LabelledImage(each, "", place), self.config)
+                for each, place in pairs
+            ]
+        )
         device = next(self.model.parameters()).device
-        seen = torch.stack([self.config.images.tensor(each) for each in pixels])[None].to(device)
-        numbers = torch.tensor([[names.index(label) for label in labels]], device=device)
-        with guarded(self.model), record(self.model, only=self.model.self_attention) as maps:
+        seen = torch.stack([self.config.images.tensor(each) for each in pixels])[
+            None
+        ].to(device)
+        numbers = torch.tensor(
+            [[names.index(label) for label in labels]], device=device
+        )
+        with (
+            guarded(self.model),
+            record(self.model, only=self.model.self_attention) as maps,
+        ):
             logits = self.model(seen, numbers)
         weights = maps.layered()[0, :, 0].double().cpu().numpy()
         found = ClassPrediction.of(names, logits[0, 0].softmax(-1).tolist())
@@ -188,7 +261,9 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
             )
         for name, some in support.items():
             if len(some) != shots:
-                raise InputError(f"class {name!r} has {len(some)} examples; the model was trained for {shots} each")
+                raise InputError(
+                    f"class {name!r} has {len(some)} examples; the model was trained for {shots} each"
+                )
         return list(support)
 
 

@@ -26,10 +26,14 @@ def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:
         InputError: images or classes are too few, or an image cannot be read.
     """
     classes = config.data.load()
-    train, valid, _ = (_pool(each, config) for each in (classes.train, classes.valid, classes.test))
+    train, valid, _ = (
+        _pool(each, config) for each in (classes.train, classes.valid, classes.test)
+    )
     model = FewShotSnail(config.data.ways, config.data.shots, config.model)
     tests = [each for some in classes.test.values() for each in some]
-    kinds = len(variants(rotations=config.data.rotations, mirrored=config.data.mirrored))
+    kinds = len(
+        variants(rotations=config.data.rotations, mirrored=config.data.mirrored)
+    )
     turns = f", each in {kinds} variants, turned or mirrored" if kinds > 1 else ""
     return Setup(
         model,
@@ -48,15 +52,23 @@ def _pool(images: Mapping[str, Sequence[LabelledImage]], config: FewShot) -> Poo
     try:
         return pool(images, config)
     except InputError as error:
-        raise BadRecord(str(error)) if isinstance(config.data, Skipping) else error from error
+        raise (
+            BadRecord(str(error)) if isinstance(config.data, Skipping) else error
+        ) from error
 
 
 def summary(config: FewShot, classes: ImageClasses) -> DataSummary:
     """The classes before training, and what the model reads of their images."""
-    sets = Splits(list(classes.train.values()), list(classes.valid.values()), list(classes.test.values()))
+    sets = Splits(
+        list(classes.train.values()),
+        list(classes.valid.values()),
+        list(classes.test.values()),
+    )
     training = [each for some in sets.train for each in some]
     side = config.model.side
-    images, warnings = images_seen([each.image for each in training], side, config.model.channels, "model.side")
+    images, warnings = images_seen(
+        [each.image for each in training], side, config.model.channels, "model.side"
+    )
     return DataSummary(
         unit="classes",
         rows=rows(config.data, sets),
@@ -70,10 +82,19 @@ def summary(config: FewShot, classes: ImageClasses) -> DataSummary:
 
 def _episode(classes: Sequence[Sequence[LabelledImage]], shots: int) -> dict[str, str]:
     """The request of an episode: `shots` images of each class, and the last image of the first class."""
-    support = {some[0].label: [sent(each.image) for each in some[:shots]] for some in classes}
-    return {"examples": json.dumps(support, ensure_ascii=False), "image": sent(classes[0][-1].image)}
+    support = {
+        some[0].label: [sent(each.image) for each in some[:shots]] for some in classes
+    }
+    return {
+        "examples": json.dumps(support, ensure_ascii=False),
+        "image": sent(classes[0][-1].image),
+    }
 
 
 def contents(pools: Iterable[Pool]) -> Iterable[str]:
     """A line for each class: the digest of its images."""
-    return (hashlib.sha256(each.tobytes()).hexdigest() + "\n" for images in pools for each in images)
+    return (
+        hashlib.sha256(each.tobytes()).hexdigest() + "\n"
+        for images in pools
+        for each in images
+    )

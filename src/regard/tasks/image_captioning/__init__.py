@@ -3,5 +3,9 @@
 from regard.tasks.task import LazyTask
 
 TASK = LazyTask(
-    __name__, "config:ImageCaptioning", "setup:setup", "run:ImageCaptioningRun", command="regard predict {} IMAGE"
+    __name__,
+    "config:ImageCaptioning",
+    "setup:setup",
+    "run:ImageCaptioningRun",
+    command="regard predict {} IMAGE",
 )

@@ -26,7 +26,9 @@ GATE = "gate: the share of what is read that enters the word, 0 none to 1 all"
 
 def pixels_of(each: Captioned, config: ImageCaptioning) -> Pixels:
     """The pixels of an image as the model's input. Raises InputError for one that cannot be read."""
-    return config.images.pixels(each.image, config.model.image, config.model.channels, each.place)
+    return config.images.pixels(
+        each.image, config.model.image, config.model.channels, each.place
+    )
 
 
 def decodable(each: Captioned, config: ImageCaptioning) -> Captioned:
@@ -35,9 +37,13 @@ def decodable(each: Captioned, config: ImageCaptioning) -> Captioned:
     return each
 
 
-def one(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning) -> CaptionBatch:
+def one(
+    model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning
+) -> CaptionBatch:
     """A batch of one image and its caption, on the model's device."""
-    batch = collate_captions([(config.images.tensor(image), list(ids))], config.cells, model.decoder.special)
+    batch = collate_captions(
+        [(config.images.tensor(image), list(ids))], config.cells, model.decoder.special
+    )
     return batch.to(next(model.parameters()).device)
 
 
@@ -74,12 +80,24 @@ class CaptionWeights:
         """The photograph, and for each token a heat map of its weights over it, with its gate."""
         gates, notes = (), [HEAT]
         if self.gates is not None:
-            gates, notes = tuple(f"gate {gate:.2f}" for gate in self.gates), [HEAT, GATE]
-        return overlays(self.photo, self.weights, self.tokens, title=title, remarks=gates, notes=notes)
+            gates, notes = (
+                tuple(f"gate {gate:.2f}" for gate in self.gates),
+                [HEAT, GATE],
+            )
+        return overlays(
+            self.photo,
+            self.weights,
+            self.tokens,
+            title=title,
+            remarks=gates,
+            notes=notes,
+        )
 
 
 @torch.no_grad()
-def attended(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning) -> CaptionMaps:
+def attended(
+    model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning
+) -> CaptionMaps:
     """The attention to the image at each token of a caption, from one pass with teacher forcing."""
     readers, gate = model.decoder.source_attention, model.decoder.source_gate
     assert readers is not None

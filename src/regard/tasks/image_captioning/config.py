@@ -45,9 +45,13 @@ class ImageCaptioning(PretrainedSource):
                 "augmentation.flip turns left into right, which the captions of scenes describe; set it false"
             )
         if self.tokenizer.dropout:
-            raise ValueError("tokenizer.dropout is for seq2seq; captions are cut in one way")
+            raise ValueError(
+                "tokenizer.dropout is for seq2seq; captions are cut in one way"
+            )
         if self.attention_losses.guided:
-            raise ValueError("attention_losses.guided needs word links, and images have none; remove it")
+            raise ValueError(
+                "attention_losses.guided needs word links, and images have none; remove it"
+            )
 
     def _check_images(self) -> None:
         if self.images.size not in (None, self.model.image):
@@ -63,13 +67,25 @@ class ImageCaptioning(PretrainedSource):
         if trunk is None:
             return None
         command = "`regard train vit` or `regard import`"
-        return PretrainedPart("model.trunk.vit", trunk.vit, "image-classification", command, trunk.sizes is not None)
+        return PretrainedPart(
+            "model.trunk.vit",
+            trunk.vit,
+            "image-classification",
+            command,
+            trunk.sizes is not None,
+        )
 
     def with_sizes(self, other: Any) -> "ImageCaptioning":
         """The run file with the sizes of the trunk and the `images` of its run."""
         assert self.model.trunk is not None
         trunk = replace(self.model.trunk, sizes=other.model)
-        model = replace(self.model, image=other.size, channels=other.model.channels, stages=(), trunk=trunk)
+        model = replace(
+            self.model,
+            image=other.size,
+            channels=other.model.channels,
+            stages=(),
+            trunk=trunk,
+        )
         return replace(self, images=other.images, model=model)
 
     @property

@@ -68,7 +68,9 @@ class CaptionTables(HeldOut, Tabular):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.split is not None and (self.valid or self.test):
-            raise InputError("captions: with split all sets are in the file train; remove valid and test")
+            raise InputError(
+                "captions: with split all sets are in the file train; remove valid and test"
+            )
 
     @property
     def columns(self) -> dict[str, str | int]:
@@ -78,7 +80,9 @@ class CaptionTables(HeldOut, Tabular):
     @property
     def files(self) -> FilesBeside:
         """Where the images are."""
-        return FilesBeside("image", "table of captions", SUFFIXES, "data.images", self.images)
+        return FilesBeside(
+            "image", "table of captions", SUFFIXES, "data.images", self.images
+        )
 
     recognised: ClassVar[tuple[Kind, ...]] = ("table", "folder")
 
@@ -96,7 +100,9 @@ class CaptionTables(HeldOut, Tabular):
             splits = Splits(train, self.read(self.valid), self.tests())
             return splits if self.train in (self.valid, self.test) else apart(splits)
         what = f"{self.train}: {len(train):,} images"
-        return Splits(*self.hold_out(train, what, lambda each: str(each.image)), self.tests())
+        return Splits(
+            *self.hold_out(train, what, lambda each: str(each.image)), self.tests()
+        )
 
     def tests(self) -> Sequence[Captioned]:
         """The images of the test set; none without one. Raises InputError as `load` does."""
@@ -108,8 +114,13 @@ class CaptionTables(HeldOut, Tabular):
         """Read the images of another table or folder. Raises InputError as `load` does."""
         if Path(path).is_dir() and not self.files.table_in(Path(path)):
             found = self.files.texts(Path(path), self.files.within(Path(path)))
-            return [Captioned(image, tuple(lines), str(image.with_suffix(".txt"))) for image, lines in found]
-        return one_an_image(usable(self._rows(path), self._of, path, skip_bad=self.skip_bad))
+            return [
+                Captioned(image, tuple(lines), str(image.with_suffix(".txt")))
+                for image, lines in found
+            ]
+        return one_an_image(
+            usable(self._rows(path), self._of, path, skip_bad=self.skip_bad)
+        )
 
     def _by_column(self, path: str, split: str | int) -> Splits[Captioned]:
         """The sets of one table. Raises InputError as `load` does."""
@@ -117,19 +128,27 @@ class CaptionTables(HeldOut, Tabular):
         known = [name for names in SPLITS.values() for name in names]
         for row in rows:
             if row.fields[0] not in known:
-                raise InputError(f"{row.place}: {split} is {row.fields[0]!r}; expected one of {', '.join(known)}")
+                raise InputError(
+                    f"{row.place}: {split} is {row.fields[0]!r}; expected one of {', '.join(known)}"
+                )
         sets = {
-            name: one_an_image(usable(some, self._of, path, skip_bad=self.skip_bad) if some else [])
+            name: one_an_image(
+                usable(some, self._of, path, skip_bad=self.skip_bad) if some else []
+            )
             for name, names in SPLITS.items()
             for some in [[row for row in rows if row.fields[0] in names]]
         }
         for name in ("train", "valid"):
             if not sets[name]:
-                raise InputError(f"{path}: no record whose {split} is {' or '.join(SPLITS[name])}")
+                raise InputError(
+                    f"{path}: no record whose {split} is {' or '.join(SPLITS[name])}"
+                )
         return apart(Splits(sets["train"], sets["valid"], sets["test"]))
 
     def _rows(self, path: str) -> list[Row]:
-        first: dict[str, str | int] = {} if self.split is None else {"split": self.split}
+        first: dict[str, str | int] = (
+            {} if self.split is None else {"split": self.split}
+        )
         table = self.files.table_in(Path(path)) if Path(path).is_dir() else None
         return self.rows(table or path, first | self.columns)
 
@@ -157,7 +176,9 @@ def apart(splits: Splits[Captioned]) -> Splits[Captioned]:
     for some in (splits.train, splits.valid, splits.test):
         for each in some:
             if (place := seen.get(str(each.image))) is not None:
-                raise InputError(f"{each.place}: image {each.image} is in another set too, {place}; keep it in one set")
+                raise InputError(
+                    f"{each.place}: image {each.image} is in another set too, {place}; keep it in one set"
+                )
         seen |= {str(each.image): each.place for each in some}
     return splits
 
@@ -185,4 +206,6 @@ def collate_captions(
     words = collate([([], ids) for _, ids in examples], target=special)
     images = torch.stack([image for image, _ in examples])
     lengths = torch.full((len(examples),), cells)
-    return CaptionBatch(images, lengths, words.target_in, words.target_out, words.target_tokens)
+    return CaptionBatch(
+        images, lengths, words.target_in, words.target_out, words.target_tokens
+    )

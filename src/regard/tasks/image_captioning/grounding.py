@@ -29,12 +29,20 @@ def pointing(
         return None
     shares: list[float] = []
     for each, ids in zip(images, captions, strict=True):
-        named = [(at, word) for at, word in enumerate(tokenizer.pieces(ids)) if word in names]
+        named = [
+            (at, word) for at, word in enumerate(tokenizer.pieces(ids)) if word in names
+        ]
         if named:
             weights = attended(model, pixels_of(each, config), ids, config).weights
             nowhere = np.zeros(weights.shape[1:])
-            parts = {name: overlap(box, config.model.side) for name, box in each.boxes.items()}
-            shares += [float((weights[at] * parts.get(word, nowhere)).sum()) for at, word in named]
+            parts = {
+                name: overlap(box, config.model.side)
+                for name, box in each.boxes.items()
+            }
+            shares += [
+                float((weights[at] * parts.get(word, nowhere)).sum())
+                for at, word in named
+            ]
     return 100 * sum(shares) / len(shares) if shares else None
 
 
@@ -42,7 +50,12 @@ def overlap(box: Box, side: int) -> Float[np.ndarray, "row column"]:
     """The share of each of `side` x `side` cells of an image that lies in a box, 0 to 1."""
     edges = np.arange(side + 1) / side
     down, across = (
-        np.clip(np.minimum(edges[1:], box[axis + 2]) - np.maximum(edges[:-1], box[axis]), 0, None) * side
+        np.clip(
+            np.minimum(edges[1:], box[axis + 2]) - np.maximum(edges[:-1], box[axis]),
+            0,
+            None,
+        )
+        * side
         for axis in (0, 1)
     )
     return down[:, None] * across

@@ -27,12 +27,25 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.decoded_text import DecodedText, TextStream, constraints_of
 from regard.tasks.evaluation import for_evaluation
-from regard.tasks.image_captioning.attribution import CaptionMaps, CaptionWeights, attended, decodable, one, pixels_of
+from regard.tasks.image_captioning.attribution import (
+    CaptionMaps,
+    CaptionWeights,
+    attended,
+    decodable,
+    one,
+    pixels_of,
+)
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned, CaptionTables
 from regard.tasks.image_captioning.shards import CaptionShards
 from regard.tasks.image_captioning.training import decode, encoded, figures, read
-from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
+from regard.tasks.options import (
+    SEARCHING,
+    AttributionOptions,
+    EvaluationOptions,
+    PredictOptions,
+    StreamOptions,
+)
 from regard.tasks.prediction import TextPrediction, ranked
 from regard.tasks.row_examples import input_columns
 from regard.tasks.run import Run
@@ -54,7 +67,9 @@ class ImageCaptioningRun(Run[Image, Caption]):
         "predict": frozenset({"beam", "n_best", *SEARCHING}),
         "stream": frozenset({*SEARCHING, "prefix", "prefix_tokens", "candidates"}),
         "evaluate": frozenset({"files", "beam", "columns", "skip_bad"}),
-        "attribute": frozenset({"beam", "role", "kinds", "maps", "target", "finished", "target_tokens"}),
+        "attribute": frozenset(
+            {"beam", "role", "kinds", "maps", "target", "finished", "target_tokens"}
+        ),
     }
     inputs = {"image": bytes}
 
@@ -69,7 +84,11 @@ class ImageCaptioningRun(Run[Image, Caption]):
 
     def parse(self, line: str, place: str = "text 1") -> Image:
         """The path of an image, or its place in a file, as `photos.parquet:1` (`image_at`)."""
-        files = self.config.data.files if isinstance(self.config.data, CaptionTables) else None
+        files = (
+            self.config.data.files
+            if isinstance(self.config.data, CaptionTables)
+            else None
+        )
         return image_at(line, input_columns(self)["image"], files, place)
 
     def example(self, values: Mapping[str, Any]) -> Image:
@@ -88,16 +107,24 @@ class ImageCaptioningRun(Run[Image, Caption]):
     def record(self, example: Image) -> dict[str, Any]:
         return {"image": str(example)} if isinstance(example, str | Path) else {}
 
-    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Captioned]:
+    def read(
+        self, files: Sequence[Path | Records], options: EvaluationOptions
+    ) -> list[Captioned]:
         """The images of tables, folders or shards with captions. Raises InputError as `CaptionTables.read`."""
         own, check = self.config.data, partial(decodable, config=self.config)
         if isinstance(own, CaptionShards):
             return usable_files(files, own.read, check, skip_bad=options.skip_bad)
-        data = replace(own, split=None) if isinstance(own, CaptionTables) else CaptionTables()
+        data = (
+            replace(own, split=None)
+            if isinstance(own, CaptionTables)
+            else CaptionTables()
+        )
         data = data.with_columns(options.columns, skip_bad=options.skip_bad)
         return usable_files(files, data.read, check, skip_bad=data.skip_bad)
 
-    def _evaluate(self, examples: Sequence[Captioned] | None, options: EvaluationOptions) -> dict[str, float]:
+    def _evaluate(
+        self, examples: Sequence[Captioned] | None, options: EvaluationOptions
+    ) -> dict[str, float]:
         """The metrics of the run file, and the grounding of words in the image (`POINTING`).
 
         Raises:
@@ -105,9 +132,17 @@ class ImageCaptioningRun(Run[Image, Caption]):
         """
         images = for_evaluation(examples, self.config.data, "give images with captions")
         with guarded(self.model):
-            return figures(self.model, self.tokenizer, images, self.config, self.config.search.searching(options.beam))
+            return figures(
+                self.model,
+                self.tokenizer,
+                images,
+                self.config,
+                self.config.search.searching(options.beam),
+            )
 
-    def _predict(self, examples: Sequence[Image], options: PredictOptions) -> list[Caption]:
+    def _predict(
+        self, examples: Sequence[Image], options: PredictOptions
+    ) -> list[Caption]:
         """The caption of each image, with its `n_best` - 1 alternatives.
 
         Raises:
@@ -118,10 +153,16 @@ class ImageCaptioningRun(Run[Image, Caption]):
         limits = constraints_of(self.tokenizer, options, search)
         with guarded(self.model):
             found = decode(self.model, numbered(examples), self.config, search, limits)
-        return [ranked([Caption.of(each, self.tokenizer) for each in some], options.n_best) for some in found]
+        return [
+            ranked([Caption.of(each, self.tokenizer) for each in some], options.n_best)
+            for some in found
+        ]
 
     def _stream(
-        self, images: Sequence[Image], options: StreamOptions, active: Callable[[int], bool]
+        self,
+        images: Sequence[Image],
+        options: StreamOptions,
+        active: Callable[[int], bool],
     ) -> Iterator[StreamEvent]:
         """The weights of a token are on the cells of its image.
 
@@ -135,12 +176,16 @@ class ImageCaptioningRun(Run[Image, Caption]):
         sources = [self._stream_source(each, len(prefix)) for each in examples]
         with guarded(self.model):
             memory, limit = encoded(self.model, examples, self.config, search)
-            stream = TextStream(self.model.decoder, self.tokenizer, search, sources, prefix)
+            stream = TextStream(
+                self.model.decoder, self.tokenizer, search, sources, prefix
+            )
             yield from stream.events(memory, limit, options, active)
 
     def _stream_source(self, example: Captioned, forced: int) -> StreamSource:
         patches = self._patches(example.image)
-        return StreamSource(patch_labels(patches.rows, patches.columns), patches, forced)
+        return StreamSource(
+            patch_labels(patches.rows, patches.columns), patches, forced
+        )
 
     def _attribute(self, example: Image, options: AttributionOptions) -> Attribution:
         """The attention to the image at each token of the predicted or forced caption; with the role decoder, the
@@ -155,26 +200,39 @@ class ImageCaptioningRun(Run[Image, Caption]):
             self._check_cross(options)
         with guarded(self.model):
             if cross:
-                return self._of_image(example, *self._written(example, options), options)
+                return self._of_image(
+                    example, *self._written(example, options), options
+                )
             caption, tokens = self._written(example, options)
             pixels = pixels_of(Captioned(example, (), "the image"), self.config)
             return self._of_tokens(pixels, caption, tokens, options)
 
-    def _written(self, image: Image, options: AttributionOptions) -> tuple[Caption | TextPrediction, list[int]]:
+    def _written(
+        self, image: Image, options: AttributionOptions
+    ) -> tuple[Caption | TextPrediction, list[int]]:
         """A caption and its tokens, END among them where it is finished: the forced one, or the run's own."""
         if options.target_tokens is not None:
             tokens = list(options.target_tokens)
             return TextPrediction(self.tokenizer.decode(tokens)), tokens
         if options.target is not None:
             tokens = self.tokenizer.encode(read(options.target, self.config))
-            return TextPrediction(options.target), [*tokens, self.tokenizer.special.end] if options.finished else tokens
+            return TextPrediction(options.target), [
+                *tokens,
+                self.tokenizer.special.end,
+            ] if options.finished else tokens
         search = self.config.search.searching(options.beam)
-        ((best, *_),) = decode(self.model, [Captioned(image, (), "the image")], self.config, search)
+        ((best, *_),) = decode(
+            self.model, [Captioned(image, (), "the image")], self.config, search
+        )
         end = [self.tokenizer.special.end] if best.finished else []
         return Caption.of(best, self.tokenizer), [*best.tokens, *end]
 
     def _of_image(
-        self, image: Image, caption: Caption | TextPrediction, tokens: list[int], options: AttributionOptions
+        self,
+        image: Image,
+        caption: Caption | TextPrediction,
+        tokens: list[int],
+        options: AttributionOptions,
     ) -> Attribution:
         pixels = pixels_of(Captioned(image, (), "the image"), self.config)
         written = [each for each in tokens if each != self.tokenizer.special.end]
@@ -183,51 +241,89 @@ class ImageCaptioningRun(Run[Image, Caption]):
         labels = written if isinstance(caption, Caption) else tokens
         pieces = tuple(readable(self.tokenizer, labels))
         patches = self._patches(image)
-        weights = CaptionWeights(patches.pixels, pieces[: len(written)], seen.weights[: len(written)], seen.gates)
+        weights = CaptionWeights(
+            patches.pixels,
+            pieces[: len(written)],
+            seen.weights[: len(written)],
+            seen.gates,
+        )
         lookups = self._lookups(patches, pieces, seen)
-        return Attribution(caption, caption.text, (lookups,), weights, options, draw=weights.figure)
+        return Attribution(
+            caption, caption.text, (lookups,), weights, options, draw=weights.figure
+        )
 
     def _check_cross(self, options: AttributionOptions) -> None:
         if self.model.decoder.source_attention is None:
-            raise InputError("the run's model reads its image once and attends to no part of it: nothing can be drawn")
+            raise InputError(
+                "the run's model reads its image once and attends to no part of it: nothing can be drawn"
+            )
         if options.maps is not None or set(options.kinds) - {"weights"}:
-            raise InputError("kinds and maps are of the role decoder only; how an image is read has one map of weights")
+            raise InputError(
+                "kinds and maps are of the role decoder only; how an image is read has one map of weights"
+            )
 
     @torch.no_grad()
     def _of_tokens(
-        self, pixels: Pixels, caption: Caption | TextPrediction, tokens: list[int], options: AttributionOptions
+        self,
+        pixels: Pixels,
+        caption: Caption | TextPrediction,
+        tokens: list[int],
+        options: AttributionOptions,
     ) -> Attribution:
         inputs = tokens[:-1]  # START stands before them
         batch = one(self.model, pixels, inputs, self.config)
         decoder, role = self.model.decoder, options.role or "decoder"
-        names = decoder.self_attention if role == "decoder" else None  # cells of convolutions do not read each other
+        names = (
+            decoder.self_attention if role == "decoder" else None
+        )  # cells of convolutions do not read each other
         labels = side(self.tokenizer, [self.tokenizer.special.start, *inputs])
         found = [
             within_part(
-                decoder, names, role, labels, lambda: self.model(batch.images, batch.target_in), options.maps, kind
+                decoder,
+                names,
+                role,
+                labels,
+                lambda: self.model(batch.images, batch.target_in),
+                options.maps,
+                kind,
             )
             for kind in options.each_kind()
         ]
         lookups = beside(*(each for each, _ in found))
-        return Attribution(caption, caption.text, (lookups,), found[0][1], options, has_heads=True)
+        return Attribution(
+            caption, caption.text, (lookups,), found[0][1], options, has_heads=True
+        )
 
-    def _lookups(self, patches: Patches, tokens: tuple[str, ...], seen: CaptionMaps) -> Lookups:
+    def _lookups(
+        self, patches: Patches, tokens: tuple[str, ...], seen: CaptionMaps
+    ) -> Lookups:
         """The lookups of the first rows, one for each of these tokens. The note of a token is its gate; END has
         none."""
-        notes = () if seen.gates is None else tuple(f"gate {gate:.2f}" for gate in seen.gates)
+        notes = (
+            ()
+            if seen.gates is None
+            else tuple(f"gate {gate:.2f}" for gate in seen.gates)
+        )
         notes += ("",) * (len(tokens) - len(notes)) if notes else ()
         weights = rearrange(
-            seen.every[:, :, : len(tokens)], "layer head token row column -> layer head token (row column)"
+            seen.every[:, :, : len(tokens)],
+            "layer head token row column -> layer head token (row column)",
         )
         labels = patch_labels(patches.rows, patches.columns)
         breakdown = seen.breakdown and seen.breakdown.of_rows(slice(len(tokens)))
-        return Lookups(weights, labels, tokens, notes=notes, patches=patches, breakdown=breakdown)
+        return Lookups(
+            weights, labels, tokens, notes=notes, patches=patches, breakdown=breakdown
+        )
 
     def _patches(self, image: Image) -> Patches:
         side = self.config.model.side
-        return Patches(self.config.images.photograph(image, self.config.model.image), side, side)
+        return Patches(
+            self.config.images.photograph(image, self.config.model.image), side, side
+        )
 
 
 def numbered(images: Sequence[Image]) -> list[Captioned]:
     """Images without captions, each with its number for messages."""
-    return [Captioned(each, (), f"image {number}") for number, each in enumerate(images, 1)]
+    return [
+        Captioned(each, (), f"image {number}") for number, each in enumerate(images, 1)
+    ]

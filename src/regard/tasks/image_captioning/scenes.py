@@ -24,7 +24,9 @@ SHAPES: dict[str, Callable[[Plane, Plane], Bool[np.ndarray, "height width"]]] = 
     "square": lambda y, x: np.maximum(abs(y), abs(x)) <= 0.9,
     "triangle": lambda y, x: (y <= 0.9) & (abs(x) <= (y + 1) / 2),
     "diamond": lambda y, x: abs(y) + abs(x) <= 1,
-    "cross": lambda y, x: (np.minimum(abs(y), abs(x)) <= 0.3) & (np.maximum(abs(y), abs(x)) <= 1),
+    "cross": lambda y, x: (
+        (np.minimum(abs(y), abs(x)) <= 0.3) & (np.maximum(abs(y), abs(x)) <= 1)
+    ),
     "ring": lambda y, x: (y**2 + x**2 <= 1) & (y**2 + x**2 >= 0.3),
 }
 COLOURS = {
@@ -68,7 +70,10 @@ class Scenes(Synthetic):
 
     def _make(self, name: str) -> list[Captioned]:
         random = Random(f"scenes/{self.seed}/{name}")
-        return [scene(random, self.size, f"scenes {name} {number}") for number in range(1, getattr(self, name) + 1)]
+        return [
+            scene(random, self.size, f"scenes {name} {number}")
+            for number in range(1, getattr(self, name) + 1)
+        ]
 
 
 def scene(random: Random, size: int, place: str) -> Captioned:
@@ -83,8 +88,16 @@ def scene(random: Random, size: int, place: str) -> Captioned:
         beside = random.uniform(half, 1 - half)
         middle = (beside, along) if way == "across" else (along, beside)
         draw(pixels, shape, COLOURS[colour], middle, half)
-        boxes[shape] = (middle[0] - half, middle[1] - half, middle[0] + half, middle[1] + half)
-    names = {shape: f"a {colour} {shape}" for shape, colour in zip(shapes, colours, strict=True)}
+        boxes[shape] = (
+            middle[0] - half,
+            middle[1] - half,
+            middle[0] + half,
+            middle[1] + half,
+        )
+    names = {
+        shape: f"a {colour} {shape}"
+        for shape, colour in zip(shapes, colours, strict=True)
+    }
     return Captioned(pixels, tuple(captions(names, boxes)), place, boxes)
 
 

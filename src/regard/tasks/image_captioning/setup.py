@@ -34,14 +34,18 @@ def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setu
     on_disk = isinstance(splits.train, Stored)
     if not on_disk:
         splits = usable_sets(splits, lambda each: decodable(each, config), config.data)
-    tokenizer = kept_or_trained(folder, config.tokenizer, CaptionTexts(splits.train, config))
+    tokenizer = kept_or_trained(
+        folder, config.tokenizer, CaptionTexts(splits.train, config)
+    )
     model = build_captioner(config.model, tokenizer.size)
     check_beam(config.search.beam, tokenizer.size, "vocabulary")
     task = CaptionObjective(splits.train, splits.valid, tokenizer, config, model)
     return Setup(
         model,
         task,
-        _digest(splits, config) if on_disk else digest(map(line, chain(splits.train, splits.valid))),
+        _digest(splits, config)
+        if on_disk
+        else digest(map(line, chain(splits.train, splits.valid))),
         f"{len(splits.train):,} images with {len(task.train.items):,} captions to train on, {len(splits.valid):,} to "
         f"validate, {len(splits.test):,} to test; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} "
         f"parameters{about(config.model.trunk)}",
@@ -77,4 +81,6 @@ class CaptionTexts:
     config: ImageCaptioning
 
     def __iter__(self) -> Iterator[str]:
-        return (read(text, self.config) for each in self.examples for text in each.captions)
+        return (
+            read(text, self.config) for each in self.examples for text in each.captions
+        )

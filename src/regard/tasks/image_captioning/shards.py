@@ -46,13 +46,20 @@ class StoredCaptions(Stored[Captioned]):
     """Images by the columns captions and place, and those of their parts."""
 
     def example(self, shard: Shard, place: int) -> Captioned:
-        captions, origin = (shard.columns[name].text(place) for name in ("captions", "place"))
-        return Sample(stored_part(shard, place), tuple(json.loads(captions)), origin).captioned()
+        captions, origin = (
+            shard.columns[name].text(place) for name in ("captions", "place")
+        )
+        return Sample(
+            stored_part(shard, place), tuple(json.loads(captions)), origin
+        ).captioned()
 
     @staticmethod
     def shard(samples: Sequence[Sample]) -> Shard:
         """Samples as a shard."""
-        texts = {"captions": [json.dumps(each.captions) for each in samples], "place": [each.place for each in samples]}
+        texts = {
+            "captions": [json.dumps(each.captions) for each in samples],
+            "place": [each.place for each in samples],
+        }
         columns = {name: Ragged.of_texts(some) for name, some in texts.items()}
         return Shard(columns | part_columns([each.part for each in samples]), {})
 
@@ -85,14 +92,22 @@ class CaptionShards(HeldOut):
     def load(self) -> Splits[Captioned]:
         """Read the indices of all sets. Raises InputError naming the file at fault."""
         if self.train is None:
-            raise InputError("data.train is not given; expected shards of images with captions, as .tar files")
+            raise InputError(
+                "data.train is not given; expected shards of images with captions, as .tar files"
+            )
         train = self.read(self.train)
         if self.valid is not None:
             return Splits(train, self.read(self.valid), self.tests())
         if isinstance(train, StoredCaptions):
             rest, held, name = held_out_rows(self, train, "images")
-            return Splits(train.part(rest, name), train.part(np.array(held), f"{name}, the others"), self.tests())
-        return Splits(*self.hold_out(train, f"{self.train}: {len(train):,} images"), self.tests())
+            return Splits(
+                train.part(rest, name),
+                train.part(np.array(held), f"{name}, the others"),
+                self.tests(),
+            )
+        return Splits(
+            *self.hold_out(train, f"{self.train}: {len(train):,} images"), self.tests()
+        )
 
     def tests(self) -> Sequence[Captioned]:
         """The images of the test set; none without one. Raises InputError as `load` does."""
@@ -104,28 +119,48 @@ class CaptionShards(HeldOut):
         if not is_large([path]):
             return [sample.captioned() for sample in self._samples(files)]
         settings = f"{self.image} {self.captions}"
-        return stored(StoredCaptions, [path], settings, lambda: self._samples(files), lambda: 0)
+        return stored(
+            StoredCaptions, [path], settings, lambda: self._samples(files), lambda: 0
+        )
 
     def _samples(self, files: Sequence[str]) -> Iterator[Sample]:
         for file in files:
-            yield from self._of_parquet(file) if suffix(file) == "parquet" else self._of_tar(file)
+            yield from (
+                self._of_parquet(file)
+                if suffix(file) == "parquet"
+                else self._of_tar(file)
+            )
 
     def _of_tar(self, file: str) -> Iterator[Sample]:
         for key, parts, image in tar_samples(file):
             value = stated(file, parts, (TEXT, str.splitlines), self.captions)
-            what = f"; expected a {TEXT} file, or a {RECORD} file with {self.captions!r}"
+            what = (
+                f"; expected a {TEXT} file, or a {RECORD} file with {self.captions!r}"
+            )
             place = f"{file}: sample {key!r}"
-            yield Sample(Part(file, *parts[image]), _captions(value, place, what), f"{file}:{key}{image}")
+            yield Sample(
+                Part(file, *parts[image]),
+                _captions(value, place, what),
+                f"{file}:{key}{image}",
+            )
 
     def _of_parquet(self, file: str) -> Iterator[Sample]:
         for place, part, value in parquet_parts(file, self.columns):
-            yield Sample(part, _captions(value, place, f" under {self.captions!r}"), place)
+            yield Sample(
+                part, _captions(value, place, f" under {self.captions!r}"), place
+            )
 
 
 def _captions(value: Any, place: str, what: str) -> tuple[str, ...]:
     """The captions of a text or a list, without blank ones. Raises InputError for none."""
-    several = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-    found = tuple(each.strip() for each in several if isinstance(each, str) and each.strip())
-    if not found or len(found) < len([each for each in several if not isinstance(each, str) or each.strip()]):
+    several = (
+        [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    )
+    found = tuple(
+        each.strip() for each in several if isinstance(each, str) and each.strip()
+    )
+    if not found or len(found) < len(
+        [each for each in several if not isinstance(each, str) or each.strip()]
+    ):
         raise InputError(f"{place}: has no caption{what}")
     return found

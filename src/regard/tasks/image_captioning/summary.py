@@ -21,7 +21,9 @@ from regard.tasks.summary import (
 from regard.text import Tokenizer
 
 
-def caption_summary(config: ImageCaptioning, splits: Splits[Captioned], tokenizer: Tokenizer) -> DataSummary:
+def caption_summary(
+    config: ImageCaptioning, splits: Splits[Captioned], tokenizer: Tokenizer
+) -> DataSummary:
     """The images, and the lengths and unknown characters of their captions."""
     captions = {
         name: [read(text, config) for each in sampled(some) for text in each.captions]
@@ -42,7 +44,9 @@ def caption_summary(config: ImageCaptioning, splits: Splits[Captioned], tokenize
         rows=rows(config.data, splits),
         lengths={
             "captions": text_lengths(tokenizer, captions["train"]),
-            "captions an image": Lengths.of([len(each.captions) for each in sampled(splits.train)]),
+            "captions an image": Lengths.of(
+                [len(each.captions) for each in sampled(splits.train)]
+            ),
         },
         unknown=unknown,
         unknown_unit=tokenizer.unknown_unit,

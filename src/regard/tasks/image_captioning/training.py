@@ -42,13 +42,20 @@ class CaptionObjective:
         model: Captioner,
     ):
         """Raises InputError for no captions, and for an attention loss that the model does not allow."""
-        self.images, self.valid, self.tokenizer, self.config = train, valid, tokenizer, config
+        self.images, self.valid, self.tokenizer, self.config = (
+            train,
+            valid,
+            tokenizer,
+            config,
+        )
         self.settings, self.metric = config.training, config.metrics[0]
         self.attention_loss = AttentionLoss(config.attention_losses, model.decoder)
         self.train = encoded_captions(train, tokenizer, config)
         cells = np.full(len(self.train.items), config.cells, dtype=np.int32)
         self.lengths = np.stack([cells, np.maximum(cells, self.train.lengths + 1)], 1)
-        self.tokens = batch_size(self.lengths, self.settings.batch_tokens, "training captions")
+        self.tokens = batch_size(
+            self.lengths, self.settings.batch_tokens, "training captions"
+        )
 
     def place(self, index: int) -> str:
         """Where a training caption came from."""
@@ -58,35 +65,61 @@ class CaptionObjective:
         return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> CaptionBatch:
-        examples = [(self._seen(epoch, index), self.train.items[index]) for index in indices]
+        examples = [
+            (self._seen(epoch, index), self.train.items[index]) for index in indices
+        ]
         return collate_captions(examples, self.config.cells, self.tokenizer.special)
 
-    def loss(self, model: nn.Module, batch: CaptionBatch, update: int, carried: Carried | None = None) -> Loss:
+    def loss(
+        self,
+        model: nn.Module,
+        batch: CaptionBatch,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
         assert isinstance(model, Captioner)
-        total = self.attention_loss.of(model, (batch.images,), batch, self.settings, update)
+        total = self.attention_loss.of(
+            model, (batch.images,), batch, self.settings, update
+        )
         return Loss(total, batch.target_tokens)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Captioner)
-        return figures(model, self.tokenizer, self.valid, self.config, self.config.search.searching(beam=1))
+        return figures(
+            model,
+            self.tokenizer,
+            self.valid,
+            self.config,
+            self.config.search.searching(beam=1),
+        )
 
     def _seen(self, epoch: int, index: int) -> Float[Tensor, "channel height width"]:
         """The augmented image of an epoch, with this caption."""
         pixels = pixels_of(self._image(index), self.config)
-        return self.config.images.tensor(self.config.augmentation(pixels, self.settings.seed, epoch, index))
+        return self.config.images.tensor(
+            self.config.augmentation(pixels, self.settings.seed, epoch, index)
+        )
 
     def _image(self, index: int) -> Captioned:
         """The image of a training caption."""
         return self.images[int(self.train.owners[index])]
 
 
-def encoded_captions(images: Sequence[Captioned], tokenizer: Tokenizer, config: ImageCaptioning) -> Pieces[list[int]]:
+def encoded_captions(
+    images: Sequence[Captioned], tokenizer: Tokenizer, config: ImageCaptioning
+) -> Pieces[list[int]]:
     """The ids of all captions of images, one after the other; of images on disk they are made once."""
 
     def cut(each: Captioned) -> list[list[int]]:
         return [tokenizer.encode(read(text, config)) for text in each.captions]
 
-    return cut_up(images, f"captions {tokenizer.digest} {config.lower}", cut, len, JsonCodec(list, list))
+    return cut_up(
+        images,
+        f"captions {tokenizer.digest} {config.lower}",
+        cut,
+        len,
+        JsonCodec(list, list),
+    )
 
 
 def read(caption: str, config: ImageCaptioning) -> str:
@@ -98,7 +131,9 @@ def tensors(
     images: Sequence[Captioned], config: ImageCaptioning, device: torch.device
 ) -> Float[Tensor, "batch channel height width"]:
     """Images as the model's input. Raises InputError for one that cannot be read."""
-    return torch.stack([config.images.tensor(pixels_of(each, config)) for each in images]).to(device)
+    return torch.stack(
+        [config.images.tensor(pixels_of(each, config)) for each in images]
+    ).to(device)
 
 
 @torch.no_grad()
@@ -116,27 +151,40 @@ def decode(
         memory, limit = encoded(model, images[first : first + ROWS], config, search)
         return search(model.decoder, memory, limit, constraints)
 
-    return [each for some in computed(decoded, range(0, len(images), ROWS)) for each in some]
+    return [
+        each for some in computed(decoded, range(0, len(images), ROWS)) for each in some
+    ]
 
 
 @torch.no_grad()
 def encoded(
-    model: Captioner, images: Sequence[Captioned], config: ImageCaptioning, search: Search
+    model: Captioner,
+    images: Sequence[Captioned],
+    config: ImageCaptioning,
+    search: Search,
 ) -> tuple[Memory, Tensor]:
     """The memory of images, and the limit of tokens of each caption, `(batch,)`. Raises InputError for an image that
     cannot be read."""
     device = next(model.parameters()).device
     memory = model.encoder(tensors(images, config, device))
-    return memory, search.limit(torch.zeros(len(images), dtype=torch.int64, device=device))
+    return memory, search.limit(
+        torch.zeros(len(images), dtype=torch.int64, device=device)
+    )
 
 
 def figures(
-    model: Captioner, tokenizer: Tokenizer, images: Sequence[Captioned], config: ImageCaptioning, search: Search
+    model: Captioner,
+    tokenizer: Tokenizer,
+    images: Sequence[Captioned],
+    config: ImageCaptioning,
+    search: Search,
 ) -> dict[str, float]:
     """The run's metrics, and the grounding of words in the image where boxes are known."""
     ids = [list(best.tokens) for best, *_ in decode(model, images, config, search)]
     found = [tokenizer.decode(each) for each in ids]
     references = [[read(text, config) for text in each.captions] for each in images]
-    scores: dict[str, float] = {name: METRICS[name](found, references) for name in config.metrics}
+    scores: dict[str, float] = {
+        name: METRICS[name](found, references) for name in config.metrics
+    }
     share = pointing(model, tokenizer, images, ids, config)
     return scores if share is None else scores | {POINTING: share}

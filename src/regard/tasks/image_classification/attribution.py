@@ -51,11 +51,23 @@ class PatchWeights:
         heads, pair = self.heads, np.stack([self.weights, self.last_layer])
         return {
             "heads": OwnView(
-                lambda options: multiples(self.patches, heads.names, heads.layers, most=options.scale, title=title),
+                lambda options: multiples(
+                    self.patches,
+                    heads.names,
+                    heads.layers,
+                    most=options.scale,
+                    title=title,
+                ),
                 frozenset({"scale", "width"}),
             ),
             "rollout": OwnView(
-                lambda options: overlays(self.photo, pair, ["all layers", "last layer"], title=title, notes=[ROLLED])
+                lambda options: overlays(
+                    self.photo,
+                    pair,
+                    ["all layers", "last layer"],
+                    title=title,
+                    notes=[ROLLED],
+                )
             ),
             "entropy": OwnView(lambda options: entropy_of(heads)),
         }
@@ -86,7 +98,9 @@ def recorded(model: Vit, image: Tensor, *, norms: bool) -> Recorded:
         return weights
 
     measured = ValueNorms(model)
-    with record(model, only=model.self_attention, measure=weights_and_norms if norms else None) as maps:
+    with record(
+        model, only=model.self_attention, measure=weights_and_norms if norms else None
+    ) as maps:
         (row,) = model(image).softmax(-1).tolist()
     return Recorded(row, maps, *layers or [None])
 
@@ -115,7 +129,9 @@ def by_norms(model: Vit, image: Tensor, found: Recorded) -> np.ndarray:
 def by_gradient(model: Vit, image: Tensor, found: Recorded) -> np.ndarray:
     """Gradient x input of the most likely class's log-probability, at the vectors of the patches."""
     place = [found.probabilities.index(max(found.probabilities))]
-    (contribution,) = contributions([model.encoder.patches], lambda: log_probabilities_of(model(image), place))
+    (contribution,) = contributions(
+        [model.encoder.patches], lambda: log_probabilities_of(model(image), place)
+    )
     return contribution.shares()[0]
 
 
@@ -124,7 +140,9 @@ def mean_of_heads(layer: Tensor) -> np.ndarray:
     return average_heads(layer[0].double().cpu().numpy())
 
 
-def read_by_class(model: Vit, read: Float[np.ndarray, "*map query key"]) -> Float[np.ndarray, "*map key"]:
+def read_by_class(
+    model: Vit, read: Float[np.ndarray, "*map query key"]
+) -> Float[np.ndarray, "*map key"]:
     """The row of the position that the class is predicted from: the first token, or the mean over all."""
     return read.mean(-2) if model.config.pooling == "mean" else read[..., 0, :]
 

@@ -6,12 +6,28 @@ from regard.data.stored import Stored, Zipped
 from regard.data.usable import usable_sets
 from regard.models.vit import Vit
 from regard.storage.run_folder import LABELS, RunDirectory
-from regard.tasks.class_prediction import class_indices, class_weights, constant_accuracy, label_counts, training_labels
+from regard.tasks.class_prediction import (
+    class_indices,
+    class_weights,
+    constant_accuracy,
+    label_counts,
+    training_labels,
+)
 from regard.tasks.image_classification.config import ImageClassification
-from regard.tasks.image_classification.training import ImageClassificationObjective, decodable
+from regard.tasks.image_classification.training import (
+    ImageClassificationObjective,
+    decodable,
+)
 from regard.tasks.label_checks import imbalance
 from regard.tasks.setup import Setup, digest, digest_on_disk
-from regard.tasks.summary import DataSummary, images_seen, most_common, rows, sampled, sent
+from regard.tasks.summary import (
+    DataSummary,
+    images_seen,
+    most_common,
+    rows,
+    sampled,
+    sent,
+)
 from regard.training.state import count_parameters
 
 
@@ -28,9 +44,14 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
     counts = label_counts(splits.train)
     labels = training_labels(counts, config.data.train, config.training.start)
     train, valid, _ = (
-        Zipped(images, class_indices(labels, images)) for images in (splits.train, splits.valid, splits.test)
+        Zipped(images, class_indices(labels, images))
+        for images in (splits.train, splits.valid, splits.test)
     )
-    content = on_disk(splits, config) if stored else digest(map(written, (*splits.train, *splits.valid)))
+    content = (
+        on_disk(splits, config)
+        if stored
+        else digest(map(written, (*splits.train, *splits.valid)))
+    )
     weights = class_weights(config.class_weights, labels, counts)
     model = Vit(len(labels), config.model)
     return Setup(
@@ -55,7 +76,9 @@ def written(each: LabelledImage) -> str:
 def on_disk(splits: Splits[LabelledImage], config: ImageClassification) -> str:
     """The digest of sets on disk. Raises InputError for an image that cannot be read."""
     reading = f"read as {config.images} {config.size} {config.model.channels}"
-    return digest_on_disk(splits, reading, lambda each: decodable(each, config), written)
+    return digest_on_disk(
+        splits, reading, lambda each: decodable(each, config), written
+    )
 
 
 def summary(config: ImageClassification, splits: Splits[LabelledImage]) -> DataSummary:

@@ -47,9 +47,16 @@ class ImageClassificationObjective:
     ):
         """`weights` are those of the classes in the loss; none are all 1. Raises InputError for no images."""
         self.weights = torch.tensor(weights) if weights else None
-        self.train, self.valid, self.config, self.settings = train, valid, config, config.training
+        self.train, self.valid, self.config, self.settings = (
+            train,
+            valid,
+            config,
+            config.training,
+        )
         self.lengths = [(config.positions, config.positions)] * len(train)
-        self.tokens = batch_size(self.lengths, self.settings.batch_tokens, "training images")
+        self.tokens = batch_size(
+            self.lengths, self.settings.batch_tokens, "training images"
+        )
 
     def place(self, index: int) -> str:
         """Where a training image came from."""
@@ -59,27 +66,44 @@ class ImageClassificationObjective:
         return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> ImageBatch:
-        return collate_images([(self._seen(epoch, index), self.train[index][1]) for index in indices])
+        return collate_images(
+            [(self._seen(epoch, index), self.train[index][1]) for index in indices]
+        )
 
-    def loss(self, model: nn.Module, batch: ImageBatch, update: int, carried: Carried | None = None) -> Loss:
+    def loss(
+        self,
+        model: nn.Module,
+        batch: ImageBatch,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
         assert isinstance(model, Vit)
         weights = None if self.weights is None else self.weights.to(batch.pixels.device)
         smoothing = self.settings.label_smoothing
-        total = distillation(model.both(batch.pixels), batch.classes, batch.classes, smoothing, weights)
+        total = distillation(
+            model.both(batch.pixels), batch.classes, batch.classes, smoothing, weights
+        )
         return Loss(total, len(batch.classes))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Vit)
         images = [each for each, _ in self.valid]
-        return class_metrics(probabilities(model, images, self.config), [number for _, number in self.valid])
+        return class_metrics(
+            probabilities(model, images, self.config),
+            [number for _, number in self.valid],
+        )
 
     def _seen(self, epoch: int, index: int) -> Float[Tensor, "channel height width"]:
         """The augmented image of an epoch."""
         pixels = pixels_of(self.train[index][0], self.config)
-        return self.config.images.tensor(self.config.augmentation(pixels, self.settings.seed, epoch, index))
+        return self.config.images.tensor(
+            self.config.augmentation(pixels, self.settings.seed, epoch, index)
+        )
 
 
-def collate_images(examples: Sequence[tuple[Float[Tensor, "channel height width"], int]]) -> ImageBatch:
+def collate_images(
+    examples: Sequence[tuple[Float[Tensor, "channel height width"], int]],
+) -> ImageBatch:
     """Images of one size with their classes. Raises ValueError for an empty list."""
     if not examples:
         raise ValueError("collate_images() got no examples; expected at least one")
@@ -97,7 +121,9 @@ def distillation(
     """The mean of two weighted cross-entropies, each summed: that of the first token's logits with the classes, and
     that of the second's with the classes that a teacher predicts (Touvron 2021, equation 3)."""
     first, second = (
-        functional.cross_entropy(each, labels, weights, reduction="sum", label_smoothing=smoothing)
+        functional.cross_entropy(
+            each, labels, weights, reduction="sum", label_smoothing=smoothing
+        )
         for each, labels in zip(logits, (classes, taught), strict=True)
     )
     return (first + second) / 2
@@ -105,7 +131,9 @@ def distillation(
 
 def pixels_of(each: LabelledImage, config: ImageClassification) -> Pixels:
     """The pixels of an image as the model's input. Raises InputError for one that cannot be read."""
-    return config.images.pixels(each.image, config.size, config.model.channels, each.place)
+    return config.images.pixels(
+        each.image, config.size, config.model.channels, each.place
+    )
 
 
 def decodable(each: LabelledImage, config: ImageClassification) -> LabelledImage:
@@ -123,7 +151,10 @@ def probabilities(
     device = next(model.parameters()).device
 
     def shares(first: int) -> Tensor:
-        some = [config.images.tensor(pixels_of(each, config)) for each in images[first : first + ROWS]]
+        some = [
+            config.images.tensor(pixels_of(each, config))
+            for each in images[first : first + ROWS]
+        ]
         return model(torch.stack(some).to(device)).softmax(-1).cpu()
 
     found = computed(shares, range(0, len(images), ROWS))

@@ -3,5 +3,9 @@
 from regard.tasks.task import LazyTask
 
 TASK = LazyTask(
-    __name__, "config:LanguageModelling", "setup:setup", "run:LanguageModelRun", command="regard generate {} PROMPT"
+    __name__,
+    "config:LanguageModelling",
+    "setup:setup",
+    "run:LanguageModelRun",
+    command="regard generate {} PROMPT",
 )

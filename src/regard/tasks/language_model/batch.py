@@ -72,7 +72,9 @@ class Windows(ABC):
 
     def cut(self, starts: Sequence[int], length: int, *, fresh: bool) -> WindowBatch:
         """Windows of `length` tokens that begin at `starts`."""
-        parts = torch.stack([self.tokens[start : start + length + 1] for start in starts])
+        parts = torch.stack(
+            [self.tokens[start : start + length + 1] for start in starts]
+        )
         return WindowBatch(parts[:, :-1], parts[:, 1:], fresh)
 
 
@@ -90,7 +92,9 @@ class Shuffled(Windows):
 
     def batch(self, epoch: int, examples: Sequence[int]) -> WindowBatch:
         first = self.first(epoch)
-        return self.cut([first + example * self.size for example in examples], self.size, fresh=True)
+        return self.cut(
+            [first + example * self.size for example in examples], self.size, fresh=True
+        )
 
 
 @dataclass(frozen=True)
@@ -117,4 +121,6 @@ class Consecutive(Windows):
         places = [divmod(example, self.rows * self.processes) for example in examples]
         turn = places[0][0]
         starts = [first + part * length + turn * self.size for _, part in places]
-        return self.cut(starts, min(self.size, length - turn * self.size), fresh=turn == 0)
+        return self.cut(
+            starts, min(self.size, length - turn * self.size), fresh=turn == 0
+        )

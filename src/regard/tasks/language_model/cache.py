@@ -33,13 +33,20 @@ class Cache:
         if self.size < 1:
             raise ValueError(f"the cache's size is {self.size}; it must be at least 1")
         if not 0 < self.share < 1:
-            raise ValueError(f"the cache's share is {self.share}; it must be above 0 and below 1")
+            raise ValueError(
+                f"the cache's share is {self.share}; it must be above 0 and below 1"
+            )
         if not self.sharpness >= 0:
-            raise ValueError(f"the cache's sharpness is {self.sharpness}; it must be at least 0")
+            raise ValueError(
+                f"the cache's sharpness is {self.sharpness}; it must be at least 0"
+            )
 
     def empty(self, like: Float[Tensor, "batch position width"]) -> "Past":
         """The empty past."""
-        return Past(like[:, :0], torch.zeros(len(like), 0, dtype=torch.int64, device=like.device))
+        return Past(
+            like[:, :0],
+            torch.zeros(len(like), 0, dtype=torch.int64, device=like.device),
+        )
 
     def mix(
         self,
@@ -50,10 +57,22 @@ class Cache:
     ) -> tuple[Float[Tensor, "batch position"], "Past"]:
         """-log p of the tokens `expected`, from the model's `losses` and `features`, and the past that includes
         them."""
-        states, following = torch.cat([past.states, features], 1), torch.cat([past.following, expected], 1)
+        states, following = (
+            torch.cat([past.states, features], 1),
+            torch.cat([past.following, expected], 1),
+        )
         queries, keys = features.shape[1], states.shape[1]
-        mask = window(queries, keys, before=self.size - 1, after=0, first=keys - queries - 1, device=states.device)
-        _, weights = attend(self.sharpness * features, states, states, score=Dot(), mask=mask)
+        mask = window(
+            queries,
+            keys,
+            before=self.size - 1,
+            after=0,
+            first=keys - queries - 1,
+            device=states.device,
+        )
+        _, weights = attend(
+            self.sharpness * features, states, states, score=Dot(), mask=mask
+        )
         found = (weights * (following[:, None] == expected[..., None])).sum(-1)
         share = self.share * weights.sum(-1)  # zero where there is no past
         mixed = -((1 - share) * (-losses).exp() + self.share * found).log()

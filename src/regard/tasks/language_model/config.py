@@ -40,6 +40,13 @@ class LanguageModelling:
             )
         check_smoothing(self.model.softmax, self.training.label_smoothing)
         if self.tokenizer.dropout:
-            raise ValueError("tokenizer.dropout is for seq2seq; a language model is trained on one segmentation")
-        if self.training.teacher_forcing < 1 or self.training.teacher_forcing_end not in (None, 1.0):
-            raise ValueError("training.teacher_forcing is for seq2seq; a language model reads the text alone")
+            raise ValueError(
+                "tokenizer.dropout is for seq2seq; a language model is trained on one segmentation"
+            )
+        if (
+            self.training.teacher_forcing < 1
+            or self.training.teacher_forcing_end not in (None, 1.0)
+        ):
+            raise ValueError(
+                "training.teacher_forcing is for seq2seq; a language model reads the text alone"
+            )

@@ -29,7 +29,11 @@ class Begun:
     rest: tuple[tuple[int, ...], ...]
 
     def constraints(
-        self, n_best: int, tokenizer: Tokenizer, options: PredictOptions, prefix: tuple[int, ...] = ()
+        self,
+        n_best: int,
+        tokenizer: Tokenizer,
+        options: PredictOptions,
+        prefix: tuple[int, ...] = (),
     ) -> DecodingConstraints:
         """`n_best` continuations of each prompt that begin with the `prefix`, with the phrases and without the banned
         texts of `options`. The tokens of prompts cost nothing. Raises InputError for an empty text."""
@@ -41,7 +45,9 @@ class Begun:
             (tuple(writable(tokenizer, phrase) for phrase in options.phrases),),
             before=tuple(tuple(each) for each in before),
             prompts=tuple(len(rest) for rest in self.rest),
-            banned=BannedTexts.of(tokenizer, options.banned) if options.banned else None,
+            banned=BannedTexts.of(tokenizer, options.banned)
+            if options.banned
+            else None,
         )
 
 
@@ -75,23 +81,43 @@ class Continuation(ShortRepr):
 
     @classmethod
     def ranked(
-        cls, prompt: str, found: Sequence[Hypothesis], forced: int, tokenizer: Tokenizer, options: PredictOptions
+        cls,
+        prompt: str,
+        found: Sequence[Hypothesis],
+        forced: int,
+        tokenizer: Tokenizer,
+        options: PredictOptions,
     ) -> "Continuation":
         """The best of the hypotheses, with others of `n_best` different texts as alternatives; as `of`."""
-        return ranked([cls.of(prompt, each, forced, tokenizer, options.phrases) for each in found], options.n_best)
+        return ranked(
+            [
+                cls.of(prompt, each, forced, tokenizer, options.phrases)
+                for each in found
+            ],
+            options.n_best,
+        )
 
     @classmethod
     def of(
-        cls, prompt: str, found: Hypothesis, forced: int, tokenizer: Tokenizer, phrases: Sequence[str] = ()
+        cls,
+        prompt: str,
+        found: Hypothesis,
+        forced: int,
+        tokenizer: Tokenizer,
+        phrases: Sequence[str] = (),
     ) -> "Continuation":
         """The continuation of a hypothesis, whose first `forced` tokens belong to the prompt."""
         new = found.tokens[forced:]
         ends = (tokenizer.special.end,) if found.finished else ()
         text = behind(prompt, new, tokenizer)
-        lacks = tuple(phrase for phrase in phrases if missing(new, tokenizer.encode(phrase)))
+        lacks = tuple(
+            phrase for phrase in phrases if missing(new, tokenizer.encode(phrase))
+        )
         ids = (*new, *ends)
         pieces = tuple(tokenizer.pieces(ids))
-        return cls(prompt, text, found.score, found.finished, pieces, missing=lacks, ids=ids)
+        return cls(
+            prompt, text, found.score, found.finished, pieces, missing=lacks, ids=ids
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -109,7 +135,11 @@ def behind(prompt: str, tokens: Sequence[int], tokenizer: Tokenizer) -> str:
     """The text of the tokens that follow a prompt, with the blank between them if any."""
     begun = tokenizer.encode(prompt)
     whole, before = tokenizer.decode([*begun, *tokens]), tokenizer.decode(begun)
-    return whole.removeprefix(before) if whole.startswith(before) else tokenizer.decode(tokens)
+    return (
+        whole.removeprefix(before)
+        if whole.startswith(before)
+        else tokenizer.decode(tokens)
+    )
 
 
 def begun_ids(text: str, tokenizer: Tokenizer, before: Before) -> list[int]:

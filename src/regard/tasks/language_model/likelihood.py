@@ -31,7 +31,9 @@ def losses(
     if model.context is None:
         return _whole(model, tokens, cache)
     if cache is not None:
-        raise ValueError("a cache needs a model with a carried state; this one has a limited context")
+        raise ValueError(
+            "a cache needs a model with a carried state; this one has a limited context"
+        )
     return _windowed(model, tokens, model.context)
 
 
@@ -43,8 +45,12 @@ def _whole(model: LanguageModel, tokens: Tensor, cache: Cache | None) -> Tensor:
         _, each = model.output.loss(features, part[:, 1:])
         if cache is not None:
             if not isinstance(features, Tensor):
-                raise ValueError("a cache is for models that do not copy; this one has a copy mechanism")
-            each, past = cache.mix(each, features, part[:, 1:], past or cache.empty(features))
+                raise ValueError(
+                    "a cache is for models that do not copy; this one has a copy mechanism"
+                )
+            each, past = cache.mix(
+                each, features, part[:, 1:], past or cache.empty(features)
+            )
         found.append(each[0])
         state = model.carried(state) or state
     return torch.cat(found) if found else model.zeros(0)
@@ -70,7 +76,9 @@ def _windowed(model: LanguageModel, tokens: Tensor, context: int) -> Tensor:
     return found
 
 
-def _last(model: LanguageModel, windows: Int[Tensor, "row position"], count: int) -> Float[Tensor, "row last"]:
+def _last(
+    model: LanguageModel, windows: Int[Tensor, "row position"], count: int
+) -> Float[Tensor, "row last"]:
     """The losses of the last `count` tokens of each window, each window independent."""
     features, _ = model.run(windows[:, :-1], model.begin(len(windows)))
     assert isinstance(features, Tensor)

@@ -7,7 +7,11 @@ from regard.models.catalog import build_language_model
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.tokens import token_stream
-from regard.tasks.language_model.training import LanguageModelObjective, convention, make_windows
+from regard.tasks.language_model.training import (
+    LanguageModelObjective,
+    convention,
+    make_windows,
+)
 from regard.tasks.setup import Setup, check_beam, digest_of_sets
 from regard.tasks.summary import running_text
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
@@ -28,7 +32,9 @@ def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Se
     windows = make_windows(tokens, model, config.training, config.window, processes)
     return Setup(
         model,
-        LanguageModelObjective(windows, splits.valid, tokenizer, config.training, model),
+        LanguageModelObjective(
+            windows, splits.valid, tokenizer, config.training, model
+        ),
         texts_digest(splits),
         f"{len(tokens):,} tokens to train on; a vocabulary of {tokenizer.size:,}; "
         f"{count_parameters(model):,} parameters; {convention(model)}",
@@ -41,9 +47,14 @@ def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Se
 def check_search(search: Search, vocabulary: int) -> None:
     """Raises InputError for a beam that the vocabulary cannot fill, and for a penalty that compares a text with its
     source."""
-    penalties = {"coverage_penalty": search.coverage_penalty, "brevity_penalty": search.brevity_penalty}
+    penalties = {
+        "coverage_penalty": search.coverage_penalty,
+        "brevity_penalty": search.brevity_penalty,
+    }
     if wrong := [name for name, weight in penalties.items() if weight]:
-        raise InputError(f"search.{wrong[0]} needs a source, which a language model has not; leave it 0")
+        raise InputError(
+            f"search.{wrong[0]} needs a source, which a language model has not; leave it 0"
+        )
     check_beam(search.beam, vocabulary, "vocabulary")
 
 

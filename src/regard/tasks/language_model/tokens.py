@@ -50,4 +50,9 @@ def token_stream(tokenizer: Tokenizer, texts: Sequence[str]) -> TokenStream:
         return Shard({"tokens": Ragged.of_ids(rows, kind)}, {})
 
     table = derived(texts, f"running {tokenizer.digest}", encode)
-    return TokenStream([np.array([end], dtype=kind), *(shard.columns["tokens"].values for shard in table.shards)])
+    return TokenStream(
+        [
+            np.array([end], dtype=kind),
+            *(shard.columns["tokens"].values for shard in table.shards),
+        ]
+    )

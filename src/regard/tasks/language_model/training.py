@@ -11,7 +11,13 @@ from regard.data.token_batches import batch_rows
 from regard.errors import InputError
 from regard.metrics.perplexity import perplexity
 from regard.models.language_model import LanguageModel
-from regard.tasks.language_model.batch import Consecutive, Shuffled, Tokens, WindowBatch, Windows
+from regard.tasks.language_model.batch import (
+    Consecutive,
+    Shuffled,
+    Tokens,
+    WindowBatch,
+    Windows,
+)
 from regard.tasks.language_model.cache import Cache
 from regard.tasks.language_model.likelihood import losses
 from regard.text import Tokenizer
@@ -27,9 +33,19 @@ class LanguageModelObjective:
     metric, higher_is_better = "perplexity", False
 
     def __init__(
-        self, windows: Windows, valid: Sequence[str], tokenizer: Tokenizer, settings: Training, model: LanguageModel
+        self,
+        windows: Windows,
+        valid: Sequence[str],
+        tokenizer: Tokenizer,
+        settings: Training,
+        model: LanguageModel,
     ):
-        self.windows, self.valid, self.tokenizer, self.settings = windows, valid, tokenizer, settings
+        self.windows, self.valid, self.tokenizer, self.settings = (
+            windows,
+            valid,
+            tokenizer,
+            settings,
+        )
         self.model = model
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
@@ -38,15 +54,21 @@ class LanguageModelObjective:
     def batch(self, epoch: int, indices: list[int]) -> WindowBatch:
         return self.windows.batch(epoch, indices)
 
-    def loss(self, model: nn.Module, batch: WindowBatch, update: int, carried: Carried | None) -> Loss:
+    def loss(
+        self, model: nn.Module, batch: WindowBatch, update: int, carried: Carried | None
+    ) -> Loss:
         assert isinstance(model, LanguageModel)
         state = model.begin(len(batch.inputs))
         if carried is not None and not batch.fresh:
             state = type(state)(**carried)
         features, state = model.run(batch.inputs, state)
-        total, _ = model.output.loss(features, batch.expected, self.settings.label_smoothing)
+        total, _ = model.output.loss(
+            features, batch.expected, self.settings.label_smoothing
+        )
         after = model.carried(state)
-        return Loss(total, batch.expected.numel(), None if after is None else after.tensors())
+        return Loss(
+            total, batch.expected.numel(), None if after is None else after.tensors()
+        )
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, LanguageModel)
@@ -62,7 +84,13 @@ def running(tokenizer: Tokenizer, texts: Sequence[str]) -> Tensor:
     return torch.tensor(ids)
 
 
-def make_windows(tokens: Tokens, model: LanguageModel, settings: Training, window: int, processes: int) -> Windows:
+def make_windows(
+    tokens: Tokens,
+    model: LanguageModel,
+    settings: Training,
+    window: int,
+    processes: int,
+) -> Windows:
     """The windows of the training text: consecutive for a model with a carried state, else shuffled.
 
     Raises:

@@ -28,6 +28,13 @@ class MaskedLanguageModelling:
                 f"{self.model.context}; raise it or shorten the context"
             )
         if self.tokenizer.dropout:
-            raise ValueError("tokenizer.dropout is for seq2seq; blanks are in texts of one segmentation")
-        if self.training.teacher_forcing < 1 or self.training.teacher_forcing_end not in (None, 1.0):
-            raise ValueError("training.teacher_forcing is for seq2seq; a text with blanks is read at once")
+            raise ValueError(
+                "tokenizer.dropout is for seq2seq; blanks are in texts of one segmentation"
+            )
+        if (
+            self.training.teacher_forcing < 1
+            or self.training.teacher_forcing_end not in (None, 1.0)
+        ):
+            raise ValueError(
+                "training.teacher_forcing is for seq2seq; a text with blanks is read at once"
+            )

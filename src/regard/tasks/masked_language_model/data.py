@@ -35,12 +35,16 @@ class Documents:
 
     def __post_init__(self) -> None:
         if not 0 < self.held_out < 1:
-            raise InputError(f"documents: held_out is {self.held_out}; expected a share above 0 and below 1")
+            raise InputError(
+                f"documents: held_out is {self.held_out}; expected a share above 0 and below 1"
+            )
 
     def load(self) -> Splits[Document]:
         """Read all files. Raises InputError with file and line for an invalid record."""
         if self.train is None:
-            raise InputError("data.train is not given; expected a text file, as --set data.train=FILE")
+            raise InputError(
+                "data.train is not given; expected a text file, as --set data.train=FILE"
+            )
         train = self.read(self.train)
         if self.valid is not None:
             return Splits(train, self.read(self.valid), self.tests())
@@ -54,7 +58,9 @@ class Documents:
         """The parts to train on and the last ones, held out. Raises InputError for a single one."""
         kept = len(parts) - max(1, round(self.held_out * len(parts)))
         if kept < 1:
-            raise InputError(f"{self.train}: one line is too few to hold some out; give data.valid")
+            raise InputError(
+                f"{self.train}: one line is too few to hold some out; give data.valid"
+            )
         return parts[:kept], parts[kept:]
 
     def tests(self) -> list[Document]:
@@ -69,7 +75,11 @@ class Documents:
         """The documents of lines."""
         found: list[str] = []
         for line in lines:
-            ends = HEADING.fullmatch(line) if self.between == "heading" else not line.strip()
+            ends = (
+                HEADING.fullmatch(line)
+                if self.between == "heading"
+                else not line.strip()
+            )
             if ends and found:
                 yield tuple(found)
                 found = []

@@ -60,7 +60,10 @@ def packed(sentences: Sequence[Ids], room: int) -> list[Ids]:
 
 def halved(sentences: Sequence[Ids], room: int) -> list[Ids]:
     """As `packed`, but a document of several sentences that fits in one span is divided into two of similar length."""
-    spans, full = packed(sentences, room), [sentence for sentence in sentences if sentence]
+    spans, full = (
+        packed(sentences, room),
+        [sentence for sentence in sentences if sentence],
+    )
     if len(spans) > 1 or len(full) < 2:
         return spans
     ends = list(accumulate(map(len, full)))
@@ -94,18 +97,39 @@ class MaskedTexts:
     ):
         room = (context - marks(special, 2)) // 2 if paired else context - 2
         if room < 1:
-            raise InputError(f"model.context is {context}, too short for a text and its special tokens; raise it")
-        spans = [(halved if paired else packed)(sentences, room) for sentences in documents]
+            raise InputError(
+                f"model.context is {context}, too short for a text and its special tokens; raise it"
+            )
+        spans = [
+            (halved if paired else packed)(sentences, room) for sentences in documents
+        ]
         self.spans = [found for found in spans if found]
         if len(self.spans) < (2 if paired else 1):
-            needed = "two documents, to pair one with another" if paired else "a document"
-            raise InputError(f"training text: has {len(self.spans)} documents with text in them; expected {needed}")
-        self.inside, self.masking, self.paired, self.seed = inside, masking, paired, seed
+            needed = (
+                "two documents, to pair one with another" if paired else "a document"
+            )
+            raise InputError(
+                f"training text: has {len(self.spans)} documents with text in them; expected {needed}"
+            )
+        self.inside, self.masking, self.paired, self.seed = (
+            inside,
+            masking,
+            paired,
+            seed,
+        )
         self.special = special
-        self.ordinary = [index for index in range(len(inside)) if index not in special.all]
+        self.ordinary = [
+            index for index in range(len(inside)) if index not in special.all
+        ]
         # The last span of a document has none behind it and is no A: whether B follows must not show in A.
-        begins = [max(1, len(found) - 1) if paired else len(found) for found in self.spans]
-        self.where = [(document, place) for document, count in enumerate(begins) for place in range(count)]
+        begins = [
+            max(1, len(found) - 1) if paired else len(found) for found in self.spans
+        ]
+        self.where = [
+            (document, place)
+            for document, count in enumerate(begins)
+            for place in range(count)
+        ]
 
     def __len__(self) -> int:
         return len(self.where)
@@ -140,13 +164,19 @@ class MaskedTexts:
             segments.append(parts)
             follows.append(next_)
         tokens, lengths = padded(texts)
-        places = [row * tokens.shape[1] + place for row, found in enumerate(blanks) for place, _ in found]
+        places = [
+            row * tokens.shape[1] + place
+            for row, found in enumerate(blanks)
+            for place, _ in found
+        ]
         return MaskedBatch(
             tokens,
             lengths,
             padded(segments)[0],
             torch.tensor(places, dtype=torch.int64),
-            torch.tensor([index for found in blanks for _, index in found], dtype=torch.int64),
+            torch.tensor(
+                [index for found in blanks for _, index in found], dtype=torch.int64
+            ),
             torch.tensor(follows) if self.paired else None,
         )
 
@@ -156,7 +186,12 @@ class MaskedTexts:
         for place, index in enumerate(ids):
             if index in (self.special.start, self.special.end):
                 continue
-            if self.masking.whole_words and words and words[-1][-1] == place - 1 and self.inside[index]:
+            if (
+                self.masking.whole_words
+                and words
+                and words[-1][-1] == place - 1
+                and self.inside[index]
+            ):
                 words[-1].append(place)
             else:
                 words.append([place])

@@ -77,12 +77,20 @@ class FilledText(ShortRepr):
 
     def rows(self) -> list[str]:
         """A line for each way to fill each blank."""
-        rows = [(number, way) for number, ways in enumerate(self.blanks, 1) for way in ways]
-        return [f"{number}\t{way.probability:.4f}\t{way.token}\t{flat(way.text)}" for number, way in rows]
+        rows = [
+            (number, way) for number, ways in enumerate(self.blanks, 1) for way in ways
+        ]
+        return [
+            f"{number}\t{way.probability:.4f}\t{way.token}\t{flat(way.text)}"
+            for number, way in rows
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {"filled": self.text, "blanks": [[way.to_json() for way in ways] for ways in self.blanks]}
+        return {
+            "filled": self.text,
+            "blanks": [[way.to_json() for way in ways] for ways in self.blanks],
+        }
 
 
 class MaskedLanguageModelRun(Run[str, FilledText]):
@@ -96,11 +104,15 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         "attribute": frozenset({"kinds", "maps"}),
     }
 
-    def __init__(self, config: MaskedLanguageModelling, model: Bert, tokenizer: Tokenizer):
+    def __init__(
+        self, config: MaskedLanguageModelling, model: Bert, tokenizer: Tokenizer
+    ):
         self.config, self.model, self.tokenizer = config, model, tokenizer
 
     @classmethod
-    def open(cls, run: RunDirectory, config: MaskedLanguageModelling) -> "MaskedLanguageModelRun":
+    def open(
+        cls, run: RunDirectory, config: MaskedLanguageModelling
+    ) -> "MaskedLanguageModelRun":
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
         check_mask(tokenizer)
@@ -116,30 +128,47 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
     def parse(self, line: str, place: str = "text 1") -> str:
         return line
 
-    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Document]:
+    def read(
+        self, files: Sequence[Path | Records], options: EvaluationOptions
+    ) -> list[Document]:
         data = with_column(self.config.data, options.columns)
         return [each for file in files for each in data.read(str(file))]
 
-    def _evaluate(self, examples: Sequence[Document] | None, options: EvaluationOptions) -> dict[str, float]:
+    def _evaluate(
+        self, examples: Sequence[Document] | None, options: EvaluationOptions
+    ) -> dict[str, float]:
         """The accuracy on the masked tokens of documents; a fixed seed chooses them.
 
         Raises:
             InputError: there are neither documents nor a test set, or the model was published without predictions.
         """
         self._require_predictions()
-        documents = for_evaluation(examples, self.config.data, "give a file of documents")
+        documents = for_evaluation(
+            examples, self.config.data, "give a file of documents"
+        )
         model = self.config.model
         paired = model.next_sentence and len(documents) > 1
-        texts = masked_texts(documents, self.tokenizer, self.config.masking, model.context, paired=paired, seed=SEED)
+        texts = masked_texts(
+            documents,
+            self.tokenizer,
+            self.config.masking,
+            model.context,
+            paired=paired,
+            seed=SEED,
+        )
         with guarded(self.model):
             return figures(self.model, texts, self.config.training.batch_tokens)
 
-    def _predict(self, texts: Sequence[str], options: PredictOptions) -> list[FilledText]:
+    def _predict(
+        self, texts: Sequence[str], options: PredictOptions
+    ) -> list[FilledText]:
         """Each text with its blanks filled; of `n_best` ways for each blank the most likely."""
         return [FilledText(blanks) for blanks in self.fill(texts, best=options.n_best)]
 
     @torch.no_grad()
-    def fill(self, texts: Sequence[str], *, best: int = 5, blank: str = BLANK) -> list[list[list[FilledBlank]]]:
+    def fill(
+        self, texts: Sequence[str], *, best: int = 5, blank: str = BLANK
+    ) -> list[list[list[FilledBlank]]]:
         """For each text, for each `blank` in it, the `best` ways to fill it, the most likely first.
 
         Raises:
@@ -149,11 +178,15 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         refuse_one(texts, "texts")
         self._require_predictions()
         if not 1 <= best <= self.tokenizer.size:
-            raise InputError(f"best is {best}; expected 1 to {self.tokenizer.size}, the entries of the vocabulary")
+            raise InputError(
+                f"best is {best}; expected 1 to {self.tokenizer.size}, the entries of the vocabulary"
+            )
         return [self._fill(text, best, blank) for text in texts]
 
     @torch.no_grad()
-    def embed(self, texts: Sequence[str], *, pool: Pool = "mean") -> Float[Tensor, "text width"]:
+    def embed(
+        self, texts: Sequence[str], *, pool: Pool = "mean"
+    ) -> Float[Tensor, "text width"]:
         """A vector for each text, `(text, width)`: the mean of its last states, special tokens included, or the first.
 
         Raises:
@@ -168,7 +201,9 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
             rows = ids[first : first + ROWS]
             states = self._states(rows).cpu()
             for row, each in zip(rows, states, strict=True):
-                found.append((each[: len(row)].mean(0) if pool == "mean" else each[0])[None])
+                found.append(
+                    (each[: len(row)].mean(0) if pool == "mean" else each[0])[None]
+                )
         return torch.cat(found)
 
     @torch.no_grad()
@@ -178,7 +213,9 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         ids = self.tokenizer.encode(text)
         device = next(self.model.parameters()).device
         tokens = torch.tensor([self._marked(text, ids)], device=device)
-        found = self.model.encoder.layered(tokens, torch.tensor([len(ids) + 2], device=device))
+        found = self.model.encoder.layered(
+            tokens, torch.tensor([len(ids) + 2], device=device)
+        )
         with guarded(self.model):
             return self.tokenizer.pieces(ids), torch.cat(list(found))[:, 1:-1].cpu()
 
@@ -195,24 +232,41 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         if BLANK in text and self.model.predictions is not None:
             text = self._fill(example, 1, BLANK)[0][0].text
         ids = self._blanked(example, BLANK)
-        found = [self._kind(example, ids, options.maps, kind) for kind in options.each_kind()]
+        found = [
+            self._kind(example, ids, options.maps, kind) for kind in options.each_kind()
+        ]
         lookups = beside(*(each for each, _ in found))
-        return Attribution(TextPrediction(text), example, (lookups,), found[0][1], options, has_heads=True)
+        return Attribution(
+            TextPrediction(text),
+            example,
+            (lookups,),
+            found[0][1],
+            options,
+            has_heads=True,
+        )
 
-    def _kind(self, text: str, ids: Sequence[int], maps: Sequence[int] | None, kind: Kind) -> tuple[Lookups, Alignment]:
+    def _kind(
+        self, text: str, ids: Sequence[int], maps: Sequence[int] | None, kind: Kind
+    ) -> tuple[Lookups, Alignment]:
         """One kind of attribution: every layer and head, and the one map of those chosen."""
         if kind == "gradient":
             gradient = self._gradient(text, ids, maps)
             return single_map(gradient, kind), gradient
         names, read = self.model.self_attention, self._side(text, ids)
-        return attribute_within(self.model, names, read, lambda: self._states([ids]), maps, kind=kind)
+        return attribute_within(
+            self.model, names, read, lambda: self._states([ids]), maps, kind=kind
+        )
 
     def _side(self, text: str, ids: Sequence[int]) -> Side:
         """The labels of a text with blanks, special tokens included."""
         *before, last = text.split(BLANK)
-        return side(self.tokenizer, ids, texts=[*(part.rstrip() for part in before), last])
+        return side(
+            self.tokenizer, ids, texts=[*(part.rstrip() for part in before), last]
+        )
 
-    def _gradient(self, text: str, ids: Sequence[int], maps: Sequence[int] | None) -> Alignment:
+    def _gradient(
+        self, text: str, ids: Sequence[int], maps: Sequence[int] | None
+    ) -> Alignment:
         """Gradient x input of the tokens that fill the blanks. Raises InputError for a text without a blank, and for a
         model without predictions."""
         self._require_predictions()
@@ -221,7 +275,9 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
             raise InputError(
                 f"{quoted(text)} has no blank, and a gradient is of the token that fills one; write {BLANK} there"
             )
-        filling = self._ordinary(self._logits(ids, places), -torch.inf).argmax(-1).tolist()
+        filling = (
+            self._ordinary(self._logits(ids, places), -torch.inf).argmax(-1).tolist()
+        )
         return contributed(
             self.model,
             self._side(text, ids).pieces,
@@ -239,10 +295,15 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
     def _ordinary(self, scores: Tensor, least: float) -> Tensor:
         """Scores `(place, vocabulary)` with `least` for special tokens and unused ids, which never fill a blank."""
         special = self.tokenizer.special
-        never = [*special.all, *range(self.tokenizer.size - special.unused, self.tokenizer.size)]
+        never = [
+            *special.all,
+            *range(self.tokenizer.size - special.unused, self.tokenizer.size),
+        ]
         return scores.index_fill(-1, torch.tensor(never, device=scores.device), least)
 
-    def _logits(self, ids: Sequence[int], places: Sequence[int]) -> Float[Tensor, "place vocabulary"]:
+    def _logits(
+        self, ids: Sequence[int], places: Sequence[int]
+    ) -> Float[Tensor, "place vocabulary"]:
         """The logits at some places of a text with special tokens."""
         assert self.model.predictions is not None
         return self.model.predictions(self._states([ids])[0, places])
@@ -253,22 +314,30 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         marked = self._blanked(text, blank)
         ids = marked[1:-1]
         places = [place for place, index in enumerate(marked) if index == self._mask]
-        probabilities = self._ordinary(self._logits(marked, places).softmax(-1).cpu(), 0.0)
+        probabilities = self._ordinary(
+            self._logits(marked, places).softmax(-1).cpu(), 0.0
+        )
         likely = probabilities.argmax(-1).tolist()
         found = []
         for place, row in enumerate(probabilities):
             checkpoint()
             ways = []
-            for probability, token in zip(*(each.tolist() for each in row.topk(best)), strict=True):
+            for probability, token in zip(
+                *(each.tolist() for each in row.topk(best)), strict=True
+            ):
                 whole = [*likely[:place], token, *likely[place + 1 :]]
                 ways.append(self._filled(ids, whole, token, probability))
             found.append(ways)
         return found
 
-    def _filled(self, ids: Sequence[int], chosen: Sequence[int], token: int, probability: float) -> FilledBlank:
+    def _filled(
+        self, ids: Sequence[int], chosen: Sequence[int], token: int, probability: float
+    ) -> FilledBlank:
         left = iter(chosen)
         whole = [next(left) if index == self._mask else index for index in ids]
-        return FilledBlank(self.tokenizer.decode(whole), self.tokenizer.pieces([token])[0], probability)
+        return FilledBlank(
+            self.tokenizer.decode(whole), self.tokenizer.pieces([token])[0], probability
+        )
 
     def _states(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """The last states of texts, `(text, position, width)`."""
@@ -280,7 +349,9 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
     def _blanked(self, text: str, blank: str) -> list[int]:
         """The tokens of a text with blanks, special tokens included. Raises InputError for one that is too long."""
         *before, last = text.split(blank)
-        parts = [self.tokenizer.encode(part.rstrip()) for part in before]  # what fills a blank brings its own space
+        parts = [
+            self.tokenizer.encode(part.rstrip()) for part in before
+        ]  # what fills a blank brings its own space
         ids = [index for part in parts for index in (*part, self._mask)]
         return self._marked(text, [*ids, *self.tokenizer.encode(last)])
 
@@ -296,4 +367,6 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
 
     def _require_predictions(self) -> None:
         if self.model.predictions is None:
-            raise InputError("this model fills no blanks: it was published without that part; use `regard embed`")
+            raise InputError(
+                "this model fills no blanks: it was published without that part; use `regard embed`"
+            )

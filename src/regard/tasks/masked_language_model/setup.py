@@ -16,14 +16,18 @@ from regard.text import Tokenizer
 from regard.training.state import count_parameters
 
 
-def setup(config: MaskedLanguageModelling, folder: RunDirectory, processes: int) -> Setup:
+def setup(
+    config: MaskedLanguageModelling, folder: RunDirectory, processes: int
+) -> Setup:
     """Read the documents and build tokenizer, model and objective; a tokenizer in the folder is reused.
 
     Raises:
         InputError: the documents, the tokenizer or the model are invalid.
     """
     if not config.model.predictions:
-        raise InputError("model.predictions is false, so this model fills no blanks and cannot be trained")
+        raise InputError(
+            "model.predictions is false, so this model fills no blanks and cannot be trained"
+        )
     splits = config.data.load()
     sentences = [sentence for document in splits.train for sentence in document]
     tokenizer = kept_or_trained(folder, config.tokenizer, sentences)
@@ -53,9 +57,20 @@ def setup(config: MaskedLanguageModelling, folder: RunDirectory, processes: int)
     )
 
 
-def summary(config: MaskedLanguageModelling, splits: Splits[Document], tokenizer: Tokenizer) -> DataSummary:
+def summary(
+    config: MaskedLanguageModelling, splits: Splits[Document], tokenizer: Tokenizer
+) -> DataSummary:
     """The documents before training: that of their sentences, and the sentences a document."""
     sets = splits.train, splits.valid, splits.test
-    found = running_text(config.data, Splits(*([each for some in part for each in some] for part in sets)), tokenizer)
-    lengths = {"sentence": found.lengths["text"], "document in sentences": Lengths.of(list(map(len, splits.train)))}
-    return replace(found, unit="documents", rows=rows(config.data, splits), lengths=lengths)
+    found = running_text(
+        config.data,
+        Splits(*([each for some in part for each in some] for part in sets)),
+        tokenizer,
+    )
+    lengths = {
+        "sentence": found.lengths["text"],
+        "document in sentences": Lengths.of(list(map(len, splits.train))),
+    }
+    return replace(
+        found, unit="documents", rows=rows(config.data, splits), lengths=lengths
+    )

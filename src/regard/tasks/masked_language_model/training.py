@@ -37,13 +37,26 @@ class MaskedObjective:
     def batch(self, epoch: int, indices: list[int]) -> MaskedBatch:
         return self.train.batch(epoch, indices)
 
-    def loss(self, model: nn.Module, batch: MaskedBatch, update: int, carried: Carried | None = None) -> Loss:
+    def loss(
+        self,
+        model: nn.Module,
+        batch: MaskedBatch,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
         assert isinstance(model, Bert)
         assert model.predictions is not None
-        states, count = model(batch.tokens, batch.lengths, batch.segments), len(batch.places)
+        states, count = (
+            model(batch.tokens, batch.lengths, batch.segments),
+            len(batch.places),
+        )
         features = model.predictions.features(states.flatten(0, 1)[batch.places])
         total, _ = model.predictions.output.loss(features[None], batch.expected[None])
-        if batch.follows is not None and model.pooler is not None and model.next_sentence is not None:
+        if (
+            batch.follows is not None
+            and model.pooler is not None
+            and model.next_sentence is not None
+        ):
             following = model.next_sentence(model.pooler(states))
             pairs = functional.cross_entropy(following, batch.follows, reduction="sum")
             total = total + pairs * (count / len(batch.tokens))
@@ -61,11 +74,27 @@ def cut(texts: MaskedTexts, tokens: int, seed: int, epoch: int) -> Sequence[list
 
 
 def masked_texts(
-    documents: Sequence[Document], tokenizer: Tokenizer, masking: Masking, context: int, *, paired: bool, seed: int
+    documents: Sequence[Document],
+    tokenizer: Tokenizer,
+    masking: Masking,
+    context: int,
+    *,
+    paired: bool,
+    seed: int,
 ) -> MaskedTexts:
     """Documents as texts with blanks. Raises InputError where there are too few."""
-    ids = [[tokenizer.encode(sentence) for sentence in document] for document in documents]
-    return MaskedTexts(ids, inside(tokenizer), masking, context, paired=paired, seed=seed, special=tokenizer.special)
+    ids = [
+        [tokenizer.encode(sentence) for sentence in document] for document in documents
+    ]
+    return MaskedTexts(
+        ids,
+        inside(tokenizer),
+        masking,
+        context,
+        paired=paired,
+        seed=seed,
+        special=tokenizer.special,
+    )
 
 
 def inside(tokenizer: Tokenizer) -> list[bool]:
@@ -86,14 +115,32 @@ def figures(model: Bert, texts: MaskedTexts, tokens: int) -> dict[str, float]:
         states = model(batch.tokens, batch.lengths, batch.segments)
         assert model.predictions is not None
         logits = model.predictions(states.flatten(0, 1)[batch.places])
-        total = float(nn.functional.cross_entropy(logits, batch.expected, reduction="sum"))
-        right, pairs, right_pairs = int((logits.argmax(-1) == batch.expected).sum()), 0, 0
-        if model.next_sentence is not None and model.pooler is not None and batch.follows is not None:
-            right_pairs = int((model.next_sentence(model.pooler(states)).argmax(-1) == batch.follows).sum())
+        total = float(
+            nn.functional.cross_entropy(logits, batch.expected, reduction="sum")
+        )
+        right, pairs, right_pairs = (
+            int((logits.argmax(-1) == batch.expected).sum()),
+            0,
+            0,
+        )
+        if (
+            model.next_sentence is not None
+            and model.pooler is not None
+            and batch.follows is not None
+        ):
+            right_pairs = int(
+                (
+                    model.next_sentence(model.pooler(states)).argmax(-1)
+                    == batch.follows
+                ).sum()
+            )
             pairs = len(batch.follows)
         return total, right, len(batch.places), right_pairs, pairs
 
     found = computed(sums, cut(texts, tokens, SEED, 0))
     total, right, count, right_pairs, pairs = map(sum, zip(*found, strict=True))
-    found = {"masked-accuracy": 100 * right / count, "perplexity": perplexity(total / count)}
+    found = {
+        "masked-accuracy": 100 * right / count,
+        "perplexity": perplexity(total / count),
+    }
     return found | ({"next-sentence": 100 * right_pairs / pairs} if pairs else {})

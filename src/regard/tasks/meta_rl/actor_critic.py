@@ -38,7 +38,9 @@ class ActorCritic:
         return replace(self, discount=self.discount * share, entropy=bonus)
 
 
-def advantages(rewards: PerStep, values: PerStep, discount: float, trace: float) -> PerStep:
+def advantages(
+    rewards: PerStep, values: PerStep, discount: float, trace: float
+) -> PerStep:
     """A_t = sum_l (gamma lambda)^l d_{t+l},  d_t = r_t + gamma V_{t+1} - V_t, and nothing after the last step (Schulman
     2016, equations 11 and 16)."""
     errors = rewards + discount * functional.pad(values[:, 1:], (0, 1)) - values
@@ -86,9 +88,16 @@ def loss(
     -log pi(a_t) A_t.
     """
     logs = logits.log_softmax(-1)
-    had, expected = rewards.gather(-1, actions[..., None])[..., 0], (logs.exp() * rewards).sum(-1)
+    had, expected = (
+        rewards.gather(-1, actions[..., None])[..., 0],
+        (logs.exp() * rewards).sum(-1),
+    )
     values = (expected + later).detach()
-    gains = advantages(had, values, settings.discount, settings.trace) - had + expected.detach()
+    gains = (
+        advantages(had, values, settings.discount, settings.trace)
+        - had
+        + expected.detach()
+    )
     return (of_gains(logs, later, actions, gains, settings) - expected).sum()
 
 

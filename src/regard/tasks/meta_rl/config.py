@@ -16,13 +16,17 @@ class MetaRL:
 
     task: Literal["meta-rl"] = "meta-rl"
     data: Bandits | Processes
-    model: ActingSnailConfig | ActingRecurrentConfig = field(default_factory=ActingSnailConfig)
+    model: ActingSnailConfig | ActingRecurrentConfig = field(
+        default_factory=ActingSnailConfig
+    )
     learning: ActorCritic = field(default_factory=ActorCritic)
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
         if self.training.label_smoothing:
-            raise ValueError("training.label_smoothing is for words; actions are not smoothed, set it to 0")
+            raise ValueError(
+                "training.label_smoothing is for words; actions are not smoothed, set it to 0"
+            )
 
     def actor(self) -> Actor:
         """The model with fresh weights."""

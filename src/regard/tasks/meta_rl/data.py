@@ -73,13 +73,17 @@ class Bandits(Decisions):
         except ValueError:
             found = []
         if len(found) != self.arms or not all(0 <= each <= 1 for each in found):
-            raise InputError(f"{place}: {quoted(text)}; expected {self.arms} probabilities with blanks between")
+            raise InputError(
+                f"{place}: {quoted(text)}; expected {self.arms} probabilities with blanks between"
+            )
         return self._of(torch.tensor([found]))
 
     def _of(self, probabilities: torch.Tensor) -> Environments:
         means = probabilities[:, None]
         stays = torch.ones(*means.shape, 1)
-        return Environments(means, stays, qualities(means, stays, 1), self.pulls, 1, bernoulli)
+        return Environments(
+            means, stays, qualities(means, stays, 1), self.pulls, 1, bernoulli
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,18 +108,36 @@ class Processes(Decisions):
     def draw(self, count: int, random: Generator) -> Environments:
         means = 1 + torch.randn(count, self.states, self.actions, generator=random)
         # Exponential samples, divided by their sum, are flatly distributed.
-        uniform = torch.rand(count, self.states, self.actions, self.states, dtype=torch.float64, generator=random)
+        uniform = torch.rand(
+            count,
+            self.states,
+            self.actions,
+            self.states,
+            dtype=torch.float64,
+            generator=random,
+        )
         waited = -torch.log1p(-uniform)
         leads = (waited / waited.sum(-1, keepdim=True)).float()
-        return Environments(means, leads, qualities(means, leads, self.horizon), self.episodes, self.horizon, normal)
+        return Environments(
+            means,
+            leads,
+            qualities(means, leads, self.horizon),
+            self.episodes,
+            self.horizon,
+            normal,
+        )
 
     def read(self, text: str, place: str) -> Environments:
         """`7`: the process of this seed."""
         if not text.strip().isdecimal() or int(text) > MOST_SEED:
-            raise InputError(f"{place}: {quoted(text)}; expected a whole number, the seed of a process")
+            raise InputError(
+                f"{place}: {quoted(text)}; expected a whole number, the seed of a process"
+            )
         return self.sampled(1, f"read/{int(text)}")
 
 
 def generator(seed: str) -> Generator:
     """A generator seeded by a text, the same in every process."""
-    return Generator().manual_seed(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:7], "big"))
+    return Generator().manual_seed(
+        int.from_bytes(hashlib.sha256(seed.encode()).digest()[:7], "big")
+    )

@@ -65,11 +65,22 @@ class Environments(Batch):
         """The outcome before the first action: the first state, no action and no reward."""
         nothing = self.means.new_zeros(len(self))
         states = torch.zeros(len(self), dtype=torch.int64, device=self.means.device)
-        seen = self._seen(states, self.means.new_zeros(len(self), self.means.shape[2]), nothing, begins=True)
-        return Outcome(seen, states, nothing, self.means.new_zeros(len(self), self.means.shape[2]))
+        seen = self._seen(
+            states,
+            self.means.new_zeros(len(self), self.means.shape[2]),
+            nothing,
+            begins=True,
+        )
+        return Outcome(
+            seen, states, nothing, self.means.new_zeros(len(self), self.means.shape[2])
+        )
 
     def step(
-        self, states: Int[Tensor, " batch"], actions: Int[Tensor, " batch"], step: int, random: Generator | None = None
+        self,
+        states: Int[Tensor, " batch"],
+        actions: Int[Tensor, " batch"],
+        step: int,
+        random: Generator | None = None,
     ) -> Outcome:
         """The outcome of the actions at this step, counted from 0 over all episodes. Samples from `random`, else from
         PyTorch's global generator."""
@@ -81,13 +92,27 @@ class Environments(Batch):
         if begins:
             after = torch.zeros_like(states)
         else:
-            after = torch.multinomial(self.transitions[rows, states, actions], 1, generator=random)[:, 0]
+            after = torch.multinomial(
+                self.transitions[rows, states, actions], 1, generator=random
+            )[:, 0]
         done = functional.one_hot(actions, self.means.shape[2]).to(self.means.dtype)
-        return Outcome(self._seen(after, done, rewards, begins=begins), after, rewards, regrets)
+        return Outcome(
+            self._seen(after, done, rewards, begins=begins), after, rewards, regrets
+        )
 
-    def _seen(self, states: Tensor, done: Tensor, rewards: Tensor, *, begins: bool) -> Tensor:
+    def _seen(
+        self, states: Tensor, done: Tensor, rewards: Tensor, *, begins: bool
+    ) -> Tensor:
         where = functional.one_hot(states, self.means.shape[1]).to(done.dtype)
-        return torch.cat([where, done, rewards[:, None], torch.full_like(rewards[:, None], float(begins))], -1)
+        return torch.cat(
+            [
+                where,
+                done,
+                rewards[:, None],
+                torch.full_like(rewards[:, None], float(begins)),
+            ],
+            -1,
+        )
 
 
 @runtime_checkable
@@ -116,7 +141,9 @@ class Trajectories:
 
 
 @torch.no_grad()
-def act(agent: Agent, environments: Environments, random: Generator | None = None) -> Trajectories:
+def act(
+    agent: Agent, environments: Environments, random: Generator | None = None
+) -> Trajectories:
     """The trajectories of all episodes. Actions are sampled from the agent's distribution, by `random` or else by
     PyTorch's global generator."""
     now, state = environments.start(), agent.start(len(environments))
@@ -127,8 +154,13 @@ def act(agent: Agent, environments: Environments, random: Generator | None = Non
         actions.append(torch.multinomial(logits.softmax(-1), 1, generator=random)[:, 0])
         now = environments.step(now.states, actions[-1], step, random)
         outcomes.append(now)
-    rewards, regrets = (torch.stack(each, 1) for each in zip(*((o.rewards, o.regrets) for o in outcomes), strict=True))
-    return Trajectories(torch.stack(inputs, 1), torch.stack(actions, 1), rewards, regrets)
+    rewards, regrets = (
+        torch.stack(each, 1)
+        for each in zip(*((o.rewards, o.regrets) for o in outcomes), strict=True)
+    )
+    return Trajectories(
+        torch.stack(inputs, 1), torch.stack(actions, 1), rewards, regrets
+    )
 
 
 def seen_width(states: int, actions: int) -> int:
@@ -156,4 +188,6 @@ def bernoulli(means: Tensor, random: Generator | None) -> Tensor:
 
 def normal(means: Tensor, random: Generator | None) -> Tensor:
     """Sample from normal distributions of variance 1."""
-    return means + torch.randn(means.shape, dtype=means.dtype, device=means.device, generator=random)
+    return means + torch.randn(
+        means.shape, dtype=means.dtype, device=means.device, generator=random
+    )

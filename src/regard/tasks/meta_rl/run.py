@@ -56,7 +56,11 @@ class MetaRLRun(Run[str, ActionPrediction]):
 
     config: MetaRL
     model: Actor
-    supports = {"predict": frozenset(), "evaluate": frozenset(), "attribute": frozenset()}
+    supports = {
+        "predict": frozenset(),
+        "evaluate": frozenset(),
+        "attribute": frozenset(),
+    }
 
     def __init__(self, config: MetaRL, model: Actor):
         self.config, self.model = config, model
@@ -78,7 +82,9 @@ class MetaRLRun(Run[str, ActionPrediction]):
     def record(self, example: str) -> dict[str, Any]:
         return {"environment": example}
 
-    def _evaluate(self, examples: Sequence[Environments] | None, options: EvaluationOptions) -> dict[str, float]:
+    def _evaluate(
+        self, examples: Sequence[Environments] | None, options: EvaluationOptions
+    ) -> dict[str, float]:
         """The regret, the reward, and its share of the optimum's.
 
         Raises:
@@ -86,15 +92,26 @@ class MetaRLRun(Run[str, ActionPrediction]):
         """
         data = self.config.data
         environments = for_evaluation(
-            examples, data, "set data.test", tests=lambda: environments_of(data, data.test, "test"), valid=tuple
+            examples,
+            data,
+            "set data.test",
+            tests=lambda: environments_of(data, data.test, "test"),
+            valid=tuple,
         )
         with guarded(self.model):
-            return figures(self.model, environments, next(self.model.parameters()).device)
+            return figures(
+                self.model, environments, next(self.model.parameters()).device
+            )
 
-    def _predict(self, examples: Sequence[str], options: PredictOptions) -> list[ActionPrediction]:
+    def _predict(
+        self, examples: Sequence[str], options: PredictOptions
+    ) -> list[ActionPrediction]:
         """The trajectory in each environment, always the same for the same text. Raises InputError for a text that
         describes no environment."""
-        environments = [self.config.data.read(text, f"text {number}") for number, text in enumerate(examples, 1)]
+        environments = [
+            self.config.data.read(text, f"text {number}")
+            for number, text in enumerate(examples, 1)
+        ]
         return [prediction(self._act(each), each) for each in environments]
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
@@ -104,11 +121,18 @@ class MetaRLRun(Run[str, ActionPrediction]):
         with record(self.model, only=self.model.self_attention) as maps:
             done = self._act(environment)
         if not maps:
-            raise InputError(f"a model {self.config.model.name} does not attend to anything; there is nothing to show")
+            raise InputError(
+                f"a model {self.config.model.name} does not attend to anything; there is nothing to show"
+            )
         found = prediction(done, environment)
         weights = list(maps.values())[-1][0].double().cpu().numpy()
-        what = [f"{action}: {reward:.3g}" for action, reward in zip(found.actions, found.rewards, strict=True)]
-        attention = Alignment(weights, ("begin", *what[:-1]), tuple(map(str, found.actions)))
+        what = [
+            f"{action}: {reward:.3g}"
+            for action, reward in zip(found.actions, found.rewards, strict=True)
+        ]
+        attention = Alignment(
+            weights, ("begin", *what[:-1]), tuple(map(str, found.actions))
+        )
         lookups = (single_map(attention, "weights"),)
         return Attribution(found, example, lookups, attention, options, detail=AXES)
 

@@ -18,7 +18,10 @@ def setup(config: MetaRL, folder: RunDirectory, processes: int) -> Setup:
         InputError: there are too few environments.
     """
     data, actor = config.data, config.actor()
-    valid, tests = (environments_of(data, count, name) for count, name in ((data.valid, "valid"), (data.test, "test")))
+    valid, tests = (
+        environments_of(data, count, name)
+        for count, name in ((data.valid, "valid"), (data.test, "test"))
+    )
     return Setup(
         actor,
         MetaRLObjective(actor, valid, config),
@@ -28,7 +31,10 @@ def setup(config: MetaRL, folder: RunDirectory, processes: int) -> Setup:
         tests=tests,
         data=DataSummary(
             unit="environments",
-            rows={name: Rows(getattr(data, name), "generated") for name in ("train", "valid", "test")},
+            rows={
+                name: Rows(getattr(data, name), "generated")
+                for name in ("train", "valid", "test")
+            },
             lengths={"environment in steps": Lengths.of([data.steps])},
         ),
     )
@@ -36,5 +42,8 @@ def setup(config: MetaRL, folder: RunDirectory, processes: int) -> Setup:
 
 def line(environments: Environments) -> str:
     """The digest of environments."""
-    numbers = environments.means.numpy().tobytes() + environments.transitions.numpy().tobytes()
+    numbers = (
+        environments.means.numpy().tobytes()
+        + environments.transitions.numpy().tobytes()
+    )
     return hashlib.sha256(numbers).hexdigest() + "\n"

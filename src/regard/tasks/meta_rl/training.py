@@ -14,12 +14,16 @@ from regard.tasks.meta_rl.environments import Agent, Environments, Trajectories,
 from regard.training.objective import Carried, Loss
 
 
-def by_regret(logits: Tensor, later: Tensor, done: Trajectories, learning: ActorCritic) -> Tensor:
+def by_regret(
+    logits: Tensor, later: Tensor, done: Trajectories, learning: ActorCritic
+) -> Tensor:
     """Learn from the regrets of all actions."""
     return loss(logits, later, done.actions, -done.regrets, learning)
 
 
-def by_reward(logits: Tensor, values: Tensor, done: Trajectories, learning: ActorCritic) -> Tensor:
+def by_reward(
+    logits: Tensor, values: Tensor, done: Trajectories, learning: ActorCritic
+) -> Tensor:
     """Learn from the sampled rewards only."""
     return loss_of_sampled(logits, values, done.actions, done.rewards, learning)
 
@@ -42,22 +46,40 @@ class MetaRLObjective:
 
     def __init__(self, actor: Actor, valid: Sequence[Environments], config: MetaRL):
         """Raises InputError for no environments."""
-        self.actor, self.valid, self.config, self.settings = actor, valid, config, config.training
+        self.actor, self.valid, self.config, self.settings = (
+            actor,
+            valid,
+            config,
+            config.training,
+        )
         self.lengths = [(config.data.steps, config.data.steps)] * config.data.train
-        self.tokens = batch_size(self.lengths, self.settings.batch_tokens, "training environments")
+        self.tokens = batch_size(
+            self.lengths, self.settings.batch_tokens, "training environments"
+        )
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
         return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> Environments:
         data = self.config.data
-        return data.sampled(len(indices), f"{data.seed}/{self.settings.seed}/{epoch}/{indices[0]}")
+        return data.sampled(
+            len(indices), f"{data.seed}/{self.settings.seed}/{epoch}/{indices[0]}"
+        )
 
-    def loss(self, model: nn.Module, batch: Environments, update: int, carried: Carried | None = None) -> Loss:
+    def loss(
+        self,
+        model: nn.Module,
+        batch: Environments,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
         done = act(self.actor, batch)
         logits, guesses = model(done.inputs)
         learning = self.config.learning.at(update, self.settings.steps)
-        return Loss(SIGNALS[learning.signal](logits, guesses, done, learning), done.actions.numel())
+        return Loss(
+            SIGNALS[learning.signal](logits, guesses, done, learning),
+            done.actions.numel(),
+        )
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Actor)
@@ -67,23 +89,39 @@ class MetaRLObjective:
 def environments_of(data: Decisions, count: int, name: str) -> list[Environments]:
     """`count` environments in batches."""
     firsts = range(0, count, ROWS)
-    return [data.sampled(min(ROWS, count - first), f"{data.seed}/{name}/{first}") for first in firsts]
+    return [
+        data.sampled(min(ROWS, count - first), f"{data.seed}/{name}/{first}")
+        for first in firsts
+    ]
 
 
 @torch.no_grad()
-def figures(agent: Agent, environments: Sequence[Environments], device: torch.device) -> dict[str, float]:
+def figures(
+    agent: Agent, environments: Sequence[Environments], device: torch.device
+) -> dict[str, float]:
     """regret: the expected loss of all rewards against the optimum, the mean over environments; standard-error: of
     that mean. reward: the sum of rewards. share: the share of the optimum's reward, in expectation, and late-share:
     that in the last tenth of the episodes, both in per cent. The optimum knows the environment."""
-    random, lost, late, earned, best, episodes = torch.Generator(device).manual_seed(1), [], [], [], [], 1
+    random, lost, late, earned, best, episodes = (
+        torch.Generator(device).manual_seed(1),
+        [],
+        [],
+        [],
+        [],
+        1,
+    )
     for each in environments:
         done, episodes = act(agent, each.to(device), random), each.episodes
-        missed = done.missed.double().unflatten(1, (each.episodes, each.horizon)).sum(-1)
+        missed = (
+            done.missed.double().unflatten(1, (each.episodes, each.horizon)).sum(-1)
+        )
         lost.append(missed.sum(-1))
         late.append(missed[:, -part(each) :].sum(-1))
         earned.append(done.rewards.double().sum(-1))
         best.append(each.optimum.double().to(device))
-    missed, missed_late, reward, optimum = (torch.cat(parts) for parts in (lost, late, earned, best))
+    missed, missed_late, reward, optimum = (
+        torch.cat(parts) for parts in (lost, late, earned, best)
+    )
     last = part(environments[0])
     return {
         "regret": missed.mean().item(),

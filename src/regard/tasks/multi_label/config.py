@@ -21,4 +21,6 @@ class MultiLabel(TextConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.training.label_smoothing:
-            raise ValueError("training.label_smoothing is for one class of several; leave it out")
+            raise ValueError(
+                "training.label_smoothing is for one class of several; leave it out"
+            )

@@ -28,7 +28,9 @@ class LabelSetTables(LabelledTables):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.separator:
-            raise InputError("data.separator is empty; expected the text between two labels, such as '|'")
+            raise InputError(
+                "data.separator is empty; expected the text between two labels, such as '|'"
+            )
 
     recognised: ClassVar[tuple[Kind, ...]] = ("table",)
 
@@ -68,10 +70,19 @@ class Topics(Synthetic):
         """The rows of a table with the columns `text` and `label`. Raises InputError as `LabelSetTables.read`."""
         return LabelSetTables().read(path)
 
-    def with_columns(self, names: str | None, *, skip_bad: bool = False) -> "Topics | LabelSetTables":
+    def with_columns(
+        self, names: str | None, *, skip_bad: bool = False
+    ) -> "Topics | LabelSetTables":
         """The section itself, or one of tables with these columns, as `Tabular.with_columns`."""
-        return self if names is None and not skip_bad else LabelSetTables().with_columns(names, skip_bad=skip_bad)
+        return (
+            self
+            if names is None and not skip_bad
+            else LabelSetTables().with_columns(names, skip_bad=skip_bad)
+        )
 
 
 def _labelled(messages: Sequence[Message]) -> list[Labelled[Labels]]:
-    return [Labelled((each.text,), each.topics, f"message {number}") for number, each in enumerate(messages, 1)]
+    return [
+        Labelled((each.text,), each.topics, f"message {number}")
+        for number, each in enumerate(messages, 1)
+    ]

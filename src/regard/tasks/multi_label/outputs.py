@@ -33,10 +33,18 @@ class LabelsPrediction(ShortRepr):
 
     def lines(self) -> list[str]:
         """Each label and its probability, with tabs between."""
-        return ["\t".join(f"{flat(each)}\t{self.probabilities[each]:.4f}" for each in self.labels) or NONE]
+        return [
+            "\t".join(
+                f"{flat(each)}\t{self.probabilities[each]:.4f}" for each in self.labels
+            )
+            or NONE
+        ]
 
     def __str__(self) -> str:
-        return ", ".join(f"{each} {self.probabilities[each]:.4f}" for each in self.labels) or NONE
+        return (
+            ", ".join(f"{each} {self.probabilities[each]:.4f}" for each in self.labels)
+            or NONE
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -56,7 +64,9 @@ class LabelOutputs(NamedOutputs[list[float], LabelsPrediction]):
     def summary(self) -> str:
         return f"{len(self.labels)} labels"
 
-    def targets(self, examples: Sequence[Labelled[tuple[str, ...]]]) -> list[list[float]]:
+    def targets(
+        self, examples: Sequence[Labelled[tuple[str, ...]]]
+    ) -> list[list[float]]:
         """1 for each label of a text and 0 for the others. Raises InputError for a label that is not one of these."""
         known = {label: place for place, label in enumerate(self.labels)}
         found = []
@@ -64,7 +74,9 @@ class LabelOutputs(NamedOutputs[list[float], LabelsPrediction]):
             row = [0.0] * len(known)
             for label in each.label:
                 if label not in known:
-                    raise InputError(f"{each.place}: label {label!r} is none of the training set's: {self._listed()}")
+                    raise InputError(
+                        f"{each.place}: label {label!r} is none of the training set's: {self._listed()}"
+                    )
                 row[known[label]] = 1.0
             found.append(row)
         return found
@@ -72,23 +84,47 @@ class LabelOutputs(NamedOutputs[list[float], LabelsPrediction]):
     def labels_of(self, examples: Sequence[Labelled[tuple[str, ...]]]) -> Labels:
         """The labels with their counts."""
         counts = class_counts(label for each in examples for label in each.label)
-        return Labels(counts, "", ", ".join(examples[0].label) or NONE, tuple(_warnings(counts, self.labels)))
+        return Labels(
+            counts,
+            "",
+            ", ".join(examples[0].label) or NONE,
+            tuple(_warnings(counts, self.labels)),
+        )
 
-    def loss(self, logits: Float[Tensor, "text output"], targets: Tensor, smoothing: float) -> Float[Tensor, ""]:
+    def loss(
+        self, logits: Float[Tensor, "text output"], targets: Tensor, smoothing: float
+    ) -> Float[Tensor, ""]:
         """The binary cross-entropy of each label, summed over the labels."""
-        return functional.binary_cross_entropy_with_logits(logits, targets, reduction="sum")
+        return functional.binary_cross_entropy_with_logits(
+            logits, targets, reduction="sum"
+        )
 
-    def predictions(self, logits: Float[Tensor, "text output"]) -> list[LabelsPrediction]:
+    def predictions(
+        self, logits: Float[Tensor, "text output"]
+    ) -> list[LabelsPrediction]:
         found = []
         for row in logits.sigmoid().tolist():
-            ranked = dict(sorted(zip(self.labels, row, strict=True), key=lambda pair: -pair[1]))
+            ranked = dict(
+                sorted(zip(self.labels, row, strict=True), key=lambda pair: -pair[1])
+            )
             found.append(
-                LabelsPrediction(tuple(label for label, share in ranked.items() if share >= self.threshold), ranked)
+                LabelsPrediction(
+                    tuple(
+                        label
+                        for label, share in ranked.items()
+                        if share >= self.threshold
+                    ),
+                    ranked,
+                )
             )
         return found
 
-    def metrics(self, logits: Float[Tensor, "text output"], targets: Sequence[list[float]]) -> dict[str, float]:
-        return label_metrics(logits.sigmoid() >= self.threshold, torch.tensor(targets) > 0.5)
+    def metrics(
+        self, logits: Float[Tensor, "text output"], targets: Sequence[list[float]]
+    ) -> dict[str, float]:
+        return label_metrics(
+            logits.sigmoid() >= self.threshold, torch.tensor(targets) > 0.5
+        )
 
     def explained(
         self, prediction: LabelsPrediction, logits: Float[Tensor, "1 output"]
@@ -99,10 +135,16 @@ class LabelOutputs(NamedOutputs[list[float], LabelsPrediction]):
 
     def _listed(self) -> str:
         shown = ", ".join(self.labels[:20])
-        return f"{shown} and {len(self.labels) - 20} more" if len(self.labels) > 20 else shown
+        return (
+            f"{shown} and {len(self.labels) - 20} more"
+            if len(self.labels) > 20
+            else shown
+        )
 
 
-def label_metrics(predicted: Bool[Tensor, "text label"], expected: Bool[Tensor, "text label"]) -> dict[str, float]:
+def label_metrics(
+    predicted: Bool[Tensor, "text label"], expected: Bool[Tensor, "text label"]
+) -> dict[str, float]:
     """micro-f1: the F1 of all decisions together; macro-f1: the mean of the F1 of each label that a text has;
     exact-match: the share of texts with exactly their labels. All in per cent; an F1 without any label is 0."""
     both, either = (predicted & expected).sum(0), predicted.sum(0) + expected.sum(0)
@@ -120,5 +162,7 @@ def _warnings(counts: Mapping[str, int], labels: Iterable[str]) -> list[str]:
     for mark in ";|,":
         several = [label for label in labels if mark in label]
         if several and len(counts) > 1:
-            return [f"the label {several[0]!r} may be several labels; set data.separator if {mark!r} stands between"]
+            return [
+                f"the label {several[0]!r} may be several labels; set data.separator if {mark!r} stands between"
+            ]
     return []

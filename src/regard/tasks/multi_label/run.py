@@ -16,15 +16,28 @@ from regard.text import Tokenizer
 class MultiLabelRun(TextRun[LabelsPrediction]):
     """A trained model that predicts the labels of a text or a pair of texts."""
 
-    def __init__(self, config: MultiLabel, model: Classifier, tokenizer: Tokenizer, labels: Sequence[str]):
+    def __init__(
+        self,
+        config: MultiLabel,
+        model: Classifier,
+        tokenizer: Tokenizer,
+        labels: Sequence[str],
+    ):
         self.labels, self.threshold = tuple(labels), config.threshold
-        super().__init__(config, model, tokenizer, LabelOutputs(self.labels, config.threshold))
+        super().__init__(
+            config, model, tokenizer, LabelOutputs(self.labels, config.threshold)
+        )
 
     @classmethod
     def open(cls, run: RunDirectory, config: MultiLabel) -> "MultiLabelRun":
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged file."""
         tokenizer, labels = Tokenizer.load(run.file(TOKENIZER)), run.read_labels()
-        return cls(config, build_classifier(config.classifier, tokenizer.size, len(labels)), tokenizer, labels)
+        return cls(
+            config,
+            build_classifier(config.classifier, tokenizer.size, len(labels)),
+            tokenizer,
+            labels,
+        )
 
     def description(self) -> dict[str, Any]:
         return super().description() | {"classes": list(self.labels)}

@@ -18,8 +18,16 @@ def setup(config: MultiLabel, folder: RunDirectory, processes: int) -> Setup:
     """
     splits = config.data.load()
     train = splits.train
-    labels = remembered(train, "labels of sets", lambda: sorted({label for each in train for label in each.label}))
+    labels = remembered(
+        train,
+        "labels of sets",
+        lambda: sorted({label for each in train for label in each.label}),
+    )
     if not labels:
-        raise InputError(f"{config.data.train}: no text has a label; expected some in the column data.label")
+        raise InputError(
+            f"{config.data.train}: no text has a label; expected some in the column data.label"
+        )
     labels = in_order_of(config.training.start, labels)
-    return text_setup(config, folder, splits, LabelOutputs(tuple(labels), config.threshold))
+    return text_setup(
+        config, folder, splits, LabelOutputs(tuple(labels), config.threshold)
+    )

@@ -2,4 +2,10 @@
 
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, "config:MultiTarget", "setup:setup", "run:MultiTargetRun", command="regard predict {} TEXT")
+TASK = LazyTask(
+    __name__,
+    "config:MultiTarget",
+    "setup:setup",
+    "run:MultiTargetRun",
+    command="regard predict {} TEXT",
+)

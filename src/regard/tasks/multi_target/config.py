@@ -25,7 +25,13 @@ class MultiTarget:
     data: Multiparallel
     source: TokenizerSettings
     target: TokenizerSettings
-    model: BahdanauConfig | LuongConfig | BottleneckConfig | OnePassConfig | TransformerConfig
+    model: (
+        BahdanauConfig
+        | LuongConfig
+        | BottleneckConfig
+        | OnePassConfig
+        | TransformerConfig
+    )
     metrics: tuple[MetricName, ...]
     training: Training = field(default_factory=Training)
     search: Search = field(default_factory=Search)
@@ -36,4 +42,6 @@ class MultiTarget:
         if not self.metrics:
             raise ValueError("`metrics` is empty; name at least one")
         if self.model.shared:
-            raise ValueError("model.shared needs one vocabulary, but each language has its own; set it to false")
+            raise ValueError(
+                "model.shared needs one vocabulary, but each language has its own; set it to false"
+            )

@@ -27,7 +27,13 @@ from regard.tasks.attribution import Attribution
 from regard.tasks.evaluation import for_evaluation
 from regard.tasks.multi_target.config import MultiTarget
 from regard.tasks.multi_target.training import of_all
-from regard.tasks.options import SAMPLING, SHAPING, AttributionOptions, EvaluationOptions, PredictOptions
+from regard.tasks.options import (
+    SAMPLING,
+    SHAPING,
+    AttributionOptions,
+    EvaluationOptions,
+    PredictOptions,
+)
 from regard.tasks.prediction import ShortRepr
 from regard.tasks.run import Run, output_warnings, text_warnings
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
@@ -48,7 +54,9 @@ def _of_search(prediction: object) -> Prediction:
 def _apart(below: Alignment, languages: Mapping[int, str], title: str) -> "Figure":
     """The map with the languages by their first rows. Raises InputError for one that is too large."""
     check_size(len(below.source), len(below.target), WHOLE)
-    return heatmap(below, title=title, most=whole_or_greatest(below.weights), groups=languages)
+    return heatmap(
+        below, title=title, most=whole_or_greatest(below.weights), groups=languages
+    )
 
 
 def target_file(language: str) -> str:
@@ -59,12 +67,20 @@ def target_file(language: str) -> str:
 def load_tokenizers(run: RunDirectory, config: MultiTarget) -> dict[str, Tokenizers]:
     """The run's tokenizers. Raises InputError for a file that is damaged or not a tokenizer."""
     source = Tokenizer.load(run.file(SOURCE))
-    return {name: Tokenizers(source, Tokenizer.load(run.file(target_file(name)))) for name in config.data.names}
+    return {
+        name: Tokenizers(source, Tokenizer.load(run.file(target_file(name))))
+        for name in config.data.names
+    }
 
 
 def build_many(config: MultiTarget, tokenizers: Mapping[str, Tokenizers]) -> OneToMany:
     """The model, with fresh weights."""
-    return OneToMany({name: build(config.model, *each.sizes, each.special) for name, each in tokenizers.items()})
+    return OneToMany(
+        {
+            name: build(config.model, *each.sizes, each.special)
+            for name, each in tokenizers.items()
+        }
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,11 +121,18 @@ class MultiTargetPrediction(ShortRepr):
 
     def lines(self) -> list[str]:
         """A line a language: its name and the text with a tab between."""
-        return [f"{language}\t{' '.join(text.split())}" for language, text in self.texts.items()]
+        return [
+            f"{language}\t{' '.join(text.split())}"
+            for language, text in self.texts.items()
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {"languages": {language: each.to_json() for language, each in self.predictions.items()}}
+        return {
+            "languages": {
+                language: each.to_json() for language, each in self.predictions.items()
+            }
+        }
 
 
 class MultiTargetRun(Run[str, MultiTargetPrediction]):
@@ -123,7 +146,12 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         "attribute": frozenset({"beam", "maps", "kinds"}),
     }
 
-    def __init__(self, config: MultiTarget, model: OneToMany, tokenizers: Mapping[str, Tokenizers]):
+    def __init__(
+        self,
+        config: MultiTarget,
+        model: OneToMany,
+        tokenizers: Mapping[str, Tokenizers],
+    ):
         self.config, self.model, self.tokenizers = config, model, tokenizers
 
     @classmethod
@@ -140,7 +168,9 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         """
         config = self.config
         if language not in config.data.names:
-            raise InputError(f"{language!r} is not a language of this run; it has {', '.join(config.data.names)}")
+            raise InputError(
+                f"{language!r} is not a language of this run; it has {', '.join(config.data.names)}"
+            )
         alone = Seq2Seq(
             data=config.data.alone(language),
             tokenizers=TokenizerPair(config.source, config.target),
@@ -150,18 +180,26 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
             search=config.search,
             truncate=config.truncate,
         )
-        return Seq2SeqRun(alone, self.model.of(language).eval(), self.tokenizers[language])
+        return Seq2SeqRun(
+            alone, self.model.of(language).eval(), self.tokenizers[language]
+        )
 
     def parts(self) -> dict[str, Seq2SeqRun]:
         """A run for each language."""
         return {language: self.of(language) for language in self.tokenizers}
 
     def warnings(self, text: str) -> list[str]:
-        return text_warnings(next(iter(self.tokenizers.values())).source, {"text": text})
+        return text_warnings(
+            next(iter(self.tokenizers.values())).source, {"text": text}
+        )
 
     def prediction_warnings(self, prediction: MultiTargetPrediction) -> list[str]:
         texts = prediction.texts.items()
-        return [each for name, text in texts for each in output_warnings(text, f"the prediction in {name}")]
+        return [
+            each
+            for name, text in texts
+            for each in output_warnings(text, f"the prediction in {name}")
+        ]
 
     def cut(self, text: str) -> str:
         return next(iter(self.parts().values())).cut(text)
@@ -177,7 +215,9 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         `Multiparallel.read`."""
         return self.config.data.read(files)
 
-    def _predict(self, texts: Sequence[str], options: PredictOptions) -> list[MultiTargetPrediction]:
+    def _predict(
+        self, texts: Sequence[str], options: PredictOptions
+    ) -> list[MultiTargetPrediction]:
         """The output for each text in each language; each text is encoded once.
 
         Raises:
@@ -186,32 +226,59 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         runs = {language: self.of(language) for language in self.tokenizers}
         tokenizers = next(iter(self.tokenizers.values()))
         with guarded(self.model):
-            ids, cut = source_ids(self.model.max_source, tokenizers, texts, truncate=self.config.truncate)
+            ids, cut = source_ids(
+                self.model.max_source, tokenizers, texts, truncate=self.config.truncate
+            )
             if limit := limit_of(self.model.max_source):
                 report_cut(limit, cut, len(texts))
             search = options.search(self.config.search)
             found = search_ids([run.model for run in runs.values()], ids, search)
         attention = options.attention is not False
         outputs = [
-            run.predictions(texts, each, attention=attention) for run, each in zip(runs.values(), found, strict=True)
+            run.predictions(texts, each, attention=attention)
+            for run, each in zip(runs.values(), found, strict=True)
         ]
-        return [MultiTargetPrediction(dict(zip(runs, row, strict=True))) for row in zip(*outputs, strict=True)]
+        return [
+            MultiTargetPrediction(dict(zip(runs, row, strict=True)))
+            for row in zip(*outputs, strict=True)
+        ]
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
         """The attention of every language's output to the text, one below another; a page has each language's layers
         and heads. Raises InputError as the run of one language does."""
-        found = {language: run.attribute(example, options) for language, run in self.parts().items()}
-        prediction = MultiTargetPrediction({language: _of_search(each.prediction) for language, each in found.items()})
-        lookups = [replace(some, name=language) for language, each in found.items() for some in each.lookups]
+        found = {
+            language: run.attribute(example, options)
+            for language, run in self.parts().items()
+        }
+        prediction = MultiTargetPrediction(
+            {language: _of_search(each.prediction) for language, each in found.items()}
+        )
+        lookups = [
+            replace(some, name=language)
+            for language, each in found.items()
+            for some in each.lookups
+        ]
         maps = [each.weights for each in found.values()]
         pieces = tuple(visible(piece) for each in maps for piece in each.target)
-        below = Alignment(np.concatenate([each.weights for each in maps]), maps[0].source, pieces)
+        below = Alignment(
+            np.concatenate([each.weights for each in maps]), maps[0].source, pieces
+        )
         firsts = np.cumsum([0, *(len(each.target) for each in maps[:-1])]).tolist()
         draw = partial(_apart, below, dict(zip(firsts, found, strict=True)))
         detail = next(iter(found.values())).mean_of_heads
-        return Attribution(prediction, example, tuple(lookups), below, options, draw=draw, detail=detail)
+        return Attribution(
+            prediction,
+            example,
+            tuple(lookups),
+            below,
+            options,
+            draw=draw,
+            detail=detail,
+        )
 
-    def _evaluate(self, examples: Mapping[str, Sequence[Pair]] | None, options: EvaluationOptions) -> dict[str, float]:
+    def _evaluate(
+        self, examples: Mapping[str, Sequence[Pair]] | None, options: EvaluationOptions
+    ) -> dict[str, float]:
         """The metrics on pairs by language: their means, and each language's as `metric/language`.
 
         Raises:
@@ -228,9 +295,13 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
             valid=lambda: valid,
         )
         if missing := [name for name in self.tokenizers if not examples.get(name)]:
-            raise InputError(f"there are no pairs to score {missing[0]} on; name a test set in data.test")
+            raise InputError(
+                f"there are no pairs to score {missing[0]} on; name a test set in data.test"
+            )
         found: dict[str, dict[str, float]] = {}
         for name in self.tokenizers:
-            with counted_together(logged=not found):  # all languages have the same sources
+            with counted_together(
+                logged=not found
+            ):  # all languages have the same sources
                 found[name] = self.of(name).evaluate(examples[name], beam=options.beam)
         return of_all(found)

@@ -27,12 +27,21 @@ def setup(config: MultiTarget, folder: RunDirectory, processes: int) -> Setup:
     """
     splits = config.data.load()
     kept = folder.has(SOURCE) and all(folder.has(target_file(name)) for name in splits)
-    tokenizers = load_tokenizers(folder, config) if kept else make_tokenizers(config, splits)
+    tokenizers = (
+        load_tokenizers(folder, config) if kept else make_tokenizers(config, splits)
+    )
     model = build_many(config, tokenizers)
     for name, each in tokenizers.items():
         check_search(config.search, each.target.size, model.of(name))
     scoring = Scoring(config.metrics, config.search.searching(beam=1))
-    task = MultiTargetObjective(splits, tokenizers, config.training, scoring, model=model, truncate=config.truncate)
+    task = MultiTargetObjective(
+        splits,
+        tokenizers,
+        config.training,
+        scoring,
+        model=model,
+        truncate=config.truncate,
+    )
     if config.output_bias == "frequencies":
         for name, part in task.parts.items():
             model.of(name).decoder.output.start_from(part.frequencies())
@@ -46,16 +55,25 @@ def setup(config: MultiTarget, folder: RunDirectory, processes: int) -> Setup:
         {SOURCE: next(iter(tokenizers.values())).source}
         | {target_file(name): each.target for name, each in tokenizers.items()},
         {name: each.test for name, each in splits.items()} if first.test else {},
-        data=joined([pairs_summary(config.data, each, tokenizers[name], target=name) for name, each in splits.items()]),
+        data=joined(
+            [
+                pairs_summary(config.data, each, tokenizers[name], target=name)
+                for name, each in splits.items()
+            ]
+        ),
     )
 
 
-def make_tokenizers(config: MultiTarget, splits: dict[str, Splits[Pair]]) -> dict[str, Tokenizers]:
+def make_tokenizers(
+    config: MultiTarget, splits: dict[str, Splits[Pair]]
+) -> dict[str, Tokenizers]:
     """Train the tokenizers, as a function of the training texts only."""
     first = next(iter(splits.values())).train
     source = trained_on(first, config.source, "source", sources_of)
     return {
-        name: Tokenizers(source, trained_on(each.train, config.target, "target", targets_of))
+        name: Tokenizers(
+            source, trained_on(each.train, config.target, "target", targets_of)
+        )
         for name, each in splits.items()
     }
 
@@ -65,7 +83,11 @@ def _digest(splits: dict[str, Splits[Pair]]) -> str:
     valid = digest(_written(pair) for each in splits.values() for pair in each.valid)
     every = (chain(each.train, each.valid) for each in splits.values())
     train = next(iter(splits.values())).train
-    return remembered(train, f"digest {[*splits]} {valid}", lambda: digest(map(_written, chain.from_iterable(every))))
+    return remembered(
+        train,
+        f"digest {[*splits]} {valid}",
+        lambda: digest(map(_written, chain.from_iterable(every))),
+    )
 
 
 def _written(pair: Pair) -> str:

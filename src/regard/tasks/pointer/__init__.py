@@ -3,5 +3,9 @@
 from regard.tasks.task import LazyTask
 
 TASK = LazyTask(
-    __name__, "config:Pointer", "setup:setup", "run:PointerRun", command="regard predict {} 'NUMBER NUMBER ...'"
+    __name__,
+    "config:Pointer",
+    "setup:setup",
+    "run:PointerRun",
+    command="regard predict {} 'NUMBER NUMBER ...'",
 )

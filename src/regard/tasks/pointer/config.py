@@ -25,4 +25,6 @@ class Pointer:
                 f"data.most is {self.data.most}, more than model.max_elements, {self.model.max_elements}; raise that"
             )
         if self.training.label_smoothing:
-            raise ValueError("training.label_smoothing is for words; places cannot be smoothed, set it to 0")
+            raise ValueError(
+                "training.label_smoothing is for words; places cannot be smoothed, set it to 0"
+            )

@@ -47,8 +47,12 @@ class Generated(SyntheticOfLengths, ABC):
         found = []
         for number in range(1, getattr(self, name) + 1):
             count = random.randint(self.least, self.most)
-            elements = tuple(tuple(random.random() for _ in range(self.width)) for _ in range(count))
-            found.append(PointedSet(elements, tuple(self.solve(elements)), f"{name} {number}"))
+            elements = tuple(
+                tuple(random.random() for _ in range(self.width)) for _ in range(count)
+            )
+            found.append(
+                PointedSet(elements, tuple(self.solve(elements)), f"{name} {number}")
+            )
         return found
 
 
@@ -84,7 +88,10 @@ def _half(order: Sequence[int], points: Sequence[Element]) -> list[int]:
     """One side of the hull, by Andrew's monotone chain."""
     chain: list[int] = []
     for place in order:
-        while len(chain) > 1 and _turn(points[chain[-2]], points[chain[-1]], points[place]) <= 0:
+        while (
+            len(chain) > 1
+            and _turn(points[chain[-2]], points[chain[-1]], points[place]) <= 0
+        ):
             chain.pop()
         chain.append(place)
     return chain

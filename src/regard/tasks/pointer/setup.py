@@ -38,7 +38,10 @@ def summary(config: Pointer, splits: Splits[PointedSet]) -> DataSummary:
         rows=rows(config.data, splits),
         lengths={"set": Lengths.of([len(each.elements) for each in splits.train])},
         example={
-            "set": "  ".join(" ".join(f"{number:.2f}" for number in element) for element in first.elements),
+            "set": "  ".join(
+                " ".join(f"{number:.2f}" for number in element)
+                for element in first.elements
+            ),
             "places": " ".join(map(str, first.target)),
         },
     )

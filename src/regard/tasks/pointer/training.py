@@ -46,7 +46,13 @@ def collate_sets(sets: Sequence[PointedSet]) -> SetBatch:
     targets = [[END + 1 + place for place in each.target] for each in sets]
     target_in, _ = padded([[SPECIAL.start, *target] for target in targets])
     target_out, _ = padded([[*target, END] for target in targets], fill=IGNORED)
-    return SetBatch(elements, lengths, target_in, target_out, sum(len(target) + 1 for target in targets))
+    return SetBatch(
+        elements,
+        lengths,
+        target_in,
+        target_out,
+        sum(len(target) + 1 for target in targets),
+    )
 
 
 class PointerObjective:
@@ -54,10 +60,17 @@ class PointerObjective:
 
     metric, higher_is_better = "exact-match", True
 
-    def __init__(self, train: Sequence[PointedSet], valid: Sequence[PointedSet], settings: Training):
+    def __init__(
+        self,
+        train: Sequence[PointedSet],
+        valid: Sequence[PointedSet],
+        settings: Training,
+    ):
         """Raises InputError for no sets."""
         self.train, self.valid, self.settings = train, valid, settings
-        self.lengths = [(len(each.elements) + 1, len(each.target) + 1) for each in train]
+        self.lengths = [
+            (len(each.elements) + 1, len(each.target) + 1) for each in train
+        ]
         self.tokens = batch_size(self.lengths, settings.batch_tokens, "training sets")
 
     def place(self, index: int) -> str:
@@ -70,9 +83,20 @@ class PointerObjective:
     def batch(self, epoch: int, indices: list[int]) -> SetBatch:
         return collate_sets([self.train[index] for index in indices])
 
-    def loss(self, model: nn.Module, batch: SetBatch, update: int, carried: Carried | None = None) -> Loss:
+    def loss(
+        self,
+        model: nn.Module,
+        batch: SetBatch,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
         assert isinstance(model, PointerNetwork)
-        features = model.features(batch.elements, batch.lengths, batch.target_in, forcing(self.settings, update))
+        features = model.features(
+            batch.elements,
+            batch.lengths,
+            batch.target_in,
+            forcing(self.settings, update),
+        )
         total, _ = model.decoder.output.loss(features, batch.target_out)
         return Loss(total, batch.target_tokens)
 
@@ -82,7 +106,9 @@ class PointerObjective:
 
 
 @torch.no_grad()
-def decode(model: PointerNetwork, sets: Sequence[PointedSet], search: Search) -> list[Hypothesis]:
+def decode(
+    model: PointerNetwork, sets: Sequence[PointedSet], search: Search
+) -> list[Hypothesis]:
     """The best hypothesis for each set, at most one place longer than the set; `places` reads it."""
     device = next(model.parameters()).device
 
@@ -91,7 +117,9 @@ def decode(model: PointerNetwork, sets: Sequence[PointedSet], search: Search) ->
         memory = model.encoder(batch.elements, batch.lengths)
         return [best for (best, *_) in search(model.decoder, memory, batch.lengths + 1)]
 
-    return [each for some in computed(decoded, range(0, len(sets), ROWS)) for each in some]
+    return [
+        each for some in computed(decoded, range(0, len(sets), ROWS)) for each in some
+    ]
 
 
 def places(hypothesis: Hypothesis) -> tuple[int, ...]:
@@ -99,7 +127,9 @@ def places(hypothesis: Hypothesis) -> tuple[int, ...]:
     return tuple(token - END - 1 for token in hypothesis.tokens)
 
 
-def figures(model: PointerNetwork, sets: Sequence[PointedSet], search: Search) -> dict[str, float]:
+def figures(
+    model: PointerNetwork, sets: Sequence[PointedSet], search: Search
+) -> dict[str, float]:
     """exact-match: the share of outputs that equal their target; places: the share of target places with a right
     prediction. Both in per cent."""
     found = [places(each) for each in decode(model, sets, search)]
@@ -109,4 +139,7 @@ def figures(model: PointerNetwork, sets: Sequence[PointedSet], search: Search) -
         for own, each in zip(found, sets, strict=True)
         for one, other in zip(own, each.target, strict=False)
     )
-    return {"exact-match": 100 * whole / len(sets), "places": 100 * right / sum(len(each.target) for each in sets)}
+    return {
+        "exact-match": 100 * whole / len(sets),
+        "places": 100 * right / sum(len(each.target) for each in sets),
+    }

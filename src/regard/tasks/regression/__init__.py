@@ -3,4 +3,6 @@
 from regard.tasks.classification import command
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, "config:Regression", "setup:setup", "run:RegressionRun", command=command)
+TASK = LazyTask(
+    __name__, "config:Regression", "setup:setup", "run:RegressionRun", command=command
+)

@@ -42,8 +42,14 @@ class NumberTables(LabelledTables):
         except ValueError:
             number = math.nan
         if not math.isfinite(number):
-            grouped = ", without a separator of thousands" if THOUSANDS.fullmatch(field.strip()) else ""
-            raise InputError(f"{place}: label {field!r} is no number; expected one such as 3.5 or 3,5{grouped}")
+            grouped = (
+                ", without a separator of thousands"
+                if THOUSANDS.fullmatch(field.strip())
+                else ""
+            )
+            raise InputError(
+                f"{place}: label {field!r} is no number; expected one such as 3.5 or 3,5{grouped}"
+            )
         return number
 
 

@@ -59,8 +59,12 @@ class NumberOutput(Outputs[float, NumberPrediction]):
     def read(cls, run: RunDirectory) -> "NumberOutput":
         """The output of a run. Raises InputError for a damaged file."""
         found = run.read_object(SCALE)
-        if found.keys() != {"mean", "deviation"} or not all(isinstance(each, int | float) for each in found.values()):
-            raise InputError(f"{run.path / SCALE}: has no mean and deviation, {CHANGED}")
+        if found.keys() != {"mean", "deviation"} or not all(
+            isinstance(each, int | float) for each in found.values()
+        ):
+            raise InputError(
+                f"{run.path / SCALE}: has no mean and deviation, {CHANGED}"
+            )
         return cls(**found)
 
     @property
@@ -81,18 +85,28 @@ class NumberOutput(Outputs[float, NumberPrediction]):
     def labels_of(self, examples: Sequence[Labelled[float]]) -> Labels:
         """The range and the mean of the numbers."""
         numbers = [each.label for each in examples]
-        return Labels(numbers=f"{min(numbers):.4g} to {max(numbers):.4g}, mean {fmean(numbers):.4g}")
+        return Labels(
+            numbers=f"{min(numbers):.4g} to {max(numbers):.4g}, mean {fmean(numbers):.4g}"
+        )
 
-    def loss(self, logits: Float[Tensor, "text output"], targets: Tensor, smoothing: float) -> Float[Tensor, ""]:
+    def loss(
+        self, logits: Float[Tensor, "text output"], targets: Tensor, smoothing: float
+    ) -> Float[Tensor, ""]:
         """The squared error in units of the deviation."""
         return (logits[:, 0] - (targets - self.mean) / self.deviation).square().sum()
 
-    def predictions(self, logits: Float[Tensor, "text output"]) -> list[NumberPrediction]:
+    def predictions(
+        self, logits: Float[Tensor, "text output"]
+    ) -> list[NumberPrediction]:
         return [NumberPrediction(each) for each in self._numbers(logits).tolist()]
 
-    def metrics(self, logits: Float[Tensor, "text output"], targets: Sequence[float]) -> dict[str, float]:
+    def metrics(
+        self, logits: Float[Tensor, "text output"], targets: Sequence[float]
+    ) -> dict[str, float]:
         """Correlations and errors, as `number_metrics`."""
-        return number_metrics(self._numbers(logits), torch.tensor(targets, dtype=torch.float64))
+        return number_metrics(
+            self._numbers(logits), torch.tensor(targets, dtype=torch.float64)
+        )
 
     def explained(
         self, prediction: NumberPrediction, logits: Float[Tensor, "1 output"]

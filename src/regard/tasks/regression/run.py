@@ -14,7 +14,13 @@ from regard.text import Tokenizer
 class RegressionRun(TextRun[NumberPrediction]):
     """A trained model that predicts the number of a text or a pair of texts."""
 
-    def __init__(self, config: Regression, model: Classifier, tokenizer: Tokenizer, output: NumberOutput):
+    def __init__(
+        self,
+        config: Regression,
+        model: Classifier,
+        tokenizer: Tokenizer,
+        output: NumberOutput,
+    ):
         super().__init__(config, model, tokenizer, output)
         self.column = config.data.label
 
@@ -22,7 +28,12 @@ class RegressionRun(TextRun[NumberPrediction]):
     def open(cls, run: RunDirectory, config: Regression) -> "RegressionRun":
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged file."""
         tokenizer, output = Tokenizer.load(run.file(TOKENIZER)), NumberOutput.read(run)
-        return cls(config, build_classifier(config.classifier, tokenizer.size, output.count), tokenizer, output)
+        return cls(
+            config,
+            build_classifier(config.classifier, tokenizer.size, output.count),
+            tokenizer,
+            output,
+        )
 
     def titled(self, prediction: Prediction) -> str:
         """The number with the name of its column, or as a predicted number where the name says nothing."""

@@ -20,8 +20,18 @@ def setup(config: Regression, folder: RunDirectory, processes: int) -> Setup:
     splits = config.data.load()
     numbers = [each.label for each in splits.train]
     if min(numbers) == max(numbers):
-        raise InputError(f"{config.data.train}: every label is {numbers[0]:g}; expected different numbers")
-    start = None if config.training.start is None else RunDirectory.open(Path(config.training.start))
+        raise InputError(
+            f"{config.data.train}: every label is {numbers[0]:g}; expected different numbers"
+        )
+    start = (
+        None
+        if config.training.start is None
+        else RunDirectory.open(Path(config.training.start))
+    )
     kept = start is not None and start.has(SCALE)
-    output = NumberOutput.read(start) if start is not None and kept else NumberOutput.of(numbers)
+    output = (
+        NumberOutput.read(start)
+        if start is not None and kept
+        else NumberOutput.of(numbers)
+    )
     return text_setup(config, folder, splits, output)

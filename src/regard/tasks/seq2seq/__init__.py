@@ -7,7 +7,11 @@ from regard.tasks.task import LazyTask
 
 def command(config: Any) -> str:
     """How a run is used: one of dialogue replies to what was said before."""
-    return "regard chat {}" if config.data.kind == "dialogue" else "regard predict {} TEXT"
+    return (
+        "regard chat {}" if config.data.kind == "dialogue" else "regard predict {} TEXT"
+    )
 
 
-TASK = LazyTask(__name__, "config:Seq2Seq", "setup:setup", "run:Seq2SeqRun", command=command)
+TASK = LazyTask(
+    __name__, "config:Seq2Seq", "setup:setup", "run:Seq2SeqRun", command=command
+)

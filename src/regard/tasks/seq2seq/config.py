@@ -25,7 +25,9 @@ class TokenizerPair:
 
     def __post_init__(self) -> None:
         if self.shared and self.target is not None:
-            raise ValueError("shared tokenizers have one description, `source`; remove `target` or `shared`")
+            raise ValueError(
+                "shared tokenizers have one description, `source`; remove `target` or `shared`"
+            )
         if not self.shared and self.target is None:
             raise ValueError("`target` is missing; describe it or set `shared: true`")
 
@@ -33,7 +35,10 @@ class TokenizerPair:
     def one_vocabulary(self) -> bool:
         """Whether both sides have the same entries. A published model has two unigram segmentations of one
         vocabulary."""
-        return self.shared or (self.target is not None and self.source.kind == self.target.kind == "unigram")
+        return self.shared or (
+            self.target is not None
+            and self.source.kind == self.target.kind == "unigram"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +67,13 @@ class Seq2Seq:
         if self.vectors is not None:
             self.vectors.check_start(self.training.start)
         if self.model.one_tokenizer and not self.tokenizers.shared:
-            raise ValueError(f"model {self.model.name} needs one vocabulary; set tokenizers.shared: true")
+            raise ValueError(
+                f"model {self.model.name} needs one vocabulary; set tokenizers.shared: true"
+            )
         if self.model.shared and not self.tokenizers.one_vocabulary:
-            raise ValueError("model.shared needs one vocabulary; set tokenizers.shared: true, or model.shared: false")
+            raise ValueError(
+                "model.shared needs one vocabulary; set tokenizers.shared: true, or model.shared: false"
+            )
 
     @property
     def copying(self) -> bool:

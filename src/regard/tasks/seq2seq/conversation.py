@@ -16,12 +16,21 @@ class Conversation:
         InputError: the run was trained on other data than dialogue, or does not support an option.
     """
 
-    def __init__(self, run: Run[str, Prediction], tokenizers: Tokenizers, options: PredictOptions):
+    def __init__(
+        self, run: Run[str, Prediction], tokenizers: Tokenizers, options: PredictOptions
+    ):
         data = run.config.data
         if not isinstance(data, Dialogue):
-            raise InputError(f"the run was trained on data of kind {data.kind}; a chat needs one trained on dialogue")
+            raise InputError(
+                f"the run was trained on data of kind {data.kind}; a chat needs one trained on dialogue"
+            )
         run.check_supported("predict", options)
-        self.run, self.tokenizers, self.options, self.data = run, tokenizers, options, data
+        self.run, self.tokenizers, self.options, self.data = (
+            run,
+            tokenizers,
+            options,
+            data,
+        )
         self.turns: list[str] = []
 
     def reply(self, text: str, place: str = "text 1") -> Prediction:
@@ -38,7 +47,11 @@ class Conversation:
 
     def source(self, place: str) -> str:
         """The last turns, as many as the model was trained on and its context holds. Raises InputError as `reply`."""
-        count, longest, most = self.data.turns, self.data.longest, self.run.model.max_source
+        count, longest, most = (
+            self.data.turns,
+            self.data.longest,
+            self.run.model.max_source,
+        )
         source_ids = self.tokenizers.source_ids
         source = context(self.turns, count, longest)
         while most is not None and count > 1 and len(source_ids(source)) >= most:

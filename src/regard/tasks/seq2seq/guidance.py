@@ -24,18 +24,30 @@ def piece_links(pairs: Sequence[Pair], tokenizers: Tokenizers) -> list[PieceLink
         InputError: no pair has links, or the segmentation changes every epoch.
     """
     if all(pair.links is None for pair in pairs):
-        raise InputError("attention_losses.guided needs word links; name their file in data.links")
+        raise InputError(
+            "attention_losses.guided needs word links; name their file in data.links"
+        )
     if max(tokenizers.source.settings.dropout, tokenizers.target.settings.dropout) > 0:
-        raise InputError("attention_losses.guided needs pieces that stay; set the tokenizers' dropout to 0")
+        raise InputError(
+            "attention_losses.guided needs pieces that stay; set the tokenizers' dropout to 0"
+        )
     found = []
     for pair in pairs:
-        sources, targets = _pieces(tokenizers.source, pair.source), _pieces(tokenizers.target, pair.target)
-        links = [product(targets[target], sources[source]) for source, target in sorted(pair.links or ())]
+        sources, targets = (
+            _pieces(tokenizers.source, pair.source),
+            _pieces(tokenizers.target, pair.target),
+        )
+        links = [
+            product(targets[target], sources[source])
+            for source, target in sorted(pair.links or ())
+        ]
         found.append([link for pieces in links for link in pieces])
     return found
 
 
-def link_rows(links: Sequence[PieceLinks], targets: int, sources: int) -> Float[Tensor, "pair target source"]:
+def link_rows(
+    links: Sequence[PieceLinks], targets: int, sources: int
+) -> Float[Tensor, "pair target source"]:
     """Each target piece's links as a row that sums to 1, or to 0 without links."""
     rows = torch.zeros(len(links), targets, sources)
     for row, each in zip(rows, links, strict=True):

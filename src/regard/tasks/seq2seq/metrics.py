@@ -27,7 +27,12 @@ class Scoring:
     truncate: bool = False
 
 
-def figures(model: EncoderDecoder, tokenizers: Tokenizers, pairs: Sequence[Pair], scoring: Scoring) -> dict[str, float]:
+def figures(
+    model: EncoderDecoder,
+    tokenizers: Tokenizers,
+    pairs: Sequence[Pair],
+    scoring: Scoring,
+) -> dict[str, float]:
     """The metrics on all pairs, and where pairs have groups, on each group too, as `metric/group`."""
     measures = measured(model, tokenizers, pairs, scoring)
     everything = range(len(pairs))
@@ -35,7 +40,10 @@ def figures(model: EncoderDecoder, tokenizers: Tokenizers, pairs: Sequence[Pair]
     groups = {pair.group for pair in pairs}
     for group in sorted(groups) if len(groups) > 1 else ():
         rows = [row for row, pair in enumerate(pairs) if pair.group == group]
-        scores |= {f"{name}/{group or 'plain'}": measure(rows) for name, measure in measures.items()}
+        scores |= {
+            f"{name}/{group or 'plain'}": measure(rows)
+            for name, measure in measures.items()
+        }
     return scores
 
 
@@ -44,29 +52,48 @@ Measure = Callable[[Sequence[int]], float]
 
 
 def measured(
-    model: EncoderDecoder, tokenizers: Tokenizers, pairs: Sequence[Pair], scoring: Scoring
+    model: EncoderDecoder,
+    tokenizers: Tokenizers,
+    pairs: Sequence[Pair],
+    scoring: Scoring,
 ) -> dict[MetricName, Measure]:
     """Each metric as a function of pairs; outputs and log-probabilities of the targets are computed once."""
     measures: dict[MetricName, Measure] = {}
     if any(name in METRICS for name in scoring.metrics):
         texts, places = [pair.source for pair in pairs], [pair.place for pair in pairs]
-        found = search_texts(model, tokenizers, texts, scoring.search, places=places, truncate=scoring.truncate)
+        found = search_texts(
+            model,
+            tokenizers,
+            texts,
+            scoring.search,
+            places=places,
+            truncate=scoring.truncate,
+        )
         outputs = best_texts(tokenizers, texts, found)
-        measures |= {name: of_outputs(metric, outputs, pairs) for name, metric in METRICS.items()}
+        measures |= {
+            name: of_outputs(metric, outputs, pairs) for name, metric in METRICS.items()
+        }
     if PERPLEXITY in scoring.metrics:
         measures[PERPLEXITY] = of_likelihoods(
-            log_probabilities(model, encoded(model, tokenizers, pairs, truncate=scoring.truncate))
+            log_probabilities(
+                model, encoded(model, tokenizers, pairs, truncate=scoring.truncate)
+            )
         )
     return {name: measures[name] for name in scoring.metrics}
 
 
-def of_outputs(metric: Callable[..., float], outputs: Sequence[str], pairs: Sequence[Pair]) -> Measure:
+def of_outputs(
+    metric: Callable[..., float], outputs: Sequence[str], pairs: Sequence[Pair]
+) -> Measure:
     """A metric of texts."""
-    return lambda rows: metric([outputs[row] for row in rows], [pairs[row].references for row in rows])
+    return lambda rows: metric(
+        [outputs[row] for row in rows], [pairs[row].references for row in rows]
+    )
 
 
 def of_likelihoods(scores: Sequence[Sequence[float]]) -> Measure:
     """The perplexity of the targets' tokens, their ends among them."""
     return lambda rows: perplexity(
-        -sum(sum(scores[row]) for row in rows) / max(1, sum(len(scores[row]) for row in rows))
+        -sum(sum(scores[row]) for row in rows)
+        / max(1, sum(len(scores[row]) for row in rows))
     )

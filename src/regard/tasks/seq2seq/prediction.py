@@ -51,7 +51,11 @@ class Prediction:
     def without(self, phrases: Sequence[tuple[str, ...]]) -> "Prediction":
         """The prediction with the phrases that it and each of its alternatives lack."""
         rest = zip(self.alternatives, phrases[1:], strict=True)
-        return replace(self, missing=phrases[0], alternatives=tuple(replace(each, missing=m) for each, m in rest))
+        return replace(
+            self,
+            missing=phrases[0],
+            alternatives=tuple(replace(each, missing=m) for each, m in rest),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -66,14 +70,22 @@ class Prediction:
             else {
                 "source": list(self.attention.source),
                 "target": list(self.attention.target),
-                "weights": [[round(weight, 6) for weight in row] for row in self.attention.weights.tolist()],
+                "weights": [
+                    [round(weight, 6) for weight in row]
+                    for row in self.attention.weights.tolist()
+                ],
             },
             "alternatives": [each.to_json() for each in self.alternatives],
         }
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(
+        self, include: Any = None, exclude: Any = None
+    ) -> dict[str, str]:
         """The notebook's display: the text, and its attention as a picture and in a sandboxed frame."""
         bundle = {"text/plain": self.text}
         if self.attention is not None:
-            bundle = View(of_alignment(self.attention), title=self.text)._repr_mimebundle_() | bundle
+            bundle = (
+                View(of_alignment(self.attention), title=self.text)._repr_mimebundle_()
+                | bundle
+            )
         return bundle

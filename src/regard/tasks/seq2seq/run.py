@@ -33,7 +33,13 @@ from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.evaluation import for_evaluation
-from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
+from regard.tasks.options import (
+    SEARCHING,
+    AttributionOptions,
+    EvaluationOptions,
+    PredictOptions,
+    StreamOptions,
+)
 from regard.tasks.prediction import TextPrediction, distinct
 from regard.tasks.run import Run, text_warnings
 from regard.tasks.seq2seq.config import Seq2Seq
@@ -58,10 +64,14 @@ class Seq2SeqRun(Run[str, Prediction]):
     config: Seq2Seq
     model: EncoderDecoder
     supports = {
-        "predict": frozenset({"beam", "n_best", *SEARCHING, "prefix", "phrases", "mbr", "attention"}),
+        "predict": frozenset(
+            {"beam", "n_best", *SEARCHING, "prefix", "phrases", "mbr", "attention"}
+        ),
         "stream": frozenset({*SEARCHING, "prefix", "prefix_tokens", "candidates"}),
         "evaluate": frozenset({"files", "beam", "columns", "skip_bad"}),
-        "attribute": frozenset({"beam", "role", "kinds", "maps", "target", "finished", "target_tokens"}),
+        "attribute": frozenset(
+            {"beam", "role", "kinds", "maps", "target", "finished", "target_tokens"}
+        ),
     }
 
     def __init__(self, config: Seq2Seq, model: EncoderDecoder, tokenizers: Tokenizers):
@@ -71,10 +81,18 @@ class Seq2SeqRun(Run[str, Prediction]):
     def open(cls, run: RunDirectory, config: Seq2Seq) -> "Seq2SeqRun":
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
         tokenizers = load_tokenizers(run, config)
-        return cls(config, build(config.model, *tokenizers.sizes, tokenizers.special), tokenizers)
+        return cls(
+            config,
+            build(config.model, *tokenizers.sizes, tokenizers.special),
+            tokenizers,
+        )
 
     def warnings(self, text: str) -> list[str]:
-        return [] if self.tokenizers.copying and text.strip() else text_warnings(self.tokenizers.source, {"text": text})
+        return (
+            []
+            if self.tokenizers.copying and text.strip()
+            else text_warnings(self.tokenizers.source, {"text": text})
+        )
 
     def cut(self, text: str) -> str:
         limit = limit_of(self.model.max_source)
@@ -87,19 +105,34 @@ class Seq2SeqRun(Run[str, Prediction]):
     def record(self, example: str) -> dict[str, Any]:
         return {"source": example}
 
-    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Pair]:
+    def read(
+        self, files: Sequence[Path | Records], options: EvaluationOptions
+    ) -> list[Pair]:
         data = self.config.data
         if isinstance(data, Table | Squad) and len(files) == 1:
-            return data.with_columns(options.columns, skip_bad=options.skip_bad).read_pairs(str(files[0]))
-        return read_pair_files(files, options.columns or "source,target", skip_bad=options.skip_bad)
+            return data.with_columns(
+                options.columns, skip_bad=options.skip_bad
+            ).read_pairs(str(files[0]))
+        return read_pair_files(
+            files, options.columns or "source,target", skip_bad=options.skip_bad
+        )
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
         return kinds_of(self.model)
 
     def description(self) -> dict[str, Any]:
-        model, beam, end = self.config.model.name, self.config.search.beam, self.tokenizers.target.special.end
-        return super().description() | {"kind": "text", "model": model, "beam": beam, "end": end}
+        model, beam, end = (
+            self.config.model.name,
+            self.config.search.beam,
+            self.tokenizers.target.special.end,
+        )
+        return super().description() | {
+            "kind": "text",
+            "model": model,
+            "beam": beam,
+            "end": end,
+        }
 
     def check_size(self, example: str, options: AttributionOptions, most: int) -> None:
         """As `Run.check_size`: at most `most` x `most` cells of source and forced target, or a source of `most`."""
@@ -121,10 +154,17 @@ class Seq2SeqRun(Run[str, Prediction]):
         mine, models = self.tokenizers, [self.model]
         for number, other in enumerate(others, 1):
             if not isinstance(other, Seq2SeqRun):
-                raise InputError(f"run {number} to add is of the task {other.config.task}; expected {self.config.task}")
+                raise InputError(
+                    f"run {number} to add is of the task {other.config.task}; expected {self.config.task}"
+                )
             theirs = other.tokenizers
-            if (mine.source.digest, mine.target.digest) != (theirs.source.digest, theirs.target.digest):
-                raise InputError(f"run {number} to add has other tokenizers; train it with the same data and settings")
+            if (mine.source.digest, mine.target.digest) != (
+                theirs.source.digest,
+                theirs.target.digest,
+            ):
+                raise InputError(
+                    f"run {number} to add has other tokenizers; train it with the same data and settings"
+                )
             models.append(other.model)
         try:
             return Seq2SeqRun(self.config, Ensemble(models).eval(), mine)
@@ -139,23 +179,44 @@ class Seq2SeqRun(Run[str, Prediction]):
         """The run's own search, or one with this beam and without sampling."""
         return self.config.search.searching(beam)
 
-    def _predict(self, texts: Sequence[str], options: PredictOptions) -> list[Prediction]:
+    def _predict(
+        self, texts: Sequence[str], options: PredictOptions
+    ) -> list[Prediction]:
         """The output for each text, with its alternatives, and its attention unless it is off."""
         search, sides = options.search(self.config.search), self.tokenizers
         required = options.prefix, options.phrases, options.banned
-        constraints = encode_constraints(sides, texts, options.hypotheses(search), *required)
+        constraints = encode_constraints(
+            sides, texts, options.hypotheses(search), *required
+        )
         with guarded(self.model):
-            (found,) = search_ids([self.model], self._sources(texts), search, constraints)
+            (found,) = search_ids(
+                [self.model], self._sources(texts), search, constraints
+            )
         if not options.mbr:
             pairs = zip(texts, found, strict=True)
-            found = [distinct(each, lambda one, t=t: sides.text(one.tokens, t), options.n_best) for t, each in pairs]
-        predictions = self.predictions(texts, found, attention=options.attention is not False)
-        lacking = [lacks(sides, text, each, options.phrases) for text, each in zip(texts, found, strict=True)]
-        complete = [one.without(each) for one, each in zip(predictions, lacking, strict=True)]
+            found = [
+                distinct(
+                    each, lambda one, t=t: sides.text(one.tokens, t), options.n_best
+                )
+                for t, each in pairs
+            ]
+        predictions = self.predictions(
+            texts, found, attention=options.attention is not False
+        )
+        lacking = [
+            lacks(sides, text, each, options.phrases)
+            for text, each in zip(texts, found, strict=True)
+        ]
+        complete = [
+            one.without(each) for one, each in zip(predictions, lacking, strict=True)
+        ]
         return [each.least_risk() for each in complete] if options.mbr else complete
 
     def _stream(
-        self, texts: Sequence[str], options: StreamOptions, active: Callable[[int], bool]
+        self,
+        texts: Sequence[str],
+        options: StreamOptions,
+        active: Callable[[int], bool],
     ) -> Iterator[StreamEvent]:
         """Stream outputs. A token's weights are on the pieces of its source, END last.
 
@@ -164,31 +225,71 @@ class Seq2SeqRun(Run[str, Prediction]):
             ValueError: a prefix is longer than its output may be.
         """
         sides, search = self.tokenizers, options.search(self.config.search)
-        prefixes = tuple(options.forced(partial(encode_prefix, sides, text)) for text in texts)
+        prefixes = tuple(
+            options.forced(partial(encode_prefix, sides, text)) for text in texts
+        )
         for text, prefix in zip(texts, prefixes, strict=True):
-            check_prefixes([prefix], sides.target.size + len(sides.own_words(text)), sides.target.special)
-        constraints = encode_constraints(sides, texts, 1, "", (), options.banned).behind(prefixes)
-        ids, _ = source_ids(self.model.max_source, sides, texts, truncate=self.config.truncate)
+            check_prefixes(
+                [prefix],
+                sides.target.size + len(sides.own_words(text)),
+                sides.target.special,
+            )
+        constraints = encode_constraints(
+            sides, texts, 1, "", (), options.banned
+        ).behind(prefixes)
+        ids, _ = source_ids(
+            self.model.max_source, sides, texts, truncate=self.config.truncate
+        )
         sources = [
-            StreamSource(sides.source_labels(sides.ended_source(each), text), forced=len(prefix))
+            StreamSource(
+                sides.source_labels(sides.ended_source(each), text), forced=len(prefix)
+            )
             for each, text, prefix in zip(ids, texts, prefixes, strict=True)
         ]
         with guarded(self.model):
-            for step in stream_ids(self.model, ids, search, constraints, candidates=options.candidates, active=active):
-                text, pieces = texts[step.row], partial(sides.target_pieces, source=texts[step.row])
-                yield StreamEvent.of(step, sources[step.row], sides.text(step.tokens, text), pieces)
+            for step in stream_ids(
+                self.model,
+                ids,
+                search,
+                constraints,
+                candidates=options.candidates,
+                active=active,
+            ):
+                text, pieces = (
+                    texts[step.row],
+                    partial(sides.target_pieces, source=texts[step.row]),
+                )
+                yield StreamEvent.of(
+                    step, sources[step.row], sides.text(step.tokens, text), pieces
+                )
 
     def predictions(
-        self, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]], *, attention: bool = True
+        self,
+        texts: Sequence[str],
+        found: Sequence[Sequence[Hypothesis]],
+        *,
+        attention: bool = True,
     ) -> list[Prediction]:
         """The predictions of the hypotheses for each text, best first, with their attention if requested."""
-        flat = [(text, each) for text, hypotheses in zip(texts, found, strict=True) for each in hypotheses]
+        flat = [
+            (text, each)
+            for text, hypotheses in zip(texts, found, strict=True)
+            for each in hypotheses
+        ]
         attends = attention and self.model.decoder.source_attention is not None
         alignments = self._attended(flat) if attends else [None] * len(flat)
         predictions = iter(
-            [self._prediction(*each, alignment) for each, alignment in zip(flat, alignments, strict=True)]
+            [
+                self._prediction(*each, alignment)
+                for each, alignment in zip(flat, alignments, strict=True)
+            ]
         )
-        return [replace(next(predictions), alternatives=tuple(next(predictions) for _ in rest)) for _, *rest in found]
+        return [
+            replace(
+                next(predictions), alternatives=tuple(next(predictions) for _ in rest)
+            )
+            for _, *rest in found
+        ]
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
         """The attention of the predicted or forced output to the text; with another role the self-attention of the
@@ -200,18 +301,30 @@ class Seq2SeqRun(Run[str, Prediction]):
             ValueError: beam and vocabulary do not fit together.
         """
         cross, kinds = options.role in (None, "cross"), options.each_kind()
-        if cross and self.model.decoder.source_attention is None and kinds != ("gradient",):
-            raise InputError("the run's model does not attend to its source, so there is nothing to draw")
+        if (
+            cross
+            and self.model.decoder.source_attention is None
+            and kinds != ("gradient",)
+        ):
+            raise InputError(
+                "the run's model does not attend to its source, so there is nothing to draw"
+            )
         with guarded(self.model):
             (source,) = self._sources([example])
             prediction, written = self._written(example, source, options)
-            found = [self._kind(example, source, written, kind, options) for kind in kinds]
+            found = [
+                self._kind(example, source, written, kind, options) for kind in kinds
+            ]
         lookups = beside(*(each for each, _ in found))
-        return Attribution(prediction, example, (lookups,), found[0][1], options, has_heads=True)
+        return Attribution(
+            prediction, example, (lookups,), found[0][1], options, has_heads=True
+        )
 
     def _sources(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of sources. One beyond the model's maximum is cut, and the log has their number, or it is refused."""
-        ids, cut = source_ids(self.model.max_source, self.tokenizers, texts, truncate=self.config.truncate)
+        ids, cut = source_ids(
+            self.model.max_source, self.tokenizers, texts, truncate=self.config.truncate
+        )
         if limit := limit_of(self.model.max_source):
             report_cut(limit, cut, len(texts))
         return ids
@@ -227,21 +340,38 @@ class Seq2SeqRun(Run[str, Prediction]):
             target = self.tokenizers.target_ids(options.target, text)
             limited(self.model.max_target, [target], ["the target"], side="target")
             target = readable(target, source, self.tokenizers.target)
-            return TextPrediction(options.target), self.tokenizers.ended_target(target) if options.finished else target
+            return TextPrediction(options.target), self.tokenizers.ended_target(
+                target
+            ) if options.finished else target
         (((best, *_),),) = search_ids([self.model], [source], self.search(options.beam))
         return self._prediction(text, best, None), self._ids(text, best)[1]
 
     def _kind(
-        self, text: str, source: list[int], written: list[int], kind: Kind, options: AttributionOptions
+        self,
+        text: str,
+        source: list[int],
+        written: list[int],
+        kind: Kind,
+        options: AttributionOptions,
     ) -> tuple[Lookups, Alignment]:
         """One kind of attribution of output tokens: every layer and head, and the one map of those chosen."""
         if options.role in (None, "cross"):
-            sides = self.tokenizers.sides(self.tokenizers.ended_source(source), written, text, options.target)
-            return attribute_cross_attention(self.model, (source, written), sides, kind, options.maps)
-        inputs = written[:-1]  # the step after the last token exists only where the end was its result
+            sides = self.tokenizers.sides(
+                self.tokenizers.ended_source(source), written, text, options.target
+            )
+            return attribute_cross_attention(
+                self.model, (source, written), sides, kind, options.maps
+            )
+        inputs = written[
+            :-1
+        ]  # the step after the last token exists only where the end was its result
         begun = [self.tokenizers.target.special.start, *inputs]
-        sides = self.tokenizers.sides(self.tokenizers.ended_source(source), begun, text, options.target)
-        return attribute_self_attention(self.model, options.role, (source, inputs), sides, options.maps, kind)
+        sides = self.tokenizers.sides(
+            self.tokenizers.ended_source(source), begun, text, options.target
+        )
+        return attribute_self_attention(
+            self.model, options.role, (source, inputs), sides, options.maps, kind
+        )
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """The log-probability of each token of each target, the end last, given its source.
@@ -249,51 +379,91 @@ class Seq2SeqRun(Run[str, Prediction]):
         Raises:
             InputError: a text is longer than the model can take.
         """
-        return log_probabilities(self.model, encoded(self.model, self.tokenizers, pairs))
+        return log_probabilities(
+            self.model, encoded(self.model, self.tokenizers, pairs)
+        )
 
     def word_maps(self, pairs: Sequence[Pair]) -> list[WordMaps]:
         """The word maps of each pair (`word_maps_of`). Raises InputError as it does."""
         return word_maps_of(self.model, self.tokenizers, pairs)
 
-    def align(self, pairs: Sequence[Pair], maps: Sequence[int] | None = None) -> list[Alignment]:
+    def align(
+        self, pairs: Sequence[Pair], maps: Sequence[int] | None = None
+    ) -> list[Alignment]:
         """The mean of all word maps of each pair, or of the maps with these numbers.
 
         Raises:
             InputError: as `word_maps`, and where the model has no such map.
         """
         return [
-            Alignment(average_of(weights, maps), tuple(pair.source.split()), tuple(pair.target.split()))
+            Alignment(
+                average_of(weights, maps),
+                tuple(pair.source.split()),
+                tuple(pair.target.split()),
+            )
             for pair, weights in zip(pairs, self.word_maps(pairs), strict=True)
         ]
 
-    def _evaluate(self, pairs: Sequence[Pair] | None, options: EvaluationOptions) -> dict[str, float]:
+    def _evaluate(
+        self, pairs: Sequence[Pair] | None, options: EvaluationOptions
+    ) -> dict[str, float]:
         data = self.config.data
-        pairs = for_evaluation(pairs, data, "give files of pairs", tests=lambda: tests_of(data))
-        scoring = Scoring(self.config.metrics, self.search(options.beam), self.config.truncate)
+        pairs = for_evaluation(
+            pairs, data, "give files of pairs", tests=lambda: tests_of(data)
+        )
+        scoring = Scoring(
+            self.config.metrics, self.search(options.beam), self.config.truncate
+        )
         if self.config.truncate:
-            self._sources([pair.source for pair in pairs])  # those that are cut are counted
+            self._sources(
+                [pair.source for pair in pairs]
+            )  # those that are cut are counted
         with guarded(self.model):
             return figures(self.model, self.tokenizers, pairs, scoring)
 
-    def _prediction(self, source: str, hypothesis: Hypothesis, alignment: Alignment | None) -> Prediction:
+    def _prediction(
+        self, source: str, hypothesis: Hypothesis, alignment: Alignment | None
+    ) -> Prediction:
         text = self.tokenizers.text(hypothesis.tokens, source)
-        return Prediction(text, hypothesis.score, hypothesis.finished, self._labels(source, hypothesis), alignment)
+        return Prediction(
+            text,
+            hypothesis.score,
+            hypothesis.finished,
+            self._labels(source, hypothesis),
+            alignment,
+        )
 
     def _labels(self, source: str, hypothesis: Hypothesis) -> tuple[str, ...]:
-        tokens = self.tokenizers.ended_target(hypothesis.tokens) if hypothesis.finished else hypothesis.tokens
+        tokens = (
+            self.tokenizers.ended_target(hypothesis.tokens)
+            if hypothesis.finished
+            else hypothesis.tokens
+        )
         return tuple(self.tokenizers.target_pieces(tokens, source))
 
     def _ids(self, text: str, output: Hypothesis) -> tuple[list[int], list[int]]:
         """The ids of a source, as far as the model reads it, and of its output, END included if it is finished."""
         tokens = list(output.tokens)
-        (source,), _ = source_ids(self.model.max_source, self.tokenizers, [text], truncate=True)
-        return source, self.tokenizers.ended_target(tokens) if output.finished else tokens
+        (source,), _ = source_ids(
+            self.model.max_source, self.tokenizers, [text], truncate=True
+        )
+        return source, self.tokenizers.ended_target(
+            tokens
+        ) if output.finished else tokens
 
     def _attended(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
         """The attention of each output to its text."""
         written = [self._ids(*each) for each in outputs]
         found, sides = by_weights(self.model, written), self.tokenizers
         return [
-            Alignment(weights, *(each.pieces for each in sides.sides(sides.ended_source(source), target, text)))
-            for weights, (source, target), (text, _) in zip(found, written, outputs, strict=True)
+            Alignment(
+                weights,
+                *(
+                    each.pieces
+                    for each in sides.sides(sides.ended_source(source), target, text)
+                ),
+            )
+            for weights, (source, target), (text, _) in zip(
+                found, written, outputs, strict=True
+            )
         ]

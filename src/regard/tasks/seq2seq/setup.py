@@ -32,7 +32,11 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
         InputError: the data, the model or the search is invalid.
     """
     splits = config.data.load()
-    kept = load_tokenizers(folder, config) if folder.has(SOURCE) and folder.has(TARGET) else None
+    kept = (
+        load_tokenizers(folder, config)
+        if folder.has(SOURCE) and folder.has(TARGET)
+        else None
+    )
     texts = None if config.vectors is None else vector_texts(config, splits, folder)
     tokenizers = kept or make_tokenizers(config, splits, texts)
     model = build(config.model, *tokenizers.sizes, tokenizers.special)
@@ -60,19 +64,27 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
     )
 
 
-def vector_texts(config: Seq2Seq, splits: Splits[Pair], folder: RunDirectory) -> list[str]:
+def vector_texts(
+    config: Seq2Seq, splits: Splits[Pair], folder: RunDirectory
+) -> list[str]:
     """The texts of the source's tokenizer with those of word vectors behind them. Raises InputError for a file that is
     missing or no text."""
     read = texts_of if config.tokenizers.target is None else sources_of
     return with_vector_texts(config.vectors, list(read(splits.train)), folder)
 
 
-def make_tokenizers(config: Seq2Seq, splits: Splits[Pair], texts: list[str] | None = None) -> Tokenizers:
+def make_tokenizers(
+    config: Seq2Seq, splits: Splits[Pair], texts: list[str] | None = None
+) -> Tokenizers:
     """Train the tokenizers, as a function of the training pairs only; with `texts` the source's on these."""
     settings, train = config.tokenizers, splits.train
-    name, read = ("both", texts_of) if settings.target is None else ("source", sources_of)
+    name, read = (
+        ("both", texts_of) if settings.target is None else ("source", sources_of)
+    )
     source = (
-        trained_on(train, settings.source, name, read) if texts is None else Tokenizer.train(settings.source, texts)
+        trained_on(train, settings.source, name, read)
+        if texts is None
+        else Tokenizer.train(settings.source, texts)
     )
     if settings.target is None:
         return Tokenizers(source, source, config.copying)
@@ -107,13 +119,19 @@ def check_search(search: Search, vocabulary: int, model: EncoderDecoder) -> None
     """Raises InputError for a beam that the vocabulary cannot fill, or a coverage penalty where the model does not
     attend to its source, before hours are spent on training."""
     if search.coverage_penalty and model.decoder.source_attention is None:
-        raise InputError("search.coverage_penalty needs a model that attends to its source; leave it 0")
+        raise InputError(
+            "search.coverage_penalty needs a model that attends to its source; leave it 0"
+        )
     check_beam(search.beam, vocabulary, "target vocabulary")
 
 
-def summary(model: torch.nn.Module, splits: Splits[Pair], tokenizers: Tokenizers) -> str:
+def summary(
+    model: torch.nn.Module, splits: Splits[Pair], tokenizers: Tokenizers
+) -> str:
     """A summary of data and model, in a line."""
-    train, valid, test = (len(pairs) for pairs in (splits.train, splits.valid, splits.test))
+    train, valid, test = (
+        len(pairs) for pairs in (splits.train, splits.valid, splits.test)
+    )
     return (
         f"{train:,} pairs to train on, {valid:,} to validate, {test:,} to test; vocabularies of "
         f"{tokenizers.source.size:,} and {tokenizers.target.size:,}; {count_parameters(model):,} parameters"

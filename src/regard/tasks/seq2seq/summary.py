@@ -20,22 +20,33 @@ from regard.tasks.summary import (
 )
 
 
-def pairs_summary(data: Any, splits: Splits[Pair], tokenizers: Tokenizers, *, target: str = "target") -> DataSummary:
+def pairs_summary(
+    data: Any, splits: Splits[Pair], tokenizers: Tokenizers, *, target: str = "target"
+) -> DataSummary:
     """The summary of pairs; `target` names the side of the target. How many are cut is in the log already, exactly.
 
     Raises:
         InputError: source and target of a set are exchanged.
     """
     some, first = sampled(splits.train), splits.train[0]
-    sources = [tokenizers.ended_source(tokenizers.source_ids(pair.source)) for pair in some]
-    targets = [tokenizers.ended_target(tokenizers.target_ids(pair.target, pair.source)) for pair in some]
+    sources = [
+        tokenizers.ended_source(tokenizers.source_ids(pair.source)) for pair in some
+    ]
+    targets = [
+        tokenizers.ended_target(tokenizers.target_ids(pair.target, pair.source))
+        for pair in some
+    ]
     lengths = {
         "source": Lengths.of(list(map(len, sources))),
         target: Lengths.of(list(map(len, targets))),
     }
     example = {
-        "source": abridged(tokenizers.source_pieces(sources[0], first.source), len(sources[0])),
-        target: abridged(tokenizers.target_pieces(targets[0], first.source), len(targets[0])),
+        "source": abridged(
+            tokenizers.source_pieces(sources[0], first.source), len(sources[0])
+        ),
+        target: abridged(
+            tokenizers.target_pieces(targets[0], first.source), len(targets[0])
+        ),
     }
     unknown, warnings = _unknown(splits, tokenizers, target)
     return DataSummary(
@@ -54,14 +65,27 @@ def pairs_summary(data: Any, splits: Splits[Pair], tokenizers: Tokenizers, *, ta
     )
 
 
-def _unknown(splits: Splits[Pair], tokenizers: Tokenizers, target: str) -> tuple[dict[str, float], list[str]]:
+def _unknown(
+    splits: Splits[Pair], tokenizers: Tokenizers, target: str
+) -> tuple[dict[str, float], list[str]]:
     """The share of unknown characters of each side of each set, with warnings; none where words may be copied."""
     some = {name: sampled(pairs) for name, pairs in splits.named.items() if len(pairs)}
     targets = "targets" if target == "target" else target
-    sources = {f"{name} sources": [pair.source for pair in pairs] for name, pairs in some.items()}
-    outputs = {f"{name} {targets}": [pair.target for pair in pairs] for name, pairs in some.items()}
-    read, written = unknown_shares(tokenizers.source, sources), unknown_shares(tokenizers.target, outputs)
-    warnings = unknown_warnings(tokenizers.source, read) + unknown_warnings(tokenizers.target, written)
+    sources = {
+        f"{name} sources": [pair.source for pair in pairs]
+        for name, pairs in some.items()
+    }
+    outputs = {
+        f"{name} {targets}": [pair.target for pair in pairs]
+        for name, pairs in some.items()
+    }
+    read, written = (
+        unknown_shares(tokenizers.source, sources),
+        unknown_shares(tokenizers.target, outputs),
+    )
+    warnings = unknown_warnings(tokenizers.source, read) + unknown_warnings(
+        tokenizers.target, written
+    )
     return read | written, [] if tokenizers.copying else warnings
 
 

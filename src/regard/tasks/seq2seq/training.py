@@ -41,7 +41,12 @@ class Seq2SeqObjective:
         """Raises InputError for no pairs, for one longer than a batch, and for one longer than the
         model can take, in any of the sets, unless `truncate` cuts it; and for an attention loss that model or data do
         not support."""
-        self.train, self.valid, self.tokenizers, self.settings = splits.train, splits.valid, tokenizers, settings
+        self.train, self.valid, self.tokenizers, self.settings = (
+            splits.train,
+            splits.valid,
+            tokenizers,
+            settings,
+        )
         self.scoring = replace(scoring, truncate=truncate)
         self.metric = scoring.metrics[0]
         self.higher_is_better = self.metric != PERPLEXITY
@@ -54,7 +59,10 @@ class Seq2SeqObjective:
         self.ids = encode_pairs(self.train, tokenizers, self.limits, truncate=truncate)
         self.lengths = self.ids.lengths("source", "target")
         self.lengths += 1  # in place: ten million pairs would need another 80 megabytes
-        self.random = max(tokenizers.source.settings.dropout, tokenizers.target.settings.dropout) > 0
+        self.random = (
+            max(tokenizers.source.settings.dropout, tokenizers.target.settings.dropout)
+            > 0
+        )
         self.tokens = batch_size(self.lengths, settings.batch_tokens, "training pairs")
         require_room(self.lengths, settings.batch_tokens, self.place, "pair")
 
@@ -73,7 +81,9 @@ class Seq2SeqObjective:
         counts = np.zeros(size, dtype=np.int64)
         for shard in self.ids.shards:
             tokens = shard.columns["target"].values
-            counts += np.bincount(np.where(tokens < size, tokens, special.unknown), minlength=size)
+            counts += np.bincount(
+                np.where(tokens < size, tokens, special.unknown), minlength=size
+            )
         counts[special.end] += len(self.ids)
         return torch.from_numpy(counts).float()
 
@@ -82,17 +92,33 @@ class Seq2SeqObjective:
 
     def batch(self, epoch: int, indices: list[int]) -> PairBatch:
         """A batch. BPE-dropout samples a segmentation as a function of the seed, the epoch and the pair."""
-        examples = [self._encode_anew(epoch, index) if self.random else pair_ids(self.ids, index) for index in indices]
+        examples = [
+            self._encode_anew(epoch, index)
+            if self.random
+            else pair_ids(self.ids, index)
+            for index in indices
+        ]
         batch = collate(examples, *self.tokenizers.special, multiple=LENGTH_MULTIPLE)
         if self.links is None:
             return batch
         sizes = batch.target_in.shape[1], batch.source.shape[1]
-        return replace(batch, links=link_rows([self.links[index] for index in indices], *sizes))
+        return replace(
+            batch, links=link_rows([self.links[index] for index in indices], *sizes)
+        )
 
-    def loss(self, model: nn.Module, batch: PairBatch, update: int, carried: Carried | None = None) -> Loss:
+    def loss(
+        self,
+        model: nn.Module,
+        batch: PairBatch,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
         assert isinstance(model, EncoderDecoder)
         sources = batch.source, batch.source_lengths
-        return Loss(self.attention_loss.of(model, sources, batch, self.settings, update), batch.target_tokens)
+        return Loss(
+            self.attention_loss.of(model, sources, batch, self.settings, update),
+            batch.target_tokens,
+        )
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, EncoderDecoder)
@@ -105,5 +131,8 @@ class Seq2SeqObjective:
         source = self.tokenizers.source.encode_with_dropout(pair.source, seed)
         target = self.tokenizers.target.encode_with_dropout(pair.target, seed + 1)
         plain = pair_ids(self.ids, index)
-        fits = all(limit is None or len(new) < limit for limit, new in zip(self.limits, (source, target), strict=True))
+        fits = all(
+            limit is None or len(new) < limit
+            for limit, new in zip(self.limits, (source, target), strict=True)
+        )
         return (source, target) if fits else plain

@@ -17,7 +17,9 @@ from regard.text.words import word_indices
 WordMaps = Float[np.ndarray, "map _target _source"]
 
 
-def word_maps_of(model: EncoderDecoder, tokenizers: Tokenizers, pairs: Sequence[Pair]) -> list[WordMaps]:
+def word_maps_of(
+    model: EncoderDecoder, tokenizers: Tokenizers, pairs: Sequence[Pair]
+) -> list[WordMaps]:
     """The attention of each target to its source under teacher forcing, between words separated by blanks, without END.
     One map a layer and head, in that order.
 
@@ -25,7 +27,9 @@ def word_maps_of(model: EncoderDecoder, tokenizers: Tokenizers, pairs: Sequence[
         InputError: the model does not attend to its source, or a text is too long for it.
     """
     if model.decoder.source_attention is None:
-        raise InputError("the run's model does not attend to its source, so it aligns nothing")
+        raise InputError(
+            "the run's model does not attend to its source, so it aligns nothing"
+        )
     source, target = tokenizers.source, tokenizers.target
     weighed = attended(model, encoded(model, tokenizers, pairs))
     return [

@@ -2,4 +2,10 @@
 
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, "config:Speech", "setup:setup", "run:SpeechRun", command="regard predict {} FILE.wav")
+TASK = LazyTask(
+    __name__,
+    "config:Speech",
+    "setup:setup",
+    "run:SpeechRun",
+    command="regard predict {} FILE.wav",
+)

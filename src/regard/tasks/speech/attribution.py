@@ -58,23 +58,39 @@ class SpeechWeights:
 
     def figure(self, title: str) -> "Figure":
         """The spectrogram, and below it a row of weights for each token."""
-        return spectrogram(shades(self.features), self.weights, self.tokens, times=(self.hop, self.key), title=title)
+        return spectrogram(
+            shades(self.features),
+            self.weights,
+            self.tokens,
+            times=(self.hop, self.key),
+            title=title,
+        )
 
 
 @torch.no_grad()
-def attended(model: Recogniser, sound: Utterance, ids: Sequence[int], config: Speech) -> SpeechMaps:
+def attended(
+    model: Recogniser, sound: Utterance, ids: Sequence[int], config: Speech
+) -> SpeechMaps:
     """The attention to the sound at each token of a transcript and at its END, from one pass with teacher forcing."""
     readers = model.decoder.source_attention
     assert readers is not None
-    batch = collate_speech([(sound.features(config.audio), list(ids))], config.halvings, model.decoder.special)
+    batch = collate_speech(
+        [(sound.features(config.audio), list(ids))],
+        config.halvings,
+        model.decoder.special,
+    )
     batch = batch.to(next(model.parameters()).device)
-    with record_breakdown(model.decoder, (readers,) if isinstance(readers, str) else readers) as maps:
+    with record_breakdown(
+        model.decoder, (readers,) if isinstance(readers, str) else readers
+    ) as maps:
         model(batch.frames, batch.frame_lengths, batch.target_in)
     every = maps.layered()[0].double().cpu().numpy()
     return SpeechMaps(every, maps.breakdown(every))
 
 
-def inside(model: Recogniser, tokenizer: Tokenizer, sounds: Sequence[Utterance], config: Speech) -> float | None:
+def inside(
+    model: Recogniser, tokenizer: Tokenizer, sounds: Sequence[Utterance], config: Speech
+) -> float | None:
     """The mean over the letters of the reference transcripts, which are forced, of the share of a letter's weights that
     lies within the span of its word. None where no spans are known, or where a token is no letter."""
     shares: list[float] = []
@@ -84,7 +100,9 @@ def inside(model: Recogniser, tokenizer: Tokenizer, sounds: Sequence[Utterance],
         if len(words) != len(each.spans) or len(ids) != len(each.transcript):
             continue
         weights = attended(model, each, ids, config).weights
-        parts = [overlap(span, weights.shape[1], config.key_seconds) for span in each.spans]
+        parts = [
+            overlap(span, weights.shape[1], config.key_seconds) for span in each.spans
+        ]
         word = 0
         for place, letter in enumerate(each.transcript):
             if letter == " ":
@@ -97,19 +115,30 @@ def inside(model: Recogniser, tokenizer: Tokenizer, sounds: Sequence[Utterance],
 def overlap(span: Span, keys: int, key: float) -> Float[np.ndarray, " key"]:
     """The share of each key, `key` seconds long, that lies in a span, 0 to 1."""
     edges = np.arange(keys + 1) * key
-    return np.clip(np.minimum(edges[1:], span[1]) - np.maximum(edges[:-1], span[0]), 0, None) / key
+    return (
+        np.clip(
+            np.minimum(edges[1:], span[1]) - np.maximum(edges[:-1], span[0]), 0, None
+        )
+        / key
+    )
 
 
 def shades(features: Float[np.ndarray, "frame mel"]) -> Float[np.ndarray, "frame mel"]:
     """Features as shades from 0 to 1."""
     centred = features - features.mean()
-    return np.clip(0.5 + centred / max(float(centred.std()), 1e-6) / (2 * LOUDEST), 0, 1)
+    return np.clip(
+        0.5 + centred / max(float(centred.std()), 1e-6) / (2 * LOUDEST), 0, 1
+    )
 
 
-def picture(features: Float[np.ndarray, "frame mel"], keys: int, halvings: int) -> UInt8[np.ndarray, "band time 3"]:
+def picture(
+    features: Float[np.ndarray, "frame mel"], keys: int, halvings: int
+) -> UInt8[np.ndarray, "band time 3"]:
     """A spectrogram as pixels, low bands at the bottom, for a page: as wide as its keys."""
     frames = np.zeros((keys << halvings, features.shape[1]))
     frames[: len(features)] = shades(features)
     colours = palette()
-    found = colours[(frames.T[::-1] * (len(colours) - 1)).round().astype(int)].astype(np.uint8)
+    found = colours[(frames.T[::-1] * (len(colours) - 1)).round().astype(int)].astype(
+        np.uint8
+    )
     return found.repeat(TALLEST, 0).repeat(TALLEST, 1)

@@ -38,9 +38,13 @@ class Speech:
         if not self.metrics:
             raise ValueError("`metrics` is empty; name at least one")
         if self.tokenizer.dropout:
-            raise ValueError("tokenizer.dropout is for seq2seq; transcripts are cut in one way")
+            raise ValueError(
+                "tokenizer.dropout is for seq2seq; transcripts are cut in one way"
+            )
         if self.attention_losses.guided:
-            raise ValueError("attention_losses.guided needs word links, and sounds have none; remove it")
+            raise ValueError(
+                "attention_losses.guided needs word links, and sounds have none; remove it"
+            )
 
     @property
     def halvings(self) -> int:

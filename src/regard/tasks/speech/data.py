@@ -23,7 +23,14 @@ from regard.data.usable import usable
 from regard.errors import InputError
 from regard.nn.encoders.grid import cells_of
 from regard.shapes import Float, Int
-from regard.tasks.speech.folders import in_named_folders, is_list, listed, lists_in, speaker, transcribed
+from regard.tasks.speech.folders import (
+    in_named_folders,
+    is_list,
+    listed,
+    lists_in,
+    speaker,
+    transcribed,
+)
 from regard.text.special import SPECIAL, SpecialTokens
 
 log = logging.getLogger("regard")
@@ -106,7 +113,9 @@ class SpeechTables(HeldOut, Tabular):
     @property
     def files(self) -> FilesBeside:
         """Where the sounds are."""
-        return FilesBeside("audio file", "table of transcripts", SUFFIXES, "data.folder", self.folder)
+        return FilesBeside(
+            "audio file", "table of transcripts", SUFFIXES, "data.folder", self.folder
+        )
 
     @property
     def columns(self) -> dict[str, str | int]:
@@ -122,12 +131,20 @@ class SpeechTables(HeldOut, Tabular):
             )
         lists = {name: self.read(path) for name, path in self.listed.items()}
         others = {str(each.audio) for some in lists.values() for each in some}
-        train = [each for each in self.read(self.train) if str(each.audio) not in others]
+        train = [
+            each for each in self.read(self.train) if str(each.audio) not in others
+        ]
         valid = lists.get("valid", []) if self.valid is None else self.read(self.valid)
         if not valid:
             what = f"{self.train}: {len(train):,} sounds"
-            train, valid = self.hold_out(train, what, lambda each: speaker(str(each.audio)))
-        return Splits(train, valid, lists.get("test", []) if self.test is None else self.read(self.test))
+            train, valid = self.hold_out(
+                train, what, lambda each: speaker(str(each.audio))
+            )
+        return Splits(
+            train,
+            valid,
+            lists.get("test", []) if self.test is None else self.read(self.test),
+        )
 
     @property
     def listed(self) -> dict[str, str]:
@@ -150,16 +167,25 @@ class SpeechTables(HeldOut, Tabular):
         if table is None:
             every = self.files.within(folder)
             if named := in_named_folders(folder, every, self.files):
-                log.info("%s: the transcript of a recording is the name of its folder", path)
+                log.info(
+                    "%s: the transcript of a recording is the name of its folder", path
+                )
                 return [Utterance(sound, name, str(sound)) for sound, name in named]
             found = self.files.texts(folder, every)
-            return [Utterance(sound, " ".join(lines), str(sound.with_suffix(".txt"))) for sound, lines in found]
-        return usable(self.rows(table, self.columns), self._of, path, skip_bad=self.skip_bad)
+            return [
+                Utterance(sound, " ".join(lines), str(sound.with_suffix(".txt")))
+                for sound, lines in found
+            ]
+        return usable(
+            self.rows(table, self.columns), self._of, path, skip_bad=self.skip_bad
+        )
 
     def _of(self, row: Row) -> Utterance:
         name, transcript = row.fields
         if not transcript:
-            raise InputError(f"{row.place}: {name!r} has no transcript, expected one behind it")
+            raise InputError(
+                f"{row.place}: {name!r} has no transcript, expected one behind it"
+            )
         file = self.files.found(name, row.place)
         if self.skip_bad:  # before sounds are held out, so that none of those is bad
             read_audio(file, inf)
@@ -191,20 +217,26 @@ class SpeechBatch(Batch):
 
 
 def collate_speech(
-    examples: Sequence[tuple[Float[Tensor, "_frame mel"], list[int]]], halvings: int, special: SpecialTokens = SPECIAL
+    examples: Sequence[tuple[Float[Tensor, "_frame mel"], list[int]]],
+    halvings: int,
+    special: SpecialTokens = SPECIAL,
 ) -> SpeechBatch:
     """Features with the ids of a transcript each; time is halved so many times. Raises ValueError for no examples."""
     words = collate([([], ids) for _, ids in examples], target=special)
     frames, lengths = padded([features for features, _ in examples])
     keys = cells_of(lengths, halvings)
-    return SpeechBatch(frames, lengths, keys, words.target_in, words.target_out, words.target_tokens)
+    return SpeechBatch(
+        frames, lengths, keys, words.target_in, words.target_out, words.target_tokens
+    )
 
 
 def padded(
     features: Sequence[Float[Tensor, "_frame mel"]],
 ) -> tuple[Float[Tensor, "batch longest mel"], Int[Tensor, " batch"]]:
     """Features as one tensor, with the number of frames of each."""
-    return pad_sequence(list(features), batch_first=True), torch.tensor([len(each) for each in features])
+    return pad_sequence(list(features), batch_first=True), torch.tensor(
+        [len(each) for each in features]
+    )
 
 
 def normalised(each: Utterance, lower: bool) -> Utterance:

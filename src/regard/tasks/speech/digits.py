@@ -60,7 +60,9 @@ class DigitString:
     def sound(self) -> Sound:
         """The joined sound."""
         count = self.edges[-1][1] + self.pauses[-1]
-        samples = (HUM * np.random.default_rng(self.seed).standard_normal(count)).astype(np.float32)
+        samples = (
+            HUM * np.random.default_rng(self.seed).standard_normal(count)
+        ).astype(np.float32)
         for (first, last), part in zip(self.edges, self.parts, strict=True):
             samples[first:last] += np.float32(self.gain) * part.samples
         return Sound(samples.clip(-1, 1), RATE)
@@ -114,9 +116,15 @@ class SpokenDigits(SyntheticOfLengths):
         return self._make("test", self._pool())
 
     def _pool(self) -> list[Recording]:
-        pool = synthesised() if self.recordings is None else read_recordings(self.recordings)
+        pool = (
+            synthesised()
+            if self.recordings is None
+            else read_recordings(self.recordings)
+        )
         names = sorted({each.speaker for each in pool})
-        if self.held_out_speaker is not None and (self.held_out_speaker not in names or len(names) < 2):
+        if self.held_out_speaker is not None and (
+            self.held_out_speaker not in names or len(names) < 2
+        ):
             raise InputError(
                 f"spoken-digits: held_out_speaker is {self.held_out_speaker!r}; expected one of {', '.join(names)}, "
                 "with others beside it"
@@ -127,24 +135,48 @@ class SpokenDigits(SyntheticOfLengths):
         speakers: dict[str, dict[int, list[Recording]]] = {}
         for each in pool:
             if set_of(each.number) == name and self._used(each.speaker, name):
-                speakers.setdefault(each.speaker, {}).setdefault(each.digit, []).append(each)
+                speakers.setdefault(each.speaker, {}).setdefault(each.digit, []).append(
+                    each
+                )
         if not speakers and getattr(self, name):
-            raise InputError(f"{self.recordings}: no recording of the set {name}; recordings 0 to 4 are the test set")
+            raise InputError(
+                f"{self.recordings}: no recording of the set {name}; recordings 0 to 4 are the test set"
+            )
         random = Random(f"spoken-digits/{self.seed}/{name}")
-        return [self._string(random, speakers, f"{name} {number}") for number in range(1, getattr(self, name) + 1)]
+        return [
+            self._string(random, speakers, f"{name} {number}")
+            for number in range(1, getattr(self, name) + 1)
+        ]
 
     def _used(self, speaker: str, name: str) -> bool:
-        return self.held_out_speaker is None or (speaker == self.held_out_speaker) == (name == "test")
+        return self.held_out_speaker is None or (speaker == self.held_out_speaker) == (
+            name == "test"
+        )
 
-    def _string(self, random: Random, speakers: dict[str, dict[int, list[Recording]]], place: str) -> Utterance:
+    def _string(
+        self,
+        random: Random,
+        speakers: dict[str, dict[int, list[Recording]]],
+        place: str,
+    ) -> Utterance:
         digits = speakers[random.choice(sorted(speakers))]
         count = random.randint(self.least, self.most)
-        parts = tuple(random.choice(digits[random.choice(sorted(digits))]) for _ in range(count))
-        pauses = tuple(round(random.uniform(self.shortest, self.longest) * RATE) for _ in range(count + 1))
+        parts = tuple(
+            random.choice(digits[random.choice(sorted(digits))]) for _ in range(count)
+        )
+        pauses = tuple(
+            round(random.uniform(self.shortest, self.longest) * RATE)
+            for _ in range(count + 1)
+        )
         gain = 10 ** (-random.uniform(0, self.quieter) / 20)
         joined = DigitString(parts, pauses, gain, random.getrandbits(32))
         spans = tuple((first / RATE, last / RATE) for first, last in joined.edges)
-        return Utterance(joined, " ".join(DIGITS[each.digit] for each in parts), f"spoken-digits {place}", spans)
+        return Utterance(
+            joined,
+            " ".join(DIGITS[each.digit] for each in parts),
+            f"spoken-digits {place}",
+            spans,
+        )
 
 
 def set_of(number: int) -> str:
@@ -164,19 +196,37 @@ def read_recordings(path: str) -> list[Recording]:
     """The recordings of an .npz file, each at most 0.9 at its loudest. Raises InputError for another file, and for
     arrays that do not fit together."""
     if Path(path).is_dir():
-        raise InputError(f"{path}: is a folder; expected an .npz file with the arrays {', '.join(NAMES)}")
+        raise InputError(
+            f"{path}: is a folder; expected an .npz file with the arrays {', '.join(NAMES)}"
+        )
     audio, start, digit, number, speaker, names = arrays(path, NAMES)
     counts = {len(start) - 1, len(digit), len(number), len(speaker)}
-    if audio.dtype != np.int16 or len(counts) > 1 or start.dtype.kind != "i" or names.dtype.kind != "U":
+    if (
+        audio.dtype != np.int16
+        or len(counts) > 1
+        or start.dtype.kind != "i"
+        or names.dtype.kind != "U"
+    ):
         raise InputError(
             f"{path}: its arrays do not fit together; expected int16 audio, and one start, digit, ... each"
         )
-    inside = bool(len(digit)) and start[0] == 0 and start[-1] == len(audio) and (np.diff(start) > 0).all()
+    inside = (
+        bool(len(digit))
+        and start[0] == 0
+        and start[-1] == len(audio)
+        and (np.diff(start) > 0).all()
+    )
     if not inside or digit.max() > 9 or speaker.max() >= len(names):
-        raise InputError(f"{path}: a start, digit or speaker is out of range; expected digits 0 to 9, starts in order")
+        raise InputError(
+            f"{path}: a start, digit or speaker is out of range; expected digits 0 to 9, starts in order"
+        )
     found = []
     for row, (first, last) in enumerate(itertools.pairwise(start)):
         samples = audio[first:last].astype(np.float32)
         samples *= np.float32(0.9) / max(1.0, float(abs(samples).max()))
-        found.append(Recording(str(names[speaker[row]]), int(digit[row]), int(number[row]), samples))
+        found.append(
+            Recording(
+                str(names[speaker[row]]), int(digit[row]), int(number[row]), samples
+            )
+        )
     return found

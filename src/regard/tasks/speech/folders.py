@@ -23,7 +23,9 @@ TRANSCRIPTS = "*.trans.txt"
 """The files of LibriSpeech that have the name and the transcript of a recording in each line."""
 
 
-def in_named_folders(folder: Path, every: Sequence[Path], files: FilesBeside) -> list[tuple[Path, str]]:
+def in_named_folders(
+    folder: Path, every: Sequence[Path], files: FilesBeside
+) -> list[tuple[Path, str]]:
     """Of every recording in a folder, each with the name of its own folder, its transcript. None where they may have
     other transcripts: one has a .txt file of its name, or one is in the folder itself or deeper than in a folder of it.
     Raises InputError for folders that are named after sets, and for a table in the folder above."""
@@ -31,10 +33,16 @@ def in_named_folders(folder: Path, every: Sequence[Path], files: FilesBeside) ->
         return []
     check_classes(str(folder), [each.name for each in folders_in(folder)])
     files.check_above(folder, every)
-    found = [each for each in every if not each.relative_to(folder).parts[0].startswith(ASIDE)]
+    found = [
+        each
+        for each in every
+        if not each.relative_to(folder).parts[0].startswith(ASIDE)
+    ]
     names = {each.parent.name for each in found}
     flat = all(each.parent.parent == folder for each in found)
-    return [(each, each.parent.name) for each in found] if flat and len(names) > 1 else []
+    return (
+        [(each, each.parent.name) for each in found] if flat and len(names) > 1 else []
+    )
 
 
 def transcribed(folder: Path) -> list[Row]:
@@ -51,13 +59,19 @@ def transcribed(folder: Path) -> list[Row]:
 
 def lists_in(folder: Path) -> dict[str, str]:
     """The lists in a folder, by their sets."""
-    return {name: str(folder / file) for name, file in LISTS.items() if (folder / file).is_file()}
+    return {
+        name: str(folder / file)
+        for name, file in LISTS.items()
+        if (folder / file).is_file()
+    }
 
 
 def is_list(path: Path, files: FilesBeside) -> bool:
     """Whether a .txt file has the name of a recording in each line."""
     lines = [*filter(str.strip, first_lines(path))] if suffix(path) == "txt" else []
-    return bool(lines) and all(Path(line.strip()).suffix.lower() in files.suffixes for line in lines)
+    return bool(lines) and all(
+        Path(line.strip()).suffix.lower() in files.suffixes for line in lines
+    )
 
 
 def listed(path: Path) -> Iterator[tuple[Path, str, str]]:
@@ -68,9 +82,13 @@ def listed(path: Path) -> Iterator[tuple[Path, str, str]]:
         if not name:
             continue
         if not (folder := Path(name).parent.name):
-            raise InputError(f"{place}: {name!r} has no folder, whose name is its transcript; expected FOLDER/FILE")
+            raise InputError(
+                f"{place}: {name!r} has no folder, whose name is its transcript; expected FOLDER/FILE"
+            )
         if not (file := path.parent / name).is_file():
-            raise InputError(f"{place}: no audio file {name} beside the list; fetch it, or remove the line")
+            raise InputError(
+                f"{place}: no audio file {name} beside the list; fetch it, or remove the line"
+            )
         yield file, folder, place
 
 

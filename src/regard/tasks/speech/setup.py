@@ -18,10 +18,14 @@ def setup(config: Speech, folder: RunDirectory, processes: int) -> Setup:
     Raises:
         InputError: the sounds, the transcripts or the model are invalid.
     """
-    read = usable_sets(config.data.load(), lambda each: measured(each, config), config.data)
+    read = usable_sets(
+        config.data.load(), lambda each: measured(each, config), config.data
+    )
     splits = Splits(*([each for each, _ in some] for some in read.named.values()))
     frames = [count for _, count in read.train]
-    tokenizer = kept_or_trained(folder, config.tokenizer, [each.transcript for each in splits.train])
+    tokenizer = kept_or_trained(
+        folder, config.tokenizer, [each.transcript for each in splits.train]
+    )
     model = build(config, tokenizer.size)
     check_beam(config.search.beam, tokenizer.size, "vocabulary")
     hours = sum(frames) * config.audio.seconds / 3600

@@ -24,41 +24,66 @@ LONGEST_REQUEST = 10.0
 
 
 def speech_summary(
-    config: Speech, splits: Splits[Utterance], frames: Sequence[int], tokenizer: Tokenizer
+    config: Speech,
+    splits: Splits[Utterance],
+    frames: Sequence[int],
+    tokenizer: Tokenizer,
 ) -> DataSummary:
     """The lengths of sounds and transcripts, with the transcripts' unknown characters. `frames` are those of the
     training sounds."""
-    transcripts = {name: [each.transcript for each in sampled(some)] for name, some in splits.named.items()}
+    transcripts = {
+        name: [each.transcript for each in sampled(some)]
+        for name, some in splits.named.items()
+    }
     unknown = unknown_shares(tokenizer, transcripts)
-    first, keys = splits.train[0], [round(count * config.keys_per_frame) for count in frames]
+    first, keys = (
+        splits.train[0],
+        [round(count * config.keys_per_frame) for count in frames],
+    )
     ids = [*tokenizer.encode(first.transcript), tokenizer.special.end]
     others = {name: share for name, share in unknown.items() if name != "train"}
     return DataSummary(
         unit="recordings",
         rows=rows(config.data, splits),
         lengths={
-            "recordings, in seconds": Lengths.of([round(each * config.audio.seconds, 2) for each in frames]),
+            "recordings, in seconds": Lengths.of(
+                [round(each * config.audio.seconds, 2) for each in frames]
+            ),
             "transcripts": text_lengths(tokenizer, transcripts["train"]),
         },
         unknown=unknown,
         unknown_unit=tokenizer.unknown_unit,
         request=request(first, config),
         example={"recording": first.place, "transcript": pieces(tokenizer, ids)},
-        warnings=(*_long(config, splits.train, keys, tokenizer), *unknown_warnings(tokenizer, others)),
+        warnings=(
+            *_long(config, splits.train, keys, tokenizer),
+            *unknown_warnings(tokenizer, others),
+        ),
     )
 
 
 def request(sound: Utterance, config: Speech) -> dict[str, str]:
     """The sound as a request has it, or none where it is too long to be sent with a page."""
     found = sound.sound(config.audio)
-    return {"audio": b64encode(encode_audio(found)).decode()} if found.seconds <= LONGEST_REQUEST else {}
+    return (
+        {"audio": b64encode(encode_audio(found)).decode()}
+        if found.seconds <= LONGEST_REQUEST
+        else {}
+    )
 
 
-def _long(config: Speech, train: Sequence[Utterance], keys: Sequence[int], tokenizer: Tokenizer) -> list[str]:
+def _long(
+    config: Speech,
+    train: Sequence[Utterance],
+    keys: Sequence[int],
+    tokenizer: Tokenizer,
+) -> list[str]:
     """A warning for transcripts that the search could not finish."""
     search, long = config.search, 0
     for each, count in zip(train, keys, strict=True):
-        long += len(each.transcript) + 1 > count * search.length_ratio + search.length_extra
+        long += (
+            len(each.transcript) + 1 > count * search.length_ratio + search.length_extra
+        )
     if not long or config.tokenizer.kind != "character":
         return []
     return [

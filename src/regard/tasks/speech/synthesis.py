@@ -46,8 +46,30 @@ PHONES = {
     "t": Phone((300, 1800, 2600), 0.0, 0.35, (2400, 4000), 0.03),
     "_": Phone((300, 1500, 2500), 0.0, seconds=0.04),
 }
-DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
-SOUNDS = ["ziro", "wan", "tuu", "Trii", "foor", "fav_", "sI_ks", "sev@n", "eI_t", "nain"]
+DIGITS = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+]
+SOUNDS = [
+    "ziro",
+    "wan",
+    "tuu",
+    "Trii",
+    "foor",
+    "fav_",
+    "sI_ks",
+    "sev@n",
+    "eI_t",
+    "nain",
+]
 BANDWIDTHS = (80.0, 110.0, 160.0)
 STEP = 40
 """Samples between two sets of formants."""
@@ -55,40 +77,70 @@ STEP = 40
 
 def spoken(digit: int, rate: int, speaker: int, recording: int) -> Samples:
     """A recording of a digit by a speaker, at most 0.9 at its loudest; a function of its arguments only."""
-    voice, own = Random(f"speaker/{speaker}"), Random(f"recording/{speaker}/{digit}/{recording}")
-    pitch, tract, pace = voice.uniform(90, 220), voice.uniform(0.9, 1.15), voice.uniform(0.85, 1.2)
+    voice, own = (
+        Random(f"speaker/{speaker}"),
+        Random(f"recording/{speaker}/{digit}/{recording}"),
+    )
+    pitch, tract, pace = (
+        voice.uniform(90, 220),
+        voice.uniform(0.9, 1.15),
+        voice.uniform(0.85, 1.2),
+    )
     pitch, pace = pitch * own.uniform(0.94, 1.06), pace * own.uniform(0.9, 1.1)
     phones = [PHONES[each] for each in SOUNDS[digit]]
-    counts = [max(STEP, round(each.seconds * pace * own.uniform(0.85, 1.15) * rate)) for each in phones]
+    counts = [
+        max(STEP, round(each.seconds * pace * own.uniform(0.85, 1.15) * rate))
+        for each in phones
+    ]
     edges = np.cumsum([0, *counts])
     noise = np.random.default_rng(own.getrandbits(32)).standard_normal(edges[-1])
     found = _voiced(phones, edges, rate, pitch, tract)
     for phone, first, last in zip(phones, edges, edges[1:], strict=False):
         if phone.noise:
-            found[first:last] += phone.noise * _band(noise[first:last], phone.band, rate) * np.hanning(last - first)
+            found[first:last] += (
+                phone.noise
+                * _band(noise[first:last], phone.band, rate)
+                * np.hanning(last - first)
+            )
     return 0.9 * found / abs(found).max()
 
 
-def _voiced(phones: list[Phone], edges: np.ndarray, rate: int, pitch: float, tract: float) -> Samples:
+def _voiced(
+    phones: list[Phone], edges: np.ndarray, rate: int, pitch: float, tract: float
+) -> Samples:
     """Harmonics of a falling pitch, each as loud as the formants make it: the product of the gains of three
     resonances."""
     time = np.arange(edges[-1])
     middles = (edges[1:] + edges[:-1]) / 2
     coarse = np.arange(0, edges[-1] + STEP, STEP)
-    formants = [tract * np.interp(coarse, middles, [each.formants[n] for each in phones]) for n in range(3)]
+    formants = [
+        tract * np.interp(coarse, middles, [each.formants[n] for each in phones])
+        for n in range(3)
+    ]
     loud = np.interp(coarse, middles, [each.voice for each in phones])
     fundamental = pitch * np.linspace(1.08, 0.9, len(time))
     phase = 2 * np.pi * np.cumsum(fundamental) / rate
     found = np.zeros(len(time))
     for harmonic in range(1, int(rate / 2 / (1.08 * pitch))):
         frequency = harmonic * pitch
-        gain = np.prod([_gain(frequency, f, b) for f, b in zip(formants, BANDWIDTHS, strict=True)], 0) / harmonic
+        gain = (
+            np.prod(
+                [
+                    _gain(frequency, f, b)
+                    for f, b in zip(formants, BANDWIDTHS, strict=True)
+                ],
+                0,
+            )
+            / harmonic
+        )
         found += np.interp(time, coarse, gain * loud) * np.sin(harmonic * phase)
     return found
 
 
 def _gain(frequency: float, formant: np.ndarray, bandwidth: float) -> np.ndarray:
-    return formant**2 / np.sqrt((formant**2 - frequency**2) ** 2 + (bandwidth * frequency) ** 2)
+    return formant**2 / np.sqrt(
+        (formant**2 - frequency**2) ** 2 + (bandwidth * frequency) ** 2
+    )
 
 
 def _band(noise: Samples, band: tuple[int, int], rate: int) -> Samples:
@@ -97,7 +149,9 @@ def _band(noise: Samples, band: tuple[int, int], rate: int) -> Samples:
 
 
 @lru_cache(1)
-def recordings(rate: int, speakers: int, each: int) -> tuple[tuple[int, int, int, Samples], ...]:
+def recordings(
+    rate: int, speakers: int, each: int
+) -> tuple[tuple[int, int, int, Samples], ...]:
     """(speaker, digit, recording, samples) of all digits."""
     return tuple(
         (speaker, digit, recording, spoken(digit, rate, speaker, recording))

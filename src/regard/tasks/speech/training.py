@@ -52,13 +52,22 @@ class SpeechObjective:
     ):
         """`frames` are the numbers of frames of the training examples. Raises InputError for no sounds, for one
         longer than a batch, and for an attention loss that the model does not allow."""
-        self.train, self.valid, self.tokenizer, self.config = train, valid, tokenizer, config
+        self.train, self.valid, self.tokenizer, self.config = (
+            train,
+            valid,
+            tokenizer,
+            config,
+        )
         self.settings, self.metric = config.training, config.metrics[0]
         self.attention_loss = AttentionLoss(config.attention_losses, model.decoder)
         self.ids = [tokenizer.encode(each.transcript) for each in train]
-        self.lengths = [(count, len(ids) + 1) for count, ids in zip(frames, self.ids, strict=True)]
+        self.lengths = [
+            (count, len(ids) + 1) for count, ids in zip(frames, self.ids, strict=True)
+        ]
         require_room(self.lengths, self.settings.batch_tokens, self.place, "sound")
-        self.tokens = batch_size(self.lengths, self.settings.batch_tokens, "training sounds")
+        self.tokens = batch_size(
+            self.lengths, self.settings.batch_tokens, "training sounds"
+        )
 
     def place(self, index: int) -> str:
         """Where a training example came from."""
@@ -76,24 +85,48 @@ class SpeechObjective:
         ]
         return collate_speech(examples, self.config.halvings, self.tokenizer.special)
 
-    def loss(self, model: nn.Module, batch: SpeechBatch, update: int, carried: Carried | None = None) -> Loss:
+    def loss(
+        self,
+        model: nn.Module,
+        batch: SpeechBatch,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
         assert isinstance(model, Recogniser)
         memory = model.encoder(batch.frames, batch.frame_lengths)
-        total = self.attention_loss.of(MemoryReader(model.decoder), (memory,), batch, self.settings, update)
+        total = self.attention_loss.of(
+            MemoryReader(model.decoder), (memory,), batch, self.settings, update
+        )
         if model.connectionist is not None:
             share = self.config.model.ctc
-            total = (1 - share) * total + share * self._connectionist(model, memory.value, batch)
+            total = (1 - share) * total + share * self._connectionist(
+                model, memory.value, batch
+            )
         return Loss(total, batch.target_tokens)
 
-    def _connectionist(self, model: Recogniser, states: Tensor, batch: SpeechBatch) -> Tensor:
+    def _connectionist(
+        self, model: Recogniser, states: Tensor, batch: SpeechBatch
+    ) -> Tensor:
         assert model.connectionist is not None
         special = self.tokenizer.special
         lengths = (batch.target_out != IGNORED).sum(1) - 1
-        return model.connectionist(states, batch.source_lengths, batch.target_out[:, :-1], lengths, blank=special.start)
+        return model.connectionist(
+            states,
+            batch.source_lengths,
+            batch.target_out[:, :-1],
+            lengths,
+            blank=special.start,
+        )
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Recogniser)
-        return figures(model, self.tokenizer, self.valid, self.config, self.config.search.searching(beam=1))
+        return figures(
+            model,
+            self.tokenizer,
+            self.valid,
+            self.config,
+            self.config.search.searching(beam=1),
+        )
 
 
 @torch.no_grad()
@@ -111,11 +144,15 @@ def decode(
         memory, limit = encoded(model, sounds[first : first + ROWS], config, search)
         return search(model.decoder, memory, limit, constraints)
 
-    return [each for some in computed(decoded, range(0, len(sounds), ROWS)) for each in some]
+    return [
+        each for some in computed(decoded, range(0, len(sounds), ROWS)) for each in some
+    ]
 
 
 @torch.no_grad()
-def encoded(model: Recogniser, sounds: Sequence[Utterance], config: Speech, search: Search) -> tuple[Memory, Tensor]:
+def encoded(
+    model: Recogniser, sounds: Sequence[Utterance], config: Speech, search: Search
+) -> tuple[Memory, Tensor]:
     """The memory of sounds, and the limit of tokens of each transcript, `(batch,)`. Raises InputError for a sound that
     cannot be read."""
     device = next(model.parameters()).device
@@ -125,10 +162,17 @@ def encoded(model: Recogniser, sounds: Sequence[Utterance], config: Speech, sear
 
 
 def figures(
-    model: Recogniser, tokenizer: Tokenizer, sounds: Sequence[Utterance], config: Speech, search: Search
+    model: Recogniser,
+    tokenizer: Tokenizer,
+    sounds: Sequence[Utterance],
+    config: Speech,
+    search: Search,
 ) -> dict[str, float]:
     """The run's metrics, and the share of the weights that is inside of each word's span where spans are known."""
-    found = [tokenizer.decode(list(best.tokens)) for best, *_ in decode(model, sounds, config, search)]
+    found = [
+        tokenizer.decode(list(best.tokens))
+        for best, *_ in decode(model, sounds, config, search)
+    ]
     references = [each.transcript for each in sounds]
     scores = {name: ERROR_RATES[name](found, references) for name in config.metrics}
     share = inside(model, tokenizer, sounds, config)

@@ -2,4 +2,10 @@
 
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, "config:Tagging", "setup:setup", "run:TaggingRun", command="regard predict {} TEXT")
+TASK = LazyTask(
+    __name__,
+    "config:Tagging",
+    "setup:setup",
+    "run:TaggingRun",
+    command="regard predict {} TEXT",
+)

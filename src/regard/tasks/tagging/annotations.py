@@ -8,7 +8,9 @@ from regard.errors import quoted
 
 SpanOf = tuple[int, int, str]
 """The start and the end of a span, half-open in characters, and its label."""
-FORM = "'start' and 'end', whole numbers, and 'label', a text, or 'labels', a list of one"
+FORM = (
+    "'start' and 'end', whole numbers, and 'label', a text, or 'labels', a list of one"
+)
 
 
 def spans_of(items: Iterable[Any]) -> list[SpanOf] | str:

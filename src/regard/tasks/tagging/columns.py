@@ -24,7 +24,9 @@ class ColumnCheck:
         self.tags.update(tags)
         self.sentences += 1
         self.longest = max(self.longest, len(words))
-        self.counted = self.counted and list(words) == [str(number) for number in range(1, len(words) + 1)]
+        self.counted = self.counted and list(words) == [
+            str(number) for number in range(1, len(words) + 1)
+        ]
 
     def finish(self) -> None:
         """Raises InputError for a column of words that counts them, for words and tags that are exchanged, by the

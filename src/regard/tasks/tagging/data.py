@@ -85,18 +85,24 @@ class TaggedFiles(HeldOut):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.word == 0 or self.tag == 0:
-            raise InputError("data.word and data.tag count from 1, or from the end with -1; one of them is 0")
+            raise InputError(
+                "data.word and data.tag count from 1, or from the end with -1; one of them is 0"
+            )
 
     def load(self) -> Splits[Tagged]:
         """Read all files. Raises InputError with file and line for an invalid record."""
         if self.train is None:
-            raise InputError("data.train is not given; expected a file of tagged words, as --set data.train=FILE")
+            raise InputError(
+                "data.train is not given; expected a file of tagged words, as --set data.train=FILE"
+            )
         if is_large([self.train]):
             return self._on_disk(self.train)
         train = self.read(self.train)
         if self.valid is not None:
             return Splits(train, self.read(self.valid), self.tests())
-        return Splits(*self.hold_out(train, f"{self.train}: {len(train)} texts"), self.tests())
+        return Splits(
+            *self.hold_out(train, f"{self.train}: {len(train)} texts"), self.tests()
+        )
 
     def tests(self) -> list[Tagged]:
         """The texts of the test set; none without one. Raises InputError as `load` does."""
@@ -109,11 +115,19 @@ class TaggedFiles(HeldOut):
     def _on_disk(self, path: str) -> Splits[Tagged]:
         """The sets, with the training texts on disk."""
         settings = f"{self.text} {self.spans} {self.word} {self.tag} {self.skip_bad}"
-        every = stored(StoredTagged, [path], settings, lambda: self._streamed(path, large=True), lambda: 0)
+        every = stored(
+            StoredTagged,
+            [path],
+            settings,
+            lambda: self._streamed(path, large=True),
+            lambda: 0,
+        )
         if self.valid is not None:
             return Splits(every, self.read(self.valid), self.tests())
         rest, held, name = held_out_rows(self, every, "texts")
-        return Splits(every.part(rest, name), [every[row] for row in held], self.tests())
+        return Splits(
+            every.part(rest, name), [every[row] for row in held], self.tests()
+        )
 
     def _streamed(self, path: str, *, large: bool) -> Iterator[Tagged]:
         """The texts of a file; of a large one with one in memory at a time."""
@@ -131,24 +145,41 @@ class TaggedFiles(HeldOut):
                 continue
             collector.row(number, (tagged.text,))
             if check:
-                check.add([tagged.text[start:end] for start, end in tagged.words], tagged.tags)
+                check.add(
+                    [tagged.text[start:end] for start, end in tagged.words], tagged.tags
+                )
             yield replace(tagged, origin=f"{path}:{number}")
         collector.check(collector.kept)
         if check:
             check.finish()
 
-    def with_columns(self, names: str | None, path: str, *, skip_bad: bool = False) -> "TaggedFiles":
+    def with_columns(
+        self, names: str | None, path: str, *, skip_bad: bool = False
+    ) -> "TaggedFiles":
         """The section with other columns for the file at `path`, a comma between: the keys of text and spans in JSON,
         else the numbers of word and tag. Raises InputError for others."""
         own = replace(self, skip_bad=skip_bad or self.skip_bad)
         if names is None:
             return own
-        parts, keyed = [part.strip() for part in names.split(",")], suffix(path) in KEYED
-        if len(parts) != 2 or not all(each if keyed else NUMBER.fullmatch(each) for each in parts):
-            expected = "the keys TEXT,SPANS" if keyed else "the numbers of the columns WORD,TAG, such as 1,-1"
+        parts, keyed = (
+            [part.strip() for part in names.split(",")],
+            suffix(path) in KEYED,
+        )
+        if len(parts) != 2 or not all(
+            each if keyed else NUMBER.fullmatch(each) for each in parts
+        ):
+            expected = (
+                "the keys TEXT,SPANS"
+                if keyed
+                else "the numbers of the columns WORD,TAG, such as 1,-1"
+            )
             raise InputError(f"columns is {names!r}; expected {expected}")
         first, last = parts
-        return replace(own, text=first, spans=last) if keyed else replace(own, word=int(first), tag=int(last))
+        return (
+            replace(own, text=first, spans=last)
+            if keyed
+            else replace(own, word=int(first), tag=int(last))
+        )
 
     def _records(self, path: str, *, large: bool) -> Iterator[tuple[int, Tagged | str]]:
         """The text of each object with its number, or what is wrong with it. An object without spans has none where
@@ -159,14 +190,37 @@ class TaggedFiles(HeldOut):
             return _objects(path) if large else iter(kept)
 
         for key, name in (("text", self.text), ("spans", self.spans)):
-            first = next((each for _, each, fault in objects() if not fault and isinstance(each, Mapping)), None)
-            sound = (each for _, each, fault in objects() if not fault and isinstance(each, Mapping))
-            if first is not None and all(value_at(each, name) is ABSENT for each in sound):
+            first = next(
+                (
+                    each
+                    for _, each, fault in objects()
+                    if not fault and isinstance(each, Mapping)
+                ),
+                None,
+            )
+            sound = (
+                each
+                for _, each, fault in objects()
+                if not fault and isinstance(each, Mapping)
+            )
+            if first is not None and all(
+                value_at(each, name) is ABSENT for each in sound
+            ):
                 error = MissingColumns([name], list(first), "object", f"{path}: ")
-                lists = [each for each, value in first.items() if isinstance(value, list)] if key == "spans" else []
-                own = key_in_list(first, name) or next(iter(lists), None) or error.closest(name) or "KEY"
+                lists = (
+                    [each for each, value in first.items() if isinstance(value, list)]
+                    if key == "spans"
+                    else []
+                )
+                own = (
+                    key_in_list(first, name)
+                    or next(iter(lists), None)
+                    or error.closest(name)
+                    or "KEY"
+                )
                 raise error.advised(
-                    f"name yours with {setting(f'data.{key}', own)}", {"text": self.text, "spans": self.spans}
+                    f"name yours with {setting(f'data.{key}', own)}",
+                    {"text": self.text, "spans": self.spans},
                 )
         for number, record, fault in objects():
             yield number, fault or self._of_record(record)
@@ -177,11 +231,18 @@ class TaggedFiles(HeldOut):
             case (str(text), spans):
                 found = spans_of(spans or ())
                 return found if isinstance(found, str) else of_spans(text, found)
-            case (list(words), list(tags)) if words and all(isinstance(each, str) for each in (*words, *tags)):
-                return of_words(words, tags) if len(words) == len(tags) else f"{len(words)} words, {len(tags)} tags"
+            case (list(words), list(tags)) if words and all(
+                isinstance(each, str) for each in (*words, *tags)
+            ):
+                return (
+                    of_words(words, tags)
+                    if len(words) == len(tags)
+                    else f"{len(words)} words, {len(tags)} tags"
+                )
             case (list(), [int(), *_]):
                 return (
-                    f"{self.spans!r} has numbers, expected tags such as 'B-PER'; replace each number by its tag's name"
+                    f"{self.spans!r} has numbers, expected tags such as 'B-PER'; "
+                    "replace each number by its tag's name"
                 )
         return f"expected an object with the text {self.text!r} and the list {self.spans!r}"
 
@@ -196,12 +257,29 @@ class TaggedFiles(HeldOut):
             if rows[0][0] == NO_SENTENCE:
                 continue
             width, needed = len(rows[0]), max(abs(self.word), abs(self.tag), 2)
-            odd = next((place for place, row in enumerate(rows) if len(row) != width or width < needed), None)
+            odd = next(
+                (
+                    place
+                    for place, row in enumerate(rows)
+                    if len(row) != width or width < needed
+                ),
+                None,
+            )
             if odd is not None:
-                expected = f"{width} as in line {number}" if width >= needed else f"at least {needed}"
-                yield number + odd, f"{len(rows[odd])} columns, expected {expected}: a word, and its tag"
+                expected = (
+                    f"{width} as in line {number}"
+                    if width >= needed
+                    else f"at least {needed}"
+                )
+                yield (
+                    number + odd,
+                    f"{len(rows[odd])} columns, expected {expected}: a word, and its tag",
+                )
                 continue
-            words, tags = ([row[column - (column > 0)] for row in rows] for column in (self.word, self.tag))
+            words, tags = (
+                [row[column - (column > 0)] for row in rows]
+                for column in (self.word, self.tag)
+            )
             yield number, of_words(words, tags)
 
 
@@ -210,13 +288,24 @@ def _objects(path: str) -> Iterator[tuple[int, Any, str | None]]:
     of file."""
     match suffix(path):
         case "memory":
-            return ((number, each, None) for number, each in enumerate(kept_records(path), 1))
+            return (
+                (number, each, None)
+                for number, each in enumerate(kept_records(path), 1)
+            )
         case "jsonl":
-            return ((number, *parse_json(line)) for number, line in numbered_lines(path))
+            return (
+                (number, *parse_json(line)) for number, line in numbered_lines(path)
+            )
         case "json":
-            return ((number, each, None) for number, each in enumerate(list_of_objects(path), 1))
+            return (
+                (number, each, None)
+                for number, each in enumerate(list_of_objects(path), 1)
+            )
         case "parquet":
-            return ((number, each, None) for number, each in enumerate(parquet_records(path), 1))
+            return (
+                (number, each, None)
+                for number, each in enumerate(parquet_records(path), 1)
+            )
     expected = ".jsonl, .json, .parquet, or a word and its tag a line"
     raise InputError(f"{path}: tags are read from {expected}; save it as one of these")
 
@@ -240,7 +329,10 @@ def of_spans(text: str, spans: Sequence[Any]) -> Tagged | str:
     words = word_places(text)
     if not words:
         return "the text is empty"
-    starts, ends = {start: n for n, (start, _) in enumerate(words)}, {end: n for n, (_, end) in enumerate(words)}
+    starts, ends = (
+        {start: n for n, (start, _) in enumerate(words)},
+        {end: n for n, (_, end) in enumerate(words)},
+    )
     tags = [OUTSIDE] * len(words)
     for start, end, label in spans:
         shown = f"the span {start} to {end}, {text[max(0, start) : end][:40]!r},"
@@ -258,10 +350,19 @@ class StoredTagged(Stored[Tagged]):
 
     def example(self, shard: Shard, place: int) -> Tagged:
         text, words, tags, origin = json.loads(shard.columns["example"].text(place))
-        return Tagged(text, tuple((start, end) for start, end in words), tuple(tags), origin)
+        return Tagged(
+            text, tuple((start, end) for start, end in words), tuple(tags), origin
+        )
 
     @staticmethod
     def shard(examples: Sequence[Tagged]) -> Shard:
         """Texts as a shard."""
         parts = ([each.text, each.words, each.tags, each.origin] for each in examples)
-        return Shard({"example": Ragged.of_texts(json.dumps(each, ensure_ascii=False) for each in parts)}, {})
+        return Shard(
+            {
+                "example": Ragged.of_texts(
+                    json.dumps(each, ensure_ascii=False) for each in parts
+                )
+            },
+            {},
+        )

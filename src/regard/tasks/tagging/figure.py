@@ -33,12 +33,23 @@ def of_entities(
 ) -> Figure:
     """The first entities, each with its own copy of the text; arguments are those of `entity_weights`, and what the
     picture shows."""
-    lines = [title, detail, *([f"the first {MOST} of {len(found)} entities"] if len(found) > MOST else [])]
-    return shaded(entity_weights(text, offsets, part, found[:MOST], weights), title="\n".join(lines))
+    lines = [
+        title,
+        detail,
+        *([f"the first {MOST} of {len(found)} entities"] if len(found) > MOST else []),
+    ]
+    return shaded(
+        entity_weights(text, offsets, part, found[:MOST], weights),
+        title="\n".join(lines),
+    )
 
 
 def entity_weights(
-    text: str, offsets: Sequence[tuple[int, int]], part: Part, found: Sequence[Entity], weights: Alignment
+    text: str,
+    offsets: Sequence[tuple[int, int]],
+    part: Part,
+    found: Sequence[Entity],
+    weights: Alignment,
 ) -> TextWeights:
     """For each entity its label and the words of a part of the text, those of the entity framed, with their shares of
     what the entity reads: the mean over its words, or its row of a gradient. Special tokens are left out.
@@ -52,9 +63,15 @@ def entity_weights(
     texts = []
     for number, entity in enumerate(found):
         places = part.positions[entity.start : entity.end]
-        rows = weights.weights[list(places) if len(weights.target) == len(part.ids) else [number]]
+        rows = weights.weights[
+            list(places) if len(weights.target) == len(part.ids) else [number]
+        ]
         read = shaded_parts([words], [rows.mean(0)[1 : 1 + len(own)]], "the entity")
-        texts.append(_labelled(read, entity.label, [whole.indices[place - 1] for place in places]))
+        texts.append(
+            _labelled(
+                read, entity.label, [whole.indices[place - 1] for place in places]
+            )
+        )
     return one_below_the_other(texts)
 
 

@@ -35,7 +35,9 @@ class GeneratedSentences(Synthetic):
         """The texts of a file with the default columns. Raises InputError as `TaggedFiles.read`."""
         return TaggedFiles().read(path)
 
-    def with_columns(self, names: str | None, path: str, *, skip_bad: bool = False) -> TaggedFiles:
+    def with_columns(
+        self, names: str | None, path: str, *, skip_bad: bool = False
+    ) -> TaggedFiles:
         """The section for a file, as that of `TaggedFiles`."""
         return TaggedFiles().with_columns(names, path, skip_bad=skip_bad)
 
@@ -63,4 +65,8 @@ class Pronouns(GeneratedSentences):
 
 def _tagged(sentences: Sequence[names.Sentence]) -> list[Tagged]:
     found = (of_spans(each.text, list(each.spans)) for each in sentences)
-    return [replace(each, origin=f"sentence {n}") for n, each in enumerate(found, 1) if isinstance(each, Tagged)]
+    return [
+        replace(each, origin=f"sentence {n}")
+        for n, each in enumerate(found, 1)
+        if isinstance(each, Tagged)
+    ]

@@ -84,8 +84,14 @@ def tagged(read: Side, tags: Mapping[int, str]) -> Side:
     of_words: dict[int, list[str]] = {}
     for position, tag in named.items():
         of_words.setdefault(read.words.indices[position], []).append(tag)
-    pieces = [with_tags(label, [named[at]] if at in named else []) for at, label in enumerate(read.pieces)]
-    words = [with_tags(label, of_words.get(at, [])) for at, label in enumerate(read.words.labels)]
+    pieces = [
+        with_tags(label, [named[at]] if at in named else [])
+        for at, label in enumerate(read.pieces)
+    ]
+    words = [
+        with_tags(label, of_words.get(at, []))
+        for at, label in enumerate(read.words.labels)
+    ]
     return Side(tuple(pieces), Words(tuple(words), read.words.indices))
 
 
@@ -105,21 +111,39 @@ class TaggingRun(Run[str, TagsPrediction]):
         "attribute": frozenset({"kinds", "maps"}),
     }
 
-    def __init__(self, config: Tagging, model: nn.Module, tokenizer: Tokenizer, labels: Sequence[str]):
-        self.config, self.model, self.tokenizer, self.labels = config, model, tokenizer, tuple(labels)
+    def __init__(
+        self,
+        config: Tagging,
+        model: nn.Module,
+        tokenizer: Tokenizer,
+        labels: Sequence[str],
+    ):
+        self.config, self.model, self.tokenizer, self.labels = (
+            config,
+            model,
+            tokenizer,
+            tuple(labels),
+        )
         self.encoder = Encoder(tokenizer, config.tagger.context)
 
     @classmethod
     def open(cls, run: RunDirectory, config: Tagging) -> "TaggingRun":
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged file."""
         tokenizer, labels = Tokenizer.load(run.file(TOKENIZER)), run.read_labels()
-        return cls(config, build_tagger(config.tagger, tokenizer.size, len(labels)), tokenizer, labels)
+        return cls(
+            config,
+            build_tagger(config.tagger, tokenizer.size, len(labels)),
+            tokenizer,
+            labels,
+        )
 
     def warnings(self, text: str) -> list[str]:
         return text_warnings(self.tokenizer, {"text": text})
 
     def prediction_warnings(self, prediction: TagsPrediction) -> list[str]:
-        return [] if prediction.spans else ["no entity is found: every word has the tag O"]
+        return (
+            [] if prediction.spans else ["no entity is found: every word has the tag O"]
+        )
 
     def parse(self, line: str, place: str = "text 1") -> str:
         """The line."""
@@ -135,26 +159,40 @@ class TaggingRun(Run[str, TagsPrediction]):
             "kind": "document", "model": self.config.tagger.name, "classes": sorted(found)
         }  # fmt: skip
 
-    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Tagged]:
+    def read(
+        self, files: Sequence[Path | Records], options: EvaluationOptions
+    ) -> list[Tagged]:
         """The texts of files like the run's own. Raises InputError as `TaggedFiles.read`."""
         own, names = self.config.data, options.columns
-        sections = ((own.with_columns(names, str(file), skip_bad=options.skip_bad), str(file)) for file in files)
+        sections = (
+            (own.with_columns(names, str(file), skip_bad=options.skip_bad), str(file))
+            for file in files
+        )
         return [each for data, path in sections for each in data.read(path)]
 
-    def _evaluate(self, examples: Sequence[Tagged] | None, options: EvaluationOptions) -> dict[str, float]:
+    def _evaluate(
+        self, examples: Sequence[Tagged] | None, options: EvaluationOptions
+    ) -> dict[str, float]:
         """F1, precision and recall of entities, and accuracy of tags, in per cent. Raises InputError if there are
         neither examples nor a test set."""
-        texts = for_evaluation(examples, self.config.data, "give a file of tagged words")
+        texts = for_evaluation(
+            examples, self.config.data, "give a file of tagged words"
+        )
         self.encoder.report_long((each.text, each.words) for each in texts)
         report_constant(Counter(tag for each in texts for tag in each.tags))
         with guarded(self.model):
             return metrics(self.model, self.encoder, self.labels, texts)
 
-    def _predict(self, examples: Sequence[str], options: PredictOptions) -> list[TagsPrediction]:
+    def _predict(
+        self, examples: Sequence[str], options: PredictOptions
+    ) -> list[TagsPrediction]:
         """The spans of each text."""
         words = [word_places(text) for text in examples]
         self.encoder.report_long(zip(examples, words, strict=True))
-        cut = [self.encoder.parts(text, places) for text, places in zip(examples, words, strict=True)]
+        cut = [
+            self.encoder.parts(text, places)
+            for text, places in zip(examples, words, strict=True)
+        ]
         with guarded(self.model):
             found = probabilities(self.model, cut, [len(each) for each in words])
         return [
@@ -162,12 +200,22 @@ class TaggingRun(Run[str, TagsPrediction]):
             for text, places, shares in zip(examples, words, found, strict=True)
         ]
 
-    def _spans(self, text: str, words: Sequence[tuple[int, int]], shares: torch.Tensor) -> list[Span]:
+    def _spans(
+        self, text: str, words: Sequence[tuple[int, int]], shares: torch.Tensor
+    ) -> list[Span]:
         best = shares.amax(-1).tolist() if len(words) else []
         found = []
         for first, last, label in entities(chosen_tags(shares, self.labels)):
             start, end = words[first][0], words[last - 1][1]
-            found.append(Span(start, end, label, text[start:end], float(torch.tensor(best[first:last]).prod())))
+            found.append(
+                Span(
+                    start,
+                    end,
+                    label,
+                    text[start:end],
+                    float(torch.tensor(best[first:last]).prod()),
+                )
+            )
         return found
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
@@ -182,34 +230,59 @@ class TaggingRun(Run[str, TagsPrediction]):
         words = word_places(example)
         part = self.encoder.parts(example, words)[0]
         with guarded(self.model):
-            found = [self._kind(part, example, words, kind, options.maps) for kind in options.each_kind()]
+            found = [
+                self._kind(part, example, words, kind, options.maps)
+                for kind in options.each_kind()
+            ]
             within = entities(self._tags(part))
         lookups, weights = beside(*(each for each, _ in found)), found[0][1]
-        shown = Attribution(prediction, prediction.text, (lookups,), weights, options, has_heads=True)
+        shown = Attribution(
+            prediction, prediction.text, (lookups,), weights, options, has_heads=True
+        )
         if not within:
             return replace(shown, detail=f"no entity found; {shown.mean_of_heads}")
         offsets = self.tokenizer.offsets(example)
-        detail = "the text once for each entity" if options.kinds else f"what each entity reads: {shown.mean_of_heads}"
-        return replace(shown, draw=partial(of_entities, example, offsets, part, within, weights, detail))
+        detail = (
+            "the text once for each entity"
+            if options.kinds
+            else f"what each entity reads: {shown.mean_of_heads}"
+        )
+        return replace(
+            shown,
+            draw=partial(of_entities, example, offsets, part, within, weights, detail),
+        )
 
     def _kind(
-        self, part: Part, text: str, words: Sequence[tuple[int, int]], kind: Kind, maps: Sequence[int] | None
+        self,
+        part: Part,
+        text: str,
+        words: Sequence[tuple[int, int]],
+        kind: Kind,
+        maps: Sequence[int] | None,
     ) -> tuple[Lookups, Alignment]:
         """One kind of attribution: every layer and head, and the one map of those chosen."""
         if kind == "gradient":
             gradient = self._gradient(part, text, words, maps)
             return single_map(gradient, kind), gradient
         names, read = self.model.self_attention, self._side(part, text)
-        return attribute_within(self.model, names, read, lambda: self._logits(part), maps, kind=kind)
+        return attribute_within(
+            self.model, names, read, lambda: self._logits(part), maps, kind=kind
+        )
 
     def _gradient(
-        self, part: Part, text: str, words: Sequence[tuple[int, int]], maps: Sequence[int] | None
+        self,
+        part: Part,
+        text: str,
+        words: Sequence[tuple[int, int]],
+        maps: Sequence[int] | None,
     ) -> Alignment:
         """A row for each entity in the part. Raises InputError where there is none."""
         tags = self._tags(part)
         found = entities(tags)
         if not found:
-            raise InputError("no entity is predicted, and a gradient explains the tag of one")
+            raise InputError(
+                "no entity is predicted, and a gradient explains the tag of one"
+            )
         names = []
         for first, last, label in found:
             start, end = words[part.words[first]][0], words[part.words[last - 1]][1]
@@ -227,15 +300,23 @@ class TaggingRun(Run[str, TagsPrediction]):
     def _side(self, part: Part, text: str) -> Side:
         """The labels of the tokens of a part, special tokens included; in brackets a word's tag at its first token."""
         tags = self._tags(part)
-        return tagged(side(self.tokenizer, part.ids, texts=[text]), dict(zip(part.positions, tags, strict=True)))
+        return tagged(
+            side(self.tokenizer, part.ids, texts=[text]),
+            dict(zip(part.positions, tags, strict=True)),
+        )
 
     @torch.no_grad()
     def _tags(self, part: Part) -> list[str]:
         """The most likely tag of each word of a part."""
-        return [self.labels[tag] for tag in self._logits(part)[list(part.positions)].argmax(-1).tolist()]
+        return [
+            self.labels[tag]
+            for tag in self._logits(part)[list(part.positions)].argmax(-1).tolist()
+        ]
 
     def _logits(self, part: Part) -> torch.Tensor:
         """The logits of the tags at each position of a part."""
         count = max(part.words, default=-1) + 1
-        batch = collate_parts([(part, [0] * count)]).to(next(self.model.parameters()).device)
+        batch = collate_parts([(part, [0] * count)]).to(
+            next(self.model.parameters()).device
+        )
         return self.model(batch.tokens, batch.lengths)[0]

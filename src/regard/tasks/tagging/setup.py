@@ -44,15 +44,23 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
     tags = _tags(splits.train)
     labels = sorted({*tags, OUTSIDE})
     if len(labels) < 2:
-        raise InputError(f"{config.data.train}: every tag is {OUTSIDE}; expected some of other kinds")
+        raise InputError(
+            f"{config.data.train}: every tag is {OUTSIDE}; expected some of other kinds"
+        )
     labels = in_order_of(config.training.start, labels)
     texts = Mapped(splits.train, text_of)
-    more = () if config.vectors is None else with_vector_texts(config.vectors, list(texts), folder)
+    more = (
+        ()
+        if config.vectors is None
+        else with_vector_texts(config.vectors, list(texts), folder)
+    )
     tokenizer = kept_or_trained(folder, config.tokenizer_settings, more or texts)
     model = build_tagger(config.tagger, tokenizer.size, len(labels))
     fill_vectors(model, config.vectors, tokenizer, more, folder)
     encoder = Encoder(tokenizer, config.tagger.context)
-    encoder.report(sum(_long_words(some, encoder) for some in (splits.train, splits.valid)))
+    encoder.report(
+        sum(_long_words(some, encoder) for some in (splits.train, splits.valid))
+    )
     return Setup(
         model,
         TaggingObjective(splits.train, splits.valid, labels, encoder, config.training),
@@ -64,14 +72,22 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
         files={LABELS: labels},
         fresh=("output.",),
         data=summary(config, splits, tokenizer),
-        simplest=constant_accuracy(Counter(tag for each in splits.valid for tag in each.tags)),
+        simplest=constant_accuracy(
+            Counter(tag for each in splits.valid for tag in each.tags)
+        ),
     )
 
 
-def summary(config: Tagging, splits: Splits[Tagged], tokenizer: Tokenizer) -> DataSummary:
+def summary(
+    config: Tagging, splits: Splits[Tagged], tokenizer: Tokenizer
+) -> DataSummary:
     """The texts before training and their entities."""
-    unknown = unknown_shares(tokenizer, {name: Mapped(some, text_of) for name, some in splits.named.items()})
-    first = next((each for each in splits.train if set(each.tags) != {OUTSIDE}), splits.train[0])
+    unknown = unknown_shares(
+        tokenizer, {name: Mapped(some, text_of) for name, some in splits.named.items()}
+    )
+    first = next(
+        (each for each in splits.train if set(each.tags) != {OUTSIDE}), splits.train[0]
+    )
     shown = "tags" if plain(_tags(splits.train)) else "entities"
     found = ", ".join(
         f"{first.text[first.words[start][0] : first.words[end - 1][1]]} ({label})"
@@ -82,11 +98,18 @@ def summary(config: Tagging, splits: Splits[Tagged], tokenizer: Tokenizer) -> Da
         rows=rows(config.data, splits),
         classes=most_common(_counts(splits.train, shown)),
         classified=shown,
-        lengths={"text": Lengths.of([len(tokenizer.encode(each.text)) + 2 for each in sampled(splits.train)])},
+        lengths={
+            "text": Lengths.of(
+                [len(tokenizer.encode(each.text)) + 2 for each in sampled(splits.train)]
+            )
+        },
         unknown=unknown,
         unknown_unit=tokenizer.unknown_unit,
         request=request_of(text=first.text),
-        example={"text": pieces(tokenizer, tokenizer.encode(first.text)), shown: found or "none"},
+        example={
+            "text": pieces(tokenizer, tokenizer.encode(first.text)),
+            shown: found or "none",
+        },
         warnings=(
             *_unseen(splits),
             *repeated_warnings(config.data, splits, lambda each: each.text),
@@ -99,7 +122,13 @@ def _unseen(splits: Splits[Tagged]) -> Sequence[str]:
     """Tags that only texts for validation or test have, which the model never predicts."""
     known = set(_tags(splits.train))
     other = {tag for each in (*splits.valid, *splits.test) for tag in each.tags} - known
-    return [f"no training text has the tags {', '.join(sorted(other))}, so they are never predicted"] if other else []
+    return (
+        [
+            f"no training text has the tags {', '.join(sorted(other))}, so they are never predicted"
+        ]
+        if other
+        else []
+    )
 
 
 def text_of(each: Tagged) -> str:
@@ -109,13 +138,19 @@ def text_of(each: Tagged) -> str:
 
 def _tags(texts: Sequence[Tagged]) -> list[str]:
     """The tags that occur; those of a set on disk are collected once."""
-    return remembered(texts, "tags", lambda: sorted({tag for each in texts for tag in each.tags}))
+    return remembered(
+        texts, "tags", lambda: sorted({tag for each in texts for tag in each.tags})
+    )
 
 
 def _long_words(texts: Sequence[Tagged], encoder: Encoder) -> int:
     """How many words are longer than a part."""
     name = f"long words {encoder.tokenizer.digest} {encoder.context}"
-    return remembered(texts, name, lambda: encoder.long_words((each.text, each.words) for each in texts))
+    return remembered(
+        texts,
+        name,
+        lambda: encoder.long_words((each.text, each.words) for each in texts),
+    )
 
 
 def _kinds(tags: Sequence[str]) -> str:
@@ -132,7 +167,9 @@ def _counts(texts: Sequence[Tagged], of: str) -> dict[str, int]:
     def counts() -> dict[str, int]:
         if of == "tags":
             return class_counts(tag for each in texts for tag in each.tags)
-        return class_counts(label for each in texts for _, _, label in entities(each.tags))
+        return class_counts(
+            label for each in texts for _, _, label in entities(each.tags)
+        )
 
     return remembered(texts, f"counts of {of}", counts)
 

@@ -15,7 +15,14 @@ from regard.data.token_words import BYTES
 from regard.metrics.entities import OUTSIDE, entity_metrics
 from regard.shapes import Float
 from regard.tasks.tagging.data import Place, Tagged
-from regard.tasks.tagging.parts import Part, TagBatch, collate_parts, first_tokens, grouped, parts
+from regard.tasks.tagging.parts import (
+    Part,
+    TagBatch,
+    collate_parts,
+    first_tokens,
+    grouped,
+    parts,
+)
 from regard.text import Tokenizer
 from regard.text.special import IGNORED
 from regard.training.objective import Carried, Loss
@@ -41,7 +48,12 @@ class TaggingObjective:
         settings: Training,
     ):  # fmt: skip
         """Raises InputError for no texts, and for one longer than a batch."""
-        self.valid, self.labels, self.encoder, self.settings = valid, labels, encoder, settings
+        self.valid, self.labels, self.encoder, self.settings = (
+            valid,
+            labels,
+            encoder,
+            settings,
+        )
         self.train, self.examples = train, encoded_parts(train, labels, encoder)
         self.lengths = self.examples.sides
         self.tokens = batch_size(self.lengths, settings.batch_tokens, "training texts")
@@ -57,7 +69,13 @@ class TaggingObjective:
     def batch(self, epoch: int, indices: list[int]) -> TagBatch:
         return collate_parts([self.examples.items[index] for index in indices])
 
-    def loss(self, model: nn.Module, batch: TagBatch, update: int, carried: Carried | None = None) -> Loss:
+    def loss(
+        self,
+        model: nn.Module,
+        batch: TagBatch,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
         logits = model(batch.tokens, batch.lengths)
         total = functional.cross_entropy(
             logits.flatten(0, 1),
@@ -107,10 +125,14 @@ class Encoder:
             return 0
         offsets = self.tokenizer.offsets(text)
         firsts = [first for _, first in first_tokens(words, offsets)]
-        return sum(after - first > most for first, after in pairwise([*firsts, len(offsets)]))
+        return sum(
+            after - first > most for first, after in pairwise([*firsts, len(offsets)])
+        )
 
 
-def encoded_parts(train: Sequence[Tagged], labels: Sequence[str], encoder: Encoder) -> Pieces[TaggedPart]:
+def encoded_parts(
+    train: Sequence[Tagged], labels: Sequence[str], encoder: Encoder
+) -> Pieces[TaggedPart]:
     """The parts of texts, each with the numbers of all tags of its text; of texts on disk they are made once."""
     known = {label: place for place, label in enumerate(labels)}
 
@@ -119,7 +141,9 @@ def encoded_parts(train: Sequence[Tagged], labels: Sequence[str], encoder: Encod
         return [(part, tags) for part in encoder.parts(text.text, text.words)]
 
     name = f"parts {encoder.tokenizer.digest} {encoder.context} {labels}"
-    return cut_up(train, name, cut, lambda each: len(each[0].ids), JsonCodec(_to_json, _of_json))
+    return cut_up(
+        train, name, cut, lambda each: len(each[0].ids), JsonCodec(_to_json, _of_json)
+    )
 
 
 def _to_json(each: TaggedPart) -> Any:
@@ -133,14 +157,18 @@ def _of_json(value: Any) -> TaggedPart:
 
 
 @torch.no_grad()
-def probabilities(model: nn.Module, texts: Sequence[Sequence[Part]], words: Sequence[int]) -> Probabilities:
+def probabilities(
+    model: nn.Module, texts: Sequence[Sequence[Part]], words: Sequence[int]
+) -> Probabilities:
     """The probabilities of the tags of texts with so many `words`, from their parts."""
     device, output = next(model.parameters()).device, model.get_submodule("output")
     assert isinstance(output, nn.Linear)
     found = [torch.zeros(count, output.out_features) for count in words]
 
     def shares_of(some: Sequence[tuple[int, Part]]) -> Tensor:
-        batch = collate_parts([(part, [0] * words[number]) for number, part in some]).to(device)
+        batch = collate_parts(
+            [(part, [0] * words[number]) for number, part in some]
+        ).to(device)
         return model(batch.tokens, batch.lengths).softmax(-1).cpu()
 
     groups = list(grouped(texts, ROWS))
@@ -153,12 +181,21 @@ def probabilities(model: nn.Module, texts: Sequence[Sequence[Part]], words: Sequ
 def chosen_tags(shares: Float[Tensor, "word tag"], labels: Sequence[str]) -> list[str]:
     """The most likely tag of each word; O for one without a token."""
     places: list[int] = shares.argmax(-1).tolist()
-    return [labels[place] if known else OUTSIDE for place, known in zip(places, shares.any(-1).tolist(), strict=True)]
+    return [
+        labels[place] if known else OUTSIDE
+        for place, known in zip(places, shares.any(-1).tolist(), strict=True)
+    ]
 
 
-def metrics(model: nn.Module, encoder: Encoder, labels: Sequence[str], texts: Sequence[Tagged]) -> dict[str, float]:
+def metrics(
+    model: nn.Module, encoder: Encoder, labels: Sequence[str], texts: Sequence[Tagged]
+) -> dict[str, float]:
     """f1, precision, recall and accuracy, as `entity_metrics`."""
     found = probabilities(
-        model, [encoder.parts(each.text, each.words) for each in texts], [len(each.words) for each in texts]
+        model,
+        [encoder.parts(each.text, each.words) for each in texts],
+        [len(each.words) for each in texts],
     )
-    return entity_metrics([chosen_tags(each, labels) for each in found], [each.tags for each in texts])
+    return entity_metrics(
+        [chosen_tags(each, labels) for each in found], [each.tags for each in texts]
+    )

@@ -21,7 +21,9 @@ def sentences(path: str, word: int, tag: int, *, skip_bad: bool) -> Iterator[Sen
     Raises InputError for a table without these columns, one with a sentence for each word, and a bad row."""
     columns = _columns(path, word, tag)
     count = longest = 0
-    for number, words, tags in _grouped(stream_csv(path, columns, skip_bad=skip_bad, lists=(columns[0],))):
+    for number, words, tags in _grouped(
+        stream_csv(path, columns, skip_bad=skip_bad, lists=(columns[0],))
+    ):
         count, longest = count + 1, max(longest, len(words))
         if count > SEVERAL and longest == 1:
             raise InputError(

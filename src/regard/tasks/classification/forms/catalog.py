@@ -27,11 +27,15 @@ def form_class(model: str) -> type[Form[Any]]:
     """The class of the form that the classifier of this name has. Raises InputError for an unknown form."""
     name = CLASSIFIERS[model].form
     if name not in FORMS:
-        raise InputError(f"the classifier {model} has the form {name!r}; expected one of {', '.join(FORMS)}")
+        raise InputError(
+            f"the classifier {model} has the form {name!r}; expected one of {', '.join(FORMS)}"
+        )
     return FORMS[name]
 
 
-def form_of(config: ClassifierConfig, tokenizer: Tokenizer, *, truncate: bool) -> Form[Any]:
+def form_of(
+    config: ClassifierConfig, tokenizer: Tokenizer, *, truncate: bool
+) -> Form[Any]:
     """The form of a model; `truncate` cuts texts that are longer than the model can take, which is refused
     otherwise."""
     return form_class(config.name)(tokenizer, config, truncate=truncate)

@@ -21,13 +21,28 @@ class ComparedTexts(TwoTexts):
 
     attention_modules = READS
 
-    def attention(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment | None:
+    def attention(
+        self, example: Labelled, maps: Maps, joined: Joined
+    ) -> Alignment | None:
         """A row for each word of the second text, with its weights on the words of the first."""
-        first, second = (words_of(text, self.tokenizer.offsets(text)) for text in example.texts)
-        weights = shares(maps[READS][0, : len(second.indices), : len(first.indices)].double().cpu().numpy())
-        return Alignment(join_words(weights, first.indices, second.indices), first.labels, second.labels)
+        first, second = (
+            words_of(text, self.tokenizer.offsets(text)) for text in example.texts
+        )
+        weights = shares(
+            maps[READS][0, : len(second.indices), : len(first.indices)]
+            .double()
+            .cpu()
+            .numpy()
+        )
+        return Alignment(
+            join_words(weights, first.indices, second.indices),
+            first.labels,
+            second.labels,
+        )
 
-    def amounts(self, found: Sequence[Contributed], both: Sequence[Words]) -> list[np.ndarray]:
+    def amounts(
+        self, found: Sequence[Contributed], both: Sequence[Words]
+    ) -> list[np.ndarray]:
         """The model embeds the first text, then the second."""
         return [
             call.amounts[0, 0].double().cpu().numpy()[: len(words.indices)]

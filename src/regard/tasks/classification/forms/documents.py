@@ -12,7 +12,13 @@ from regard.data.token_words import words_of
 from regard.maps import DocumentWeights, TextWeights, shares
 from regard.maps.words import Words
 from regard.models.han import FlatConfig, HanConfig, PoolingName
-from regard.tasks.classification.batch import DocumentBatch, Target, TextBatch, collate_documents, collate_texts
+from regard.tasks.classification.batch import (
+    DocumentBatch,
+    Target,
+    TextBatch,
+    collate_documents,
+    collate_texts,
+)
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import Form, Joined
 from regard.tasks.shading import shaded_text
@@ -27,7 +33,9 @@ Sentences = list[Ids]
 def sentences_of(example: Labelled) -> tuple[str, ...]:
     """The sentences of an example: its own, else those of the sentence splitter."""
     (text,) = example.texts
-    return example.sentences or tuple(text[start:end] for start, end in sentence_spans(text))
+    return example.sentences or tuple(
+        text[start:end] for start, end in sentence_spans(text)
+    )
 
 
 class Documents(Form[Sentences]):
@@ -39,7 +47,9 @@ class Documents(Form[Sentences]):
 
     def encoded(self, example: Labelled) -> Sentences:
         whole = map(self.tokenizer.encode, sentences_of(example))
-        return [part for ids in whole for part in cut(ids, self.config.longest_sentence)]
+        return [
+            part for ids in whole for part in cut(ids, self.config.longest_sentence)
+        ]
 
     def positions(self, encoded: Sentences) -> int:
         return max(1, sum(map(len, encoded)))
@@ -47,14 +57,18 @@ class Documents(Form[Sentences]):
     def collate(self, examples: Sequence[tuple[Sentences, Target]]) -> DocumentBatch:
         return collate_documents(examples)
 
-    def attention(self, example: Labelled, maps: Maps, joined: Joined) -> DocumentWeights | None:
+    def attention(
+        self, example: Labelled, maps: Maps, joined: Joined
+    ) -> DocumentWeights | None:
         """The weights of words and sentences: uniform for an average, None for a maximum."""
         if "maximum" in (self.config.words, self.config.sentences):
             return None
         parts = self._parts(example)
         weights = recorded(maps, SENTENCES, self.config.sentences, [len(parts)])[0]
         order = np.argsort([len(part.indices) for part in parts], kind="stable")
-        found = recorded(maps, WORDS, self.config.words, [len(parts[row].indices) for row in order])
+        found = recorded(
+            maps, WORDS, self.config.words, [len(parts[row].indices) for row in order]
+        )
         words = {int(row): each for row, each in zip(order, found, strict=True)}
         return DocumentWeights(
             tuple(part.labels for part in parts),
@@ -62,12 +76,19 @@ class Documents(Form[Sentences]):
             tuple(together(words[row], part) for row, part in enumerate(parts)),
         )
 
-    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> TextWeights:
+    def gradient(
+        self, example: Labelled, found: Sequence[Contributed], label: str
+    ) -> TextWeights:
         parts = self._parts(example)
         amounts = found[0].amounts[0].double().cpu().numpy()
         order = np.argsort([len(part.indices) for part in parts], kind="stable")
         rows = {int(row): each for row, each in zip(order, amounts, strict=True)}
-        whole = np.concatenate([*(rows[row][: len(part.indices)] for row, part in enumerate(parts)), np.zeros(0)])
+        whole = np.concatenate(
+            [
+                *(rows[row][: len(part.indices)] for row, part in enumerate(parts)),
+                np.zeros(0),
+            ]
+        )
         return _of_sentences(self.tokenizer, sentences_of(example), whole, label)
 
     def _parts(self, example: Labelled) -> list[Words]:
@@ -94,42 +115,70 @@ class WholeTexts(Form[Sentences]):
         return max(1, sum(map(len, encoded)))
 
     def collate(self, examples: Sequence[tuple[Sentences, Target]]) -> TextBatch:
-        return collate_texts([([token for ids in sentences for token in ids], each) for sentences, each in examples])
+        return collate_texts(
+            [
+                ([token for ids in sentences for token in ids], each)
+                for sentences, each in examples
+            ]
+        )
 
-    def attention(self, example: Labelled, maps: Maps, joined: Joined) -> DocumentWeights | None:
+    def attention(
+        self, example: Labelled, maps: Maps, joined: Joined
+    ) -> DocumentWeights | None:
         if self.config.words == "maximum":
             return None
         parts = self._parts(example)
-        (whole,) = recorded(maps, WORDS, self.config.words, [sum(len(part.indices) for part in parts)])
+        (whole,) = recorded(
+            maps, WORDS, self.config.words, [sum(len(part.indices) for part in parts)]
+        )
         return self._laid_out(parts, whole)
 
-    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> TextWeights:
+    def gradient(
+        self, example: Labelled, found: Sequence[Contributed], label: str
+    ) -> TextWeights:
         amounts = found[0].amounts[0, 0].double().cpu().numpy()
         return _of_sentences(self.tokenizer, sentences_of(example), amounts, label)
 
     def _parts(self, example: Labelled) -> list[Words]:
         """The words of each sentence."""
-        return [words_of(text, self.tokenizer.offsets(text)) for text in sentences_of(example)]
+        return [
+            words_of(text, self.tokenizer.offsets(text))
+            for text in sentences_of(example)
+        ]
 
     def _laid_out(self, parts: Sequence[Words], whole: np.ndarray) -> DocumentWeights:
         """The amounts of all tokens, grouped by sentence."""
         ends = np.cumsum([len(part.indices) for part in parts])
-        return divided(parts, [each for each, _ in zip(np.split(whole, ends[:-1]), parts, strict=False)])
+        return divided(
+            parts,
+            [each for each, _ in zip(np.split(whole, ends[:-1]), parts, strict=False)],
+        )
 
 
-def _of_sentences(tokenizer: Tokenizer, sentences: Sequence[str], amounts: np.ndarray, label: str) -> TextWeights:
+def _of_sentences(
+    tokenizer: Tokenizer, sentences: Sequence[str], amounts: np.ndarray, label: str
+) -> TextWeights:
     """The amounts of the tokens of all sentences, one behind the other."""
     ends = np.cumsum([len(tokenizer.offsets(each)) for each in sentences])
-    found = shaded_text(tokenizer, sentences, np.split(amounts, ends[:-1]) if sentences else [], label)
-    return replace(found, texts=(0,) * len(found.labels))  # sentences follow each other on one line
+    found = shaded_text(
+        tokenizer, sentences, np.split(amounts, ends[:-1]) if sentences else [], label
+    )
+    return replace(
+        found, texts=(0,) * len(found.labels)
+    )  # sentences follow each other on one line
 
 
 def cut(tokens: Sequence, longest: int) -> list[list]:
     """Parts of at most `longest` tokens, in order; an empty sentence has one empty part."""
-    return [list(tokens[first : first + longest]) for first in range(0, max(1, len(tokens)), longest)]
+    return [
+        list(tokens[first : first + longest])
+        for first in range(0, max(1, len(tokens)), longest)
+    ]
 
 
-def recorded(maps: Maps, name: str, summary: PoolingName, lengths: Sequence[int]) -> list[np.ndarray]:
+def recorded(
+    maps: Maps, name: str, summary: PoolingName, lengths: Sequence[int]
+) -> list[np.ndarray]:
     """The weights of each row up to its length; norms as shares."""
     if summary == "average":
         return [np.full(length, 1 / max(1, length)) for length in lengths]
@@ -141,11 +190,19 @@ def recorded(maps: Maps, name: str, summary: PoolingName, lengths: Sequence[int]
 
 def together(weights: np.ndarray, words: Words) -> np.ndarray:
     """The sum of the weights of each word's tokens."""
-    return np.bincount(words.indices, weights, len(words.labels)) if words.labels else np.zeros(0)
+    return (
+        np.bincount(words.indices, weights, len(words.labels))
+        if words.labels
+        else np.zeros(0)
+    )
 
 
 def divided(parts: Sequence[Words], amounts: Sequence[np.ndarray]) -> DocumentWeights:
     """The amounts of tokens, of any sign, as shares: of a sentence in the document, of a word in its sentence."""
-    words = [together(np.abs(each), part) for each, part in zip(amounts, parts, strict=True)]
+    words = [
+        together(np.abs(each), part) for each, part in zip(amounts, parts, strict=True)
+    ]
     weights = shares(np.array([each.sum() for each in words]))
-    return DocumentWeights(tuple(part.labels for part in parts), weights, tuple(map(shares, words)))
+    return DocumentWeights(
+        tuple(part.labels for part in parts), weights, tuple(map(shares, words))
+    )

@@ -53,13 +53,24 @@ class LastText(Form[Ids]):
         does."""
         return self._shaded(example, joined(maps)[-1], CLASS)
 
-    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> TextWeights:
-        return self._shaded(example, found[0].amounts[0, 0].double().cpu().numpy(), label)
+    def gradient(
+        self, example: Labelled, found: Sequence[Contributed], label: str
+    ) -> TextWeights:
+        return self._shaded(
+            example, found[0].amounts[0, 0].double().cpu().numpy(), label
+        )
 
-    def _shaded(self, example: Labelled, row: Float[np.ndarray, " position"], name: str) -> TextWeights:
+    def _shaded(
+        self, example: Labelled, row: Float[np.ndarray, " position"], name: str
+    ) -> TextWeights:
         """The amounts of the tokens of the text; none of an end token in its place."""
         (text,) = example.texts
-        return shaded_text(self.tokenizer, example.texts, [row[: len(self.tokenizer.encode(text))]], name)
+        return shaded_text(
+            self.tokenizer,
+            example.texts,
+            [row[: len(self.tokenizer.encode(text))]],
+            name,
+        )
 
     def pieces(self, example: Labelled) -> list[str]:
         return self.tokenizer.pieces(self.encoded(example))

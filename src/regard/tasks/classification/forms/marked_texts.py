@@ -13,7 +13,12 @@ from regard.data.truncation import Limit
 from regard.maps.heads import Side
 from regard.maps.text import TextWeights
 from regard.models.bert import BertClassifier, BertConfig
-from regard.tasks.classification.batch import MarkedBatch, Target, collate_marked, shortened
+from regard.tasks.classification.batch import (
+    MarkedBatch,
+    Target,
+    collate_marked,
+    shortened,
+)
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import CLASS, CONTEXT, Form, Joined
 from regard.tasks.shading import shaded_text
@@ -56,10 +61,16 @@ class MarkedTexts(Form[Texts]):
         Raises InputError as `joined` does."""
         return self._shaded(example, joined(maps)[0], CLASS)
 
-    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> TextWeights:
-        return self._shaded(example, found[0].amounts[0, 0].double().cpu().numpy(), label)
+    def gradient(
+        self, example: Labelled, found: Sequence[Contributed], label: str
+    ) -> TextWeights:
+        return self._shaded(
+            example, found[0].amounts[0, 0].double().cpu().numpy(), label
+        )
 
-    def _shaded(self, example: Labelled, row: Float[np.ndarray, " position"], name: str) -> TextWeights:
+    def _shaded(
+        self, example: Labelled, row: Float[np.ndarray, " position"], name: str
+    ) -> TextWeights:
         """The amounts of the positions of the texts."""
         amounts, first = [], 1
         for ids in self.encoded(example):
@@ -68,7 +79,9 @@ class MarkedTexts(Form[Texts]):
         return shaded_text(self.tokenizer, example.texts, amounts, name)
 
     def pieces(self, example: Labelled) -> list[str]:
-        return self.tokenizer.pieces(bert_input(self.tokenizer.special, *self.encoded(example))[0])
+        return self.tokenizer.pieces(
+            bert_input(self.tokenizer.special, *self.encoded(example))[0]
+        )
 
     def side(self, example: Labelled) -> Side:
         ids, _ = bert_input(self.tokenizer.special, *self.encoded(example))

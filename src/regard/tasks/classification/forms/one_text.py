@@ -27,9 +27,15 @@ class OneText(Form[Ids]):
     def collate(self, examples: Sequence[tuple[Ids, Target]]) -> TextBatch:
         return collate_texts(examples)
 
-    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> TextWeights:
-        return self.of_tokens(example, found[0].amounts[0].double().cpu().numpy(), label)
+    def gradient(
+        self, example: Labelled, found: Sequence[Contributed], label: str
+    ) -> TextWeights:
+        return self.of_tokens(
+            example, found[0].amounts[0].double().cpu().numpy(), label
+        )
 
-    def of_tokens(self, example: Labelled, amounts: np.ndarray, label: str) -> TextWeights:
+    def of_tokens(
+        self, example: Labelled, amounts: np.ndarray, label: str
+    ) -> TextWeights:
         """The `amounts` of tokens, `(1, token)`, of any sign, as shares of the words."""
         return shaded_text(self.tokenizer, example.texts, list(amounts), label)

@@ -62,7 +62,9 @@ class Form(ABC, Generic[E]):
     def require_room(self, example: Labelled, tokens: int, special: int = 0) -> None:
         """Raises InputError for more tokens, with the special ones, than the model's context, unless they are cut."""
         if tokens + special > self.config.context and not self.truncate:
-            raise Limit(self.config.context, special, CONTEXT).refusal(example.place, tokens)
+            raise Limit(self.config.context, special, CONTEXT).refusal(
+                example.place, tokens
+            )
 
     @abstractmethod
     def positions(self, encoded: E) -> int:
@@ -88,6 +90,8 @@ class Form(ABC, Generic[E]):
         return None
 
     @abstractmethod
-    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> TextWeights:
+    def gradient(
+        self, example: Labelled, found: Sequence[Contributed], label: str
+    ) -> TextWeights:
         """The gradient x input of the label's log-probability with its sign, from the contributions of each call of an
         embedding while the model read this example only."""

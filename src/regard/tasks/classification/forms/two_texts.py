@@ -38,26 +38,42 @@ class TwoTexts(Form[Texts]):
     def collate(self, examples: Sequence[tuple[Texts, Target]]) -> TwoTextBatch:
         return collate_two_texts(examples)
 
-    def attention(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment | TextWeights | None:
+    def attention(
+        self, example: Labelled, maps: Maps, joined: Joined
+    ) -> Alignment | TextWeights | None:
         """A row for each word of the second text, or the first text where it is read once. The
         second reading of a model that also exchanges the texts is left out."""
         if self.config.reading == "none":
             return None
-        first, second = (words_of(text, self.tokenizer.offsets(text)) for text in example.texts)
+        first, second = (
+            words_of(text, self.tokenizer.offsets(text)) for text in example.texts
+        )
         once = self.config.reading == "last"
         shape = 1 if once else len(second.indices), len(first.indices)
         weights = np.zeros(shape)
         if weights.size:
-            weights[:] = shares(maps[READING][0, : shape[0], : shape[1]].double().cpu().numpy())
+            weights[:] = shares(
+                maps[READING][0, : shape[0], : shape[1]].double().cpu().numpy()
+            )
         if once:
             return shaded_text(self.tokenizer, example.texts[:1], list(weights), CLASS)
-        return Alignment(join_words(weights, first.indices, second.indices), first.labels, second.labels)
+        return Alignment(
+            join_words(weights, first.indices, second.indices),
+            first.labels,
+            second.labels,
+        )
 
-    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> TextWeights:
+    def gradient(
+        self, example: Labelled, found: Sequence[Contributed], label: str
+    ) -> TextWeights:
         both = [words_of(text, self.tokenizer.offsets(text)) for text in example.texts]
-        return shaded_text(self.tokenizer, example.texts, self.amounts(found, both), label)
+        return shaded_text(
+            self.tokenizer, example.texts, self.amounts(found, both), label
+        )
 
-    def amounts(self, found: Sequence[Contributed], both: Sequence[Words]) -> list[np.ndarray]:
+    def amounts(
+        self, found: Sequence[Contributed], both: Sequence[Words]
+    ) -> list[np.ndarray]:
         """The contributions of each text's tokens, from the calls of the embedding."""
         return of_each(found, both)
 
@@ -68,7 +84,9 @@ def of_each(found: Sequence[Contributed], both: Sequence[Words]) -> list[np.ndar
     embedded."""
     amounts = [np.zeros(len(words.indices)) for words in both]
     for call in found:
-        behind_mark = int(call.embedded.shape[1] > 0 and call.embedded[0, 0] == SPECIAL.start)
+        behind_mark = int(
+            call.embedded.shape[1] > 0 and call.embedded[0, 0] == SPECIAL.start
+        )
         for way, row in enumerate(call.amounts[0].double().cpu().numpy()):
             which = (way + behind_mark) % 2
             amounts[which] += row[behind_mark:][: len(amounts[which])]
