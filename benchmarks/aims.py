@@ -16,7 +16,6 @@ from benchmarks import (
     product_scores,
     ragged,
     recording,
-    recurrent_decoding,
     report,
     startup,
     training,
@@ -25,7 +24,6 @@ from benchmarks.aim import Aim, show
 
 AIMS: dict[str, Callable[[], list[Aim]]] = {
     "decoding": decoding.aims,
-    "recurrent_decoding": recurrent_decoding.aims,
     "additive": additive.aims,
     "startup": startup.aims,
     "product_scores": product_scores.aims,

@@ -1,247 +1,237 @@
-"""How many sentences a second a Transformer writes beside CTranslate2 on the same weights, and how long a GPT-2 takes a
-token beside transformers and beside its memory.
+"""Sentences per second of trained sizes with random weights, and milliseconds per token of a GPT-2.
 
-`python -m benchmarks.decoding [NAME...]`, a name being one of `MODELS`, `shared heads` or `gpt2`. Weights are random:
-speed does not depend on what they are, and every text is made to have `TOKENS` tokens. One thread; times are those of
-the processor, medians of runs in turn. Needs `pip install ctranslate2`, and transformers for GPT-2 beside it.
+`python -m benchmarks.decoding`. Every text is made to have `TOKENS` tokens, since speed does not depend on the weights.
+Recurrent models stand beside JoeyNMT's of the same sizes (in processes of their own), a Transformer in PyTorch beside
+CTranslate2 on the same weights, which `regard predict` uses where it is installed, and a GPT-2 beside transformers and
+beside reading its weights once. One thread; medians of the processor time of rounds in turn.
 """
 
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from benchmarks import report
+from benchmarks import peers, report
 from benchmarks.aim import Aim
+from benchmarks.peers import VOCABULARY, WIDTH
 from regard.attention.memory import Memory
-from regard.data.batching import collate
+from regard.data.batches import collate
 from regard.decoding import Beam, greedy
-from regard.decoding.continuation import Prompted
-from regard.decoding.logits_processors import MinimumLength
-from regard.experiments.measuring import seconds
-from regard.hub.exports.ctranslate2 import entries, save
-from regard.models.fused import fuse
+from regard.decoding.processors import MinimumLength
+from regard.models.catalog import MODELS
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.fast_linear import with_int8
+from regard.nn.ctranslate2 import save_transformer
+from regard.nn.decoders import Prompted
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END
-from regard.training.allocator import keep_freed_memory
+from regard.training.devices import keep_freed_memory
 
-MODELS = {
-    "3 + 3 layers of 256": TransformerConfig(layers=3, width=256, hidden=1024, heads=4),
-    "recipe": TransformerConfig(layers=4, width=128, hidden=256, heads=4),
-}
-VOCABULARY, TOKENS, SHORTEST, LONGEST = 6000, 20, 8, 18
-"""Entries, tokens of every text, and the fewest and most of a source, END apart."""
+MODULE = "benchmarks.decoding"
+TOKENS, SHORTEST, LONGEST, SENTENCES = 20, 8, 18, 8
+"""Tokens of every text, of the shortest and the longest source; sentences of a sample that decodes one at a time."""
 CASES = ((1, 1), (1, 5), (64, 1), (64, 5))
 """Sentences together, and the width of the beam."""
-ROUNDS, SENTENCES = 7, 8
-"""Samples of each, and the sentences of one where they are written one by one."""
-AIMED, QUICK = "3 + 3 layers of 256", 5
-SIZES = GPT2Config(**GPT2Config.named_sizes["124M"])
-GENERATED, COPIED = 16, 1 << 28
-"""Tokens of a text that a GPT-2 goes on with, and the bytes whose copying measures the speed of memory."""
-WITHIN, MEMORY = 1.3, "memory bandwidth"
-"""How many times its weights' time in memory a token of a GPT-2 may take."""
-ENDLESS = MinimumLength(TOKENS + 1)
-"""END never follows."""
-Way = Callable[[], object]
+ROUNDS, QUICK = 7, 3
+GPT2_SIZES = GPT2Config(**GPT2Config.named_sizes["124M"])
+GENERATED, COPIED_BYTES = 16, 1 << 28
+ENDLESS = (MinimumLength(TOKENS + 1),)
+"""Keeps the end of a text from being chosen."""
+Search = Callable[[Sequence[list[int]], int], object]
+"""Decode sources with a beam of this width."""
 
 
-def in_turn(ways: dict[str, Way], rounds: int) -> dict[str, float]:
-    """The median seconds of each, a call a turn."""
-    return dict(zip(ways, seconds([*ways.values()], rounds, least=0.0), strict=True))
-
-
-class Setting(NamedTuple):
-    """One model in its forms, sources for it as ids and as pieces."""
-
-    models: dict[str, Transformer]
-    translators: dict[str, Any]
-    ids: list[list[int]]
-    pieces: list[list[str]]
-
-    @classmethod
-    def of(cls, config: TransformerConfig, folder: Path) -> "Setting":
-        """With random weights, written to the folder as CTranslate2 reads them."""
-        from ctranslate2 import Translator
-
-        words = " ".join(f"w{number}" for number in range(VOCABULARY))
-        tokenizer = Tokenizer.train(TokenizerSettings("word", VOCABULARY), [words])
-        torch.manual_seed(1)
-        plain, small = (Transformer(tokenizer.size, tokenizer.size, config).eval() for _ in range(2))
-        small.load_state_dict(plain.state_dict())
-        with_int8(small)
-        save(plain, tokenizer, tokenizer, folder)
-        lengths = torch.randint(SHORTEST, LONGEST + 1, (max(SENTENCES, *(batch for batch, _ in CASES)),)).tolist()
-        ids = [torch.randint(END + 1, tokenizer.size, (length,)).tolist() for length in lengths]
-        names = entries(tokenizer)
-        threads = {"inter_threads": 1, "intra_threads": 1}
-        peers = {kind: Translator(str(folder), compute_type=kind, **threads) for kind in ("float32", "int8")}
-        for each in (plain, small):
-            fuse(each)
-        return cls({"float32": plain, "int8": small}, peers, ids, [[names[each] for each in row] for row in ids])
-
-    def ways(self, batch: int, width: int) -> dict[str, Way]:
-        """Ours and the peer's, in both forms."""
-        starts = range(0, max(batch, SENTENCES), batch)
-        ours = {f"regard {kind}": self.own(model, starts, batch, width) for kind, model in self.models.items()}
-        peers = {
-            f"CTranslate2 {kind}": self.peer(each, starts, batch, width) for kind, each in self.translators.items()
-        }
-        return ours | peers
-
-    def own(self, model: Transformer, starts: Sequence[int], batch: int, width: int) -> Way:
-        search = greedy if width == 1 else Beam(width, processors=(ENDLESS,))
-        more: dict[str, Any] = {"processors": (ENDLESS,)} if width == 1 else {}
-
-        @torch.no_grad()
-        def call() -> None:
-            for first in starts:
-                rows = collate([(each, []) for each in self.ids[first : first + batch]])
-                search(model.decoder, model.encoder(rows.source, rows.source_lengths), max_length=TOKENS, **more)
-
-        return call
-
-    def peer(self, translator: Any, starts: Sequence[int], batch: int, width: int) -> Way:
-        exactly = {"min_decoding_length": TOKENS, "max_decoding_length": TOKENS}
-
-        def call() -> None:
-            for first in starts:
-                translator.translate_batch(self.pieces[first : first + batch], beam_size=width, **exactly)
-
-        return call
-
-
-def translated(config: TransformerConfig, rounds: int) -> list[dict[str, Any]]:
-    """Sentences a second of each case."""
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        setting = Setting.of(config, Path(folder))
-        for batch, width in CASES:
-            found = in_turn(setting.ways(batch, width), rounds)
-            rates = {name: max(batch, SENTENCES) / each for name, each in found.items()}
-            rows.append({"sentences": batch, "beam": width, "rates": rates})
-    return rows
-
-
-def of_shared_heads(rounds: int) -> dict[int, float]:
-    """Seconds of 16 sentences by a beam of 5, by the number of heads of keys and values that 4 heads share."""
-    ways: dict[int, Way] = {}
-    sources = torch.randint(END + 1, VOCABULARY, (16, LONGEST))
-    for heads in (4, 2, 1):
-        torch.manual_seed(1)
-        model = Transformer(VOCABULARY, VOCABULARY, replace(MODELS[AIMED], key_value_heads=heads)).eval()
-        fuse(model)
-
-        @torch.no_grad()
-        def call(model: Transformer = model) -> None:
-            memory = model.encoder(sources, torch.full((len(sources),), LONGEST))
-            Beam(5, processors=(ENDLESS,))(model.decoder, memory, max_length=TOKENS)
-
-        ways[heads] = call
-    return dict(zip(ways, seconds([*ways.values()], rounds, least=0.0), strict=True))
-
-
-def gpt2() -> GPT2:
-    """As large as the smallest that was released, and of its weights so many bytes are read for a token."""
-    torch.manual_seed(1)
-    return GPT2(50257 + 3, SIZES).eval()
-
-
-def generating(model: GPT2) -> Way:
-    """A text that begins with one token."""
+def search_with(model: Any) -> Search:
+    """Return the search in PyTorch."""
 
     @torch.no_grad()
-    def call() -> None:
-        nothing = torch.zeros(1, 0, 1)
+    def search(sources: Sequence[list[int]], width: int) -> None:
+        batch = collate([(source, []) for source in sources])
+        memory = model.encoder(batch.source, batch.source_lengths)
+        if width == 1:
+            greedy(model.decoder, memory, max_length=TOKENS, processors=ENDLESS)
+        else:
+            Beam(width, processors=ENDLESS)(model.decoder, memory, max_length=TOKENS)
+
+    return search
+
+
+def build_ours(name: str, **sizes: Any) -> Search:
+    """Return the search with one of our models."""
+    keep_freed_memory()
+    return search_with(MODELS[name](VOCABULARY, VOCABULARY, MODELS[name].config_class(**sizes)).eval())
+
+
+def build_joeynmt(kind: str) -> Search:
+    """Return the search with one of JoeyNMT's models."""
+    from joeynmt.search import beam_search  # pyright: ignore[reportMissingImports]
+    from joeynmt.search import greedy as greedy_search  # pyright: ignore[reportMissingImports]
+
+    model, limits = peers.build_joeynmt(kind).eval(), {"max_output_length": TOKENS, "min_output_length": TOKENS}
+
+    @torch.no_grad()
+    def search(sources: Sequence[list[int]], width: int) -> None:
+        batch = collate([(source, []) for source in sorted(sources, key=len, reverse=True)])
+        mask = (batch.source != 0)[:, None]
+        inputs = {"src": batch.source.masked_fill(batch.source == 0, 1), "src_length": batch.source_lengths}
+        states, final, _, _ = model(return_type="encode", src_mask=mask, **inputs)
+        encoded = {"encoder_output": states, "encoder_hidden": final, "src_mask": mask}
+        if width == 1:
+            greedy_search(model=model, **encoded, **limits)
+        else:
+            beam_search(model, width, alpha=0.0, **encoded, **limits)
+
+    return search
+
+
+RECURRENT: dict[str, Any] = {"embedding": WIDTH, "width": WIDTH, "cell": "gru"}
+SYSTEMS: dict[str, Callable[[], Search]] = {
+    "regard, Luong GRU": partial(build_ours, "luong", layers=1, bidirectional=True, **RECURRENT),
+    "regard, Bahdanau GRU": partial(build_ours, "bahdanau", **RECURRENT),
+    "regard, one-pass LSTM": partial(build_ours, "one-pass", width=WIDTH, encoder_width=WIDTH),
+    "JoeyNMT, Luong GRU": partial(build_joeynmt, "luong"),
+    "JoeyNMT, Bahdanau GRU": partial(build_joeynmt, "bahdanau"),
+    "JoeyNMT, Luong LSTM": partial(build_joeynmt, "luong-lstm"),
+}
+PEERS = {
+    "regard, Luong GRU": "JoeyNMT, Luong GRU",
+    "regard, Bahdanau GRU": "JoeyNMT, Bahdanau GRU",
+    "regard, one-pass LSTM": "JoeyNMT, Luong LSTM",
+}
+
+
+def sample_sources(vocabulary: int = VOCABULARY) -> list[list[int]]:
+    """Sample as many sources as the largest case needs."""
+    torch.manual_seed(1)
+    lengths = torch.randint(SHORTEST, LONGEST + 1, (max(batch for batch, _ in CASES),)).tolist()
+    return [torch.randint(END + 1, vocabulary, (length,)).tolist() for length in lengths]
+
+
+def decode_all(search: Search, sources: Sequence[list[int]], batch: int, width: int) -> None:
+    """Decode the sentences of one sample in batches."""
+    for first in range(0, max(batch, SENTENCES), batch):
+        search(sources[first : first + batch], width)
+
+
+def recurrent_seconds(rounds: int) -> dict[tuple[int, int], dict[str, float]]:
+    """Return the median seconds per sentence of each recurrent system in each case."""
+    samples = {case: {system: list[float]() for system in SYSTEMS} for case in CASES}
+    with peers.workers(list(SYSTEMS), sample_sources(), MODULE) as running:
+        for _ in range(rounds + 1):
+            for case in CASES:
+                for worker in running:
+                    samples[case][worker.system].append(worker.seconds(*case) / max(case[0], SENTENCES))
+    return {
+        case: {system: sorted(times[1:])[len(times[1:]) // 2] for system, times in systems.items()}
+        for case, systems in samples.items()
+    }
+
+
+def transformer_seconds(rounds: int) -> dict[tuple[int, int], dict[str, float]]:
+    """Return the seconds per sentence of a Transformer by PyTorch and by CTranslate2."""
+    from ctranslate2 import Translator
+
+    words = " ".join(f"w{number}" for number in range(6000))
+    tokenizer = Tokenizer.train(TokenizerSettings("word", 6000), [words])
+    config = TransformerConfig(layers=3, width=WIDTH, hidden=1024, heads=4)
+    torch.manual_seed(1)
+    model = Transformer(tokenizer.size, tokenizer.size, config).eval()
+    names, sources = [*tokenizer.vocabulary], sample_sources(tokenizer.size)
+    results = {}
+    with tempfile.TemporaryDirectory() as folder:
+        save_transformer(model, tokenizer, tokenizer, Path(folder))
+        translator: Any = Translator(folder, compute_type="float32", inter_threads=1, intra_threads=1)
+
+        def translate(rows: Sequence[list[int]], width: int) -> None:
+            pieces = [[names[token] for token in row] for row in rows]
+            lengths = {"min_decoding_length": TOKENS, "max_decoding_length": TOKENS}
+            translator.translate_batch(pieces, beam_size=width, **lengths)
+
+        for batch, width in CASES:
+            ways = {"PyTorch": search_with(model), "CTranslate2": translate}
+            calls: dict[str, Callable[[], object]] = {
+                name: partial(decode_all, way, sources, batch, width) for name, way in ways.items()
+            }
+            seconds = peers.median_seconds(calls, rounds)
+            results[batch, width] = {name: time / max(batch, SENTENCES) for name, time in seconds.items()}
+    return results
+
+
+def generate_with(model: GPT2) -> Callable[[], object]:
+    """Return a call that continues a text of one token."""
+
+    @torch.no_grad()
+    def generate() -> None:
+        empty = torch.zeros(1, 0, 1)
         start = Prompted(model, torch.tensor([[END + 1]]))
-        greedy(start, Memory(nothing, nothing), max_length=GENERATED, processors=(ENDLESS,))
+        greedy(start, Memory(empty, empty), max_length=GENERATED, processors=ENDLESS)
 
-    return call
+    return generate
 
 
-def generating_there() -> Way:
-    """The same with transformers."""
-    from transformers import GPT2Config as Sizes
+def token_milliseconds(rounds: int) -> dict[str, float]:
+    """Return milliseconds per token of a GPT-2, and of reading its weights at the speed of a copy."""
+    from transformers import GPT2Config as TheirConfig
     from transformers import GPT2LMHeadModel
 
-    model: Any = GPT2LMHeadModel(Sizes(bos_token_id=None, eos_token_id=None)).eval()
-    given, exactly = torch.tensor([[5]]), {"min_new_tokens": GENERATED, "max_new_tokens": GENERATED}
-    ones = torch.ones_like(given)
-    return lambda: model.generate(given, attention_mask=ones, do_sample=False, pad_token_id=0, **exactly)
-
-
-def generated(rounds: int) -> dict[str, float]:
-    """Milliseconds a token, and as `memory` those in which the weights are read, at the speed at which a copy reads and
-    writes."""
-    model, small = gpt2(), gpt2()
-    with_int8(small)
-    for each in (model, small):
-        fuse(each)
-    ways = {"regard float32": generating(model), "regard int8": generating(small)}
-    if find_spec("transformers") is not None:
-        ways["transformers"] = generating_there()
-    given, copied = torch.ones(COPIED // 4), torch.ones(COPIED // 4)
-    found = in_turn({**ways, "copy": lambda: copied.copy_(given)}, rounds)
-    size = sum(each.numel() * each.element_size() for each in model.parameters())
-    times = {name: 1e3 * found[name] / GENERATED for name in ways}
-    return times | {"memory": 1e3 * found["copy"] * size / (2 * COPIED)}
+    torch.manual_seed(1)
+    model = GPT2(50257 + 3, GPT2_SIZES).eval()
+    theirs: Any = GPT2LMHeadModel(TheirConfig(bos_token_id=None, eos_token_id=None)).eval()
+    prompt = torch.tensor([[5]])
+    lengths = {"min_new_tokens": GENERATED, "max_new_tokens": GENERATED, "do_sample": False, "pad_token_id": 0}
+    from_, to = torch.ones(COPIED_BYTES // 4), torch.ones(COPIED_BYTES // 4)
+    calls: dict[str, Callable[[], object]] = {
+        "regard": generate_with(model),
+        "transformers": lambda: theirs.generate(prompt, attention_mask=torch.ones_like(prompt), **lengths),
+        "copy": lambda: to.copy_(from_),
+    }
+    seconds = peers.median_seconds(calls, rounds)
+    size = sum(parameter.nbytes for parameter in model.parameters())
+    memory = 1e3 * seconds["copy"] * size / (2 * COPIED_BYTES)
+    return {name: 1e3 * seconds[name] / GENERATED for name in ("regard", "transformers")} | {"memory": memory}
 
 
 def aims() -> list[Aim]:
-    """The quick pass: of one model every case beside CTranslate2, and a GPT-2 beside what there is."""
+    """Return the rows of a quick pass."""
     keep_freed_memory()
-    found = []
-    for row in translated(MODELS[AIMED], QUICK):
-        what = f"decoding, {AIMED}, {row['sentences']} sentences, beam {row['beam']}"
-        limited_by = "weights, read for every token" if row["sentences"] == 1 else "matrix products"
-        for kind in ("float32", "int8"):
-            ours, theirs = (1e3 / row["rates"][f"{name} {kind}"] for name in ("regard", "CTranslate2"))
-            case = f"{what}, {kind}"
-            found.append(Aim(case, "ms/sentence", ours, "CTranslate2", theirs, times=1.0, limited_by=limited_by))
-    shared = {heads: 1e3 * each / 16 for heads, each in of_shared_heads(QUICK).items()}
-    case = "decoding, 1 head of keys and values, 16 sentences, beam 5", "ms/sentence", shared[1], "4 heads", shared[4]
-    found.append(Aim(*case, times=1.0, limited_by="products"))
-    times = generated(QUICK)
-    own = "decoding, GPT-2 of 124M, a token", "ms", times["regard float32"]
-    found.append(Aim(*own, "weights read once", times["memory"], times=1 / WITHIN, limited_by=MEMORY))
-    return found + [Aim(*own, name, times[name], limited_by=MEMORY) for name in ("transformers",) if name in times]
+    rows = []
+    for (batch, width), times in recurrent_seconds(QUICK).items():
+        for system, peer in PEERS.items():
+            name = f"decoding, {system.removeprefix('regard, ')}, {batch} sentences, beam {width}"
+            rows.append(Aim(name, "ms/sentence", 1e3 * times[system], peer, 1e3 * times[peer], 1.0))
+    milliseconds = token_milliseconds(QUICK)
+    for peer, ratio in (("memory", 1 / 1.3), ("transformers", None)):
+        name, ours = "decoding, GPT-2 of 124M, a token", milliseconds["regard"]
+        rows.append(Aim(name, "ms", ours, peer, milliseconds[peer], ratio, limited_by="memory bandwidth"))
+    return rows
 
 
-def main(names: list[str]) -> None:
-    """Times the named models; only a run of all of them is written down."""
-    others = "shared heads", "gpt2"
-    unknown = sorted(set(names) - {*MODELS, *others})
-    if unknown:
-        sys.exit(f"no model {', '.join(unknown)}; expected some of {', '.join((*MODELS, *others))}")
+def run_worker(system: str, path: str) -> None:
+    """Decode on request."""
+    torch.manual_seed(1)
+    search, sources = SYSTEMS[system](), torch.load(path)
+    peers.answer(lambda batch, width: decode_all(search, sources, int(batch), int(width)))
+
+
+def main() -> None:
+    """Print the tables and write the results."""
     torch.set_num_threads(1)
     keep_freed_memory()
-    kinds = [f"{name} {kind}" for name in ("regard", "CTranslate2") for kind in ("float32", "int8")]
-    report.head("model", "sentences", "beam", *(f"{kind}, sentences/s" for kind in kinds))
     rows = []
-    for name in [each for each in MODELS if each in (names or MODELS)]:
-        for row in translated(MODELS[name], ROUNDS):
-            rows.append({"model": name, **row})
-            report.row(name, row["sentences"], row["beam"], *(f"{row['rates'][kind]:.1f}" for kind in kinds))
-    if not names or "shared heads" in names:
-        shared = of_shared_heads(ROUNDS)
-        rows.append({"model": "shared heads", "milliseconds": {heads: 1e3 * each for heads, each in shared.items()}})
-        times = ", ".join(f"{heads}: {1e3 * each:.1f}" for heads, each in shared.items())
-        print(f"\n16 sentences, beam 5, ms by heads of keys and values: {times}")
-    if not names or "gpt2" in names:
-        times = generated(ROUNDS)
-        rows.append({"model": "gpt2", "milliseconds": times})
-        print("\nGPT-2 of 124M, ms a token: " + ", ".join(f"{name} {each:.1f}" for name, each in times.items()))
-    if not names:
-        report.write("decoding", rows)
+    report.head("sentences", "beam", "system", "sentences/s")
+    for measured in (recurrent_seconds(ROUNDS), transformer_seconds(ROUNDS)):
+        for (batch, width), times in measured.items():
+            for system, seconds in times.items():
+                report.row(batch, width, system, f"{1 / seconds:.1f}")
+                rows.append({"sentences": batch, "beam": width, "system": system, "sentences_per_second": 1 / seconds})
+    milliseconds = token_milliseconds(ROUNDS)
+    print("\nGPT-2 of 124M, ms per token: " + ", ".join(f"{name} {time:.1f}" for name, time in milliseconds.items()))
+    report.write("decoding", rows, gpt2=milliseconds)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_worker(*sys.argv[2:]) if sys.argv[1:2] == ["worker"] else main()

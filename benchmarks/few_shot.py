@@ -19,14 +19,13 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from benchmarks import report
-from regard.models.few_shot_snail import ImageCode, prototype_logits
+from regard.models.snail import ImageCode, prototype_logits
 from regard.runs.load import load
-from regard.tasks.few_shot.config import FewShot
-from regard.tasks.few_shot.run import FewShotRun
-from regard.tasks.few_shot.training import EpisodeBatch, FewShotObjective, Pool, episodes, pool
-from regard.training.devices import multiplies_bf16
+from regard.tasks.few_shot.data import FewShot
+from regard.tasks.few_shot.run import EpisodeBatch, FewShotObjective, FewShotRun, Pool, iterate_episodes, read_pool
+from regard.training.devices import supports_bf16_products
 from regard.training.schedules import rate
-from regard.training.update import make_optimizer
+from regard.training.update import build_optimizer
 
 SEEDS = 1, 2, 3
 SETTINGS = {1: [], 5: ["training.batch_tokens=384", "training.steps=4000"]}
@@ -65,8 +64,8 @@ def train_prototypes(config: FewShot, train: Pool) -> Prototypes:
     settings = replace(config.training, **PROTOTYPES)
     torch.manual_seed(settings.seed)
     model, task = Prototypes(config), FewShotObjective(train, train, config)
-    optimizer, update, epoch = make_optimizer(model, settings), 0, 0
-    half = multiplies_bf16("cpu")
+    optimizer, update, epoch = build_optimizer(model, settings), 0, 0
+    half = supports_bf16_products("cpu")
     while update < settings.steps:
         for indices in task.batches(epoch)[: settings.steps - update]:
             update += 1
@@ -87,7 +86,7 @@ def train_prototypes(config: FewShot, train: Pool) -> Prototypes:
 def accuracy(answer: Answer, images: Pool, config: FewShot) -> float:
     """In per cent, on the episodes that the run is tested on."""
     count, right = config.data.test_episodes, 0
-    for batch in episodes(images, config, count, f"{config.data.seed}/measured"):
+    for batch in iterate_episodes(images, config, count, f"{config.data.seed}/measured"):
         right += int((answer(batch) == batch.classes).sum())
     return 100 * right / count
 
@@ -99,7 +98,7 @@ def measure(file: str, shots: int, seed: int) -> dict[str, Any]:
     folder = report.trained("few-shot", f"few-shot-{shots}-{seed}", settings)
     run = load(folder, "cpu", task=FewShotRun)
     classes = run.config.data.load()
-    train, test = pool(classes.train, run.config), pool(classes.test, run.config)
+    train, test = read_pool(classes.train, run.config), read_pool(classes.test, run.config)
     torch.set_num_threads(1)
     prototypes = train_prototypes(run.config, train)
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))

@@ -1,132 +1,98 @@
 """What it costs that weights can be recorded: time while nobody records, memory while somebody does.
 
-`python -m benchmarks.recording [SHAPE...]`, a shape being BATCHxLENGTHxWIDTHxHEADS. Self-attention by heads, forward,
-on a CPU: our layer beside the same projections and PyTorch's fused attention written out. One thread; the time is that
-of the processor. Freed memory is kept, as `regard train` keeps it: pages that are cleared anew in some calls and not in
-others make more difference than what is measured.
+`python -m benchmarks.recording`. Multi-head self-attention beside the same projections and PyTorch's fused attention
+written out; one thread, medians of processor time. Memory is that of a read of long inputs for each kind of recording.
 """
 
-import sys
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from benchmarks import report
+from benchmarks import peers, report
 from benchmarks.aim import Aim
 from regard.attention import Attend
 from regard.attention.heads import MultiHead, self_attention
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import ScaledDot
-from regard.experiments.measuring import peak, seconds
-from regard.maps.reductions import TOGETHER, Entropy, Greatest, Reduction, Totals, Whole
-from regard.training.allocator import keep_freed_memory
+from regard.experiments.cost import peak_bytes
+from regard.maps.reductions import Entropy, Greatest, KeepAll, Reduction, Totals
+from regard.training.devices import keep_freed_memory
 
-SHAPES = ("64x32x256x4", "8x128x256x4", "8x128x768x12", "4x512x768x12")
-QUICK = "4x512x768x12"
-"""A layer of BERT-base on four texts of its full length. Of small shapes the calls alone are more than a hundredth."""
-MOST_COST = 0.01
-"""What the layer may cost beyond the same arithmetic."""
-ROUNDS = 30
+SHAPES = ("64x32x256x4", "8x128x768x12", "4x512x768x12")
+ROUNDS, MAX_COST = 30, 0.01
 LENGTH, WIDTH = 2048, 64
-"""Queries and keys, and the width of the head, whose memory is measured."""
 REDUCTIONS: dict[str, Reduction] = {
-    "whole": Whole(),
-    "arg-max": Greatest(),
-    "entropy": Entropy(),
-    "totals": Totals(),
-}
+    "all weights": KeepAll(), "arg-max": Greatest(), "entropy": Entropy(), "totals": Totals(),
+}  # fmt: skip
 
 
-def forms(shape: str) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
-    """Our layer, and its arithmetic on PyTorch, as calls without arguments. Raises AssertionError where they differ."""
+def make_forms(shape: str) -> dict[str, Callable[[], Tensor]]:
+    """Return our layer and its arithmetic in PyTorch."""
     batch, length, width, number = map(int, shape.split("x"))
     heads, states = MultiHead(width, number), torch.randn(batch, length, width)
 
-    def written_out() -> Tensor:
-        sides = (each(states).view(batch, length, number, -1) for each in (heads.query, heads.key, heads.value))
-        context = scaled_dot_product_attention(*(each.transpose(1, 2) for each in sides))
+    def write_out() -> Tensor:
+        projections = [map_(states).view(batch, length, number, -1) for map_ in (heads.query, heads.key, heads.value)]
+        context = scaled_dot_product_attention(*(side.transpose(1, 2) for side in projections))
         return heads.output(context.transpose(1, 2).reshape(batch, length, width))
 
-    def ours() -> Tensor:
-        return self_attention(heads, states)
-
-    torch.testing.assert_close(ours(), written_out(), rtol=1e-4, atol=1e-5)
-    return ours, written_out
+    return {"ours": lambda: self_attention(heads, states), "written out": write_out}
 
 
-def timed(shape: str) -> tuple[float, float]:
-    """Seconds of both, in turn, at their medians. This process then keeps freed memory, and has one thread."""
+def time_forms(shape: str) -> list[float]:
+    """Return the seconds of both; this process then keeps freed memory and has one thread."""
+    # Pages that some calls clear and others don't make more difference than what is measured.
     keep_freed_memory()
     torch.set_num_threads(1)
     with torch.no_grad():
-        ours, theirs = seconds(forms(shape), ROUNDS, least=0.0)
-    return ours, theirs
+        return [*peers.median_seconds({**make_forms(shape)}, ROUNDS).values()]
 
 
-def megabytes() -> dict[str, float]:
-    """What all tensors of a long read take at once, by what is recorded of its weights."""
+def recorded_megabytes() -> dict[str, float]:
+    """Return the peak memory of a read by what is recorded."""
     attend, states = Attend(ScaledDot()), torch.randn(1, LENGTH, WIDTH)
-    memory = Memory(states, states)
 
     def read() -> Tensor:
-        return attend(states, memory)
+        return attend(states, Memory(states, states))
 
     with torch.no_grad():
-        found = {"nothing": peak(read) / 1e6}
+        megabytes = {"nothing": peak_bytes(read) / 1e6}
         for name, reduction in REDUCTIONS.items():
             with record(attend, reduce=reduction):
-                found[name] = peak(read) / 1e6
-    return found
+                megabytes[name] = peak_bytes(read) / 1e6
+    return megabytes
 
 
 def aims() -> list[Aim]:
-    """The quick pass. The limit is the result and the scores and weights of one chunk of queries."""
-    ours, theirs = report.apart("recording", "timed", QUICK)
-    used = megabytes()
-    chunk = 2 * 4 * TOGETHER * LENGTH / 1e6
-    result = LENGTH * (4 + 8) / 1e6
+    """Return the rows of a quick pass."""
+    ours, theirs = report.apart("recording", "time_forms", SHAPES[-1])
+    name = f"recording, weights that nobody records, {SHAPES[-1]}"
+    megabytes = recorded_megabytes()
+    whole, greatest = megabytes["all weights"], megabytes["arg-max"]
     return [
-        Aim(
-            f"recording, weights that nobody records, {QUICK}",
-            "ms",
-            1e3 * ours,
-            "the same written out on torch",
-            1e3 * theirs,
-            times=1 / (1 + MOST_COST),
-            limited_by="matrix products",
-        ),
-        Aim(
-            f"recording, the arg-max of {LENGTH} x {LENGTH} weights",
-            "MB",
-            used["arg-max"],
-            "recorded whole",
-            used["whole"],
-            most=round(used["nothing"] + chunk + result, 1),
-        ),
+        Aim(name, "ms", 1e3 * ours, "the same written out in PyTorch", 1e3 * theirs, times=1 / (1 + MAX_COST)),
+        Aim(f"recording, the arg-max of {LENGTH} x {LENGTH} weights", "MB", greatest, "all weights", whole, times=3),
     ]
 
 
-def main(shapes: list[str]) -> None:
-    """Times the named shapes; only a run of all of them is written down."""
+def main() -> None:
+    """Print the tables and write the results."""
     torch.manual_seed(1)
-    rows: list[dict[str, Any]] = []
+    rows = []
     report.head("batch x length x width x heads", "ours ms", "written out ms", "cost")
-    for shape in shapes or SHAPES:
-        ours, theirs = timed(shape)
+    for shape in SHAPES:
+        ours, theirs = time_forms(shape)
         report.row(shape, f"{1e3 * ours:.2f}", f"{1e3 * theirs:.2f}", f"{ours / theirs - 1:.1%}")
         rows.append({"shape": shape, "seconds": ours, "written_out_seconds": theirs})
-    if shapes:
-        return
-    print()
     report.head("recorded", "MB")
-    for name, used in (found := megabytes()).items():
+    megabytes = recorded_megabytes()
+    for name, used in megabytes.items():
         report.row(name, f"{used:.2f}")
-    report.write("recording", rows, megabytes=found)
+    report.write("recording", rows, megabytes=megabytes)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

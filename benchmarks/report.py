@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from regard.training.devices import multiplies_bf16
+from regard.training.devices import supports_bf16_products
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -25,7 +25,7 @@ def conditions() -> dict[str, str | int | bool]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "instructions": torch.backends.cpu.get_cpu_capability(),
-        "bf16_products": multiplies_bf16("cpu"),
+        "bf16_products": supports_bf16_products("cpu"),
         "cores": os.cpu_count() or 0,
         "threads_by_default": torch.get_num_threads(),
     }

@@ -1,12 +1,10 @@
-"""How long it takes until a command answers.
+"""How long it takes until a command answers: `python -m benchmarks.startup`.
 
-`python -m benchmarks.startup`. Each command is started in turn, several times; the table has
-the medians of the processor's time, in one thread, and of the clock's. Peers are measured where they are installed.
+Commands are started in turn; the table has medians of processor time, in one thread, and of wall-clock time.
 """
 
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import time
@@ -18,9 +16,7 @@ from typing import NamedTuple
 from benchmarks import report
 from benchmarks.aim import Aim
 
-PEERS = ("joeynmt", "onmt_train", "fairseq-train", "transformers", "sockeye-train", "marian")
-"""Programs of others that train and use models, each started with `--help`."""
-HELP_AIM, PREDICT_AIM, SHOW_AIM = 0.3, 1.0, 1.5
+AIMS = {"regard --help": 0.3, "regard predict": 1.0, "regard show": 1.5}
 ROUNDS = 5
 RUN = (
     "data={kind: dates, train: 200, valid: 11, test: 13}",
@@ -36,84 +32,57 @@ class Seconds(NamedTuple):
 
 
 def commands(run: Path) -> dict[str, list[str]]:
-    """What is started, by name. The interpreter alone is what none of ours can be below."""
-    ours = [sys.executable, "-m", "regard"]
-    found = {
+    """Return what is started; nothing of ours can be faster than the interpreter and importing PyTorch."""
+    regard = [sys.executable, "-m", "regard"]
+    return {
         "python -c pass": [sys.executable, "-c", "pass"],
         "python -c 'import torch'": [sys.executable, "-c", "import torch"],
-        "regard --help": [*ours, "--help"],
-        "regard --version": [*ours, "--version"],
-        "regard predict": [*ours, "predict", str(run), "14 July 1989"],
-        "regard show": [*ours, "show", str(run), "14 July 1989", "--out", str(run / "map.png"), "--overwrite"],
+        "regard --help": [*regard, "--help"],
+        "regard predict": [*regard, "predict", str(run), "14 July 1989"],
+        "regard show": [*regard, "show", str(run), "14 July 1989", "--out", str(run / "map.png"), "--overwrite"],
     }
-    places = {name: shutil.which(name) for name in PEERS}
-    return found | {f"{name} --help": [place, "--help"] for name, place in places.items() if place}
 
 
-def measured(programs: Mapping[str, Sequence[str]], rounds: int = ROUNDS) -> dict[str, Seconds]:
-    """Of each program, all taking turns; the first turn, which fills the disk's cache, is left out."""
-    found: dict[str, list[Seconds]] = {name: [] for name in programs}
+def measure(programs: Mapping[str, Sequence[str]], rounds: int = ROUNDS) -> dict[str, Seconds]:
+    """Start programs in turn; the first round fills the disk's cache and doesn't count."""
+    samples: dict[str, list[Seconds]] = {name: [] for name in programs}
     for _ in range(rounds + 1):
         for name, program in programs.items():
-            found[name].append(once(program))
-    return {name: Seconds(*map(median, zip(*each[1:], strict=True))) for name, each in found.items()}
+            samples[name].append(run_once(program))
+    return {name: Seconds(*map(median, zip(*times[1:], strict=True))) for name, times in samples.items()}
 
 
-def once(program: Sequence[str]) -> Seconds:
-    """One start, with the byte code that an installed package has. Raises CalledProcessError where it fails."""
+def run_once(program: Sequence[str]) -> Seconds:
+    """Start a program, with the byte code that an installed package has."""
     variables = report.environment(OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="")
-    before, began = spent(), time.perf_counter()
+    before, began = children_seconds(), time.perf_counter()
     subprocess.run(program, env=variables, cwd=os.sep, check=True, capture_output=True)
-    return Seconds(spent() - before, time.perf_counter() - began)
+    return Seconds(children_seconds() - before, time.perf_counter() - began)
 
 
-def spent() -> float:
-    """Seconds of processor time of all processes that this one has waited for."""
+def children_seconds() -> float:
+    """Return the processor time of all processes that this one has waited for."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def aims(rounds: int = 3) -> list[Aim]:
-    """The quick pass."""
-    found = measured(commands(report.trained("dates", "startup", RUN)), rounds)
-    bare, torch = found["python -c pass"].processor, found["python -c 'import torch'"].processor
-    rows = [
-        Aim(
-            "start, regard --help",
-            "s",
-            found["regard --help"].processor,
-            "python -c pass",
-            bare,
-            most=HELP_AIM,
-            limited_by="imports",
-        ),
-        *(
-            Aim(
-                f"start, {name}, small run",
-                "s",
-                found[name].processor,
-                "import torch",
-                torch,
-                most=most,
-                limited_by=limit,
-            )
-            for name, most, limit in (
-                ("regard predict", PREDICT_AIM, "importing PyTorch"),
-                ("regard show", SHOW_AIM, "importing PyTorch, then matplotlib"),
-            )
-        ),
+    """Return the rows of a quick pass."""
+    seconds = measure(commands(report.trained("dates", "startup", RUN)), rounds)
+    peer = {name: "python -c pass" if name == "regard --help" else "python -c 'import torch'" for name in AIMS}
+    return [
+        Aim(f"start, {name}", "s", seconds[name].processor, peer[name], seconds[peer[name]].processor, most=most)
+        for name, most in AIMS.items()
     ]
-    peers = [name for name in found if name.split()[0] in PEERS]
-    return rows + [Aim("start, regard --help", "s", rows[0].ours, name, found[name].processor) for name in peers]
 
 
 def main() -> None:
-    """All of it, as a table."""
-    found = measured(commands(report.trained("dates", "startup", RUN)))
+    """Print the table and write the results."""
+    seconds = measure(commands(report.trained("dates", "startup", RUN)))
     report.head("command", "processor, s", "clock, s")
-    for name, seconds in found.items():
-        report.row(name, f"{seconds.processor:.3f}", f"{seconds.clock:.3f}")
-    report.write("startup", [{"command": name, **seconds._asdict()} for name, seconds in found.items()])
+    for name, times in seconds.items():
+        report.row(name, f"{times.processor:.3f}", f"{times.clock:.3f}")
+    report.write("startup", [{"command": name, **times._asdict()} for name, times in seconds.items()])
 
 
 if __name__ == "__main__":

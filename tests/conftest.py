@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests import checked
+from tests import checked, selection
 
 checked.install("regard")
 gc.freeze()  # what is imported stays, and need not be gone through time and again
@@ -22,6 +22,12 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in the background, and 
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # under nohup
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make test` leaves out, before the marker is read."""
+    selection.mark_thorough(items)
 
 
 def pytest_collection_finish() -> None:

@@ -27,7 +27,13 @@ from tests.code.tree import ROOT, SOURCE
 
 STREAMS = ("stdin", "stdout", "stderr")
 FREQUENT = (
-    *("regard.cli.main", "regard.cli.train", "regard.cli.predict", "regard.cli.evaluate", "regard.tasks.seq2seq.setup"),
+    *(
+        "regard.cli.main",
+        "regard.cli.train",
+        "regard.cli.predict",
+        "regard.cli.evaluate",
+        "regard.tasks.seq2seq.training",
+    ),
     *("regard.models.bahdanau", "accelerate", "cyclopts", "torch._dynamo", "torch.distributed.fsdp"),
     *("torch.utils.tensorboard", "torch.onnx", "onnxscript"),
 )

@@ -9,38 +9,31 @@ from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention import Attend, history, scores
 from regard.attention import align as aligns
 from regard.attention.align import Align
-from regard.attention.biases import TensorBias
 from regard.attention.heads import MultiHead
-from regard.attention.history import History
-from regard.attention.masks import Mask, causal, documents, padding, per_head, prefix, window
+from regard.attention.history import History, make_attend
 from regard.attention.memory import Memory
-from regard.attention.paths import PATHS, Flex, Lookup, Path, expressible
-from regard.attention.positions import RelativeKeys, Rotary
 from regard.attention.scores import Score
-from regard.models.aligns import ALIGNS
-from regard.models.aligns import HISTORIES as HISTORY_NAMES
+from regard.models.attention import ALIGNS
+from regard.models.attention import HISTORIES as HISTORY_NAMES
 from regard.models.catalog import CAPTIONERS, MODELS, build, build_captioner
 from regard.models.luong import LuongDecoder
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
-from regard.nn.cells import Stack
-from regard.nn.decoders.protocol import Decoder
-from regard.nn.decoders.recurrent import ZeroInitialState
-from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
+from regard.nn.decoders import Decoder, ZeroInitialState
 from regard.nn.embeddings import NoPositions, TokenEmbedding
+from regard.nn.layers import FeedForward, PreNorm
 from regard.nn.output import Output
-from regard.nn.sublayers import FeedForward, PreNorm
+from regard.nn.recurrent import Stack
+from regard.nn.transformer import DecoderLayer, TransformerDecoder
 from regard.shapes import Tokens
 
 WIDTH, HEADS, HIDDEN, TOKENS = 12, 2, 5, 7
 """Of queries and keys, the heads, an additive score's hidden width, and the vocabulary of what is tried."""
 LENGTHS = 5, 3
-LONG = 512
-"""Positions of a lookup that is long enough for every path."""
 
 SCORES: Mapping[type[Score], Callable[[int, int, int | None], Score]] = {
     scores.Dot: lambda query, key, heads: scores.Dot(),
@@ -89,7 +82,7 @@ class Way:
     def attend(self, query: int, key: int, heads: int | None = None) -> Attend:
         """A lookup that does it, for queries and keys of such widths, of one head or of each of several."""
         remembered = None if self.history is None else HISTORIES[self.history](HIDDEN)
-        return Attend(SCORES[self.score](query, key, heads), ALIGNMENTS[self.align](query), remembered)
+        return make_attend(remembered, SCORES[self.score](query, key, heads), ALIGNMENTS[self.align](query))
 
     def heads(self) -> MultiHead:
         """Heads that do it."""
@@ -189,7 +182,7 @@ REASONS = {
 
 def run_files() -> str:
     """The table of what each model of a run file with a decoder that reads something may name."""
-    seq2seq = {name: model.config_class for name, model in MODELS.items()}
+    seq2seq = {name: model.config_class for name, model in MODELS.items() if name != "pretrained"}
     captioners = {name: model.config_class for name, model in CAPTIONERS.items()}
     made = {name: (each, build(each(), 11, 11).decoder) for name, each in seq2seq.items()}
     made |= {name: (each, build_captioner(each(), 11).decoder) for name, each in captioners.items()}
@@ -229,95 +222,5 @@ def table(head: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell or '–' for cell in line)} |" for line in lines)
 
 
-def of_mask(mask: Mask | None) -> Callable[[Tensor], Memory]:
-    """A memory of some states of heads under a mask."""
-    over_heads = None if mask is None else mask.over_heads()
-    return lambda states: Memory(states, states, over_heads)
-
-
-PARTS: Mapping[str, tuple[Callable[[], Attend], Callable[[Tensor], Memory], str]] = {
-    "scaled products": (lambda: Attend(scores.ScaledDot()), of_mask(None), "–"),
-    "`ScaledDot(scale)`": (lambda: Attend(scores.ScaledDot(0.3)), of_mask(None), "–"),
-    "`NormalizedHeads` (QK-norm)": (lambda: Attend(scores.ScaledDot()), of_mask(None), "norms stand before the score"),
-    "`Rotary`": (lambda: Attend(scores.ScaledDot(), positions=Rotary(WIDTH)), of_mask(None), "sides are turned first"),
-    "`Alibi` and other biases by position": (
-        lambda: Attend(scores.ScaledDot(), positions=RelativeKeys(WIDTH)),
-        of_mask(window(LONG, before=3, after=0)),
-        "a bias is a tensor of all pairs; blocks take none, and `Flex` leaves it to `Fused`",
-    ),
-    "`Memory.bias`": (
-        lambda: Attend(scores.ScaledDot()),
-        lambda states: Memory(states, states, bias=states.new_zeros(LONG, LONG)),
-        "the same",
-    ),
-    "`causal`, `padding`": (lambda: Attend(scores.ScaledDot()), of_mask(causal(LONG)), "–"),
-    "`window`": (lambda: Attend(scores.ScaledDot()), of_mask(window(LONG, before=3, after=0)), "–"),
-    "`window` with `sinks`": (
-        lambda: Attend(scores.ScaledDot()),
-        of_mask(window(LONG, before=3, after=0, sinks=2)),
-        "a block holds successive keys only; on a CPU a dense mask; the cache forgets all the same",
-    ),
-    "`documents`": (lambda: Attend(scores.ScaledDot()), of_mask(documents([LONG // 2] * 2)), "–"),
-    "`documents`, lengths by row": (
-        lambda: Attend(scores.ScaledDot()),
-        of_mask(documents([LONG // 2] * 2) & padding(torch.tensor([LONG]), LONG)),
-        "documents of equal lengths in all rows only are cut; others have a dense mask on a CPU",
-    ),
-    "`prefix`": (lambda: Attend(scores.ScaledDot()), of_mask(prefix(torch.tensor([3]), LONG)), "a dense mask on a CPU"),
-    "`per_head`": (
-        lambda: Attend(scores.ScaledDot()),
-        of_mask(per_head(torch.ones(1, 1, LONG, LONG).bool())),
-        "a dense mask, whose blocks the GPU skips",
-    ),
-    "`SoftCapped`": (
-        lambda: Attend(scores.SoftCapped(scores.ScaledDot(), 2.0)),
-        of_mask(None),
-        "no kernel of a CPU caps scores",
-    ),
-    "`SinkSoftmax`": (
-        lambda: Attend(scores.ScaledDot(), aligns.SinkSoftmax()),
-        of_mask(None),
-        "PyTorch's kernels have no sink",
-    ),
-    "`Hard`, `StraightThrough` at inference": (
-        lambda: Attend(scores.ScaledDot(), aligns.Hard()).eval(),
-        of_mask(None),
-        "one value is read; in training every weight has a gradient or a draw",
-    ),
-    "`dropout` in training": (
-        lambda: Attend(scores.ScaledDot(), dropout=0.1).train(),
-        of_mask(None),
-        "the kernel's random numbers are not ours; in evaluation the fused path serves",
-    ),
-    "a history": (
-        lambda: Attend(scores.Additive(WIDTH, WIDTH, HIDDEN), history=history.Coverage(HIDDEN)),
-        of_mask(None),
-        "each query needs the weights before it",
-    ),
-}
-"""A lookup with each part, its memory, and the reason where no fused path serves it."""
-
-
-def serves(path: Path, lookup: Lookup) -> bool:
-    """Whether a path serves a lookup; of FlexAttention, where a GPU compiles it."""
-    return expressible(lookup) if isinstance(path, Flex) else path.serves(lookup)
-
-
-def parts() -> str:
-    """The table of parts and the paths that read them, each found by asking the paths."""
-    states, rows = torch.zeros(1, 1, LONG, WIDTH), {}
-    for name, (make, memory, reason) in PARTS.items():
-        reader = make()
-        query, prepared = states, reader.prepare(memory(states))
-        rate = reader.dropout if reader.training else 0.0
-        positions = reader.positions
-        bias = prepared.bias if positions is None or not positions.adds_bias else states.new_zeros(LONG, LONG)
-        given = None if bias is None else TensorBias(bias)
-        lookup = Lookup(reader.score, reader.align, reader.history, query, prepared, bias=given, dropout=rate)
-        with torch.no_grad():
-            rows[name] = [*("yes" if serves(path, lookup) else "" for path in PATHS), reason]
-    return table(["part", *(f"`{type(path).__name__}`" for path in PATHS), "reason for a gap"], rows)
-
-
 if __name__ == "__main__":
-    print(combinations(), run_files(), parts(), sep="\n\n")
+    print(combinations(), run_files(), sep="\n\n")

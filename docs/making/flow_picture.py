@@ -15,7 +15,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
 
 from docs.making.flow import Box, Flow, Shape
-from regard.pictures.style import INK, MUTED, PAPER, hex_colour, plotting
+from regard.pictures.style import INK, MUTED, PAPER, hex_color, plotting
 
 WIDE, HIGH, STEP, TRACK, BETWEEN, HEAD, FOOT = 2.75, 0.44, 0.66, 0.13, 0.9, 0.5, 0.2
 """Of a box, from box to box, between two tracks, between the lanes, above and below all, in inches."""
@@ -163,7 +163,7 @@ def stand(figure: Figure, box: Box, place: Place, names: Mapping[int, str], lane
     """A box: its name and how often it is called; what it is given and what it gives."""
     height = figure.get_size_inches()[1]
     reads = any(part in box.name for part in ("attend", "attention", "summary"))
-    colour = hex_colour(0.12) if reads else "#f0f1f3" if not box.sources else PAPER
+    colour = hex_color(0.12) if reads else "#f0f1f3" if not box.sources else PAPER
     corner = place.x - WIDE / 2, height - place.y - HIGH / 2
     figure.add_artist(
         FancyBboxPatch(

@@ -1,104 +1,116 @@
-"""A Sphinx extension: the tables of every key of a run file, from the stored schema, in the page `guide/settings`."""
+"""A Sphinx extension: tables of every key of a run file in the page `guide/settings`."""
 
 from collections.abc import Iterator
 from typing import Any
 
+import yaml
 from sphinx.application import Sphinx
 
-from regard.config.commented import Commented, alternatives, flow
-from regard.config.outline import REFERENCE
+from docs.making.meanings import MEANINGS
 from regard.config.schema import Json
-from regard.runs import keys
+from regard.config.yaml_tree import Dumper
+from regard.runs.run_file import make_schema
 
 PAGE = "guide/settings"
-
-
 GROUPS = {"task": "Tasks", "data": "Data", "model": "Models"}
-"""The headings of the sections that a key of a run file chooses, by that section."""
-OTHERS, SHARED = "Further sections", 7
-"""The heading of the others; of how many tasks a heading names."""
+"""The headings of the sections below a key of a run file."""
+OTHERS = "Further sections"
+NAMES = ("task", "kind", "name")
+"""The keys that choose among sections."""
+REFERENCE = "#/$defs/"
+BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+TYPES = {
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "string": "text",
+    "null": "null",
+    "object": "a mapping",
+}
 
 
-def tables(schema: Json) -> str:
-    """A heading for tasks, for data, for models and for further sections; below it a table for each, in the order of
-    the schema."""
-    writer, titles = Commented(schema), titles_of(schema)
+def make_tables(schema: Json) -> str:
+    """Return a heading for each group of sections, with a table for each section."""
     groups: dict[str, list[str]] = {group: [] for group in (*GROUPS.values(), OTHERS)}
-    for name, each in schema["definitions"].items():
-        key, title = titles[name]
-        groups[GROUPS.get(key, OTHERS)].append(section(title, each, writer))
-    return "\n".join(f"## {group}\n\n" + "\n".join(parts) for group, parts in groups.items())
+    for name, (key, title) in find_titles(schema).items():
+        group = GROUPS.get(key, OTHERS)
+        groups[group].append(make_table(title, schema["$defs"][name]))
+    parts = [f"## {group}\n\n" + "\n".join(tables) for group, tables in groups.items()]
+    return "\n".join(parts)
 
 
-def titles_of(schema: Json) -> dict[str, tuple[str, str]]:
-    """For each definition the key of a run file below which it stands, and the line that chooses it there; for a
-    section that only one task has, its task."""
-    lines: dict[str, tuple[str, str]] = {}
-    tasks: dict[str, set[str]] = {}
-    owners = [("", {"task": schema})] + [
-        (each["properties"].get("task", {}).get("enum", [""])[0], each["properties"])
-        for each in schema["definitions"].values()
-    ]
-    for task, properties in owners:
-        for key, part in properties.items():
-            for name, line in chosen(key, part):
-                lines.setdefault(name, (key, line))
-                tasks.setdefault(name, set()).update({task} - {""})
-    own = {
-        name: f" of {', '.join(f'`{task}`' for task in sorted(some))}"
-        for name, some in tasks.items()
-        if 0 < len(some) <= SHARED
-    }
-    return {
-        name: (key, line + own.get(name, "") if line == f"`{key}`" else line) for name, (key, line) in lines.items()
-    }
+def find_titles(schema: Json) -> dict[str, tuple[str, str]]:
+    """Return for each section the key above it, and the line that chooses it there."""
+    keys = dict.fromkeys(find_references(schema), "task")
+    for section in schema["$defs"].values():
+        for key, part in section["properties"].items():
+            for name in find_references(part):
+                keys.setdefault(name, key)
+    titles = {}
+    for name, key in keys.items():
+        properties = schema["$defs"][name]["properties"]
+        title = f"`{key}`"
+        for choice in NAMES:
+            if "const" in properties.get(choice, {}):
+                path = choice if key == choice else f"{key}.{choice}"
+                title = f"`{path}: {properties[choice]['const']}`"
+        if title in [other for _, other in titles.values()]:
+            title += f" ({name.rpartition('__')[2]})"
+        titles[name] = key, title
+    return titles
 
 
-def chosen(key: str, part: Json) -> Iterator[tuple[str, str]]:
-    """The definitions below a key, each with the line that chooses it."""
-    for each in alternatives(part):
-        for one in each.get("allOf", ()) if "x-key" in each else ():
-            name = one["if"]["properties"][each["x-key"]]["const"]
-            below = each["x-key"] if key == each["x-key"] else f"{key}.{each['x-key']}"
-            yield one["then"]["$ref"].removeprefix(REFERENCE), f"`{below}: {name}`"
-        if "$ref" in each:
-            yield each["$ref"].removeprefix(REFERENCE), f"`{key}`"
+def find_references(part: Json) -> Iterator[str]:
+    """Yield the sections that a value may be."""
+    if "$ref" in part:
+        yield part["$ref"].removeprefix(REFERENCE)
+    for alternative in (*part.get("oneOf", ()), *part.get("anyOf", ()), *part.get("allOf", ())):
+        yield from find_references(alternative)
 
 
-def section(title: str, definition: Json, writer: Commented) -> str:
-    """The keys of a definition with their meaning, the values that they expect, and their defaults."""
-    rows = [
-        (f"`{key}`", part.get("description", ""), expected(part, writer), default(part))
-        for key, part in definition["properties"].items()
-    ]
+def make_table(title: str, section: Json) -> str:
+    """Return the keys of a section with their meaning, values and defaults."""
     lines = ["| key | meaning | expected | default |", "| --- | --- | --- | --- |"]
-    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    for key, part in section["properties"].items():
+        meaning = " ".join(part.get("description", MEANINGS.get(key, "")).split())
+        default = "required" if key in section.get("required", ()) else describe_default(part)
+        cells = [f"`{key}`", meaning, describe_values(part), default]
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return f"### {title}\n\n" + "\n".join(lines) + "\n"
 
 
-def expected(part: Json, writer: Commented) -> str:
-    """The values of a key in words; of a section the names that choose it."""
-    union = writer.union(part)
-    if union is not None:
-        key = union["x-key"]
-        return f"`{key}`: {', '.join(union['properties'][key]['enum'])}"
-    return "a section" if writer.is_section(part) else writer.expected(part)
+def describe_values(part: Json) -> str:
+    """Return the values of a key in words."""
+    alternatives = part.get("anyOf") or part.get("oneOf") or part.get("allOf")
+    if alternatives:
+        return " or ".join(dict.fromkeys(map(describe_values, alternatives)))
+    if "$ref" in part:
+        return "a section"
+    if "const" in part or "enum" in part:
+        return ", ".join(map(str, part.get("enum", [part.get("const")])))
+    if part.get("type") == "array":
+        items = part.get("items") or {}
+        return f"a list, each {describe_values(items)}" if items else "a list"
+    bounds = [f"{sign} {part[name]}" for name, sign in BOUNDS.items() if name in part]
+    return " ".join([TYPES.get(part.get("type", ""), "a value"), " and ".join(bounds)]).strip()
 
 
-def default(part: Json) -> str:
-    """The default of a key as YAML; of a section nothing, whose keys have their own."""
-    if "default" not in part:
-        return "required"
-    return "" if isinstance(part["default"], dict) else f"`{flow(part['default'])}`"
+def describe_default(part: Json) -> str:
+    """Return the default of a key as YAML; nothing for a section, whose keys have theirs."""
+    default = part.get("default")
+    if isinstance(default, dict) or "default" not in part:
+        return ""
+    text = yaml.dump(default, Dumper=Dumper, default_flow_style=True, allow_unicode=True, width=1 << 20)
+    return f"`{text.removesuffix(chr(10)).removesuffix(chr(10) + '...')}`"
 
 
-def append(app: Sphinx, page: str, content: list[str]) -> None:
+def append_tables(app: Sphinx, page: str, content: list[str]) -> None:
     """Append the tables to the text of the page."""
     if page == PAGE:
-        content[0] += "\n" + tables(keys.stored())
+        content[0] += "\n" + make_tables(make_schema())
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """What Sphinx calls."""
-    app.connect("source-read", append)
+    """Connect the extension to Sphinx."""
+    app.connect("source-read", append_tables)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,9 @@
-"""Models that look things up: attention as a soft dictionary lookup, trained on your data, open to inspection.
+"""Models that look things up.
 
-Importing this loads nothing heavy; the names below are fetched when they are first used.
+Attention as a soft dictionary lookup, trained on your data, open to inspection.
+
+Importing this loads nothing heavy; the names below are fetched when they are first
+used.
 """
 
 from importlib import import_module
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
     from regard.hub.any_model.run import show
     from regard.runs.interface import fit, train
     from regard.runs.load import load
-    from regard.training.supervised import Supervised
+    from regard.training.objectives import Supervised
 
 __all__ = [
     "Supervised",
@@ -28,7 +31,7 @@ __all__ = [
 ]
 
 HOMES = {
-    "Supervised": "regard.training.supervised",
+    "Supervised": "regard.training.objectives",
     "attend": "regard.attention",
     "fit": "regard.runs.interface",
     "load": "regard.runs.load",

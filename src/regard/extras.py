@@ -1,4 +1,4 @@
-"""The optional packages, the extra of regard that brings each, and the command that installs it."""
+"""The optional packages, the extra that brings each, and how to install it."""
 
 from pathlib import Path
 
@@ -12,7 +12,6 @@ EXTRAS = {
     "onnxruntime": "onnx",
     "ctranslate2": "ctranslate2",
     "pillow": "images",
-    "h5py": "elmo",
     "soundfile": "audio",
     "pyarrow": "scale",
     "fsspec": "remote",
@@ -20,13 +19,17 @@ EXTRAS = {
     "ray": "ray",
     "starlette": "serve",
     "uvicorn": "serve",
+    "prometheus_client": "serve",
 }
 """Each optional package, and its extra."""
 PACKAGE = Path(__file__).parent
 
 
 def how_to_install(package: str) -> str:
-    """The command that installs an optional package: with regard, or with the checkout that regard is used from."""
+    """Return the command that installs an optional package.
+
+    With regard, or with the checkout that regard is used from.
+    """
     extra = EXTRAS[package]
     checkout = PACKAGE.parents[1]
     if PACKAGE.parent.name != "src" or not (checkout / "pyproject.toml").is_file():

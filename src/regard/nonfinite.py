@@ -1,7 +1,10 @@
-"""Find where the first NaN or infinity came from: `with detect_nonfinite(model): model(...)`.
+"""Find where the first NaN or infinity came from: `with detect_nonfinite(model).
 
-Runs call their models inside `guarded(model)`, which checks the model's output. The command line's `--debug` checks
-every module, in training too: commands run inside `debugging()`.
+Model(...)`.
+
+Runs call their models inside `check_output(model)`, which checks the model's output.
+The command line's `--debug` checks every module, in training too: commands run inside
+`enable_debugging()`.
 """
 
 from collections.abc import Iterator
@@ -21,8 +24,8 @@ def detect_nonfinite(model: nn.Module) -> Iterator[None]:
     Minus infinity passes: it is the score of a masked key and the logarithm of 0.
 
     Raises:
-        FloatingPointError: a tensor holds NaN or infinity; the message names the first module with such an input or
-            output.
+        FloatingPointError: a tensor holds NaN or infinity; the message names the first
+            module with such an input or output.
     """
     hooks = []
     try:
@@ -44,8 +47,8 @@ _debugging: ContextVar[bool] = ContextVar("regard_debugging", default=False)
 
 
 @contextmanager
-def debugging() -> Iterator[None]:
-    """Check all modules of `guarded` models while the block runs."""
+def enable_debugging() -> Iterator[None]:
+    """Check all modules of `check_output` models while the block runs."""
     token = _debugging.set(True)
     try:
         yield
@@ -54,19 +57,23 @@ def debugging() -> Iterator[None]:
 
 
 def is_debugging() -> bool:
-    """Whether all modules of `guarded` models are checked now."""
+    """Whether all modules of `check_output` models are checked now."""
     return _debugging.get()
 
 
-def debugged(model: nn.Module) -> AbstractContextManager[None]:
-    """`detect_nonfinite(model)` inside `debugging()`; elsewhere a context that does nothing. For training, which skips
-    updates with NaN."""
+def watch_training(model: nn.Module) -> AbstractContextManager[None]:
+    """`detect_nonfinite(model)` inside `enable_debugging()`.
+
+    Elsewhere a context that does nothing. For training, which skips updates with NaN.
+    """
     return detect_nonfinite(model) if is_debugging() else nullcontext()
 
 
-def guarded(model: nn.Module) -> AbstractContextManager[None]:
-    """`detect_nonfinite(model)` inside `debugging()`; elsewhere a check of the model's own output only, so that no NaN
-    is predicted."""
+def check_output(model: nn.Module) -> AbstractContextManager[None]:
+    """`detect_nonfinite(model)` inside `enable_debugging()`.
+
+    Elsewhere a check of the model's own output only, so that no NaN is predicted.
+    """
     return detect_nonfinite(model) if is_debugging() else _detect_in_output(model)
 
 
@@ -80,16 +87,16 @@ def _detect_in_output(model: nn.Module) -> Iterator[None]:
 
 
 def refuse_inputs(place: str, module: nn.Module, args: Any, kwargs: Any) -> None:
-    """Hook before a module's call."""
-    refuse((args, kwargs), f"the input of {place}")
+    """Check inputs before a module's call."""
+    check_finite((args, kwargs), f"the input of {place}")
 
 
 def refuse_output(place: str, module: nn.Module, args: Any, output: Any) -> None:
-    """Hook after a module's call."""
-    refuse(output, f"the output of {place}")
+    """Check the output after a module's call."""
+    check_finite(output, f"the output of {place}")
 
 
-def refuse(values: Any, what: str) -> None:
+def check_finite(values: Any, what: str) -> None:
     """Raise FloatingPointError for the first tensor in `values` that holds NaN or plus infinity."""
     for tensor in tree_leaves(values):
         if (

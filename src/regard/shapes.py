@@ -1,8 +1,10 @@
-"""Axis names of every signature, as jaxtyping aliases. Tests check them at run time; users pay nothing for them.
+"""Axis names of every signature, as jaxtyping aliases.
 
-`*batch` stands for any leading axes: a batch, or a batch and heads. `query` and `key` count positions; widths are
-feature sizes. Everything is batch first. Keys have leading axes of their own: several heads of queries may share a head
-of keys.
+Tests check them at run time; users pay nothing for them.
+
+`*batch` stands for any leading axes: a batch, or a batch and heads. `query` and `key`
+count positions; widths are feature sizes. Everything is batch first. Keys have leading
+axes of their own: several heads of queries may share a head of keys.
 """
 
 import torch
@@ -27,8 +29,11 @@ States = Float[Tensor, "batch position width"]
 Logits = Float[Tensor, "batch position vocabulary"]
 
 
-def wide(numbers: Tensor) -> Tensor:
-    """Convert to float32, if narrower: half precision would overflow or round sums and quotients too much."""
+def to_float32(numbers: Tensor) -> Tensor:
+    """Convert to float32, if narrower.
+
+    Half precision would overflow or round sums and quotients too much.
+    """
     return numbers.to(torch.promote_types(numbers.dtype, torch.float32))
 
 
@@ -52,5 +57,5 @@ __all__ = [
     "Tokens",
     "Value",
     "Weights",
-    "wide",
+    "to_float32",
 ]

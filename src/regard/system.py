@@ -1,4 +1,4 @@
-"""What operating systems do not have in common; what Windows lacks is a constant here."""
+"""Constants for what operating systems do not have in common."""
 
 import os
 import signal
@@ -10,4 +10,5 @@ HANGUP: int | None = getattr(signal, "SIGHUP", None)
 NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 """The flag with which a file is not opened through a link; Windows has none."""
 CLOSED_IN_CHILDREN: int = getattr(os, "O_CLOEXEC", 0)
-"""The flag with which a program that is started does not inherit a descriptor; Windows never passes one on."""
+"""The flag with which a program that is started does not inherit a descriptor; Windows
+never passes one on."""

@@ -1,11 +1,13 @@
 """Work in loops: stop it when nobody waits for it, divide it among processes.
 
-`with cancellable(active): run.predict(texts)`. Loops whose length a request decides call `checkpoint()`: the steps of a
-search, the batches of a prediction, the rows of a gradient. Outside `cancellable` it does nothing.
+`with cancellable(active): run.predict(texts)`. Loops whose length a request decides
+call `checkpoint()`: the steps of a search, the batches of a prediction, the rows of a
+gradient. Outside `cancellable` it does nothing.
 
-`with divided_by(exchange): objective.validate(model)`. Loops over batches that do not depend on each other call
-`computed`. Inside `divided_by` each process computes its part of the batches and receives the others' results, so that
-all go on with the same; outside, one computes them all.
+`with divide_among(exchange): objective.validate(model)`. Loops over batches that do not
+depend on each other call `compute_batches`. Inside `divide_among` each process computes
+its part of the batches and receives the others' results, so that all go on with the
+same; outside, one computes them all.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +41,7 @@ def cancellable(active: Callable[[], bool]) -> Iterator[None]:
 
 
 def checkpoint() -> None:
-    """Raises Cancelled inside `cancellable` if nobody waits for the result."""
+    """Raise Cancelled inside `cancellable` if nobody waits for the result."""
     active = _active.get()
     if active is not None and not active():
         raise Cancelled
@@ -47,7 +49,10 @@ def checkpoint() -> None:
 
 @runtime_checkable
 class Exchange(Protocol):
-    """The processes that share the work: how many, which one this is, and every one's value in the order of ranks."""
+    """The processes that share the work.
+
+    How many, which one this is, and every one's value in the order of ranks.
+    """
 
     @property
     def count(self) -> int: ...
@@ -62,9 +67,11 @@ _exchange: ContextVar[Exchange | None] = ContextVar("regard_exchange", default=N
 
 
 @contextmanager
-def divided_by(exchange: Exchange) -> Iterator[None]:
-    """Divide what `computed` computes inside among processes, all of which compute the same batches in the same
-    order."""
+def divide_among(exchange: Exchange) -> Iterator[None]:
+    """Divide what `compute_batches` computes among processes.
+
+    All of them get the same batches in the same order.
+    """
     token = _exchange.set(exchange if exchange.count > 1 else None)
     try:
         yield
@@ -72,8 +79,10 @@ def divided_by(exchange: Exchange) -> Iterator[None]:
         _exchange.reset(token)
 
 
-def computed(compute: Callable[[B], R], batches: Iterable[B]) -> list[R]:
-    """The result of each batch, in their order; results that other processes compute are pickled.
+def compute_batches(compute: Callable[[B], R], batches: Iterable[B]) -> list[R]:
+    """Return the result of each batch, in their order.
+
+    Results that other processes compute are pickled.
 
     Raises whatever `compute` raises, and RunError where another process raised it.
     """

@@ -6,14 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-import regard.attention.fast
 from regard.attention import Attend
 from regard.attention.heads import MultiHead
 from regard.attention.masks import Mask, as_mask, causal, padding, window
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import Cosine, Distance, Dot, General, ScaledDot, Score, TanhDot
-from regard.nn.kv_cache import empty_past, read_past
+from regard.nn.kv_cache import causal_attention, empty_cache
 
 HEADS, WIDTH, QUERIES, KEYS = 6, 4, 5, 7
 SCORES = {"dot": Dot, "scaled": ScaledDot, "general": lambda: General(WIDTH, WIDTH, heads=HEADS), "cosine": Cosine}
@@ -52,7 +51,7 @@ def repeated(heads: MultiHead) -> MultiHead:
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("groups", [1, 2, 3])
 def test_groups_are_repeated_heads(groups: int, score: str, mask: str, path: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda *_: path == "fused")
+    monkeypatch.setattr(Attend, "fused", path == "fused")
     heads = grouped(groups, SCORES[score]())
     query, states = (torch.randn(2, size, HEADS * WIDTH).double().requires_grad_() for size in (QUERIES, KEYS))
     chosen: Mask | None = MASKS[mask]()
@@ -85,9 +84,9 @@ def test_the_cache_keeps_one_head_a_group(groups: int):
     heads = grouped(groups, ScaledDot())
     states = torch.randn(2, KEYS, HEADS * WIDTH).double()
     with torch.no_grad():
-        past, steps = empty_past(heads, states), []
+        past, steps = empty_cache(heads, states), []
         for step in states.split(1, 1):
-            context, past = read_past(heads, step, past)
+            context, past = causal_attention(heads, step, past)
             steps.append(context)
     assert past.key.shape[:2] == past.value.shape[:2] == (2, groups)
     expected = heads(states, Memory(states, states, causal(KEYS)))
@@ -96,7 +95,6 @@ def test_the_cache_keeps_one_head_a_group(groups: int):
 
 def test_keys_that_heads_share_are_not_copied(monkeypatch: pytest.MonkeyPatch):
     """A step of a decode multiplies the cache as it lies."""
-    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda *_: True)
     heads, seen = grouped(2, ScaledDot()), []
     genuine = torch.nn.functional.scaled_dot_product_attention
 

@@ -32,7 +32,7 @@ def test_local_m_reads_around_its_step_and_stays_at_the_end():
 
 
 def test_local_m_goes_on_where_it_was():
-    scores, mask = torch.randn(4, 3, 6, 7), padding(torch.tensor(LENGTHS), 7).over_heads()
+    scores, mask = torch.randn(4, 3, 6, 7), padding(torch.tensor(LENGTHS), 7).with_head_axis()
     align = LocalMonotonic(1)
     state, steps = None, []
     for part in scores.split([1, 3, 2], 2):
@@ -70,7 +70,8 @@ def test_local_p_by_hand():
     zeros, ones = torch.zeros(2, 1, 6, dtype=torch.float64), torch.ones(2, 1, 1, dtype=torch.float64)
     near, far, farther = 0.9459594689067654, 0.6065306597126334, 0.24935220877729622
     mask = padding(torch.tensor([6, 2]), 6)
-    assert align.centre(ones, torch.tensor([[6], [2]])).flatten().tolist() == pytest.approx([4.5, 1.5], rel=1e-12)
+    centers = align.predict_centers(ones, torch.tensor([[6], [2]]))
+    assert centers.flatten().tolist() == pytest.approx([4.5, 1.5], rel=1e-12)
     first, second = align(zeros, mask, ones).weights[:, 0].tolist()
     assert first == pytest.approx([0, 0, farther / 4, far / 4, near / 4, near / 4], rel=1e-9)
     assert second == pytest.approx([far / 2, near / 2, 0, 0, 0, 0], rel=1e-9)

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from regard.attention.align.losses import coverage, diagonal, doubly_stochastic, entropy, guided
+from regard.attention.align.losses import coverage, diagonal, doubly_stochastic, entropy, guidance
 
 WEIGHTS = torch.tensor([[[0.5, 0.5, 0.0], [0.25, 0.0, 0.75]], [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]]).double()
 
@@ -27,10 +27,10 @@ def test_gradients(loss):
 def test_guided_by_hand():
     """The first query should read two keys alike, of the second nothing is known."""
     links = torch.tensor([[[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]]).double()
-    assert guided(WEIGHTS, links).tolist() == pytest.approx([torch.tensor([2.0]).log().item(), 0.0])
-    assert guided(WEIGHTS, links.flip(-1)).isfinite().all()
+    assert guidance(WEIGHTS, links).tolist() == pytest.approx([torch.tensor([2.0]).log().item(), 0.0])
+    assert guidance(WEIGHTS, links.flip(-1)).isfinite().all()
     weights = torch.randn(2, 2, 3, dtype=torch.float64).softmax(-1).requires_grad_()
-    assert torch.autograd.gradcheck(lambda each: guided(each, links), weights)
+    assert torch.autograd.gradcheck(lambda each: guidance(each, links), weights)
 
 
 def test_diagonal_by_hand():

@@ -10,29 +10,29 @@ import torch
 from torch import Tensor
 
 from regard.attention import Attend
-from regard.attention import fast as paths
 from regard.attention.align import SinkSoftmax
-from regard.attention.fast import FAST, ByDocument, Fused, first_that_serves
-from regard.attention.heads import MultiHead, self_attention, without_bias
-from regard.attention.history import AttendInTurn, Coverage
-from regard.attention.lookup import Lookup
-from regard.attention.masks import Mask, causal, documents, padding, per_head, prefix, window
-from regard.attention.masks.documents import places
+from regard.attention.heads import MultiHead, remove_bias, self_attention
+from regard.attention.history import Coverage, SequentialAttend
+from regard.attention.masks import (
+    Mask,
+    as_mask,
+    causal,
+    documents,
+    padding,
+    per_head,
+    prefix,
+    segment_positions,
+    window,
+)
 from regard.attention.memory import Memory
 from regard.attention.positions import Rotary
 from regard.attention.record import record
 from regard.attention.scores import Additive, ScaledDot, SoftCapped
-from regard.nn.kv_cache import LEAST_ROOM, empty_past, read_past
+from regard.nn.kv_cache import LEAST_ROOM, causal_attention, empty_cache
 from regard.testing import check_attention
 
 HEADS, WIDTH, LENGTH = 6, 4, 9
 DOCUMENTS = (4, 2, 3)
-
-
-@pytest.fixture(autouse=True)
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every path serves what it can, whatever the sizes."""
-    monkeypatch.setattr(paths, "fused_is_faster", lambda query, key, masked: True)
 
 
 def drawn(*shape: int) -> Tensor:
@@ -72,7 +72,7 @@ def check(heads: MultiHead, memory: Callable[[Tensor], Memory], expected: Tensor
     with record(heads, heads=[4, 1], rows=[7, 0]) as some:
         heads(states, memory(states))
     torch.testing.assert_close(next(iter(some.values())), expected[:, [4, 1]][:, :, [7, 0]])
-    heads.attend.fast = ()
+    heads.attend.fused = False
     torch.testing.assert_close(heads(states, memory(states)), context)
 
 
@@ -113,29 +113,30 @@ def test_masks(name: str, groups: int):
     heads, states = heads_of(groups=groups), drawn(2, LENGTH, HEADS * WIDTH)
     expected = normalised(by_hand(heads, states, allowed, lambda product, *_: product / WIDTH**0.5))
     check(heads, lambda states: Memory(states, states, mask), expected, states)
-    torch.testing.assert_close(mask.over_heads().of_queries([7, 0]).dense().expand(2, HEADS, 2, LENGTH).numpy(),
+    torch.testing.assert_close(mask.with_head_axis().select_queries([7, 0]).dense().expand(2, HEADS, 2, LENGTH).numpy(),
                                allowed[:, :, [7, 0]])  # fmt: skip
     rows = torch.tensor([1, 0, 1])
-    chosen = mask.select(rows).over_heads().dense().expand(3, HEADS, LENGTH, LENGTH)
+    chosen = mask.select(rows).with_head_axis().dense().expand(3, HEADS, LENGTH, LENGTH)
     assert np.array_equal(chosen.numpy(), allowed[rows])
 
 
-def test_documents_are_read_without_a_mask_of_all_pairs():
-    """By a path of their own, alone and causal, never by a dense mask."""
-    reader, states = Attend(ScaledDot()), drawn(2, LENGTH, WIDTH)
-    for mask in (documents(DOCUMENTS), documents(DOCUMENTS) & causal(LENGTH)):
-        memory = Memory(states, states, mask)
-        lookup = Lookup(reader.score, reader.align, states, reader.prepare(memory))
-        assert type(first_that_serves(FAST, lookup)) is ByDocument
-        fast = reader(states, memory)
-        assert not any("_allowed" in vars(each) for each in (mask, getattr(mask, "left", mask)))
-        reader.fast = ()
-        torch.testing.assert_close(reader(states, memory), fast)
-        reader.fast = FAST
-    alone = [self_attention(heads_of(), part) for part in drawn(2, LENGTH, HEADS * WIDTH).split(DOCUMENTS, 1)]
-    whole = self_attention(heads_of(), drawn(2, LENGTH, HEADS * WIDTH), documents(DOCUMENTS))
-    torch.testing.assert_close(torch.cat(alone, 1), whole)
-    assert places(DOCUMENTS).tolist() == [0, 1, 2, 3, 0, 1, 0, 1, 2]
+def test_documents_are_read_one_by_one():
+    states = drawn(2, LENGTH, HEADS * WIDTH)
+    alone = [self_attention(heads_of(), part) for part in states.split(DOCUMENTS, 1)]
+    torch.testing.assert_close(torch.cat(alone, 1), self_attention(heads_of(), states, documents(DOCUMENTS)))
+    assert segment_positions(DOCUMENTS).tolist() == [0, 1, 2, 3, 0, 1, 0, 1, 2]
+
+
+def test_a_key_that_two_masks_hide_together_is_inert():
+    """The first mask shows key 1 to query 0 only, the second to query 1 only."""
+    first, second = torch.ones(3, 3, dtype=torch.bool), torch.ones(3, 3, dtype=torch.bool)
+    first[1:, 1], second[0, 1], second[2, 1] = False, False, False
+    for mask in (as_mask(first) & second, per_head(first[None]) & second):
+        states = drawn(1, 3, HEADS * WIDTH)
+        expected = self_attention(heads_of(), states, mask)
+        states[0, 1] = torch.nan
+        garbage = heads_of()(drawn(1, 3, HEADS * WIDTH), Memory(states, states, mask))
+        torch.testing.assert_close(garbage, expected)
 
 
 BIASES = {"of all": (LENGTH, LENGTH), "of rows": (2, LENGTH, LENGTH), "of heads": (2, HEADS, LENGTH, LENGTH)}
@@ -153,7 +154,7 @@ def test_biases(name: str, groups: int, limit: str | None):
         "padding": padding(torch.tensor([9, 5]), LENGTH),
     }
     mask = masks[limit]
-    allowed = np.ones((1, 1), bool) if mask is None else mask.over_heads().dense().numpy()
+    allowed = np.ones((1, 1), bool) if mask is None else mask.with_head_axis().dense().numpy()
     heads, states = heads_of(groups=groups), drawn(2, LENGTH, HEADS * WIDTH)
     weights = by_hand(heads, states, allowed, lambda product, *at: product / WIDTH**0.5 + full[at])
     check(heads, lambda states: Memory(states, states, mask, bias=bias), normalised(weights), states)
@@ -230,7 +231,7 @@ def test_laws_of_a_sink_and_of_widths():
     check_attention(Attend(ScaledDot(), SinkSoftmax()), widths=(5, 5, 7), without=without, queries=3, keys=7)
     check_attention(MultiHead(6, 3, attend=Attend(ScaledDot(), SinkSoftmax(3))), without=without, queries=3, keys=7)
     heads = MultiHead(6, 3, head_width=(2, 5), memory_width=7)
-    without_bias(heads.query, heads.key, heads.value, heads.output)
+    remove_bias(heads.query, heads.key, heads.value, heads.output)
     check_attention(heads)
     assert heads.prepare(Memory(drawn(2, 3, 7).float(), drawn(2, 3, 7).float())).value.shape == (2, 3, 3, 5)
     assert not any(name.endswith("bias") for name, _ in heads.named_parameters())
@@ -239,7 +240,7 @@ def test_laws_of_a_sink_and_of_widths():
 READERS: dict[str, Callable[[], Attend]] = {
     "products": lambda: Attend(ScaledDot(), dropout=0.25),
     "an additive score": lambda: Attend(Additive(5, 5, 3), dropout=0.25),
-    "a history": lambda: AttendInTurn(Additive(5, 5, 3), Coverage(3), dropout=0.25),
+    "a history": lambda: SequentialAttend(Additive(5, 5, 3), Coverage(3), dropout=0.25),
 }
 
 
@@ -266,15 +267,15 @@ def test_a_window_forgets_and_places_stay(sinks: int, rotary: bool):
     """Steps, and parts, are one pass; what is stored is bounded by the window; chosen rows go on by themselves."""
     heads, before, length = heads_of(None, 2, positions=Rotary(WIDTH) if rotary else None), 5, 120
     states = drawn(2, length, HEADS * WIDTH)
-    whole, _ = read_past(heads, states, empty_past(heads, states), before, sinks)
+    whole, _ = causal_attention(heads, states, empty_cache(heads, states), before, sinks)
     expected = self_attention(heads, states, window(length, before=before, after=0, sinks=sinks))
     torch.testing.assert_close(whole, expected)
-    past, found, most = empty_past(heads, states), [], 0
+    past, found, most = empty_cache(heads, states), [], 0
     for count, part in enumerate(states.split([30, *[1] * 50, 7, *[1] * 33], 1)):
         if count == 20:
             past = past.select(torch.tensor([1, 0]))
             past = past.select(torch.tensor([1, 0]))
-        context, past = read_past(heads, part, past, before, sinks)
+        context, past = causal_attention(heads, part, past, before, sinks)
         found.append(context)
         most = max(most, past.key.shape[-2]) if count else 0
     torch.testing.assert_close(torch.cat(found, 1), expected)
@@ -286,10 +287,10 @@ def test_a_window_forgets_and_places_stay(sinks: int, rotary: bool):
 @torch.no_grad()
 def test_recorded_steps_of_a_window_keep_all_columns():
     heads, states = heads_of(), drawn(1, 60, HEADS * WIDTH)
-    past = empty_past(heads, states)
+    past = empty_cache(heads, states)
     with record(heads) as maps:
         for part in states.split(1, 1):
-            _, past = read_past(heads, part, past, 3, 1)
+            _, past = causal_attention(heads, part, past, 3, 1)
     weights = next(iter(maps.values()))
     assert weights.shape == (1, HEADS, 60, 60)
     assert weights[0, 0, 50].nonzero()[:, 0].tolist() == [0, 47, 48, 49, 50]
@@ -313,17 +314,10 @@ def test_recorded_steps_of_a_window_keep_all_columns():
         (
             lambda: Memory(drawn(2, 3, 4), drawn(2, 3, 4), bias=drawn(3, 3)).append(drawn(2, 1, 4), drawn(2, 1, 4)),
             ValueError,
-            "a memory with a bias does not grow",
+            "a memory with bias does not grow",
         ),
     ],
 )
 def test_wrong_settings(wrong: Callable[[], Any], error: type[Exception], message: str):
     with pytest.raises(error, match=message):
         wrong()
-
-
-def test_dropout_is_not_served_by_the_fused_path():
-    reader, states = Attend(ScaledDot(), dropout=0.1).train(), drawn(2, LENGTH, WIDTH)
-    lookup = Lookup(reader.score, reader.align, states, Memory(states, states))
-    assert type(first_that_serves(FAST, lookup)) is Fused
-    assert first_that_serves(FAST, lookup._replace(dropout=0.1)) is None

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.attention.align import Monotonic
-from regard.attention.align.monotonic import expected
+from regard.attention.align.hard import expect_weights
 from regard.attention.masks import padding
 
 
@@ -21,14 +21,14 @@ def recursion(energy: torch.Tensor, last: torch.Tensor) -> list[float]:
 def test_the_recursion_of_the_paper(spread: float):
     energy = spread * torch.randn(5, 7, dtype=torch.float64)
     last = torch.rand(5, 7, dtype=torch.float64).softmax(-1)
-    found = expected(energy, torch.ones(5, 7, dtype=torch.bool), last)
+    found = expect_weights(energy, torch.ones(5, 7, dtype=torch.bool), last)
     for row in range(5):
         assert found[row].tolist() == pytest.approx(recursion(energy[row], last[row]), abs=1e-12)
 
 
 def test_a_forbidden_key_is_passed_over():
     energy, last = torch.randn(1, 3, dtype=torch.float64), torch.tensor([[1.0, 0.0, 0.0]]).double()
-    found = expected(energy, torch.tensor([[True, False, True]]), last)[0]
+    found = expect_weights(energy, torch.tensor([[True, False, True]]), last)[0]
     p = energy[0].sigmoid()
     torch.testing.assert_close(found, torch.stack([p[0], torch.zeros_like(p[0]), (1 - p[0]) * p[2]]))
 
@@ -64,3 +64,11 @@ def test_inference_takes_the_first_that_is_likely_and_never_goes_back():
     found = Monotonic(0.0).eval()(scores)
     assert found.weights[0].tolist() == [[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
     assert found.state.tolist() == [[0, 0, 0, 1]]
+
+
+def test_inference_reads_the_same_key_again():
+    scores = torch.tensor([[[-1.0, 2, 3], [9, 2, 3], [9, 2, -3], [9, -1, 5]]])
+    aligned = Monotonic(0.0).eval()(scores)
+    assert aligned.weights[0].tolist() == [[0, 1, 0], [0, 1, 0], [0, 1, 0], [0, 0, 1]]
+    later = Monotonic(0.0).eval()(scores[:, 1:2], state=torch.tensor([[0.0, 1, 0]]))
+    assert later.weights[0].tolist() == [[0, 1, 0]]

@@ -1,13 +1,14 @@
 """Relative positions: their formulas, and that one pass, cached steps, packed tokens and every path agree."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-import regard.attention.fast
+from regard.attention import Attend
 from regard.attention.heads import MultiHead, NormalizedHeads, self_attention
 from regard.attention.masks import Mask, causal, padding
 from regard.attention.memory import Memory, Packing
@@ -18,10 +19,11 @@ from regard.attention.positions import (
     RelativePositions,
     Rotary,
     RotaryScaling,
-    counted,
+    compute_frequencies,
+    expand_positions,
 )
 from regard.attention.record import record
-from regard.nn.kv_cache import empty_past, read_past
+from regard.nn.kv_cache import causal_attention, empty_cache
 from regard.testing import check_attention
 
 HEADS, WIDTH, LENGTH = 6, 4, 9
@@ -73,14 +75,22 @@ def oracle(name: str, heads: MultiHead, inputs: Tensor, allowed: np.ndarray) -> 
     return exponentials / exponentials.sum(-1, keepdims=True)
 
 
+def frequencies_of(rotary: Rotary) -> Tensor:
+    assert rotary.width is not None
+    return compute_frequencies(rotary.width, rotary.base, rotary.scaling, torch.device("cpu"))
+
+
 def pair(name: str, part: RelativePositions, query: np.ndarray, key: np.ndarray, at: tuple[int, int, int]) -> float:
     """One score times sqrt(width), from the papers' equations."""
     head, i, j = at
     match part:
         case Rotary():
             complex_query, complex_key = (each[: WIDTH // 2] + 1j * each[WIDTH // 2 :] for each in (query, key))
-            turn = np.exp(1j * (i - j) * part.frequencies.numpy())
-            return float((complex_query * turn * complex_key.conj()).real.sum()) * part.length**2
+            turn = np.exp(1j * (i - j) * frequencies_of(part).numpy())
+            return (
+                float((complex_query * turn * complex_key.conj()).real.sum())
+                * (1.0 if part.scaling is None else part.scaling.length) ** 2
+            )
         case Alibi():
             slope = {0: 2**-2, 1: 2**-4, 2: 2**-6, 3: 2**-8, 4: 2**-1, 5: 2**-3}[head]
             return float(query @ key) - slope * abs(i - j) * math.sqrt(WIDTH)
@@ -108,11 +118,11 @@ def bucket(distance: int, both_sides: bool) -> int:
 @pytest.mark.parametrize("groups", [HEADS, 2])
 @pytest.mark.parametrize("path", ["plain", "fused"])
 def test_weights_are_those_of_the_equations(name: str, groups: int, path: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda *_: path == "fused")
+    monkeypatch.setattr(Attend, "fused", path == "fused")
     heads, inputs = heads_with(name, groups), states()
     masks: list[Mask | None] = [None, causal(LENGTH), padding(torch.tensor([LENGTH, 4]), LENGTH)]
     for mask in masks:
-        allowed = np.ones((1, 1), bool) if mask is None else mask.over_heads().dense().numpy()
+        allowed = np.ones((1, 1), bool) if mask is None else mask.with_head_axis().dense().numpy()
         expected = torch.from_numpy(oracle(name, heads, inputs, allowed))
         with record(heads) as maps:
             whole = self_attention(heads, inputs, mask)
@@ -131,9 +141,9 @@ def test_cached_steps_are_one_pass(name: str):
     heads, inputs = heads_with(name, 3), states()
     expected = self_attention(heads, inputs, causal(LENGTH))
     with torch.no_grad():
-        past, found = empty_past(heads, inputs), []
+        past, found = empty_cache(heads, inputs), []
         for some in inputs.split([4, 1, 1, 3], 1):
-            context, past = read_past(heads, some, past)
+            context, past = causal_attention(heads, some, past)
             found.append(context)
     torch.testing.assert_close(torch.cat(found, 1), expected)
 
@@ -154,10 +164,10 @@ def test_only_distances_matter(name: str):
     heads, inputs = heads_with(name), states()
     expected = self_attention(heads, inputs)
     moved = torch.arange(LENGTH) + torch.tensor([[11], [200]])
-    torch.testing.assert_close(heads(inputs, Memory(inputs, inputs, places=moved)), expected)
-    two = Memory(inputs, inputs, places=moved).select(torch.tensor([1, 0, 1]))
+    torch.testing.assert_close(heads(inputs, Memory(inputs, inputs, position_ids=moved)), expected)
+    two = Memory(inputs, inputs, position_ids=moved).select(torch.tensor([1, 0, 1]))
     torch.testing.assert_close(heads(inputs[[1, 0, 1]], two), expected[[1, 0, 1]])
-    stretched = heads(inputs, Memory(inputs, inputs, places=2 * torch.arange(LENGTH)))
+    stretched = heads(inputs, Memory(inputs, inputs, position_ids=2 * torch.arange(LENGTH)))
     assert not torch.allclose(stretched, expected)
 
 
@@ -202,15 +212,15 @@ def test_frequencies_are_those_of_transformers(scaling: RotaryScaling | None, ba
         length = 1.0
     else:
         expected, length = utilities.ROPE_INIT_FUNCTIONS[scaling.kind](config, torch.device("cpu"))
-    torch.testing.assert_close(ours.frequencies, expected.float())
-    assert ours.length == pytest.approx(length)
+    torch.testing.assert_close(frequencies_of(ours), expected.float())
+    assert (1.0 if scaling is None else scaling.length) == pytest.approx(length)
 
 
 def test_stretched_frequencies():
     """Linear divides all; NTK-aware keeps the fastest and divides the slowest."""
-    plain = Rotary(8).frequencies
-    torch.testing.assert_close(Rotary(8, scaling=RotaryScaling("linear", 3.0)).frequencies, plain / 3)
-    stretched = Rotary(8, scaling=RotaryScaling("ntk", 3.0)).frequencies
+    plain = frequencies_of(Rotary(8))
+    torch.testing.assert_close(frequencies_of(Rotary(8, scaling=RotaryScaling("linear", 3.0))), plain / 3)
+    stretched = frequencies_of(Rotary(8, scaling=RotaryScaling("ntk", 3.0)))
     assert stretched[0] == plain[0] == 1.0
     torch.testing.assert_close(stretched[-1], plain[-1] / 3)
 
@@ -222,45 +232,49 @@ def rotary_heads(kind: type[MultiHead], **more) -> MultiHead:
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("kind", [MultiHead, NormalizedHeads])
-def test_inference_that_turns_in_place_gives_the_results_of_training(kind: type[MultiHead], shared: bool):
-    """In one pass and in steps; one projection of keys and values is not turned where it is the value."""
+def test_inference_gives_the_results_of_training(kind: type[MultiHead], shared: bool):
+    """In one pass and in steps; one projection of keys and values is not rotated where it is the value."""
     heads, inputs = rotary_heads(kind, shared_key_value=shared), states().float()
-    expected, past = self_attention(heads, inputs, causal(LENGTH)), empty_past(heads, inputs)
+    expected, past = self_attention(heads, inputs, causal(LENGTH)), empty_cache(heads, inputs)
     with torch.no_grad():
         torch.testing.assert_close(self_attention(heads, inputs, causal(LENGTH)), expected)
         for place, one in enumerate(inputs.split(1, 1)):
-            found, past = read_past(heads, one, past)
+            found, past = causal_attention(heads, one, past)
             torch.testing.assert_close(found[:, 0], expected[:, place])
 
 
-@pytest.mark.parametrize("hooked", ["query", "key", "query_norm", "key_norm"])
-def test_projections_that_a_hook_holds_are_not_turned(hooked: str):
-    heads, inputs, seen = rotary_heads(NormalizedHeads), states().float(), list[Tensor]()
+def test_shared_projections_do_not_depend_on_the_identity_of_the_values():
+    heads, inputs = rotary_heads(NormalizedHeads, shared_key_value=True), states().float()
+    torch.nn.init.normal_(heads.get_parameter("key_norm.weight"))
+    same, equal = Memory(inputs, inputs), Memory(inputs, inputs.clone())
+    torch.testing.assert_close(heads(inputs, same), heads(inputs, equal))
 
-    def hold(module: torch.nn.Module, inputs: object, output: Tensor) -> None:
-        seen.extend((output, output.clone()))
 
-    heads.get_submodule(hooked).register_forward_hook(hold)
-    with torch.no_grad():
-        self_attention(heads, inputs)
-    assert torch.equal(*seen)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("positions", [lambda: Rotary(WIDTH), lambda: Alibi(HEADS)], ids=["rotary", "alibi"])
+def test_a_model_in_half_precision_knows_its_positions(positions: Callable[[], RelativePositions], dtype: torch.dtype):
+    """Angles and slopes are computed in float32: half precision cannot tell positions apart beyond 256."""
+    first, position_ids = 3000, torch.arange(3000, 3009)
+    single, half = positions(), positions().to(dtype)
+    inputs = torch.randn(2, HEADS, 9, WIDTH).to(dtype)
+    expected = single.rotate(inputs.float(), position_ids)
+    for given in (first, position_ids):
+        torch.testing.assert_close(half.rotate(inputs, given).float(), expected, rtol=2e-2, atol=2e-2)
+    bias = half.make_bias(inputs, first, position_ids - 2999)
+    if bias is not None:
+        exact = single.make_bias(inputs.float(), first, position_ids - 2999)
+        assert exact is not None
+        expected = exact(None, None)
+        torch.testing.assert_close(bias(None, None).float(), expected, rtol=1e-2, atol=0)
 
 
 class Backwards(Rotary):
-    def rotate(self, states: Tensor, places: Tensor) -> Tensor:
-        return super().rotate(states, -counted(places, states.shape[-2], states.device))
+    def rotate(self, states: Tensor, position_ids: Tensor | int) -> Tensor:
+        return super().rotate(states, -expand_positions(position_ids, states.shape[-2], states.device))
 
 
-class Slow(Rotary):
-    def __init__(self, width: int):
-        super().__init__(width)
-        self.frequencies /= 7
-
-
-@pytest.mark.parametrize("kind", [Backwards, Slow])
-def test_a_subclass_turns_by_its_own_code(kind: type[Rotary]):
-    """Also where successive positions would be turned by the table that all rotations share."""
-    inputs, own = torch.randn(1, 5, WIDTH), kind(WIDTH)
+def test_a_subclass_rotates_by_its_own_code():
+    inputs, own = torch.randn(1, 5, WIDTH), Backwards(WIDTH)
     torch.testing.assert_close(own.rotate(inputs, 3), own.rotate(inputs, torch.arange(3, 8)))
     assert not torch.allclose(own.rotate(inputs, 3), Rotary(WIDTH).rotate(inputs, 3), atol=1e-3)
 
@@ -268,7 +282,7 @@ def test_a_subclass_turns_by_its_own_code(kind: type[Rotary]):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda: Rotary(5), "the width of a head is 5, choose an even one"),
+        (lambda: Rotary(5), "a rotary head is 5 wide"),
         (lambda: RotaryScaling("linear", 0.5), "factor is 0.5; it must be at least 1"),
         (lambda: RotaryScaling("llama3", 2.0, slow=5.0), "slow is 5.0 and fast 4.0; expected 0 < slow < fast"),
     ],
@@ -278,8 +292,8 @@ def test_wrong_settings(wrong, message: str):
         wrong()
 
 
-def test_more_queries_than_keys_with_places_need_places():
+def test_more_queries_than_keys_need_positions():
     heads = heads_with("alibi")
-    memory = Memory(states()[:, :2], states()[:, :2], places=torch.arange(2))
-    with pytest.raises(ValueError, match="9 queries read 2 keys with places; give the queries' places too"):
+    memory = Memory(states()[:, :2], states()[:, :2], position_ids=torch.arange(2))
+    with pytest.raises(ValueError, match="positions for 2 keys"):
         heads(states(), memory)

@@ -36,7 +36,7 @@ def eager(name: str) -> dict[str, tuple[Tensor, ...]]:
 
 @pytest.mark.parametrize("name", FAMILIES)
 @torch.no_grad()
-def test_row_86_a_recorder_never_changes_an_output_and_its_maps_are_those_of_the_model(name: str):
+def test_a_recorder_never_changes_an_output_and_its_maps_are_those_of_the_model(name: str):
     model = tiny(name)
     before = output(model(**inputs(name)))
     with record(model) as maps:
@@ -58,7 +58,7 @@ def test_row_86_a_recorder_never_changes_an_output_and_its_maps_are_those_of_the
 
 @pytest.mark.parametrize("name", ["gpt2", "mistral", "gemma2", "gemma3"])
 @torch.no_grad()
-def test_row_86_generate_past_a_sliding_window_has_absolute_columns(name: str):
+def test_generate_past_a_sliding_window_has_absolute_columns(name: str):
     model = tiny(name)
     with record(model) as maps:
         written = model.generate(TOKENS[:1], max_new_tokens=6, do_sample=False, pad_token_id=0)
@@ -71,7 +71,7 @@ def test_row_86_generate_past_a_sliding_window_has_absolute_columns(name: str):
 
 @pytest.mark.parametrize("reduce", [Greatest(2), Entropy(), Totals()])
 @torch.no_grad()
-def test_row_86_reductions_past_a_sliding_window(reduce: Any):
+def test_reductions_past_a_sliding_window(reduce: Any):
     model = tiny("mistral")
     with record(model, reduce=reduce) as maps:
         written = model.generate(TOKENS[:1], max_new_tokens=6, do_sample=False, pad_token_id=0)
@@ -80,13 +80,13 @@ def test_row_86_reductions_past_a_sliding_window(reduce: Any):
     for module in whole:
         torch.testing.assert_close(maps[module], whole[module], rtol=1e-4, atol=1e-5)
         if isinstance(reduce, Greatest):
-            assert torch.equal(maps.places(module)[:, :, 2:], whole.places(module)[:, :, 2:])
+            assert torch.equal(maps.key_indices(module)[:, :, 2:], whole.key_indices(module)[:, :, 2:])
 
 
 @pytest.mark.parametrize("reduce", [None, Totals()])
 @pytest.mark.parametrize("name", ["gpt2", "mistral", "t5", "bart"])
 @torch.no_grad()
-def test_row_86_beam_search_has_the_maps_of_the_returned_sequences(name: str, reduce: Any):
+def test_beam_search_has_the_maps_of_the_returned_sequences(name: str, reduce: Any):
     model = tiny(name)
     only = "*decoder*" if name in PAIRS else "*"
     choice = {} if reduce is None else {"reduce": reduce}
@@ -114,7 +114,7 @@ def test_row_86_beam_search_has_the_maps_of_the_returned_sequences(name: str, re
 
 
 @torch.no_grad()
-def test_row_86_a_cache_reordered_by_hand_reorders_the_maps():
+def test_a_cache_reordered_by_hand_reorders_the_maps():
     model, rows = tiny("gpt2"), torch.tensor([1, 1])
     with record(model) as maps:
         first = model(TOKENS[:, :7], use_cache=True)
@@ -128,7 +128,7 @@ def test_row_86_a_cache_reordered_by_hand_reorders_the_maps():
 
 @pytest.mark.parametrize("name", ["gpt2", "mistral", "bart"])
 @torch.no_grad()
-def test_row_86_prompt_lookup_leaves_no_rejected_tokens(name: str):
+def test_prompt_lookup_leaves_no_rejected_tokens(name: str):
     model = tiny(name)
     prompt = torch.tensor([[7, 9, 8, 7, 9, 8, 7, 9]])
     options = {"max_new_tokens": 9, "do_sample": False, "pad_token_id": 0, "prompt_lookup_num_tokens": 3}
@@ -142,7 +142,7 @@ def test_row_86_prompt_lookup_leaves_no_rejected_tokens(name: str):
 
 
 @torch.no_grad()
-def test_row_86_the_last_drafts_leave_no_keys():
+def test_the_last_drafts_leave_no_keys():
     model, prompt = tiny("gpt2"), torch.tensor([[5, 7, 9, 5, 7, 9, 5, 7]])
     options = {"max_new_tokens": 12, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
     for drafts in range(1, 8):  # some end with rejected drafts
@@ -152,7 +152,7 @@ def test_row_86_the_last_drafts_leave_no_keys():
 
 
 @torch.no_grad()
-def test_row_86_shared_layers_are_layers():
+def test_shared_layers_are_layers():
     model = tiny("albert")
     with record(model) as maps:
         model(TOKENS)
@@ -165,7 +165,7 @@ def test_row_86_shared_layers_are_layers():
 
 
 @torch.no_grad()
-def test_row_86_a_recording_within_another_silences_only_the_same_model():
+def test_a_recording_within_another_silences_only_the_same_model():
     outer, inner = tiny("bert"), tiny("gpt2")
     with record(outer) as maps:
         with record(inner) as others:
@@ -177,7 +177,7 @@ def test_row_86_a_recording_within_another_silences_only_the_same_model():
 
 
 @pytest.mark.parametrize("name", ["longt5", "bigbird-pegasus", "pegasus-x"])
-def test_row_86_encoders_with_code_of_their_own_are_refused(name: str):
+def test_encoders_with_code_of_their_own_are_refused(name: str):
     builds = {
         "longt5": lambda: transformers.LongT5Model(transformers.LongT5Config(**T5, local_radius=3)),
         "bigbird-pegasus": lambda: transformers.BigBirdPegasusModel(
@@ -198,14 +198,14 @@ def test_row_86_encoders_with_code_of_their_own_are_refused(name: str):
     assert all(each[:, :, 0, 1:].abs().max() < 1e-9 for each in maps.values() if each.shape[2] == each.shape[3])
 
 
-def test_row_86_a_model_without_attention_is_refused():
+def test_a_model_without_attention_is_refused():
     sizes = {"vocab_size": 31, "hidden_size": 12, "num_hidden_layers": 1, "state_size": 3}
     model = transformers.MambaModel(transformers.MambaConfig(**sizes))
     with pytest.raises(ValueError, match=r"MambaModel .* has no attention"), record(model):
         pass
 
 
-def test_row_86_an_implementation_without_weights_is_refused():
+def test_an_implementation_without_weights_is_refused():
     model = tiny("bert")
     interface = transformers.AttentionInterface
     interface.register("blind", lambda module, query, key, value, mask, **options: (query.transpose(1, 2), None))
@@ -215,7 +215,7 @@ def test_row_86_an_implementation_without_weights_is_refused():
 
 
 @torch.no_grad()
-def test_row_86_images_and_sounds():
+def test_images_and_sounds():
     vit = transformers.ViTConfig(**{name: each for name, each in TEXT.items() if name != "vocab_size"}, **IMAGE)
     whisper = transformers.WhisperConfig(**SEQ2SEQ, num_mel_bins=4, max_source_positions=6, max_target_positions=9)
     pixels, sound = torch.randn(1, 3, 8, 8), torch.randn(1, 4, 12)

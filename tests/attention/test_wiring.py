@@ -11,7 +11,7 @@ from torch import nn
 from regard.attention import Attend
 from regard.attention.align import LocalPredictive
 from regard.attention.heads import MultiHead
-from regard.attention.history import AttendInTurn, Coverage
+from regard.attention.history import Coverage, SequentialAttend
 from regard.attention.masks import as_mask
 from regard.attention.memory import Memory
 from regard.attention.positions import Alibi, BucketedBias, RelativeKeys, Rotary
@@ -20,15 +20,13 @@ from regard.models.bahdanau import BackwardInitialState, BahdanauDecoder, Maxout
 from regard.models.bottleneck import BottleneckDecoder
 from regard.models.luong import LuongDecoder, UnfedLuongDecoder
 from regard.models.one_pass import OnePassDecoder
-from regard.nn.cells import GRUResetBefore, Stack
-from regard.nn.decoders.recurrent import SummaryInitialState, ZeroInitialState
-from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
+from regard.nn.decoders import SummaryInitialState, ZeroInitialState
 from regard.nn.embeddings import NoPositions, TokenEmbedding
-from regard.nn.encoders.recurrent import RecurrentEncoder
-from regard.nn.encoders.transformer import EncoderLayer
+from regard.nn.encoders import RecurrentEncoder
+from regard.nn.layers import FeedForward, PreNorm
 from regard.nn.output import Output
-from regard.nn.recurrent import CellReader, Reader, Recurrent, SequenceReader
-from regard.nn.sublayers import FeedForward, PreNorm
+from regard.nn.recurrent import BidirectionalReader, CellReader, GRUResetBefore, Recurrent, SequenceReader, Stack
+from regard.nn.transformer import DecoderLayer, EncoderLayer, TransformerDecoder
 
 WIDTH = 12
 
@@ -92,7 +90,7 @@ def bottleneck(start: int, output: int = WIDTH) -> Any:
     )
 
 
-def encoded(reader: Reader) -> Any:
+def encoded(reader: BidirectionalReader) -> Any:
     """A recurrent encoder reads tokens."""
     encoder = RecurrentEncoder(TokenEmbedding(7, WIDTH), reader)
     return encoder(torch.zeros(2, 5, dtype=torch.int64), torch.tensor([5, 3])).value
@@ -137,7 +135,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "slopes": (lambda: heads(positions=Alibi(3)), "is 2, but the positions Alibi expects 3"),
     "buckets": (lambda: heads(positions=BucketedBias(3)), "is 2, but the positions BucketedBias expects 3"),
     "a history": (
-        lambda: AttendInTurn(ADDITIVE, Coverage(7)),
+        lambda: SequentialAttend(ADDITIVE, Coverage(7)),
         "the width of the score Additive is 5, but the history Coverage expects 7",
     ),
     "an alignment and a score": (

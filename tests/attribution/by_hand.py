@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from regard.maps.breakdown import Breakdown, PlainScores, Sums
+from regard.maps.breakdown import Breakdown, PlainScores, ScoreFactors
 from regard.maps.lookups import Lookups
 
 
@@ -11,9 +11,9 @@ def scores_of(breakdown: Breakdown) -> np.ndarray:
     match breakdown.of:
         case PlainScores(given):
             return given.astype(float)
-        case Sums(query, key, scale, None):
+        case ScoreFactors(query, key, scale, None):
             return np.einsum("lhtd,lhsd->lhts", query.astype(float), key.astype(float)) * scale
-        case Sums(query, key, scale, energy):
+        case ScoreFactors(query, key, scale, energy):
             assert energy is not None
             return np.einsum("lhd,lhtsd->lhts", energy, np.tanh(query[..., :, None, :] + key[..., None, :, :])) * scale
 

@@ -7,7 +7,7 @@ import warnings
 import torch
 
 import regard
-from regard.data.pair import Pair
+from regard.data.pairs import Pair
 
 
 def main(path: str, *sources: str) -> None:

@@ -5,10 +5,9 @@ import pytest
 import torch
 
 from regard.attention.record import record
-from regard.attribution.cross_attention import SOURCES, attribute_cross_attention
-from regard.attribution.forced_decoding import attended
+from regard.attribution.cross_attention import SOURCES, attribute_cross_attention, record_source_attention
 from regard.attribution.kinds import Kind
-from regard.data.batching import collate
+from regard.data.batches import collate
 from regard.maps.heads import Side
 from regard.text.special import START
 from tests.laws import cases
@@ -33,7 +32,7 @@ ATTENDING = [name for name in cases.MODELS if not name.startswith("bottleneck")]
 @pytest.mark.parametrize("name", ATTENDING)
 def test_rows_sum_to_one(name: str):
     model = cases.MODELS[name]().double().eval()
-    for (source, target), maps in zip(PAIRS, attended(model, PAIRS), strict=True):
+    for (source, target), maps in zip(PAIRS, record_source_attention(model, PAIRS), strict=True):
         assert maps.shape == (MAPS.get(name, 1), len(target) + 1, len(source) + 1)
         total = maps.sum(-1)
         if name in LESS:
@@ -47,7 +46,7 @@ def test_rows_sum_to_one(name: str):
 @pytest.mark.parametrize("name", ATTENDING)
 def test_equals_what_stepping_looks_at(name: str):
     model = cases.MODELS[name]().double().eval()
-    for pair, maps in zip(PAIRS, attended(model, PAIRS), strict=True):
+    for pair, maps in zip(PAIRS, record_source_attention(model, PAIRS), strict=True):
         alone = collate([pair])
         state = model.decoder.start(model.encoder(alone.source, alone.source_lengths))
         assert model.decoder.source_attention is not None
@@ -61,7 +60,7 @@ def test_equals_what_stepping_looks_at(name: str):
 @pytest.mark.parametrize("name", ["bottleneck", "bottleneck-every-step"])
 def test_a_model_without_attention_says_so(name: str):
     with pytest.raises(ValueError, match="no attention to its source"):
-        attended(cases.MODELS[name](), PAIRS)
+        record_source_attention(cases.MODELS[name](), PAIRS)
 
 
 @pytest.mark.parametrize("kind", SOURCES)

@@ -13,8 +13,7 @@ from regard.attention.align import Sparsemax
 from regard.attention.heads import MultiHead
 from regard.attention.masks import as_mask, padding
 from regard.attention.memory import Memory
-from regard.attention.record import record_breakdown
-from regard.attention.recorded import Maps
+from regard.attention.record import Maps, record_breakdown
 from regard.attention.scores import (
     Additive,
     Content,
@@ -30,8 +29,8 @@ from regard.attention.scores import (
     TanhDot,
 )
 from regard.attribution.aggregation import AGGREGATIONS
-from regard.attribution.forced_decoding import lookups
-from regard.maps.breakdown import PlainScores, Sums
+from regard.attribution.cross_attention import record_lookups
+from regard.maps.breakdown import PlainScores, ScoreFactors
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.models.bahdanau import BahdanauConfig
@@ -41,8 +40,7 @@ from regard.models.luong import LuongConfig
 from regard.models.pointer_generator import PointerConfig
 from regard.models.pointer_network import PointerNetwork
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.tasks.pointer.config import Pointer
-from regard.tasks.pointer.run import PointerRun
+from regard.tasks.pointer import Pointer, PointerRun
 from regard.text.special import END, START
 from tests.attribution.by_hand import scores_of, softmax, worked_out
 from tests.attribution.test_roles import PIXELS, captioning
@@ -71,7 +69,7 @@ WITHOUT_SIDES = {"inverse distance", "location", "location, a short one"}
 
 
 def lookups_of(model: Any) -> Lookups:
-    return lookups(model, (SOURCE, TARGET), *SIDES, AGGREGATIONS["weights"])[0]
+    return record_lookups(model, (SOURCE, TARGET), *SIDES, AGGREGATIONS["weights"])[0]
 
 
 def transformer() -> Transformer:
@@ -82,7 +80,7 @@ def recorded(attend: nn.Module, query: torch.Tensor, memory: Memory) -> tuple[Ma
     """What was recorded, the weights `(layer, head, query, key)` of the first row, and what was read."""
     with torch.no_grad(), record_breakdown(attend, "*") as maps:
         read = attend(query, memory)
-    return maps, maps.layered()[0].numpy(), read
+    return maps, maps.stack_layers()[0].numpy(), read
 
 
 def sampled(name: str, dtype: torch.dtype) -> tuple[Attend, torch.Tensor, Memory]:
@@ -134,14 +132,17 @@ LUONG = {"embedding": 5, "width": 6, "layers": 1, "max_source": 5}
 @pytest.mark.parametrize(
     ("sizes", "kind"),
     [
-        (BahdanauConfig(embedding=5, width=7, attention=3, maxout=2), Sums),
-        *((LuongConfig(score=score, **LUONG), Sums) for score in ("dot", "general", "concat", "cosine", "distance")),  # pyright: ignore[reportArgumentType]
+        (BahdanauConfig(embedding=5, width=7, attention=3, maxout=2), ScoreFactors),
+        *(
+            (LuongConfig(score=score, **LUONG), ScoreFactors)  # pyright: ignore[reportArgumentType]
+            for score in ("dot", "general", "concat", "cosine", "distance")
+        ),  # pyright: ignore[reportArgumentType]
         (LuongConfig(score="location", **LUONG), PlainScores),  # pyright: ignore[reportArgumentType]
-        (PointerConfig(embedding=5, width=6, attention=3), Sums),
+        (PointerConfig(embedding=5, width=6, attention=3), ScoreFactors),
         (PointerConfig(embedding=5, width=6, attention=3, history="coverage"), PlainScores),
     ],
 )
-def test_decoders_with_one_head(sizes: Any, kind: type[Sums | PlainScores]):
+def test_decoders_with_one_head(sizes: Any, kind: type[ScoreFactors | PlainScores]):
     found = lookups_of(build(sizes, 13, 13).eval())
     assert found.weights.shape == (1, 1, 3, 5)
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
@@ -155,7 +156,7 @@ def test_contributions_of_dimensions_are_those_of_the_parameters():
     seen, weights, _ = recorded(attend, query, memory)
     found, score = seen.breakdown(weights), attend.score
     assert found is not None
-    assert isinstance(found.of, Sums)
+    assert isinstance(found.of, ScoreFactors)
     assert isinstance(score, Additive)
     w, u, v = (each.detach().numpy() for each in (score.query_weight, score.key_weight, score.energy))
     one, other = query[0, 1].numpy() @ w, memory.key[0, 4].numpy() @ u
@@ -169,7 +170,7 @@ def test_across_two_sequences():
     assert found.weights.shape == (2, 3, 3, 5)
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
     assert found.breakdown is not None
-    assert isinstance(found.breakdown.of, Sums)
+    assert isinstance(found.breakdown.of, ScoreFactors)
     assert (found.breakdown.of.scale, found.breakdown.value.shape) == (pytest.approx(2**-0.5), (2, 3, 5, 2))
 
 

@@ -8,10 +8,8 @@ import torch
 from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2Config
-from regard.models.language_model import LanguageModel
-from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
-from regard.tasks.language_model.cache import Cache
-from regard.tasks.language_model.likelihood import STRETCH, losses
+from regard.models.language_model import LanguageModel, RecurrentLanguageModelConfig
+from regard.tasks.language_model.likelihood import CHUNK, ContinuousCache, token_losses
 
 
 @pytest.fixture
@@ -25,11 +23,11 @@ def words(length: int) -> torch.Tensor:
 
 
 def test_each_word_by_the_formula(model: LanguageModel):
-    tokens, cache = words(14), Cache(4, 0.3, 0.7)
+    tokens, cache = words(14), ContinuousCache(4, 0.3, 0.7)
     features, _ = model.run(tokens[None, :-1], model.begin(1))
     features = features.detach()
     states, vocabulary = features[0], model.output(features)[0].softmax(-1).detach()
-    found = losses(model, tokens, cache)
+    found = token_losses(model, tokens, cache)
     for now in range(13):
         recent = range(max(0, now - 4), now)  # what follows the state itself is what is asked
         kernel = [math.exp(0.7 * float(states[now] @ states[past])) for past in recent]
@@ -40,8 +38,8 @@ def test_each_word_by_the_formula(model: LanguageModel):
 
 
 def test_it_goes_on_over_the_stretches_that_are_read(model: LanguageModel):
-    tokens, cache = words(STRETCH + 40), Cache(30, 0.3, 0.7)
-    whole = losses(model, tokens, cache)
+    tokens, cache = words(CHUNK + 40), ContinuousCache(30, 0.3, 0.7)
+    whole = token_losses(model, tokens, cache)
     features, _ = model.run(tokens[None, :-1], model.begin(1))
     _, own = model.output.loss(features, tokens[None, 1:])
     once, _ = cache.mix(own, features, tokens[None, 1:], cache.empty(features))
@@ -50,7 +48,7 @@ def test_it_goes_on_over_the_stretches_that_are_read(model: LanguageModel):
 
 def test_a_text_that_repeats_itself_is_less_of_a_surprise(model: LanguageModel):
     tokens = words(20).repeat(3)
-    assert losses(model, tokens, Cache(50, 0.3, 1.0)).mean() < losses(model, tokens).mean()
+    assert token_losses(model, tokens, ContinuousCache(50, 0.3, 1.0)).mean() < token_losses(model, tokens).mean()
 
 
 @pytest.mark.parametrize(
@@ -59,13 +57,13 @@ def test_a_text_that_repeats_itself_is_less_of_a_surprise(model: LanguageModel):
 )
 def test_caches_that_cannot_be(values: tuple[int, float, float], said: str):
     with pytest.raises(ValueError, match=said):
-        Cache(*values)
+        ContinuousCache(*values)
 
 
 def test_models_that_can_have_none():
     gpt2 = build_language_model(GPT2Config(layers=1, width=6, heads=2, context=8), 11)
     with pytest.raises(ValueError, match="limited context"):
-        losses(gpt2, words(9), Cache())
+        token_losses(gpt2, words(9), ContinuousCache())
     copying = build_language_model(AttentionLanguageModelConfig(embedding=5, width=5, copying=True), 11)
     with pytest.raises(ValueError, match="models that do not copy"):
-        losses(copying, words(9), Cache())
+        token_losses(copying, words(9), ContinuousCache())

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from regard.attribution.forced_decoding import attended
-from regard.data.batching import collate
-from regard.data.tokenizer_pair import Tokenizers
+from regard.attribution.cross_attention import record_source_attention
+from regard.data.batches import collate
+from regard.data.tokens import Tokenizers
 from regard.decoding import Beam, greedy
-from regard.decoding.scoring import log_probabilities
+from regard.decoding.texts import log_probabilities
 from regard.errors import InputError
 from regard.models.ensemble import Ensemble
 from regard.models.luong import Luong, LuongConfig
@@ -68,8 +68,8 @@ def test_a_score_is_what_forced_decoding_gives():
 
 def test_its_attention_is_all_its_members():
     models = members("bahdanau", "transformer")
-    joined = attended(Ensemble(models), PAIRS)
-    for both, *apart in zip(joined, *(attended(model, PAIRS) for model in models), strict=True):
+    joined = record_source_attention(Ensemble(models), PAIRS)
+    for both, *apart in zip(joined, *(record_source_attention(model, PAIRS) for model in models), strict=True):
         torch.testing.assert_close(both, torch.cat(apart), rtol=1e-12, atol=1e-12)
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attribution.cross_attention import SOURCES, by_gradient, gradient_of
-from regard.attribution.gradients import contributions, embeddings, log_probabilities_of
-from regard.data.batching import collate
+from regard.attribution.cross_attention import SOURCES, attribute_by_gradient, compute_input_gradient
+from regard.attribution.gradients import compute_contributions, find_embeddings, select_log_probabilities
+from regard.data.batches import collate
 from regard.errors import InputError
 from regard.text.special import END
 from tests.laws import cases
@@ -62,19 +62,19 @@ def test_encoder_decoders_against_finite_differences(name: str):
 
         def scores(batch=batch, written=written) -> Tensor:
             logits = model(batch.source, batch.source_lengths, batch.target_in)
-            return log_probabilities_of(logits[0], written)
+            return select_log_probabilities(logits[0], written)
 
-        found = gradient_of(model, source, written).numpy()
+        found = compute_input_gradient(model, source, written).numpy()
         assert found.shape == (len(written), len(source) + 1)
-        wanted = [difference(embeddings(model.encoder), 0, (0, place), scores) for place in range(len(source) + 1)]
+        wanted = [difference(find_embeddings(model.encoder), 0, (0, place), scores) for place in range(len(source) + 1)]
         np.testing.assert_allclose(found, np.stack(wanted, 1), rtol=1e-5, atol=1e-9)
         assert np.abs(found).max() > 1e-7  # so that this can fail
 
 
 def test_shares_are_of_absolute_values():
     model = cases.MODELS["bottleneck"]().double().eval()
-    (found,) = by_gradient(model, WRITTEN[:1])
-    amounts = gradient_of(model, *WRITTEN[0]).abs().numpy()
+    (found,) = attribute_by_gradient(model, WRITTEN[:1])
+    amounts = compute_input_gradient(model, *WRITTEN[0]).abs().numpy()
     np.testing.assert_allclose(found, amounts / amounts.sum(-1, keepdims=True), rtol=1e-12)
 
 
@@ -83,7 +83,7 @@ def test_of_a_linear_score_all_is_accounted_for():
     torch.manual_seed(5)
     table, weights = nn.Embedding(11, 5).double(), torch.randn(3, 7, 5, dtype=torch.float64)
     tokens, offset = torch.randint(11, (1, 7)), torch.randn(3, dtype=torch.float64)
-    (found,) = contributions([table], lambda: torch.einsum("tsd,sd->t", weights, table(tokens)[0]) + offset)
+    (found,) = compute_contributions([table], lambda: torch.einsum("tsd,sd->t", weights, table(tokens)[0]) + offset)
     score = torch.einsum("tsd,sd->t", weights, table(tokens)[0])
     assert found.embedded is tokens
     torch.testing.assert_close(found.amounts[:, 0].sum(-1), score, rtol=1e-12, atol=1e-12)
@@ -95,8 +95,8 @@ def test_nothing_of_the_model_changes():
     model = cases.MODELS["transformer"]().double().eval()
     before = [parameter.detach().clone() for parameter in model.parameters()]
     with torch.no_grad():
-        first = gradient_of(model, *WRITTEN[0])
-    assert torch.equal(gradient_of(model, *WRITTEN[0]), first)
+        first = compute_input_gradient(model, *WRITTEN[0])
+    assert torch.equal(compute_input_gradient(model, *WRITTEN[0]), first)
     assert not first.requires_grad
     assert all(parameter.grad is None for parameter in model.parameters())
     assert all(torch.equal(one, other) for one, other in zip(before, model.parameters(), strict=True))
@@ -111,7 +111,7 @@ def test_an_input_that_a_score_does_not_see_owes_nothing():
         table(unseen)
         return table(seen).sum((0, 2))[:1]
 
-    first, second = contributions([table], scores)
+    first, second = compute_contributions([table], scores)
     assert first.amounts.tolist() == [[[0.0]]]
     assert second.amounts[0, 0, 1] == 0.0
     assert second.amounts[0, 0, 0] != 0.0

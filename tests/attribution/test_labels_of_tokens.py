@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.data.token_words import parts_of, readable, side
+from regard.data.tokens import label_ids, parts_of, side
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, REPLACEMENT, SPECIAL, START, UNKNOWN
 
@@ -49,8 +49,8 @@ def test_two_texts_of_which_the_first_is_empty():
 def test_bytes_without_a_text_have_the_character_that_they_form():
     tokenizer = trained("bpe")
     ids = tokenizer.encode("ë好")
-    assert set(readable(tokenizer, ids)) <= {"·", "ë", "好"}
-    assert readable(tokenizer, ids[-1:]) == [REPLACEMENT]
+    assert set(label_ids(tokenizer, ids)) <= {"·", "ë", "好"}
+    assert label_ids(tokenizer, ids[-1:]) == [REPLACEMENT]
 
 
 def test_a_long_word_without_blanks_has_its_tokens_as_parts():

@@ -25,9 +25,9 @@ from transformers import (
 from transformers import GPT2Config as HubConfig
 
 from regard import record
-from regard.attention.recorded import distinguished
+from regard.attention.record import short_names
 from regard.errors import InputError
-from regard.maps.breakdown import Sums
+from regard.maps.breakdown import ScoreFactors
 from regard.maps.lookups import Lookups
 from regard.models.gpt2 import GPT2Config
 from regard.models.transformer import Transformer, TransformerConfig
@@ -117,7 +117,7 @@ def test_steps_with_a_cache_are_one_lookup():
     np.testing.assert_allclose(one.weights, other.weights, atol=1e-4)
     assert one.breakdown is not None
     assert other.breakdown is not None
-    assert isinstance(one.breakdown.of, Sums)
+    assert isinstance(one.breakdown.of, ScoreFactors)
     np.testing.assert_allclose(one.breakdown.value, other.breakdown.value, atol=1e-4)
     for side, each in one.breakdown.of.arrays().items():
         np.testing.assert_allclose(each, other.breakdown.of.arrays()[side], atol=1e-4)
@@ -193,7 +193,7 @@ def test_maps_of_several_shapes_are_named():
     ],
 )
 def test_layers_are_named_by_what_tells_them_apart(names: list[str], told: tuple[str, ...]):
-    assert distinguished(names) == told
+    assert short_names(names) == told
 
 
 @pytest.mark.parametrize(("maps", "layers", "heads"), [(None, 2, 3), ([4], 1, 1)])

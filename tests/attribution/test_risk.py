@@ -3,7 +3,7 @@
 import pytest
 from sacrebleu.metrics.chrf import CHRF
 
-from regard.decoding.mbr import least_risk
+from regard.decoding.texts import least_risk
 
 TEXTS = ["a dog runs in the snow", "a dog runs in snow", "two cats", "a dog is running in the snow", "two cats"]
 

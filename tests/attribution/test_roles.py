@@ -129,7 +129,7 @@ def test_a_caption_reads_itself():
     pixels = run.config.images.tensor(PIXELS[..., None])[None]
     with torch.no_grad(), record(run.model.decoder, only="layers.*.self_attention") as maps:
         run.model(pixels, torch.tensor([given]))
-    np.testing.assert_allclose(found.weights, maps.layered()[0], atol=1e-6)
+    np.testing.assert_allclose(found.weights, maps.stack_layers()[0], atol=1e-6)
     nowhere: list[tuple[ImageCaptioningRun, Role]] = [(run, "encoder"), (captioning("show-attend-and-tell"), "decoder")]
     for other, role in nowhere:
         with pytest.raises(InputError, match=f"the {role} of this run's model has no self-attention"):

@@ -5,10 +5,10 @@ from random import Random
 import pytest
 import torch
 
-from regard.data.tokenizer_pair import Tokenizers
+from regard.data.tokens import Tokenizers
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.search import Search
-from regard.decoding.texts import limited, search_texts
+from regard.decoding.texts import check_lengths, search_texts
 from regard.errors import InputError
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
@@ -96,13 +96,13 @@ def test_row_18_truncation_is_asked_for_and_counted():
     ids = [[4], [4] * 6, [5, *[4] * 6], [4] * 11]
     places = [f"data.tsv:{line}" for line in range(1, 5)]
     with pytest.raises(InputError, match=r"data\.tsv:3: 7 tokens and 1 special token, but the model takes 7"):
-        limited(7, ids, places)
-    assert limited(7, ids, places, truncate=True) == ([[4], [4] * 6, [5, *[4] * 5], [4] * 6], 2)
+        check_lengths(7, ids, places)
+    assert check_lengths(7, ids, places, truncate=True) == ([[4], [4] * 6, [5, *[4] * 5], [4] * 6], 2)
 
 
 def test_row_18_a_model_without_a_maximum_takes_all():
     ids = [[4] * 1009]
-    assert limited(None, ids, ["text 1"]) == (ids, 0)
+    assert check_lengths(None, ids, ["text 1"]) == (ids, 0)
 
 
 def test_row_18_an_output_ends_at_the_model_s_maximum(tokenizers: Tokenizers):

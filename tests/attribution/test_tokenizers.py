@@ -1,6 +1,6 @@
 """Words that only one source has."""
 
-from regard.data.tokenizer_pair import Tokenizers, readable
+from regard.data.tokens import Tokenizers, replace_absent_copies
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, UNKNOWN
 
@@ -30,4 +30,4 @@ def test_what_was_written_is_read_back():
 
 def test_an_own_word_that_was_cut_off_is_unknown():
     source, target = COPYING.source_ids(SOURCE)[:3], COPYING.target_ids("zebra gnu cat", SOURCE)
-    assert readable(target, source, ONE) == [ONE.size, UNKNOWN, ONE.encode("cat")[0]]
+    assert replace_absent_copies(target, source, ONE) == [ONE.size, UNKNOWN, ONE.encode("cat")[0]]

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from regard import record
-from regard.attribution.self_attention import attribute_within
+from regard.attribution.self_attention import attribute_text
 from regard.errors import InputError
 from regard.maps.heads import Side
 from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2Config
+from regard.models.language_model import RecurrentLanguageModelConfig
 from regard.models.lstmn import LSTMNConfig
-from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.text import Tokenizer, TokenizerSettings
@@ -86,7 +86,7 @@ def test_the_text_is_read_once_and_without_a_gradient():
     def call() -> None:
         logits.append(run.model(given(run), run.model.begin(1))[0])
 
-    _, alignment = attribute_within(run.model, run.model.self_attention, Side.of("abcdefg"), call)
+    _, alignment = attribute_text(run.model, run.model.self_attention, Side.of("abcdefg"), call)
     (only,) = logits
     assert (only.shape, alignment.target) == ((1, 7, run.tokenizer.size), tuple("abcdefg"))
     assert not only.requires_grad

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.token_words import side
+from regard.data.tokens import side
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, START, UNKNOWN
 

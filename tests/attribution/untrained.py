@@ -1,11 +1,13 @@
 """Runs of each task with fresh weights, made in memory."""
 
+from typing import cast
+
 import torch
 
-from regard.data.tokenizer_pair import Tokenizers
+from regard.data.tokens import Tokenizers
 from regard.models.bert import Bert
 from regard.models.catalog import build, build_classifier, build_language_model
-from regard.models.vit import Vit
+from regard.models.vit import Vit, VitConfig
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.tasks.classification.config import Classification
@@ -71,4 +73,4 @@ def seeing() -> ImageClassificationRun:
     model = "model={name: vit, image: 4, patch: 2, channels: 1, layers: 2, width: 6, heads: 3, hidden: 7, dropout: 0.0}"
     found = config("vit", model, "data.train=a", "data.classes=[left, right, none]")
     assert isinstance(found, ImageClassification)
-    return ImageClassificationRun(found, Vit(3, found.model).eval(), ["left", "right", "none"])
+    return ImageClassificationRun(found, Vit(3, cast(VitConfig, found.model)).eval(), ["left", "right", "none"])

@@ -1,11 +1,14 @@
 """The table of aims: met and missed aims, and the results of the quick passes."""
 
+import shutil
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from benchmarks import additive, aims, product_scores, recording, report, startup
+from benchmarks import additive, aims, peers, product_scores, recording, startup, training
 from benchmarks.aim import COLUMNS, Aim, show
 from benchmarks.startup import Seconds
 
@@ -46,68 +49,79 @@ def test_a_name_that_is_none_is_refused():
 def test_programs_take_turns(monkeypatch: pytest.MonkeyPatch):
     started = []
 
-    def once(program: list[str]) -> Seconds:
+    def run_once(program: list[str]) -> Seconds:
         started.append(program[0])
         return Seconds(float(len(started)), 7.0)
 
-    monkeypatch.setattr(startup, "once", once)
-    found = startup.measured({"a": ["a"], "b": ["b"]}, rounds=3)
+    monkeypatch.setattr(startup, "run_once", run_once)
+    seconds = startup.measure({"a": ["a"], "b": ["b"]}, rounds=3)
     assert started == ["a", "b"] * 4
-    assert found == {"a": Seconds(5.0, 7.0), "b": Seconds(6.0, 7.0)}
+    assert seconds == {"a": Seconds(5.0, 7.0), "b": Seconds(6.0, 7.0)}
 
 
-def test_one_start_is_measured():
-    taken = startup.once([sys.executable, "-c", "sum(range(10**6))"])
-    assert taken.processor > 0
-    assert taken.clock > 0
+@pytest.mark.parametrize("backward", [False, True])
+def test_product_scores_are_one_function(backward: bool):
+    results = [form() for form in product_scores.make_forms("2x3x5x7x11", torch.float32, backward).values()]
+    for result in results[1:]:
+        torch.testing.assert_close(result[0], results[0][0], rtol=1e-4, atol=1e-5)  # type: ignore[index]
 
 
-def test_the_worst_case_of_each_kind_is_told(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(product_scores, "QUICK", {"short": ["1x1x3x5x7", "1x1x2x2x7"]})
-    monkeypatch.setattr(product_scores, "both_forms", lambda call: (1.0, 2.0) if call() is None else (0.002, 0.001))
-    [row] = product_scores.aims()
-    assert (row.ours, row.theirs, row.met) == (2.0, 1.0, False)
-    assert row.what.startswith("product scores, short, 1x1x3x5x7, none, float32")
+def test_recording_is_compared_with_one_function():
+    ours, theirs = recording.make_forms("2x5x6x3").values()
+    torch.testing.assert_close(ours(), theirs(), rtol=1e-4, atol=1e-5)
 
 
-def test_every_case_can_be_read():
-    for case in product_scores.cases(["2x3x5x5x7", *product_scores.DECODING[:1]]):
-        call, _ = case.prepare()
-        found = call()
-        assert found is not None
-        tensors = found if case.backward else [found]
-        assert all(isinstance(each, torch.Tensor) and each.isfinite().all() for each in tensors)  # type: ignore[union-attr]
-
-
-def test_what_recording_costs_is_measured(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(report, "apart", lambda *asked: {("recording", "timed", recording.QUICK): [1.02, 1.0]}[asked])
-    time, memory = recording.aims()
-    assert (time.ours, time.theirs, time.met) == (1020.0, 1000.0, False)
-    assert memory.met
-    assert memory.theirs is not None
-    assert memory.theirs > 4 * recording.LENGTH**2 / 1e6 > 3 * memory.ours
-
-
-def test_both_forms_of_a_layer_are_one_function():
-    ours, theirs = recording.forms("2x5x6x3")
-    torch.testing.assert_close(ours(), theirs())
-
-
-def test_additive_scores_have_their_rows(monkeypatch: pytest.MonkeyPatch):
-    megabytes = {
-        ("additive", "beyond", additive.LARGE, form): [1e3 if form == "naive" else 49.0] for form in additive.FORMS
-    }
-    monkeypatch.setattr(report, "apart", lambda *asked: megabytes[asked])
-    monkeypatch.setattr(additive, "AIMS", {"2x3x5x7": 0.001, "2x1x5x7": 1e6})
+def test_additive_forms_are_one_function():
     if additive.library() is None:
-        assert additive.aims() == []
-        return
-    training, step, memory = additive.aims()
-    assert (training.met, step.met) == (True, False)
-    assert (memory.ours, memory.theirs, memory.met) == (49.0, 1000.0, True)
+        pytest.skip("there is no kernel here")
+    torch.manual_seed(1)
+    naive, fused = additive.make_forms("2x3x5x7", compiled=False).values()
+    torch.testing.assert_close(naive(), fused())
 
 
-def test_memory_of_a_process_apart():
-    """Beyond the gradients of 3 MB and 0.75 MB no less than all pairs' numbers, of the naive form."""
-    [taken] = report.apart("additive", "beyond", "3x64x256x1024", "naive")
-    assert taken > 3 * 64 * 256 * 1024 * 4 / 1e6
+SMALL = [([5, 7, 11], [13, 5]), ([7], [5, 11, 7, 13]), ([5, 11], [5])] * 8
+
+
+@pytest.mark.parametrize("system", training.OURS)
+def test_updates_learn(system: str, monkeypatch: pytest.MonkeyPatch):
+    build: Any = training.OURS[system]
+    small = {"width": 8, "encoder_width": 8, "embedding": 8, "hidden": 11, "heads": 2, "layers": 1}
+    sizes = {name: small.get(name, value) for name, value in build.keywords.items()}
+    monkeypatch.setattr(training, "VOCABULARY", 17)
+    [batch, *_] = training.make_batches(SMALL, 64)
+    update = build.func(*build.args, **sizes)
+    losses = [update(batch, False).loss for _ in range(8)]
+    assert losses[-1] < losses[0]
+
+
+def test_only_products_are_repeated():
+    """A product has two more behind it, one for the gradient of each factor."""
+    weight, calls = torch.ones(3, 2, requires_grad=True), list[str]()
+
+    def update(batch: Any, bf16: bool) -> None:
+        calls.append("update")
+        states = batch.source.to(torch.float32).requires_grad_()
+        (states[:, :3] @ weight).exp().sum().backward()
+
+    products, [batch, *_] = training.only_products(update), training.make_batches(SMALL, 32)
+    products(batch, False)
+    with training.ProductRecorder() as recorder:
+        products(batch, False)
+    assert calls == ["update"]
+    assert len(recorder.calls) == 3
+
+
+def test_a_worker_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho loading\necho ready\nwhile read number precision; do echo $number.5; done\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    with peers.workers(["a", "b"], [], "module") as running:
+        assert [worker.seconds(number, "fp32") for worker in running for number in (3, 7)] == [3.5, 7.5] * 2
+    assert all(worker.process.poll() is not None for worker in running)
+
+
+def test_a_worker_that_ends_is_reported(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    with pytest.raises(SystemExit, match="a ended before it answered, with code 1"), peers.workers(["a"], [], "module"):
+        pass

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from regard.maps import DocumentWeights
-from regard.maps.lookups import Lookups, Patches, of_document, patch_labels
+from regard.maps.lookups import Lookups, Patches, lookups_from_document, patch_labels
 from regard.pictures import View
 from regard.pictures.write import write_view
-from regard.tasks.image_captioning.grounding import overlap
-from regard.tasks.image_captioning.scenes import Scenes
+from regard.tasks.image_captioning.data import Scenes
+from regard.tasks.image_captioning.run import overlap
 
 ARABIC = ("جلس", "القط", "الأسود", "على", "الحصيرة", ".")
 CHINESE = ("黑", "猫", "坐", "在", "垫子", "上", "。")
@@ -56,8 +56,8 @@ def scene(side: int = 8) -> Lookups:
 
 
 def long_text(count: int = 512) -> Lookups:
-    """The review again and again. Of the first layer head 0 reads the word before, head 1 its sentence, head 2 the same
-    word wherever it stands, head 3 the stops; of the second the same, half of it spread."""
+    """The review again and again. Of the first layer head 0 attends to the word before, head 1 its sentence, head 2 the
+    same word wherever it stands, head 3 the stops; of the second the same, half of it spread."""
     words = (" ".join(SENTENCES).split() * count)[:count]
     sentences = np.cumsum([place > 0 and words[place - 1] == "." for place in range(count)])
     same, places = np.array([[one == other for other in words] for one in words]), np.arange(count)
@@ -70,6 +70,6 @@ def long_text(count: int = 512) -> Lookups:
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     write_view(View(translation(), title=" ".join(ARABIC)), folder / "scripts.html")
-    write_view(View(of_document(document()), title="A review"), folder / "document.html")
+    write_view(View(lookups_from_document(document()), title="A review"), folder / "document.html")
     write_view(View(scene(), title="A scene"), folder / "scene.html")
     write_view(View(long_text(), title="A review of 512 words"), folder / "words.html")

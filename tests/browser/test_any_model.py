@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from regard.hub.opening import open_run
+from regard.hub.open_run import open_run
 from regard.pictures import View
 from tests.hub.tiny_folders import FAMILIES, example, tiny_folder
 

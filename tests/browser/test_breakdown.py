@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from regard.attribution.aggregation import AGGREGATIONS
-from regard.attribution.forced_decoding import lookups
-from regard.maps.breakdown import Breakdown, PlainScores, Sums
+from regard.attribution.cross_attention import record_lookups
+from regard.maps.breakdown import Breakdown, PlainScores, ScoreFactors
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.models.bahdanau import BahdanauConfig
@@ -34,7 +34,7 @@ def test_a_click_breaks_a_lookup_down(opened: Opened):
     query, key, value = np.zeros((1, 1, 1, 64)), np.zeros((1, 1, 3, 64)), np.zeros((1, 1, 3, 2))
     query[..., 0], key[0, 0, :, 0], value[0, 0, :, 0] = 8, (14, 12, 20), (3, 3, 3)
     weights = np.array([0.880797, 0.119203, 0.0]).reshape(1, 1, 1, 3)
-    breakdown = Breakdown(Sums(query, key, 64**-0.5), value, np.array([[True, True, False]]))
+    breakdown = Breakdown(ScoreFactors(query, key, 64**-0.5), value, np.array([[True, True, False]]))
     page = opened(View(Lookups(weights, ("a", "b", "masked"), ("t",), breakdown=breakdown)))
     page.get_by_role("button", name="Matrix", exact=True).click()
     page.locator(".regard-place").focus()
@@ -46,13 +46,13 @@ def test_a_click_breaks_a_lookup_down(opened: Opened):
         "softmax",
         "|value|",
         "|weight × value|",
-        "share of the read",
+        "contribution to the output",
     ]
     assert rows(page, "numbers") == [
         ["a", "112.00", "14.00", "0.881", "3.000", "2.642", "0.881"],
         ["b", "96.00", "12.00", "0.119", "3.000", "0.358", "0.119"],
     ]
-    assert "What t reads" in page.locator(".regard-breakdown").inner_text()
+    assert "Attention of t" in page.locator(".regard-breakdown").inner_text()
     assert rows(page, "terms")[0] == ["1", "8.000", "14.00", "112.00"]
     assert rows(page, "terms")[-2:] == [["59 more", "", "", "0"], ["sum", "", "", "112.00"]]
 
@@ -64,7 +64,7 @@ def test_a_click_breaks_an_additive_lookup_down(opened: Opened):
     for each in model.decoder.parameters():
         torch.nn.init.normal_(each, std=0.7)
     source, target = Side.of(("a", "b", "c", "d", "</s>")), Side.of(("x", "y", "</s>"))
-    one = lookups(model, ([5, 7, 4, 9], [6, 4]), source, target, AGGREGATIONS["weights"])[0]
+    one = record_lookups(model, ([5, 7, 4, 9], [6, 4]), source, target, AGGREGATIONS["weights"])[0]
     page = opened(View(one))
     page.locator(".regard-place").focus()
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", "Enter"):
@@ -72,7 +72,7 @@ def test_a_click_breaks_an_additive_lookup_down(opened: Opened):
     assert page.locator(".regard-breakdown h2 bdi").all_inner_texts() == ["y", "c"]
     assert columns(page, "numbers")[:3] == ["source", "v · tanh(q + k)", "softmax"]
     assert one.breakdown is not None
-    assert isinstance(one.breakdown.of, Sums)
+    assert isinstance(one.breakdown.of, ScoreFactors)
     scores, weights = one.breakdown.of.scores()[0, 0, 1], one.weights[0, 0, 1]
     found = {name: [float(each) for each in cells] for name, *cells in rows(page, "numbers")}
     assert [*found] == [one.source[place].replace("</s>", "∎") for place in np.argsort(-weights)]
@@ -100,7 +100,14 @@ def test_scores_that_are_no_sums_and_weights_that_are_no_softmax(opened: Opened)
     page = opened(View(Lookups(weights, ("a", "b", "c"), ("t",), breakdown=breakdown)))
     page.locator(".regard-place").focus()
     page.keyboard.press("Enter")
-    assert columns(page, "numbers") == ["source", "score", "weight", "|value|", "|weight × value|", "share of the read"]
+    assert columns(page, "numbers") == [
+        "source",
+        "score",
+        "weight",
+        "|value|",
+        "|weight × value|",
+        "contribution to the output",
+    ]
     assert rows(page, "numbers") == [
         ["a", "2.000", "0.750", "1.000", "0.750", "0.900"],
         ["b", "1.000", "0.250", "1.000", "0.250", "0.100"],
@@ -111,9 +118,11 @@ def test_scores_that_are_no_sums_and_weights_that_are_no_softmax(opened: Opened)
 
 def test_a_missing_breakdown_has_a_reason(opened: Opened):
     side = np.zeros((1, 1, 2, 4))
-    one = Lookups(np.full((1, 1, 2, 2), 0.5), ("a", "b"), ("s", "t"), breakdown=Breakdown(Sums(side, side), side))
+    one = Lookups(
+        np.full((1, 1, 2, 2), 0.5), ("a", "b"), ("s", "t"), breakdown=Breakdown(ScoreFactors(side, side), side)
+    )
     page = opened(View(one, breakdown_limit=23))
-    assert "breaks" not in page.locator(".regard-status").inner_text()
+    assert "computation" not in page.locator(".regard-status").inner_text()
     page.locator(".regard-place").focus()
     page.keyboard.press("Enter")
     assert page.locator(".regard-breakdown p").inner_text() == (
@@ -129,7 +138,7 @@ def test_of_many_dimensions_the_largest_terms_are_visible(opened: Opened):
         random.normal(size=(1, 1, 2, 500)),
         np.ones((1, 1, 2, 1)),
     )
-    breakdown = Breakdown(Sums(query, key), value)
+    breakdown = Breakdown(ScoreFactors(query, key), value)
     scores = breakdown.of.scores()
     weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     page = opened(View(Lookups(weights, ("a", "b"), ("t",), breakdown=breakdown)))

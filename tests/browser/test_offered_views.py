@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.random import default_rng
 
-from regard.maps.lookups import Lookups, Patches, patch_labels
-from regard.maps.other_map import OtherMap
+from regard.maps.lookups import AlternativeMap, Lookups, Patches, patch_labels
 from regard.pictures import View
 from tests.browser.view import choose, lookups, show
 
@@ -36,20 +35,20 @@ def colours(page: Any, name: str) -> np.ndarray:
 
 
 def test_heads_are_offered_for_maps_of_several_only(opened: Opened):
-    rollout = OtherMap(default_rng(6).dirichlet(np.ones(7), size=(1, 1, 5)), ("rollout",))
+    rollout = AlternativeMap(default_rng(6).dirichlet(np.ones(7), size=(1, 1, 5)), ("rollout",))
     page = opened(View(replace(lookups(), others={"rollout": rollout})))
-    assert offered(page) == ["MATRIX", "Lines", "Reading", "All heads", "Table"]
+    assert offered(page) == ["MATRIX", "Lines", "Text", "All heads", "Table"]
     show(page, "All heads")
-    choose(page, "Map", "rollout")
-    assert offered(page) == ["MATRIX", "Lines", "Reading", "Table"]
-    assert page.get_by_label("Cell", exact=True).is_visible()
-    choose(page, "Map", "weights")
-    assert offered(page) == ["Matrix", "Lines", "Reading", "ALL HEADS", "Table"]
-    assert not page.get_by_label("Cell", exact=True).is_visible()
+    choose(page, "Method", "rollout")
+    assert offered(page) == ["MATRIX", "Lines", "Text", "Table"]
+    assert page.get_by_label("Cell size", exact=True).is_visible()
+    choose(page, "Method", "weights")
+    assert offered(page) == ["Matrix", "Lines", "Text", "ALL HEADS", "Table"]
+    assert not page.get_by_label("Cell size", exact=True).is_visible()
 
 
 def test_a_compared_map_offers_its_views_too(opened: Opened):
-    rollout = OtherMap(default_rng(6).dirichlet(np.ones(7), size=(1, 1, 5)), ("rollout",))
+    rollout = AlternativeMap(default_rng(6).dirichlet(np.ones(7), size=(1, 1, 5)), ("rollout",))
     page = opened(View(replace(lookups(), others={"rollout": rollout}, first="rollout")))
     show(page, "Matrix")
     assert "All heads" not in offered(page)
@@ -59,10 +58,10 @@ def test_a_compared_map_offers_its_views_too(opened: Opened):
 
 def test_weights_on_patches_are_no_matrix_of_their_names(opened: Opened):
     weights = default_rng(4).dirichlet(np.ones(6), size=(2, 3, 1))
-    rollout = OtherMap(default_rng(5).dirichlet(np.ones(6), size=(1, 1, 1)), ("rollout",))
+    rollout = AlternativeMap(default_rng(5).dirichlet(np.ones(6), size=(1, 1, 1)), ("rollout",))
     page = opened(View(on_patches(weights, "a class", others={"rollout": rollout}, first="rollout")))
     assert offered(page) == ["IMAGE", "Table"]
-    choose(page, "Map", "weights")
+    choose(page, "Method", "weights")
     assert offered(page) == ["IMAGE", "All heads", "Table"]
     page.goto(f"{page.url}#view=matrix")
     page.reload()
@@ -82,9 +81,9 @@ def test_a_head_on_patches_is_drawn_where_they_lie(opened: Opened):
     assert (second != blank).any(-1).tolist() == [[True, False], [False, False], [False, True]]
     assert second[0, 0].tolist() == second[2, 1].tolist()
     assert second[0, 0].sum() > first[1, 1].sum()  # half is three times an even share, the darkest is four times
-    key = "darkest: the largest of each head, at least 4 times an even share; the mean over all labels"
+    key = "darkest: the maximum of each head, at least 4 × uniform; the mean over all labels"
     assert page.locator(".regard-key").inner_text() == key
-    assert not page.get_by_label("Shades").is_visible()
+    assert not page.get_by_label("Color scale").is_visible()
     page.get_by_role("button", name="layer 0, head 1").click()
     assert offered(page)[0] == "IMAGE"
     assert page.get_by_label("Head", exact=True).locator("option:checked").inner_text() == "1"

@@ -65,7 +65,7 @@ def refused(page: Any, requests: list[str], other: str) -> None:
 def test_row_57_the_served_page_runs_and_loads_only_its_own_files(page: Any, monkeypatch: pytest.MonkeyPatch):
     with elsewhere() as (other, requests), serving() as address:
         kind, _ = app.FILES["/"]
-        text = app.content("index.html").replace("<main>", f"<main>{SCRIPT}{HANDLER}{outside(other)}")
+        text = app.read_resource("index.html").replace("<main>", f"<main>{SCRIPT}{HANDLER}{outside(other)}")
         assert other in text
         monkeypatch.setattr(app, "FILES", {**app.FILES, "/": (kind, lambda: text)})
         page.goto(address)

@@ -21,21 +21,21 @@ def picture(tmp_path: Path) -> Path:
 
 
 def answer(page: Any) -> None:
-    page.get_by_role("button", name="Answer", exact=True).click()
+    page.get_by_role("button", name="Predict", exact=True).click()
 
 
 def searched(page: Any, *expected: Any) -> None:
     """The alternatives of a beam of three are those, and that of the third is seen."""
-    page.get_by_label("Width of the beam").fill("3")
-    page.get_by_role("button", name="Search").click()
-    finished(page, "3 different texts")
+    page.get_by_label("Beam size").fill("3")
+    page.get_by_role("button", name="Run beam search").click()
+    finished(page, "3 hypotheses")
     found = page.locator("#list button")
     assert [each.strip() for each in found.locator("bdi").all_text_contents()] == [
         each.text.strip() for each in expected
     ]
     before = page.locator("#view .regard-place").screenshot()
     found.nth(2).click()
-    finished(page, "that of the alternative")
+    finished(page, "Attention of the alternative")
     assert [each.get_attribute("aria-pressed") for each in found.all()] == ["false", "false", "true"]
     first = page.locator('#view .regard-tabs [aria-pressed="true"]').inner_text()
     page.get_by_role("button", name="Table", exact=True).click()
@@ -63,7 +63,7 @@ def test_alternatives_of_a_continuation(visit: Visit):
     with serving(of(run)) as address:
         page = visit(address)
         page.get_by_label("Beginning of the text").fill("the house")
-        page.get_by_text("How it is written").click()
+        page.get_by_text("Decoding options").click()
         page.get_by_label("Temperature").fill("")
         page.get_by_label("Tokens", exact=True).fill("4")
         answer(page)
@@ -98,16 +98,16 @@ def test_two_runs_side_by_side(visit: Visit):
         texts = [each.inner_text() for each in page.locator("#plain .two > span > span").all()]
         assert texts == [run.predict([SOURCE], beam=1)[0].text for run in runs.values()]
         assert page.locator("#view .regard-panel").count() == 2
-        chosen = page.locator("#view .regard-panel").get_by_label("Lookups").locator("option:checked")
+        chosen = page.locator("#view .regard-panel").get_by_label("Attention", exact=True).locator("option:checked")
         assert chosen.all_inner_texts() == ["small", "wide"]
         page.get_by_label("norms").check()
         page.locator("#view option", has_text="norms").first.wait_for(state="attached")
         finished(page, "side by side")
-        page.get_by_label("Map", exact=True).first.select_option(label="norms")
+        page.get_by_label("Method", exact=True).first.select_option(label="norms")
         submit(page, "ein Baum")
         finished(page, "side by side")
         page.locator("#view").get_by_text("norms").nth(1).wait_for(state="attached")
-        maps = page.get_by_label("Map", exact=True).locator("option:checked")
+        maps = page.get_by_label("Method", exact=True).locator("option:checked")
         assert maps.all_inner_texts() == ["norms", "norms"]
         other.select_option("")
         finished(page)

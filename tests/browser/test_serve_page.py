@@ -13,9 +13,9 @@ import numpy as np
 from PIL import Image
 
 from regard.audio import Sound, encode_audio
-from regard.serve.catalog import served
-from regard.serve.operation import Active, ResponsePart, ServedRun
-from regard.tasks.summary import sent
+from regard.serve.runs import build_served_runs
+from regard.serve.worker import IsActive, ResponsePart, ServedRun
+from regard.tasks.summary import encode_for_request
 from tests.browser.conftest import PATIENCE, Visit
 from tests.serve import toys
 from tests.serve.serving import serving
@@ -26,7 +26,7 @@ SOURCE = "das Haus ist alt"
 
 
 def of(run: Any, name: str = "run") -> ServedRun:
-    (one,) = served(name, run, Path(name))
+    (one,) = build_served_runs(name, run, Path(name))
     return one
 
 
@@ -40,14 +40,14 @@ def finished(page: Any, text: str = "log-probability") -> None:
 
 def submit(page: Any, text: str = SOURCE) -> None:
     page.get_by_label("Text", exact=True).fill(text)
-    page.get_by_role("button", name="Answer", exact=True).click()
+    page.get_by_role("button", name="Predict", exact=True).click()
 
 
 def held(one: ServedRun, gate: threading.Semaphore) -> ServedRun:
     """Tells a token of a stream whenever the gate is opened once more."""
     stream = one.operations["stream"]
 
-    def answer(requests: Sequence[Any], active: Active) -> Iterator[ResponsePart]:
+    def answer(requests: Sequence[Any], active: IsActive) -> Iterator[ResponsePart]:
         for part in stream.respond(requests, active):
             if part.data["event"] == "token":
                 assert gate.acquire(timeout=PATIENCE / 1000)
@@ -63,7 +63,7 @@ def test_spans_are_marked_in_the_text(visit: Visit):
     with serving(of(run)) as address:
         page = visit(address)
         submit(page, text)
-        finished(page, "Answered")
+        finished(page, "Done")
         marks = [f"{each.text} {each.label}" for each in expected.spans]
         assert page.locator("#plain mark").all_inner_texts() == marks
         assert page.locator("#plain").inner_text() == expected.text.replace("[", "").replace("]", "")
@@ -79,7 +79,7 @@ def test_a_translation_streams_with_its_attention(visit: Visit):
             gate.release()
             page.locator(f"#tokens button:nth-child({count})").wait_for()
             assert tokens(page) == list(expected.tokens[:count])
-            assert page.locator("#status").inner_text() == "Writing ..."
+            assert page.locator("#status").inner_text() == "Generating ..."
         gate.release(99)
         finished(page)
         assert tokens(page) == list(expected.tokens)
@@ -99,14 +99,14 @@ def test_hovering_changes_the_picture(visit: Visit):
         box = view.bounding_box()
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 0.6 * box["height"])
         text = page.locator("#view .regard-status").inner_text()
-        assert "reads" in text
+        assert "attends to" in text
         assert view.screenshot() != before
 
 
 def test_other_maps_are_chosen_in_the_page(visit: Visit):
     with serving(of(toys.translator("transformer")), of(toys.language_model(), "writer")) as address:
         page = visit(address)
-        shown, view = page.get_by_label("Map", exact=True), page.locator("#view .regard-place")
+        shown, view = page.get_by_label("Method", exact=True), page.locator("#view .regard-place")
         submit(page)
         finished(page)
         assert shown.count() == 0
@@ -131,7 +131,7 @@ def test_other_maps_are_chosen_in_the_page(visit: Visit):
         assert page.get_by_label("rollout").is_checked()
         page.get_by_label("Beginning of the text").fill("the house")
         page.get_by_label("gradient × input").uncheck()
-        page.get_by_role("button", name="Answer", exact=True).click()
+        page.get_by_role("button", name="Predict", exact=True).click()
         finished(page)
         assert shown.locator("option").all_inner_texts() == ["weights", "rollout"]
 
@@ -159,8 +159,8 @@ def test_another_token_is_forced_and_changes_are_marked(visit: Visit):
         marked = page.locator("#tokens button").evaluate_all("all => all.map(each => each.matches('.changed'))")
         assert (marked, any(changed[2:])) == (changed, True)  # what follows the forced word too
         page.locator("#tokens button").nth(0).click()
-        page.get_by_label("Let the answer begin with").first.fill("the old tree")
-        page.get_by_role("button", name="Go on from there").click()
+        page.get_by_label("Force prefix").first.fill("the old tree")
+        page.get_by_role("button", name="Regenerate").click()
         page.locator("#plain", has_text="the old tree").wait_for()
         finished(page)
         assert tokens(page)[:3] == ["the", "old", "tree"]
@@ -184,7 +184,7 @@ def test_the_keyboard_alone_is_enough(visit: Visit):
         assert first == tokens(page)[0]
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")
-        assert page.locator("#editor h3").inner_text() == f"In place of {tokens(page)[1]}"
+        assert page.locator("#editor h3").inner_text() == f"Alternatives for {tokens(page)[1]}"
         page.keyboard.press("Escape")
         assert page.locator("#editor").is_hidden()
         assert page.evaluate("document.activeElement.textContent") == tokens(page)[1]
@@ -201,8 +201,8 @@ def test_row_57_tokens_are_always_text(visit: Visit):
         submit(page, f"kein {toys.SCRIPT} Haus")
         finished(page)
         page.locator("#tokens button").nth(0).click()
-        page.get_by_label("Let the answer begin with").first.fill(f"no {toys.SCRIPT}")
-        page.get_by_role("button", name="Go on from there").click()
+        page.get_by_label("Force prefix").first.fill(f"no {toys.SCRIPT}")
+        page.get_by_role("button", name="Regenerate").click()
         page.locator("#tokens .forced").nth(1).wait_for()
         finished(page)
         assert tokens(page)[1] == toys.SCRIPT
@@ -238,10 +238,10 @@ def test_every_run_has_its_own_form(visit: Visit, tmp_path: Path):
     with serving(*runs) as address:
         page = visit(address, color_scheme="dark")
         page.get_by_label("Beginning of the text").fill("the house")
-        page.get_by_text("How it is written").click()
+        page.get_by_text("Decoding options").click()
         page.get_by_label("Temperature").fill("")
         page.get_by_label("Tokens", exact=True).fill("5")
-        page.get_by_role("button", name="Answer", exact=True).click()
+        page.get_by_role("button", name="Predict", exact=True).click()
         finished(page)
         assert 1 <= len(tokens(page)) <= 5
         page.get_by_label("Run", exact=True).select_option("classifier")
@@ -250,13 +250,13 @@ def test_every_run_has_its_own_form(visit: Visit, tmp_path: Path):
         page.locator("#view .regard-panel").wait_for()
         page.get_by_label("Run", exact=True).select_option("vit")
         page.get_by_label("Image").set_input_files(tmp_path / "picture.png")
-        page.get_by_role("button", name="Answer", exact=True).click()
+        page.get_by_role("button", name="Predict", exact=True).click()
         page.locator("#plain meter").nth(1).wait_for()
         page.get_by_label("Run", exact=True).select_option("reader")
         page.get_by_label("Question").fill("ein Haus")
         page.get_by_label("Context").fill(SOURCE)
-        page.get_by_role("button", name="Answer", exact=True).click()
-        finished(page, "Answered.")
+        page.get_by_role("button", name="Predict", exact=True).click()
+        finished(page, "Done.")
         page.locator("#view .regard-panel").wait_for()
 
 
@@ -269,7 +269,7 @@ def test_a_caption_streams_with_its_attention(visit: Visit, tmp_path: Path):
     with serving(held(of(run), gate)) as address:
         page = visit(address)
         page.get_by_label("Image").set_input_files(tmp_path / "picture.png")
-        page.get_by_role("button", name="Answer", exact=True).click()
+        page.get_by_role("button", name="Predict", exact=True).click()
         for count in (1, 2):
             gate.release()
             page.locator(f"#tokens button:nth-child({count})").wait_for()
@@ -283,8 +283,8 @@ def test_a_caption_streams_with_its_attention(visit: Visit, tmp_path: Path):
         assert page.locator("#view .regard-caption").inner_text().split()[1] == "gate"
         change(page, 1)
         page.locator("#tokens button").nth(0).click()
-        page.get_by_label("Let the answer begin with").fill("a tree")
-        page.get_by_role("button", name="Go on from there").click()
+        page.get_by_label("Force prefix").fill("a tree")
+        page.get_by_role("button", name="Regenerate").click()
         page.locator("#tokens .forced").nth(1).wait_for()
         finished(page)
         assert tokens(page)[:2] == ["a", "tree"]
@@ -295,16 +295,16 @@ def test_a_continuation_is_changed_and_prefixed(visit: Visit):
     with serving(of(toys.language_model())) as address:
         page = visit(address)
         page.get_by_label("Beginning of the text").fill("the house")
-        page.get_by_text("How it is written").click()
+        page.get_by_text("Decoding options").click()
         page.get_by_label("Temperature").fill("")
         page.get_by_label("Tokens", exact=True).fill("4")
-        page.get_by_role("button", name="Answer", exact=True).click()
+        page.get_by_role("button", name="Predict", exact=True).click()
         finished(page)
         change(page, 1)
         change(page, len(tokens(page)) - 1)
         page.locator("#tokens button").nth(0).click()
-        page.get_by_label("Let the answer begin with").fill(" is old")
-        page.get_by_role("button", name="Go on from there").click()
+        page.get_by_label("Force prefix").fill(" is old")
+        page.get_by_role("button", name="Regenerate").click()
         page.locator("#plain", has_text="is old").wait_for()
         finished(page)
         assert tokens(page)[:2] == ["is", "old"]
@@ -361,7 +361,7 @@ def test_the_example_of_a_recording_is_played_and_sent(visit: Visit):
 
 
 def test_the_example_of_an_image_is_shown_and_sent(visit: Visit):
-    content = sent(np.random.default_rng(3).integers(0, 255, (40, 30, 3), dtype=np.uint8))
+    content = encode_for_request(np.random.default_rng(3).integers(0, 255, (40, 30, 3), dtype=np.uint8))
     support = json.dumps({"a": [content], "b": [content]})
     for run, example in ((toys.vit(), {"image": content}), (episodes(), {"examples": support, "image": content})):
         one = of(run)

@@ -5,8 +5,8 @@ import pytest
 from numpy.random import default_rng
 
 from regard.maps import DocumentWeights
-from regard.maps.lookups import Lookups, of_document
-from regard.maps.words import Words
+from regard.maps.alignment import Words
+from regard.maps.lookups import Lookups, lookups_from_document
 from regard.pictures import View
 from tests.browser.view import (
     PIXELS,
@@ -26,7 +26,7 @@ from tests.browser.view import (
 from tests.pictures.test_view import HOSTILE, SHOWN
 
 
-@pytest.mark.parametrize("view", ["Lines", "Reading"])
+@pytest.mark.parametrize("view", ["Lines", "Text"])
 def test_pointing_at_a_word_changes_the_picture(opened: Opened, view: str):
     one = lookups()
     page = opened(View(one))
@@ -35,7 +35,7 @@ def test_pointing_at_a_word_changes_the_picture(opened: Opened, view: str):
     before = pixels(page)
     point(page, "target", 1)
     row = (one.weights[-1].mean(0) if view == "Lines" else one.weights.mean((0, 1)))[1]
-    assert status(page).startswith(f"house reads {WORDS[row.argmax()]} {row.max():.3f}")
+    assert status(page).startswith(f"house attends to {WORDS[row.argmax()]} {row.max():.3f}")
     assert pixels(page) != before
 
 
@@ -45,14 +45,14 @@ def test_the_mouse_over_a_cell_shows_its_weight(opened: Opened):
     mean, before = one.weights.mean((0, 1)), pixels(page)
     for target, source in ((1, 1), (4, 6), (0, 0), (2, 5)):
         over(page, target, source)
-        assert status(page) == f"{TARGET[target]} reads {WORDS[source]} {mean[target, source]:.3f}"
+        assert status(page) == f"{TARGET[target]} attends to {WORDS[source]} {mean[target, source]:.3f}"
     assert pixels(page) != before
     page.mouse.move(0, 0)
-    assert status(page).startswith("5 target × 7 source labels.")
+    assert status(page).startswith("5 queries × 7 keys.")
     choose(page, "Layer", "layer 1")
     choose(page, "Head", "2")
     over(page, 3, 2)
-    assert status(page) == f"is reads ist {one.weights[1, 2, 3, 2]:.3f}"
+    assert status(page) == f"is attends to ist {one.weights[1, 2, 3, 2]:.3f}"
 
 
 def test_weights_below_the_threshold_are_hidden(opened: Opened):
@@ -63,13 +63,13 @@ def test_weights_below_the_threshold_are_hidden(opened: Opened):
     blank = before[0, 3]
     assert len(set(before.values())) == 8
     for least in (0.12, 0.4):
-        page.get_by_label("Hide below").fill(str(least))
+        page.get_by_label("Minimum weight").fill(str(least))
         assert page.locator(".regard-bar output").inner_text() == str(least)
         for (t, s), colour in before.items():
             assert shade(page, t, s) == (colour if weights[t, s] >= least else blank), (t, s)
     over(page, 0, 2)
-    assert status(page) == "x reads c 0.100"
-    show(page, "Reading")
+    assert status(page) == "x attends to c 0.100"
+    show(page, "Text")
     point(page, "target", 1)
     read = page.locator('.regard-token[data-side="source"]')
     assert read.evaluate_all("all => all.map((each) => Boolean(each.style.background))") == [False, False, False, True]
@@ -78,7 +78,7 @@ def test_weights_below_the_threshold_are_hidden(opened: Opened):
     script = f"(canvas) => ({PIXELS})(canvas, 0, 0, canvas.width, canvas.height).{inks}"
     inked = []
     for least in (0, 0.12, 0.4, 0.8):
-        page.get_by_label("Hide below").fill(str(least))
+        page.get_by_label("Minimum weight").fill(str(least))
         page.mouse.move(0, 0)
         inked.append(page.locator(".regard-between canvas").evaluate(script))
     assert inked[0] > inked[1] > inked[2] > inked[3] == 0
@@ -93,7 +93,7 @@ def test_pointing_at_a_cell_gives_its_weight(opened: Opened):
     before = pixels(page)
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"):
         page.keyboard.press(key)
-    assert status(page) == f"house reads Haus {one.weights[1, 2, 1, 1]:.3f}"
+    assert status(page) == f"house attends to Haus {one.weights[1, 2, 1, 1]:.3f}"
     assert pixels(page) != before
 
 
@@ -108,9 +108,9 @@ def test_the_keyboard_alone_is_enough(opened: Opened):
         if page.evaluate("document.activeElement.classList.contains('regard-place')"):
             break
     page.keyboard.press("ArrowDown")
-    assert status(page).startswith("house reads ")
+    assert status(page).startswith("house attends to ")
     page.keyboard.press("Escape")
-    assert "5 target × 7 source labels" in status(page)
+    assert "5 queries × 7 keys" in status(page)
 
 
 def test_row_57_tokens_are_always_text(opened: Opened):
@@ -127,7 +127,7 @@ def test_row_57_tokens_are_always_text(opened: Opened):
 def test_arabic_and_chinese_run_in_their_own_direction(opened: Opened):
     arabic, chinese = ("القط", "جلس", "على", "الحصيرة"), ("猫", "坐在", "垫子", "上")
     page = opened(View(Lookups(np.full((1, 1, 4, 4), 0.25), arabic, chinese)))
-    show(page, "Reading")
+    show(page, "Text")
     for side, ordered in (("target", 1), ("source", -1)):
         places = [page.locator(f'.regard-token[data-side="{side}"]').nth(place).bounding_box()["x"] for place in (0, 1)]
         assert np.sign(places[1] - places[0]) == ordered
@@ -137,7 +137,7 @@ def test_a_dark_page_by_preference(opened: Opened):
     colours = {}
     for scheme in ("light", "dark"):
         page = opened(View(lookups()), color_scheme=scheme)
-        show(page, "Reading")
+        show(page, "Text")
         colour = "getComputedStyle(document.querySelector('.regard')).backgroundColor"
         colours[scheme] = [sum(map(int, page.evaluate(colour).strip("rgb()").split(","))), pixels(page)]
     assert colours["dark"][0] < 100 < 700 < colours["light"][0]
@@ -194,9 +194,9 @@ def test_two_sentences_side_by_side(opened: Opened):
     assert page.locator(".regard-panel").count() == 2
     page.locator(".regard-place").first.focus()
     page.keyboard.press("ArrowRight")
-    expected = [f"The reads Haus {each.weights.mean((0, 1))[0, 1]:.3f}" for each in (one, other)]
+    expected = [f"The attends to Haus {each.weights.mean((0, 1))[0, 1]:.3f}" for each in (one, other)]
     assert page.locator(".regard-status").all_inner_texts() == expected
-    page.get_by_role("button", name="Show one").click()
+    page.get_by_role("button", name="Single view").click()
     assert page.locator(".regard-panel").count() == 1
 
 
@@ -225,16 +225,16 @@ def test_all_heads_at_once_and_a_choice_of_one(opened: Opened):
 
 def test_a_document_shows_sentences_and_words(opened: Opened):
     words = (np.array([0.25, 0.75]), np.array([1.0]))
-    page = opened(View(of_document(DocumentWeights((("a", "b"), ("c",)), np.array([0.2, 0.8]), words))))
+    page = opened(View(lookups_from_document(DocumentWeights((("a", "b"), ("c",)), np.array([0.2, 0.8]), words))))
     assert page.locator(".regard-sentences li > b").all_inner_texts() == ["0.200", "0.800"]
     point(page, "source", 1)
-    assert status(page) == "document reads b 0.150"
+    assert status(page) == "document attends to b 0.150"
     of_sentences, of_words = page.locator(".regard-key").all_inner_texts()
     assert "before a sentence: its weight" in of_sentences
     assert "0.80" in of_sentences
     assert "its weight within its sentence × the root of the sentence's" in of_words
     assert f"{np.sqrt(0.8):.2f}" in of_words
-    page.get_by_label("Hide below").fill("0.1")
+    page.get_by_label("Minimum weight").fill("0.1")
     page.mouse.move(0, 0)
     shaded = page.locator(".regard-sentences .regard-token").evaluate_all(
         "all => all.map(each => each.style.background)"
@@ -246,16 +246,16 @@ def test_a_document_shows_sentences_and_words(opened: Opened):
 def test_legends_show_the_colour_of_the_largest_weight(opened: Opened, scheme: str, strongest: str):
     rows = np.array([[[[0.6, 0.1, 0.1, 0.1, 0.1]] * 2]])
     page = opened(View(Lookups(rows, tuple("abcde"), ("x", "y"))), color_scheme=scheme)
-    page.get_by_label("Shades").select_option(label="0 to the largest")
-    assert page.locator(".regard-key").inner_text().endswith(f"{strongest}: the largest of this matrix")
-    show(page, "Reading")
+    page.get_by_label("Color scale").select_option(label="0 to the maximum")
+    assert page.locator(".regard-key").inner_text().endswith(f"{strongest}: the maximum of this matrix")
+    show(page, "Text")
     assert page.locator(".regard-key").inner_text().endswith(f"{strongest}: the largest of this row")
 
 
 def test_a_nearly_even_row_is_faint_in_a_reading_and_the_legend_says_so(opened: Opened):
     rows = np.array([[0.21, 0.19, 0.2, 0.2, 0.2], [0.6, 0.1, 0.1, 0.1, 0.1]])[None, None]
     page = opened(View(Lookups(rows, tuple("abcde"), ("x", "y"))))
-    show(page, "Reading")
+    show(page, "Text")
     legend = page.locator(".regard-key")
     assert "0.80 nearly even: none is preferred; darkest: 4 times an even share" in " ".join(
         legend.inner_text().split()

@@ -8,7 +8,7 @@ from numpy.random import default_rng
 
 from regard.maps.lookups import Lookups, Patches, patch_labels
 from regard.pictures import View
-from regard.pictures.payload import payload
+from regard.pictures.page import build_payload
 from tests.browser.view import TARGET, WORDS, Opened, choose, lookups, pixels, point, show, status, table
 
 
@@ -28,7 +28,7 @@ def test_an_image_is_lit_where_a_word_attended(opened: Opened):
     assert page.locator(".regard-caption").inner_text() == "red  0.7"
     assert page.locator(".regard-picture").screenshot() != before
     page.locator(".regard-picture").hover(position={"x": 300, "y": 50})
-    assert status(page) == "red reads row 1, column 2 1.000"
+    assert status(page) == "red attends to row 1, column 2 1.000"
 
 
 def test_lookups_that_write_have_their_own_verbs(opened: Opened):
@@ -37,7 +37,7 @@ def test_lookups_that_write_have_their_own_verbs(opened: Opened):
     assert status(page).startswith("The writes Das ")
     show(page, "Lines")
     sides = page.locator(".regard-sides span").all_inner_texts()
-    assert sides == ["target (queries): writes", "source (keys): is written"]
+    assert sides == ["target (query): writes", "source (key): is written"]
     point(page, "source", 1)
     assert status(page).startswith("Haus is written by ")
 
@@ -60,10 +60,10 @@ def test_images_that_labels_stand_for(opened: Opened, channels: int):
             (label, pytest.approx(weight, abs=6e-4)) for label, weight in zip(labels, mean[target], strict=True)
         ]
     frames.nth(3).hover()
-    assert status(page) == f"<b> reads dog {mean[1, 3]:.3f}"
+    assert status(page) == f"<b> attends to dog {mean[1, 3]:.3f}"
     page.locator(".regard-place").focus()
     page.keyboard.press("ArrowRight")
-    assert status(page) == f"<b> reads query {mean[1, 4]:.3f}"
+    assert status(page) == f"<b> attends to query {mean[1, 4]:.3f}"
     colour = page.evaluate(
         """([at, x, y]) => {
           const canvas = document.querySelectorAll(".regard-framed canvas")[at];
@@ -75,7 +75,7 @@ def test_images_that_labels_stand_for(opened: Opened, channels: int):
 
 
 def test_512_tokens_of_144_heads_scroll_and_every_head_can_be_chosen(opened: Opened):
-    """Head h of layer l reads l x 12 + h places on with 0.75, and the rest everywhere."""
+    """Head h of layer l attends to l x 12 + h places on with 0.75, and the rest everywhere."""
     places, source, target = np.arange(512), *(tuple(f"{side}{place}" for place in range(512)) for side in "st")
     weights = np.full((144, 512, 512), 0.25 / 512, np.float32)
     for number, each in enumerate(weights):
@@ -85,7 +85,7 @@ def test_512_tokens_of_144_heads_scroll_and_every_head_can_be_chosen(opened: Ope
     frame = box.bounding_box()
 
     def pointed() -> tuple[int, int, float]:
-        reads, _, read, weight = status(page).split()
+        reads, _, _, read, weight = status(page).split()
         return int(reads[1:]), int(read[1:]), float(weight)
 
     drawings = [pixels(page)]
@@ -127,10 +127,10 @@ def test_512_tokens_open_and_only_the_visible_part_is_rendered(opened: Opened):
     page.mouse.move(0, 0)
     assert pixels(page) != before
     scroll.hover(position={"x": 300, "y": 300})  # 14 pixels a cell: 200 rows further down, 50 columns further right
-    target, source = (int(label[1:]) for label in named.split(" reads ")[0:1] + named.split()[2:3])
+    target, source = (int(label[1:]) for label in named.split(" attends to ")[0:1] + named.split()[3:4])
     mean = one.weights.mean((0, 1))
-    assert status(page) == f"t{target + 200} reads t{source + 50} {mean[target + 200, source + 50]:.3f}"
-    for view in ("Lines", "Reading", "All heads", "Table"):
+    assert status(page) == f"t{target + 200} attends to t{source + 50} {mean[target + 200, source + 50]:.3f}"
+    for view in ("Lines", "Text", "All heads", "Table"):
         show(page, view)
     assert page.locator(".regard-numbers tbody tr").count() == 512
 
@@ -142,7 +142,7 @@ def test_rows_are_appended(opened: Opened, tmp_path):
     page = opened(View(empty, title="Stream"))
     page.evaluate(
         "async (payload) => { window.view = await regard.mount(document.getElementById('view'), payload); }",
-        payload([empty]),
+        build_payload([empty]),
     )
     for place, label in enumerate(TARGET[:3]):
         page.evaluate("row => window.view.append(row)", {"target": label, "weights": one.weights[:, :, place].tolist()})

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.attribution.forced_decoding import attended
-from regard.data.pair import Pair
-from regard.data.readers import read_parallel
+from regard.attribution.cross_attention import record_source_attention
+from regard.data.pairs import Pair, read_parallel
 from regard.runs.load import load
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from tests.runs.test_load import SETTINGS, make
@@ -36,7 +35,7 @@ def test_a_word_reads_what_its_characters_read(run: Path):
     (alignment,) = loaded.align([Pair("14 July 1989", "1989-07-14", "x:1")])
     tokenizers = loaded.tokenizers
     ids = tokenizers.source.encode("14 July 1989"), tokenizers.target.encode("1989-07-14")
-    (pieces,) = attended(loaded.model, [ids])
+    (pieces,) = record_source_attention(loaded.model, [ids])
     means = pieces.mean(0)[:-1, :-1].mean(0)
     expected = [means[:2].sum(), means[2:7].sum(), means[7:].sum()]
     assert alignment.weights[0].tolist() == pytest.approx([float(each) for each in expected])

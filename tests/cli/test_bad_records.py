@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.bad_records import BadRecord
 from regard.data.images import ImageFolders
+from regard.data.rows import BadRecord
 from regard.errors import InputError
 
 Regard = Callable[..., tuple[int, str, str]]
@@ -23,7 +23,7 @@ TINY = {
 BAD = {
     "spans": ("q.csv:3: the answer 'the Cat' is not in the context; correct it", "q.csv: skipped 1 of 40 records"),
     "spoken-digits": (
-        "sounds.csv:3: bad.wav: cut short, its header promises 4,000 samples and 978 are there; save it anew",
+        "sounds.csv:3: bad.wav: cut short, its header promises 4,000 samples but it has 978",
         "sounds.csv: skipped 1 of 40 records",
     ),
     "vit": ("pictures/c/1.png: broken, truncated or unusual image", "pictures: skipped 1 of 40 records"),
@@ -109,7 +109,7 @@ def test_bad_records_are_skipped_before_some_are_held_out(folder: Path, regard: 
     )
     assert "two.csv: skipped 2 of 4 records" in errors
     assert code == 0, errors
-    assert "1 sounds, 0.00 hours, to train on, 1 to validate" in errors
+    assert "1 sounds, 0.00 hours to train on, 1 to validate" in errors
 
 
 def test_no_usable_record(folder: Path, regard: Regard):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from regard.cli import batch
+from regard.cli import predict
 from regard.cli.main import main
 from regard.runs.load import load
 from regard.tasks.options import PredictOptions
@@ -185,7 +185,7 @@ def test_every_task(recipe: str, tmp_path: Path):
 
 @pytest.mark.parametrize("lacking", ["ray", "pandas"])
 def test_ray_without_its_packages(run: Path, regard, lacking: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(batch, "find_spec", lambda package: None if package == lacking else object())
+    monkeypatch.setattr(predict, "find_spec", lambda package: None if package == lacking else object())
     options = ("--input", str(tmp_path), "--output", str(tmp_path / "out"), "--on", "ray")
     code, _, error = regard("predict", str(run), *options)
     assert code == 2

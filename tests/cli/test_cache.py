@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from regard.data import order, stored, table
+from regard.data import cache, order, shards
 from tests.cli.command import environment, finish, start, start_limited
 from tests.training.toy import digest
 
@@ -40,9 +40,8 @@ def options(folder: Path, count: int) -> list[str]:
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A set of 2,000 pairs is on disk, has four shards and more than one chunk of an epoch."""
-    monkeypatch.setattr(stored, "SMALL", 1 << 13)
-    monkeypatch.setattr(stored, "ROWS", 1 << 9)
-    monkeypatch.setattr(table, "ROWS", 1 << 9)
+    monkeypatch.setattr(cache, "SMALL", 1 << 13)
+    monkeypatch.setattr(shards, "ROWS", 1 << 9)
     monkeypatch.setattr(order, "CHUNK", 1 << 10)
     monkeypatch.setattr(order, "BLOCK", 1 << 5)
 
@@ -67,7 +66,7 @@ def test_a_run_of_a_set_on_disk_resumes_exactly(regard, tmp_path: Path, monkeypa
 
 
 @pytest.mark.slow
-def test_row_75_a_full_disk_while_encoding(tmp_path: Path):
+def test_a_full_disk_while_encoding(tmp_path: Path):
     out, given = tmp_path / "run", options(tmp_path, 160_000)
     arguments = ["--out", str(out), *given, "--cache", str(tmp_path / "cache")]
     code, _, errors = finish(start_limited(100_000, "train", "translate-transformer", *arguments))

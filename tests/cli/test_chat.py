@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.dialogue import TURN, Dialogue, context
+from regard.data.texts import TURN, Dialogue, context
 from regard.errors import InputError
 from regard.runs.load import load
 from regard.tasks.options import PredictOptions
@@ -36,19 +36,20 @@ def test_each_line_has_a_reply_and_a_blank_one_begins_anew(talking: Path):
 def test_what_was_said_is_the_source(
     talking: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    from regard.cli import stream
+    from regard.cli import standard_input
     from regard.cli.main import main
-    from regard.tasks.seq2seq.prediction import Prediction
+    from regard.tasks.prediction import GeneratedText
 
     asked = []
 
     def predict(self, texts, options):
         asked.extend(texts)
-        return [Prediction(f"reply\n{len(asked)}", 0.0, True, ())]
+        return [GeneratedText(f"reply\n{len(asked)}", 0.0, True, ())]
 
     monkeypatch.setattr(Seq2SeqRun, "_predict", predict)
-    monkeypatch.setattr(stream, "standard_input", lambda: None)
-    monkeypatch.setattr(stream, "chunks", lambda stream, most: iter([["one"], ["two"], [" "], ["three"]]))
+    monkeypatch.setattr(standard_input, "standard_input", lambda: None)
+    lines = [["one"], ["two"], [" "], ["three"]]
+    monkeypatch.setattr(standard_input, "iterate_chunks", lambda stream, limit: iter(lines))
     assert main(["chat", str(talking)]) == 0
     assert capsys.readouterr().out == "reply 1\nreply 2\nreply 3\n"
     assert asked == [f"one {TURN}", f"reply 1 {TURN} two {TURN}", f"three {TURN}"]

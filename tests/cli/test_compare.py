@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from regard.cli.show import apart, write
+from regard.cli.show import name_differences, write_figures
 from regard.errors import InputError
 from regard.tasks.options import FigureOptions
 from tests.attribution.untrained import TEXT, filling, going_on, writing
@@ -19,7 +19,7 @@ def compared(runs: tuple[Any, Any], out: Path, other: tuple[Path | None, str | N
     """The predictions as they are printed, and the page."""
     first, second = (Path("runs/one"), TEXT), (other[0] or Path("runs/one"), other[1] or TEXT)
     found = [run.attribute(run.parse(text), **settings) for run, (_, text) in zip(runs, (first, second), strict=True)]
-    write(found, apart(first, second), out, FigureOptions())
+    write_figures(found, name_differences(first, second), out, FigureOptions())
     return found, json.loads(Reader(out.read_text()).scripts[0])
 
 
@@ -55,7 +55,7 @@ def test_what_either_cannot_show_is_refused(tmp_path: Path):
         compared((writing(), filling()), tmp_path / "a.html", (Path("b"), None), role="encoder")
     found = [run.attribute(TEXT) for run in (writing(), filling())]
     with pytest.raises(InputError, match=r"about .* at most 0\.001 MB"):
-        write(found, ("a", "b"), tmp_path / "a.html", FigureOptions(largest=0.001))
+        write_figures(found, ("a", "b"), tmp_path / "a.html", FigureOptions(largest=0.001))
     assert not (tmp_path / "a.html").exists()
 
 

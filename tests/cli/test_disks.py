@@ -24,7 +24,7 @@ FULL = "regard: standard output cannot be written: No space left on device; give
 
 
 @pytest.mark.parametrize("arguments", [["recipes"], ["--help"], ["--version"], ["predict", "RUN", "14 July 1989"]])
-def test_row_75_standard_output_on_a_full_disk(run: Path, arguments: list[str]):
+def test_standard_output_on_a_full_disk(run: Path, arguments: list[str]):
     with open("/dev/full", "w") as full:
         process = start(*(str(run) if each == "RUN" else each for each in arguments), stdout=full)
         code, _, errors = finish(process)
@@ -32,7 +32,7 @@ def test_row_75_standard_output_on_a_full_disk(run: Path, arguments: list[str]):
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["recipes"], ["predict", "RUN", "14 July 1989"]])
-def test_row_67_the_reader_of_a_command_leaves(run: Path, arguments: list[str]):
+def test_the_reader_of_a_command_leaves(run: Path, arguments: list[str]):
     """As the cases of test_streams.py, in a process of its own up to its last moment."""
     reading, writing = os.pipe()
     os.close(reading)
@@ -53,7 +53,7 @@ def left() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("deaf", [left, closed], ids=["reader gone", "closed"])
-def test_row_67_training_outlives_who_reads_its_progress(tmp_path: Path, deaf: Callable[[], dict[str, Any]]):
+def test_training_outlives_who_reads_its_progress(tmp_path: Path, deaf: Callable[[], dict[str, Any]]):
     streams = deaf()
     process = start("train", "dates", "--out", str(tmp_path / "run"), *tiny(training__log_every="1"), **streams)
     if "stderr" in streams:
@@ -64,7 +64,7 @@ def test_row_67_training_outlives_who_reads_its_progress(tmp_path: Path, deaf: C
     assert "loss" not in output  # where a print without a stream would go
 
 
-def test_row_75_a_full_disk_while_training(tmp_path: Path):
+def test_a_full_disk_while_training(tmp_path: Path):
     options = tiny(training__steps="500", training__log_every="1", training__tensorboard="false")
     # above the files that precede training
     process = start_limited(5000, "train", "dates", "--out", str(tmp_path / "run"), *options)
@@ -80,7 +80,7 @@ def test_row_75_a_full_disk_while_training(tmp_path: Path):
 
 
 @pytest.mark.parametrize("form", [".png", ".svg", ".html"])
-def test_row_75_a_picture_on_a_full_disk(run: Path, tmp_path: Path, form: str):
+def test_a_picture_on_a_full_disk(run: Path, tmp_path: Path, form: str):
     old = tmp_path / f"picture{form}"
     old.write_text("old")
     process = start_limited(2000, "show", str(run), "14 July 1989", "--out", str(old))
@@ -92,7 +92,7 @@ def test_row_75_a_picture_on_a_full_disk(run: Path, tmp_path: Path, form: str):
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp1252", "utf-8", "utf-16"])
-def test_row_77_json_stays_json(run: Path, encoding: str):
+def test_json_stays_json(run: Path, encoding: str):
     text = "14 Jüly 日本 \U0001f600"
     command = [sys.executable, "-m", "regard", "predict", str(run), text, "--json"]
     done = subprocess.run(
@@ -104,14 +104,14 @@ def test_row_77_json_stays_json(run: Path, encoding: str):
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["predict", "--nonsense"]], ids=" ".join)
-def test_row_77_a_terminal_without_width(regard, monkeypatch: pytest.MonkeyPatch, arguments: list[str]):
+def test_a_terminal_without_width(regard, monkeypatch: pytest.MonkeyPatch, arguments: list[str]):
     monkeypatch.setenv("COLUMNS", "0")
     code, _, errors = regard(*arguments)
     assert code == (2 if "--nonsense" in arguments else 0)
     assert "unexpected" not in errors
 
 
-def test_row_77_no_home_and_no_user(run: Path, tmp_path: Path):
+def test_no_home_and_no_user(run: Path, tmp_path: Path):
     without = {name: value for name, value in environment().items() if name not in NAMES}
     command = [sys.executable, "-c", ALONE, "show", str(run), "14 July 1989", "--out", "a.png"]
     done = subprocess.run(command, env=without, cwd=tmp_path, capture_output=True, text=True, check=False)

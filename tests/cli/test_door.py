@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard.attention import lookup as attention
+from regard import attention
 from regard.attention import record as recording
 from regard.runs import load as runs
 from tests.cli.command import environment
@@ -37,14 +37,14 @@ def python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=variables, cwd=folder, capture_output=True, text=True)
 
 
-def test_row_68_importing_does_nothing_else(tmp_path: Path):
+def test_importing_does_nothing_else(tmp_path: Path):
     code = f"import regard\nassert events == [], events\nassert {THREADS} == 1\nassert 'torch' not in sys.modules"
     done = python(code, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert os.listdir(tmp_path) == []
 
 
-def test_row_68_using_it_asks_no_network_and_leaves_no_file(tmp_path: Path):
+def test_using_it_asks_no_network_and_leaves_no_file(tmp_path: Path):
     code = "import regard, regard.cli.main, regard.testing\nregard.load, regard.record, regard.attend\n"
     code += "assert all(event == 'open' for event, _ in events), events\nassert threading.active_count() == 1"
     done = python(code, tmp_path)

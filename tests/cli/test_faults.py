@@ -11,7 +11,7 @@ import torch
 from regard.cli.errors import explain
 from regard.cli.main import main
 from regard.errors import InputError, RunError
-from regard.training.signals import Stopped
+from regard.training.processes import Stopped
 from tests.cli.command import tiny
 from tests.code.tree import ROOT
 
@@ -52,14 +52,14 @@ def test_message_and_exit_code(error: BaseException, said: str, code: int):
     assert "\n" not in message
 
 
-def test_row_29_out_of_memory_comes_with_advice():
+def test_out_of_memory_comes_with_advice():
     assert "training.batch_tokens" in explain(MemoryError())[0]
 
 
 @pytest.mark.parametrize(
     ("module", "extra"), [("matplotlib", "plot"), ("babel", "dates"), ("tensorboard", "tensorboard")]
 )
-def test_row_49_the_extra_is_named(module: str, extra: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_the_extra_is_named(module: str, extra: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     def hint() -> str:
         return explain(ModuleNotFoundError(name=module))[0]
 
@@ -132,7 +132,7 @@ def test_every_mistake_has_its_line(regard):
     assert [line.split(":")[1] for line in errors.splitlines()] == [" --set model.widht", " --set training.steps"]
 
 
-def test_row_06_no_data_file(regard, tmp_path):
+def test_no_data_file(regard, tmp_path):
     missing = str(tmp_path / "no.tsv")
     table = f"data={{kind: table, train: {missing}, valid: {missing}}}"
     code, _, errors = regard("train", "dates", "--out", str(tmp_path / "run"), "--set", table)
@@ -141,14 +141,14 @@ def test_row_06_no_data_file(regard, tmp_path):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has what the test wants absent")
-def test_row_48_a_device_that_is_not_there(regard, tmp_path):
+def test_a_device_that_is_not_there(regard, tmp_path):
     code, _, errors = regard("train", "dates", "--out", str(tmp_path / "run"), *tiny(training__device="cuda"))
     assert code == 2
     assert errors.startswith("regard: device 'cuda' is not available here; choose from: auto, ")
     assert not (tmp_path / "run").exists()
 
 
-def test_row_66_a_folder_with_a_name_too_long(regard, tmp_path):
+def test_a_folder_with_a_name_too_long(regard, tmp_path):
     code, _, errors = regard("train", "dates", "--out", str(tmp_path / LONG), *tiny())
     assert code == 2
     assert "too long" in errors
@@ -198,7 +198,7 @@ def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     "align", ["softmax", "sparsemax", "entmax", "local-p", "hard", "straight-through", "monotonic"]
 )
-def test_row_74_a_diverging_run_ends(align: str, tmp_path: Path, regard: Callable[..., tuple[int, str, str]]):
+def test_a_diverging_run_ends(align: str, tmp_path: Path, regard: Callable[..., tuple[int, str, str]]):
     """Whatever aligns the scores, updates with NaN are skipped and the run ends in one line."""
     far = {"training__learning_rate": "1e20", "training__clip": "0", "training__steps": "20"}
     settings = tiny(model__width="16", model__heads="2", model__layers="1", model__align=align, **far)

@@ -12,7 +12,7 @@ from tests.cli.test_run import wait_for
 
 
 @pytest.mark.parametrize("written", [(), ("config.yaml",)])
-def test_row_30_killed_before_it_was_described(regard, tmp_path: Path, written: tuple[str, ...]):
+def test_killed_before_it_was_described(regard, tmp_path: Path, written: tuple[str, ...]):
     with RunDirectory.create(tmp_path / "run") as run:
         for name in written:
             run.write_text(name, "")
@@ -21,7 +21,7 @@ def test_row_30_killed_before_it_was_described(regard, tmp_path: Path, written: 
     assert "test/exact-match" in output
 
 
-def test_row_30_killed_before_the_first_checkpoint(regard, tmp_path: Path):
+def test_killed_before_the_first_checkpoint(regard, tmp_path: Path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     options = tiny(
         model__width="8",
@@ -41,7 +41,7 @@ def test_row_30_killed_before_the_first_checkpoint(regard, tmp_path: Path):
     assert weights[0] == weights[1]
 
 
-def test_row_41_a_run_with_checkpoints_and_no_identity_is_refused(regard, tmp_path: Path):
+def test_a_run_with_checkpoints_and_no_identity_is_refused(regard, tmp_path: Path):
     with RunDirectory.create(tmp_path / "run") as run:
         run.save_checkpoint(1, {}, {})
     code, _, errors = regard("train", "dates", "--out", str(tmp_path / "run"), "--resume", *tiny())

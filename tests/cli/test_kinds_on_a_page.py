@@ -15,9 +15,9 @@ from regard.attribution.kinds import Kind
 from regard.cli.show import AttributionFlags, check_page
 from regard.data.images import LabelledImage
 from regard.errors import InputError
-from regard.maps.lookups import READS, Lookups
-from regard.pictures.labels import visible
-from regard.tasks.image_classification.training import pixels_of
+from regard.maps.lookups import ATTENDS_TO, Lookups
+from regard.pictures.text import show_invisible
+from regard.tasks.image_classification.run import read_pixels
 from regard.tasks.options import FigureOptions
 from tests.attribution.untrained import TEXT, filling, going_on, seeing, telling, writing
 from tests.cli import show
@@ -51,10 +51,10 @@ def same(packed: dict[str, Any], page: dict[str, Any], wanted: Lookups) -> None:
     """Whether a map of a page is that of lookups, with its labels."""
     np.testing.assert_allclose(numbers(packed), wanted.weights.ravel(), atol=1e-6)
     sides = {side: packed.get(side, page[side]) for side in ("source", "target")}
-    assert sides == {"source": [*map(visible, wanted.source)], "target": [*map(visible, wanted.target)]}
+    assert sides == {"source": [*map(show_invisible, wanted.source)], "target": [*map(show_invisible, wanted.target)]}
     assert packed.get("layers", page["layers"]) == list(wanted.layers)
     assert packed.get("heads", page["heads"]) == wanted.weights.shape[1]
-    assert (packed.get("amounts", False), tuple(packed.get("verbs", READS))) == (wanted.amounts, wanted.verbs)
+    assert (packed.get("amounts", False), tuple(packed.get("verbs", ATTENDS_TO))) == (wanted.amounts, wanted.verbs)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -100,7 +100,7 @@ def test_images(tmp_path: Path):
         np.testing.assert_allclose(numbers(packed), wanted, atol=1e-6)
     _, page = drawn(run, str(image), tmp_path / "b.html", ["norms"])
     norms = page["maps"][1]
-    given = run.config.images.tensor(pixels_of(LabelledImage(image, "", ""), run.config))[None]
+    given = run.config.images.tensor(read_pixels(LabelledImage(image, "", ""), run.config))[None]
     with torch.no_grad(), record(run.model, measure=ValueNorms(run.model)) as found:
         run.model(given)
     last = list(found.values())[-1][0].numpy().mean(0)[0]  # what the class's token reads, heads averaged
@@ -129,11 +129,11 @@ def test_the_title_names_one_kind_alone(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("out", "figure", "maps"),
-    [("a.png", FigureOptions(), None), ("a.html", FigureOptions(words=True), None), ("a.html", FigureOptions(), ["0"])],
+    [("a.png", FigureOptions(), ()), ("a.html", FigureOptions(words=True), ()), ("a.html", FigureOptions(), ("0",))],
 )
-def test_several_kinds_are_for_whole_pages(out: str, figure: FigureOptions, maps: list[str] | None):
-    check_page(Path(out), AttributionFlags(kinds=["norms"], maps=maps), figure, comparing=False)
-    several = AttributionFlags(kinds=["norms", "weights"], maps=maps)
+def test_several_kinds_are_for_whole_pages(out: str, figure: FigureOptions, maps: tuple[str, ...]):
+    check_page(Path(out), AttributionFlags(kinds=("norms",), maps=maps), figure, comparing=False)
+    several = AttributionFlags(kinds=("norms", "weights"), maps=maps)
     with pytest.raises(InputError, match="--kind is given 2 times; several kinds need a page of everything"):
         check_page(Path(out), several, figure, comparing=False)
 

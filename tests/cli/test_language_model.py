@@ -10,6 +10,8 @@ from regard.runs.load import load
 from tests.cli.command import finish, start
 
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\n\n" * 40
+FIELDS = {"prompt", "text", "score", "finished", "missing", "tokens", "attention"}
+"""What the JSON of every continuation has."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,7 @@ def test_predict_continues_as_generate_does(regard, written: Path):
     code, output, _ = regard("predict", str(written), "the cat", "--beam", "2", "--n-best", "2", "--json")
     assert code == 0
     (record,) = map(json.loads, output.splitlines())
-    assert set(record) == {"prompt", "text", "score", "finished", "tokens", "alternatives"}
+    assert set(record) == FIELDS | {"alternatives"}
     generated = regard("generate", str(written), "the cat", "--beam", "2", "--n-best", "2", "--json")[1]
     assert [json.loads(line)["text"] for line in generated.splitlines()] == [
         record["text"],
@@ -64,7 +66,7 @@ def test_generate_without_a_prompt_and_as_json(regard, written: Path):
     assert code == 0
     records = [json.loads(line) for line in output.splitlines()]
     assert len(records) == 2
-    assert all(set(each) == {"prompt", "text", "score", "finished", "tokens"} for each in records)
+    assert all(set(each) == FIELDS for each in records)
     assert records[0]["score"] >= records[1]["score"]
     assert records[0]["prompt"] == ""
 
@@ -127,7 +129,7 @@ def test_what_does_not_fit(regard, written: Path, run: Path, arguments: tuple[st
         ("task=language", "did you mean 'language-model'?"),
     ],
 )
-def test_row_04_runs_that_cannot_be(regard, text: Path, tmp_path: Path, option: str, said: str):
+def test_runs_that_cannot_be(regard, text: Path, tmp_path: Path, option: str, said: str):
     out = tmp_path / "run"
     settings = ["--set", f"data.train={text}", "--set", option]
     code, _, errors = regard("train", "language-lstm", "--out", str(out), *settings)

@@ -41,7 +41,7 @@ def test_a_language_model_there_and_back(regard, here: Path):
     assert "The run is in runs/small-gpt2-trained." in output
     code, output, _ = regard("export", "runs/small-gpt2-trained", "--out", "for-others")
     assert code == 0
-    assert "it computes the same as the run: the files as regard reads them, transformers." in output
+    assert "it computes the same as the run: transformers." in output
     assert sorted(path.name for path in (here / "for-others").iterdir()) == [
         "README.md",
         "config.json",

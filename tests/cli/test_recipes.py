@@ -43,7 +43,7 @@ def test_neither(given: str, said: str):
     assert str(caught.value).startswith(said)
 
 
-def test_row_66_a_name_too_long():
+def test_a_name_too_long():
     with pytest.raises(InputError, match="File name too long"):
         path_of("x" * 300)
 

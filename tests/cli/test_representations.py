@@ -7,20 +7,19 @@ import numpy as np
 import pytest
 
 import regard
-from docs.making.settings import tables, titles_of
-from regard.data.batching import collate
-from regard.maps import Alignment, DocumentWeights, OtherMap, TextWeights
+from docs.making.settings import find_titles, make_tables
+from regard.data.batches import collate
+from regard.maps import Alignment, AlternativeMap, DocumentWeights, TextWeights
 from regard.maps.lookups import Lookups
-from regard.runs import keys
+from regard.runs.run_file import make_schema
 from regard.tasks.class_prediction import ClassPrediction
-from regard.tasks.classification.batch import collate_marked
+from regard.tasks.classification.inputs import collate_marked
 from regard.tasks.extractive_qa.run import SpanPrediction
-from regard.tasks.language_model.continuation import Continuation
 from regard.tasks.masked_language_model.run import FilledBlank, FilledText
-from regard.tasks.meta_rl.run import ActionPrediction
-from regard.tasks.multi_label.outputs import LabelsPrediction
-from regard.tasks.prediction import TextPrediction
-from regard.tasks.regression.outputs import NumberPrediction
+from regard.tasks.meta_rl import ActionPrediction
+from regard.tasks.multi_label import LabelsPrediction
+from regard.tasks.prediction import GeneratedText, TextPrediction
+from regard.tasks.regression import NumberPrediction
 
 
 def test_a_run_and_its_results_are_shown_in_a_line(run: Path):
@@ -28,7 +27,7 @@ def test_a_run_and_its_results_are_shown_in_a_line(run: Path):
     assert repr(model).startswith("<Seq2SeqRun: seq2seq, Bahdanau, ")
     assert repr(model).endswith(" parameters>")
     (prediction,) = model.predict(["14 July 1989"], n_best=2, beam=2)
-    assert repr(prediction).startswith(f"Prediction({prediction.text!r}, score=")
+    assert repr(prediction).startswith(f"GeneratedText({prediction.text!r}, score=")
     assert ", 1 alternatives" in repr(prediction)
     assert repr(model.attribute("14 July 1989")).startswith("<Attribution of ")
     for each in (model, prediction, model.attribute("14 July 1989")):
@@ -42,7 +41,7 @@ PREDICTIONS = [
     (SpanPrediction("the cat", 3, 10, 4.5), "<SpanPrediction the cat>"),
     (TextPrediction("one\ntwo"), "<TextPrediction one two>"),
     (ActionPrediction((1, 2), (0.0, 1.0), (1, 1), 0.5), "<ActionPrediction 1 2>"),
-    (Continuation("So", " it is", -1.5, True, ("it", "is")), "<Continuation So it is>"),
+    (GeneratedText(" it is", -1.5, True, ("it", "is"), prompt="So"), "GeneratedText('So it is', score=-1.5)"),
     (FilledText([[FilledBlank("a cat", "cat", 0.75)]]), "<FilledText a cat>"),
     (TextPrediction("x" * 200), f"<TextPrediction {'x' * 100}...>"),
 ]
@@ -52,9 +51,9 @@ def test_maps_are_a_line_without_their_numbers():
     weights = np.full((2, 3, 5, 7), 1 / 7)
     source, target = tuple("abcdefg"), tuple("vwxyz")
     shape = "2 layers x 3 heads, 5 target x 7 source labels"
-    other = OtherMap(weights)
+    other = AlternativeMap(weights)
     assert repr(Lookups(weights, source, target, others={"norms": other})) == f"<Lookups weights, norms: {shape}>"
-    assert repr(other) == f"<OtherMap: {shape}>"
+    assert repr(other) == f"<AlternativeMap: {shape}>"
     assert repr(Alignment(weights[0, 0], source, target)) == "<Alignment: 5 target x 7 source labels>"
     text = TextWeights(("a", "b"), np.array([0.5, 0.5]), "good", (0, 0), (False, False))
     assert repr(text) == "<TextWeights for 'good': 2 parts>"
@@ -77,10 +76,10 @@ def test_a_batch_is_shown_by_its_sizes():
 
 
 def test_every_key_has_a_row_in_the_page_of_settings():
-    text, schema = tables(keys.stored()), keys.stored()
-    titles = titles_of(schema)
-    assert len({title for _, title in titles.values()}) == len(titles) == len(schema["definitions"])
+    schema = make_schema()
+    text, titles = make_tables(schema), find_titles(schema)
+    assert len({title for _, title in titles.values()}) == len(titles) == len(schema["$defs"])
     sections = {part.partition("\n")[0]: part for part in text.split("\n### ")[1:]}
-    for name, each in schema["definitions"].items():
-        for key in each["properties"]:
+    for name, section in schema["$defs"].items():
+        for key in section["properties"]:
             assert f"| `{key}` |" in sections[titles[name][1]]

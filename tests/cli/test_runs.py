@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import InputError
-from regard.runs.listing import found, record
+from regard.runs.listing import list_runs, read_record
 from regard.storage.run_folder import RunDirectory
 from tests.cli.command import tiny
 
@@ -51,19 +51,19 @@ def test_the_runs_of_a_folder(folder: Path, regard):
     ],
 )
 def test_runs_are_sorted_by_any_figure(key: str, names: list[str], folder: Path):
-    assert [Path(each.run).name for each in found(folder, key)][: len(names)] == names
+    assert [Path(each.run).name for each in list_runs(folder, key)][: len(names)] == names
 
 
 def test_the_keys_to_sort_by_are_named(folder: Path):
     with pytest.raises(InputError, match="no run has a bleu to sort by; there are figure, run, task, model, steps"):
-        found(folder, "bleu")
+        list_runs(folder, "bleu")
 
 
 def test_runs_as_json(folder: Path, regard):
     code, output, _ = regard("runs", str(folder), "--sort", "steps", "--json")
     records = json.loads(output)
     assert (code, len(records), records[0]["figures"]["test/exact-match"]) == (0, 3, 90.0)
-    assert records[0]["size"] == record(folder / "two").size > 0
+    assert records[0]["size"] == read_record(folder / "two").size > 0
 
 
 def test_the_differences_of_two_runs(folder: Path, regard):

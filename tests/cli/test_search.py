@@ -119,7 +119,7 @@ def test_runs_of_other_tokenizers(regard, run: Path, tmp_path: Path):
     assert errors == "regard: run 1 to add has other tokenizers; train it with the same data and settings\n"
 
 
-def test_row_40_a_run_of_another_task(regard, run: Path):
+def test_a_run_of_another_task(regard, run: Path):
     code, _, errors = regard("predict", str(run), TEXT, "--with", str(RUNS / "sorting"))
     assert code == 2
     assert errors.splitlines()[-1] == "regard: run 1 to add is of the task pointer; expected seq2seq"
@@ -183,10 +183,10 @@ def test_settings_of_the_search_on_the_command_line(regard, run: Path, hasty: Pa
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--min-length", "-1"], "min_length is -1; expected at least 0"),
-        (["--no-repeat", "-2"], "no_repeat is -2; expected at least 0"),
-        (["--length-penalty", "nan"], "length_penalty is nan; expected at least 0"),
-        (["--repetition-penalty", "0"], "repetition_penalty is 0.0; expected above 0, where 1 changes nothing"),
+        (["--min-length", "-1"], "--min-length is -1; expected at least 0"),
+        (["--no-repeat", "-2"], "--no-repeat is -2; expected at least 0"),
+        (["--length-penalty", "nan"], "--length-penalty is nan; expected at least 0"),
+        (["--repetition-penalty", "0"], "--repetition-penalty is 0.0; expected above 0"),
         (["--ban", " "], "a banned text is ' '; give at least one character that is no blank"),
     ],
 )

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from regard.cli.stream import CHUNK, chunks, standard_input
+from regard.cli.standard_input import CHUNK, iterate_chunks, standard_input
 from regard.errors import InputError
 
 
@@ -43,17 +43,17 @@ def stream(*portions: bytes) -> io.BufferedReader:
     ],
 )
 def test_lines_as_they_arrive(portions: list[bytes], expected: list[list[str]]):
-    assert list(chunks(stream(*portions))) == expected
+    assert list(iterate_chunks(stream(*portions))) == expected
 
 
 def test_a_line_is_given_before_the_next_is_asked_for():
     raw = Arriving(b"a\n", b"b\n")
-    given = chunks(io.BufferedReader(raw))
+    given = iterate_chunks(io.BufferedReader(raw))
     assert (next(given), raw.reads) == (["a"], 1)
 
 
 def test_chunks_are_small():
-    sizes = [len(chunk) for chunk in chunks(stream(b"x\n" * (2 * CHUNK + 3)))]
+    sizes = [len(chunk) for chunk in iterate_chunks(stream(b"x\n" * (2 * CHUNK + 3)))]
     assert sizes == [CHUNK, CHUNK, 3]
 
 
@@ -67,15 +67,15 @@ def test_chunks_are_small():
         ([b"a\n", b"x" * 29], "standard input:2: line longer than 7 characters"),
     ],
 )
-def test_row_11_what_is_not_text_is_refused_after_what_is(portions: list[bytes], said: str):
-    given = chunks(stream(*portions), longest=7)
+def test_what_is_not_text_is_refused_after_what_is(portions: list[bytes], said: str):
+    given = iterate_chunks(stream(*portions), longest=7)
     assert next(given) == ["a"]
     with pytest.raises(InputError) as caught:
         next(given)
     assert str(caught.value).startswith(said)
 
 
-def test_row_67_no_standard_input(monkeypatch: pytest.MonkeyPatch):
+def test_no_standard_input(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(InputError, match="standard input is closed"):
         standard_input()

@@ -92,7 +92,7 @@ REPORTED = {"evaluate, reader gone": ["scored", "search", "exact-match"]}
 
 
 @pytest.mark.parametrize("name", QUIET)
-def test_row_67_ends_quietly_and_soon(ended: dict[str, Ended], name: str):
+def test_ends_quietly_and_soon(ended: dict[str, Ended], name: str):
     """Neither an error nor a signal, and nothing on what can still be read but a report."""
     case = ended[name]
     assert (case.code, case.output) == (0, "")
@@ -100,7 +100,7 @@ def test_row_67_ends_quietly_and_soon(ended: dict[str, Ended], name: str):
     assert case.seconds < 30
 
 
-def test_row_67_input_that_is_closed_is_an_error(ended: dict[str, Ended]):
+def test_input_that_is_closed_is_an_error(ended: dict[str, Ended]):
     """And one that has ended is not."""
     for name in ("no input", "no prompts"):
         case = ended[name]
@@ -108,7 +108,7 @@ def test_row_67_input_that_is_closed_is_an_error(ended: dict[str, Ended]):
         assert case.errors == "regard: standard input is closed; give the texts as arguments\n"
 
 
-def test_row_67_output_goes_on_where_nobody_reads_warnings(ended: dict[str, Ended]):
+def test_output_goes_on_where_nobody_reads_warnings(ended: dict[str, Ended]):
     assert ended["lines"].code == 0
     assert len(ended["lines"].output.splitlines()) == len(LINES.splitlines())
     for name in ("lines, no reader of warnings", "lines, no warnings"):
@@ -117,7 +117,7 @@ def test_row_67_output_goes_on_where_nobody_reads_warnings(ended: dict[str, Ende
     assert ended["no output"].code == 0
 
 
-def test_row_67_a_reader_that_leaves_ends_a_command_that_would_go_on(run: Path):
+def test_a_reader_that_leaves_ends_a_command_that_would_go_on(run: Path):
     """As `yes | regard predict RUN - | head -1`, with the reaction to SIGPIPE that a shell leaves to its commands."""
     endless = subprocess.Popen(["yes", "14 July 1989"], stdout=subprocess.PIPE)
     with start("predict", str(run), "-", stdin=endless.stdout) as process:
@@ -137,7 +137,7 @@ def test_row_67_a_reader_that_leaves_ends_a_command_that_would_go_on(run: Path):
 @pytest.mark.parametrize(
     ("number", "code", "said"), [(signal.SIGINT, 130, "regard: interrupted\n"), (signal.SIGTERM, -15, "")]
 )
-def test_row_67_a_command_that_waits_for_input_ends_at_a_signal(run: Path, number: int, code: int, said: str):
+def test_a_command_that_waits_for_input_ends_at_a_signal(run: Path, number: int, code: int, said: str):
     with start("predict", str(run), "-") as process:
         assert process.stdin is not None
         assert process.stdout is not None

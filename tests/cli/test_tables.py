@@ -9,10 +9,10 @@ import pytest
 
 from regard.cli.show import tabulate
 from regard.errors import InputError
-from regard.maps.entropy import entropies
-from regard.maps.greatest import COLUMNS, GreatestWeights
+from regard.maps.heads import COLUMNS, GreatestWeights
 from regard.maps.lookups import Lookups
-from regard.pictures.table import write_table
+from regard.maps.reductions import mean_entropies
+from regard.pictures.write import write_table
 from regard.tasks.options import AttributionOptions, FigureOptions
 from tests.attribution.untrained import TEXT, filling, going_on, telling, writing
 from tests.cli.show import PLAIN
@@ -46,7 +46,7 @@ def test_without_a_number_a_table_has_all_weights_or_entropies(tmp_path: Path):
     rows = tabled(run, TEXT, tmp_path / "a.jsonl", None)
     np.testing.assert_allclose([row["weight"] for row in rows], whole.ravel(), rtol=1e-5)
     bits = tabled(run, TEXT, tmp_path / "b.jsonl", None, FigureOptions(view="entropy"))
-    np.testing.assert_allclose([row["entropy"] for row in bits], entropies(whole).ravel(), rtol=1e-5)
+    np.testing.assert_allclose([row["entropy"] for row in bits], mean_entropies(whole).ravel(), rtol=1e-5)
 
 
 def test_signed_weights_are_ordered_by_magnitude_and_none_of_zero_is_a_row():

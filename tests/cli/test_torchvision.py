@@ -34,21 +34,21 @@ def tried(tmp_path: Path) -> tuple[dict[str, str], Path]:
     return given | {"PYTHONPATH": f"{package.parent}{os.pathsep}{given['PYTHONPATH']}"}, told
 
 
-def test_row_50_the_broken_one_would_be_noticed(tried: tuple[dict[str, str], Path]):
+def test_the_broken_one_would_be_noticed(tried: tuple[dict[str, str], Path]):
     given, told = tried
     done = subprocess.run([sys.executable, "-c", "import torchvision"], env=given, capture_output=True, text=True)
     assert (done.returncode, "nms does not exist" in done.stderr, told.exists()) == (1, True, True)
 
 
 @pytest.mark.slow
-def test_row_50_no_module_of_ours_imports_it(tried: tuple[dict[str, str], Path]):
+def test_no_module_of_ours_imports_it(tried: tuple[dict[str, str], Path]):
     given, told = tried
     done = subprocess.run([sys.executable, "-c", EVERYTHING], env=given, capture_output=True, text=True)
     assert (done.returncode, told.exists()) == (0, False), done.stderr
 
 
 @pytest.mark.slow
-def test_row_50_training_and_answering_do_without_it(tried: tuple[dict[str, str], Path], tmp_path: Path):
+def test_training_and_answering_do_without_it(tried: tuple[dict[str, str], Path], tmp_path: Path):
     given, told = tried
     for arguments in (["train", "dates", *tiny(), "--out", "run"], ["predict", "run", "9 May 2018"]):
         code, _, errors = finish(start(*arguments, env=given, cwd=tmp_path))

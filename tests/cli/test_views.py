@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from regard.errors import InputError
-from regard.pictures.scale import round_up
-from regard.tasks.options import USES, FigureOptions
+from regard.pictures.style import round_up
+from regard.tasks.options import VIEW_OPTIONS, FigureOptions
 from tests.attribution.untrained import TEXT, filling, going_on, seeing, telling, writing
 from tests.cli.show import drawn
 
@@ -16,7 +16,7 @@ PAIR = f"{TEXT}\tthe cat"
 OUT = "a.svg"
 
 
-@pytest.mark.parametrize("view", USES)
+@pytest.mark.parametrize("view", VIEW_OPTIONS)
 @pytest.mark.parametrize(("make", "text"), [(writing, TEXT), (going_on, TEXT), (filling, TEXT), (telling, PAIR)])
 def test_each_view_of_each_kind_of_run(make, text: str, view, tmp_path: Path):
     run, out = make(), tmp_path / OUT
@@ -109,8 +109,8 @@ def test_a_page_shows_a_matrix_between_words(tmp_path: Path):
 @pytest.mark.parametrize(
     ("figure", "asked", "said"),
     [
-        (FigureOptions(source="3:3"), {}, "source is '3:3'; there are 9 places, from 0"),
-        (FigureOptions(source="9:12"), {}, "there are 9 places"),
+        (FigureOptions(source="3:3"), {}, "source is '3:3'; there are 9 positions, from 0"),
+        (FigureOptions(source="9:12"), {}, "there are 9 positions"),
         (FigureOptions(target="-1"), {}, "target is '-1'; expected A:B, A:, :B or A, numbers from 0"),
         (FigureOptions(target=""), {}, "expected A:B"),
         (FigureOptions(view="entropy"), {"maps": [1]}, "the view entropy shows every head"),
@@ -138,8 +138,8 @@ def test_what_cannot_be_drawn(figure: FigureOptions, asked: dict, said: str, tmp
             "the option words is not supported by the view entropy",
         ),
         (["--page", "0"], "page is 0; expected at least 1"),
-        (["--scale", "nan"], "scale is nan; expected more than 0"),
-        (["--view", "lines", "--threshold", "1.5"], "threshold is 1.5; expected 0 to 1"),
+        (["--scale", "nan"], "scale is nan; expected above 0"),
+        (["--view", "lines", "--threshold", "1.5"], "threshold is 1.5; expected"),
     ],
 )
 def test_what_does_not_go_together_is_one_line(regard, arguments: list[str], said: str):

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from regard.cli.main import main
+from regard.tasks.prediction import GeneratedText
 from regard.tasks.run import output_warnings
-from regard.tasks.seq2seq.run import Prediction, Seq2SeqRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.tasks.tagging.run import Span, TaggingRun, TagsPrediction
 
 DATES = str(Path(__file__).parents[1] / "data" / "runs" / "dates")
@@ -28,29 +29,29 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[s
         ("\u4e2d\u6587 5", "2 of 3 characters of the text are unknown to the model; do not trust it here"),
     ],
 )
-def test_row_83_a_prediction_for_what_cannot_be_read(text: str, warning: str, capsys: pytest.CaptureFixture[str]):
+def test_a_prediction_for_what_cannot_be_read(text: str, warning: str, capsys: pytest.CaptureFixture[str]):
     out, err = printed(capsys, "predict", DATES, "14 July 1989", text)
     assert len(out) == 2
     assert f"regard: text 2: {warning}" in err
 
 
-def test_row_83_a_picture_of_what_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_picture_of_what_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     _, err = printed(capsys, "show", DATES, "\u4e2d\u6587", "--out", str(tmp_path / "map.svg"))
     assert "2 of 2 characters of the text are unknown to the model" in err[0]
 
 
-def test_row_83_what_can_be_read_gets_no_warning(capsys: pytest.CaptureFixture[str]):
+def test_what_can_be_read_gets_no_warning(capsys: pytest.CaptureFixture[str]):
     assert printed(capsys, "predict", DATES, "14 July 1989 \u4e2d")[1] == []
 
 
-def test_row_83_lines_of_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_lines_of_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"14 July 1989\n\n"))))
     _, err = printed(capsys, "predict", DATES)
     assert "regard: text 2: the text is empty, so the prediction means nothing" in err
 
 
 @pytest.mark.parametrize("command", ["score", "align"])
-def test_row_83_a_pair_that_cannot_be_read(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_pair_that_cannot_be_read(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "source").write_text("14 July 1989\n\u4e2d\u6587 5\n", encoding="utf-8")
     (tmp_path / "target").write_text("1989-07-14\n1989-07-14\n", encoding="utf-8")
     sides = ["--source", str(tmp_path / "source"), "--target", str(tmp_path / "target")]
@@ -79,12 +80,12 @@ def test_a_prediction_that_shows_nothing_has_a_warning(run, prediction, warnings
 
 
 def test_an_empty_prediction_has_a_warning(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(Seq2SeqRun, "_predict", lambda self, texts, options: [Prediction(" ", 0.0, True, (), None)])
+    monkeypatch.setattr(Seq2SeqRun, "_predict", lambda self, texts, options: [GeneratedText(" ", 0.0, True, (), None)])
     warning = "regard: text 1: the prediction is empty; if many are, train longer"
     assert printed(capsys, "predict", DATES, "14 July 1989") == ([" "], [warning])
 
 
-def test_row_83_an_output_with_the_unknown_token():
+def test_an_output_with_the_unknown_token():
     assert output_warnings("the � sat", "the prediction in de") == [
         "the prediction in de has �, which stands for what the vocabulary lacks (<unk> among its tokens)"
     ]

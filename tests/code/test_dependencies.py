@@ -7,7 +7,7 @@ import tomllib
 
 from tests.code.tree import ROOT, imported, imports, modules
 
-BROUGHT = {"triton"}  # by PyTorch's builds for GPUs, a gigabyte that nobody else should fetch
+BROUGHT = {"triton", "pydantic_core"}  # by PyTorch's builds for GPUs, and by pydantic
 UNPINNED = {"ray"}  # hundreds of megabytes, for a cluster only: no part of the extra `all`
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 

@@ -3,8 +3,6 @@
 import graphlib
 import re
 
-import pytest
-
 from tests.code.tree import ROOT, Module, imported, imports, modules, named
 
 ROW = re.compile(r"^\| (\d) \| ((?:`\w+` ?)+)\|", re.M)
@@ -53,18 +51,19 @@ def test_every_module_has_a_level():
     assert not unknown, f"give these a level in {__name__}: {unknown}"
 
 
-@pytest.mark.parametrize("name", modules())
-def test_imports_point_downward(name: str):
-    module = modules()[name]
+def test_imports_point_downward():
     upward = [
-        f"{target} (level {level(target)} from {level(name)})" for target in own(module) if not allowed(module, target)
+        f"{name} (level {level(name)}) imports {target} (level {level(target)})"
+        for name, module in modules().items()
+        for target in own(module)
+        if not allowed(module, target)
     ]
-    assert not upward, f"{name} imports {', '.join(upward)}"
+    assert not upward
 
 
 def test_tables_of_names_are_read():
     assert "regard.models.luong" in own(modules()["regard.models.catalog"])
-    assert "regard.tasks.meta_rl.run" in own(modules()["regard.tasks.meta_rl"])
+    assert "regard.tasks.meta_rl" in own(modules()["regard.tasks.meta_rl"])
 
 
 def test_vocabulary_imports_nothing_of_ours():

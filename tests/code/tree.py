@@ -67,12 +67,14 @@ def named(module: Module) -> Iterator[tuple[str, str]]:
         match node:
             case ast.Call(func=ast.Name(id="Registry"), args=[ast.Constant(value=package), ast.Dict(values=homes)]):
                 for home in homes:
+                    if not isinstance(home, ast.Constant):
+                        continue
                     file, _, attribute = ast.literal_eval(home).partition(":")
                     yield f"{package}.{file}", attribute
             case ast.Call(func=ast.Name(id="LazyTask"), args=[ast.Name(id="__name__"), *places]):
                 for place in places:
                     file, _, attribute = ast.literal_eval(place).partition(":")
-                    yield f"{module.name}.{file}", attribute
+                    yield f"{module.name}.{file}".rstrip("."), attribute
 
 
 def length(function: Function) -> int:

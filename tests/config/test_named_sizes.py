@@ -11,7 +11,7 @@ from regard.models.bert import Bert
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.runs import run_file
 from regard.runs.recipes import path_of
-from regard.training.state import count_parameters
+from regard.training.devices import count_parameters
 
 
 def given(recipe: str, *overrides: str) -> Any:
@@ -46,8 +46,8 @@ def test_what_stands_beside_a_size_outweighs_it(tmp_path: Path):
     assert run_file.read(path).model == GPT2Config(**released, dropout=0.3)
     changed = run_file.read(path, ["model.heads=8", "model.size=774M"]).model
     assert changed == GPT2Config(**larger, dropout=0.3)
-    with pytest.raises(InputError, match=r"--set model\.size: got 124, expected 124M, 355M, 774M or 1558M"):
+    with pytest.raises(InputError, match=r"--set model\.size: got 124, .*124M"):
         run_file.read(path, ["model.size=124"])
     path.write_text(path.read_text().replace("355M", "base"))
-    with pytest.raises(InputError, match=r"run\.yaml:7: model\.size: got 'base', expected 124M"):
+    with pytest.raises(InputError, match=r"run\.yaml:7: model\.size: got 'base', .*124M"):
         run_file.read(path)

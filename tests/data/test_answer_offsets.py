@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from regard.data.memory import Records
-from regard.data.squad import Answer
+from regard.data.questions import Answer
+from regard.data.records import Records
 from regard.errors import InputError
 from regard.tasks.extractive_qa.data import Questions
 

@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 
-from regard.data.batching import LENGTH_MULTIPLE, ROW_MULTIPLE, rounded
-from regard.data.token_batches import batch_size, token_batches
+from regard.data.batches import LENGTH_MULTIPLE, ROW_MULTIPLE, batch_size, round_up_to, token_batches
 from regard.errors import InputError
 
 
@@ -37,7 +36,7 @@ def test_shapes_recur():
         batches = token_batches(LENGTHS, 4096, seed=1, epoch=epoch)
         assert sum(len(batch) % ROW_MULTIPLE > 0 for batch in batches) <= 1
         longest = [[max(LENGTHS[index][side] for index in batch) for side in (0, 1)] for batch in batches]
-        padded = [tuple(rounded(length, LENGTH_MULTIPLE) for length in pair) for pair in longest]
+        padded = [tuple(round_up_to(length, LENGTH_MULTIPLE) for length in pair) for pair in longest]
         return [(len(batch), *pair) for batch, pair in zip(batches, padded, strict=True)]
 
     met = {shape for epoch in range(8) for shape in shapes(epoch)}
@@ -61,7 +60,7 @@ def test_a_pure_function_of_its_arguments():
 
 def test_the_same_in_every_process():
     program = (
-        "from regard.data.token_batches import token_batches\n"
+        "from regard.data.batches import token_batches\n"
         "print(list(token_batches([(n % 7 + 1, n % 11 + 1) for n in range(130)], 60, 3, 5)))"
     )
     here = list(token_batches([(n % 7 + 1, n % 11 + 1) for n in range(130)], 60, 3, 5))

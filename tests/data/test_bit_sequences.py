@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from regard.errors import InputError
-from regard.tasks.algorithmic.data import Copy, Recall, RepeatCopy
-from regard.tasks.algorithmic.training import collate_bits
+from regard.tasks.algorithmic import Copy, Recall, RepeatCopy, collate_bits
 
 
 def test_copy():
@@ -24,7 +23,7 @@ def test_repeat_copy_scales_the_number_and_ends_with_a_mark():
     found = data.read("01 11 x2", "text 1")
     assert found.target.tolist() == [[0, 1, 0], [1, 1, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]
     assert len(found) == 2 + 1 + 5
-    numbers = [data.of(found.target[:1, :2], count).inputs[1, 2] for count in range(1, 11)]
+    numbers = [data.build(found.target[:1, :2], count).inputs[1, 2] for count in range(1, 11)]
     assert np.mean(numbers) == pytest.approx(0, abs=1e-6)
     assert np.var(numbers) == pytest.approx(1, abs=1e-6)
     assert RepeatCopy(most_repeats=1).load().train[0].inputs.max() == 1
@@ -36,7 +35,7 @@ def test_recall_asks_for_an_item_and_wants_the_next():
     marks = found.inputs[:, 2:].tolist()
     assert marks == [[1, 0], [0, 0], [0, 0]] * 3 + [[0, 1], [0, 0], [0, 0], [0, 1], [0, 0], [0, 0]]
     assert found.inputs[4:6, :2].tolist() == found.inputs[10:12, :2].tolist() == [[1, 0], [0, 0]]
-    sequence = data.draw(3, np.random.default_rng(0))
+    sequence = data.sample(3, np.random.default_rng(0))
     items = [sequence.inputs[start : start + 2, :2].tolist() for start in (1, 4, 7)]
     assert sequence.target.tolist() == items[items.index(sequence.inputs[10:12, :2].tolist()) + 1]
 
@@ -54,7 +53,7 @@ def test_sets_are_functions_of_the_seed(data: Any):
 def test_lengths_are_between_the_bounds_and_beyond_them_on_request():
     data = Copy(train=300, least=2, most=4)
     assert {len(each.target) for each in data.load().train} == {2, 3, 4}
-    assert {len(each.target) for each in data.some(3, (120, 120))} == {120}
+    assert {len(each.target) for each in data.sample_many(3, (120, 120))} == {120}
 
 
 def test_a_batch_has_targets_for_the_last_steps_only():
@@ -80,9 +79,9 @@ def test_a_batch_has_targets_for_the_last_steps_only():
         (RepeatCopy(width=2), "01 x0", "ends with 'x0'"),
         (RepeatCopy(width=2), "", "ends with ''"),
         (RepeatCopy(width=2), "x3", "has no vectors"),
-        (Recall(width=2), "01,11,00 10,00,11", "expected items between blanks, a question mark and an item"),
-        (Recall(width=2), "01,11,00 ? 01,11", "'01,11' is no item; expected 3 vectors with commas between"),
-        (Recall(width=2), "? 01,11,00", "expected items between blanks"),
+        (Recall(width=2), "01,11,00 10,00,11", "expected items"),
+        (Recall(width=2), "01,11,00 ? 01,11", "'01,11' is no item; expected 3 vectors"),
+        (Recall(width=2), "? 01,11,00", "expected items"),
     ],
 )
 def test_what_cannot_be_understood(data: Any, text: str, said: str):

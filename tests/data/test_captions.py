@@ -9,17 +9,24 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.images import contents
+from regard.data.images import digest_image
 from regard.errors import InputError
-from regard.tasks.image_captioning.data import CaptionTables, collate_captions
-from regard.tasks.image_captioning.scenes import COLOURS, RELATIONS, SHAPES, Scenes, scene
+from regard.tasks.image_captioning.data import (
+    COLORS,
+    RELATIONS,
+    SHAPES,
+    CaptionTables,
+    Scenes,
+    collate_captions,
+    make_scene,
+)
 from regard.text.special import END, IGNORED, PAD, START
 
 
 def test_what_is_said_is_true():
     """Read off the pixels: what has the colour that is said lies where it is said, within its box."""
     for number in range(50):
-        each = scene(Random(number), 48, "x")
+        each = make_scene(Random(number), 48, "x")
         assert isinstance(each.image, np.ndarray)
         assert len(each.captions) in (2, 4)
         for caption in each.captions:
@@ -27,7 +34,7 @@ def test_what_is_said_is_true():
             other_colour, other = rest[-2:]
             found = {}
             for name, kind in ((colour, shape), (other_colour, other)):
-                rows, columns = np.nonzero((each.image == COLOURS[name]).all(-1))
+                rows, columns = np.nonzero((each.image == COLORS[name]).all(-1))
                 top, left, bottom, right = each.boxes[kind]
                 assert (rows.min() / 48, columns.min() / 48) >= (top - 0.03, left - 0.03)
                 assert (rows.max() + 1) / 48 <= bottom + 0.03
@@ -41,10 +48,10 @@ def test_what_is_said_is_true():
 def test_every_shape_is_drawn_and_sets_differ():
     splits = Scenes(train=80, valid=3, test=3).load()
     said = " ".join(caption for each in splits.train for caption in each.captions)
-    assert all(word in said for word in (*SHAPES, *COLOURS, *sum(RELATIONS.values(), ())))
+    assert all(word in said for word in (*SHAPES, *COLORS, *sum(RELATIONS.values(), ())))
     assert [each.captions for each in splits.valid] != [each.captions for each in splits.train[:3]]
     again = Scenes(train=80, valid=3, test=3).load().train
-    assert [contents(each.image) for each in again] == [contents(each.image) for each in splits.train]
+    assert [digest_image(each.image) for each in again] == [digest_image(each.image) for each in splits.train]
     with pytest.raises(InputError, match="scenes: size is 8; expected 16 to 256 pixels"):
         Scenes(size=8)
 

@@ -9,14 +9,17 @@ from random import Random
 
 import pytest
 
-from regard.data.generated.dates import FIRST_DAY, LAST_DAY, generate
-from regard.data.generated.dates_babel import locale_forms, locale_writer
-from regard.data.generated.dates_english import (
+from regard.data.generated.dates import (
+    FIRST_DAY,
+    LAST_DAY,
     MONTHS,
     NUMERIC_PATTERNS,
     PATTERNS,
     WEEKDAYS,
     day_and_month_may_swap,
+    generate,
+    locale_forms,
+    locale_writer,
     write_numeric,
     write_unambiguous,
 )
@@ -199,7 +202,7 @@ def test_row_49_babel_is_loaded_for_all_forms_only_and_its_absence_names_the_ext
         return real(name, *rest)
 
     for name in [
-        name for name in sys.modules if name.split(".")[0] == "babel" or name == "regard.data.generated.dates_babel"
+        name for name in sys.modules if name.split(".")[0] == "babel" or name == "regard.data.generated.dates"
     ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without_babel)
@@ -209,6 +212,6 @@ def test_row_49_babel_is_loaded_for_all_forms_only_and_its_absence_names_the_ext
 
 
 def test_only_the_absence_of_babel_is_explained(monkeypatch):
-    monkeypatch.setitem(sys.modules, "regard.data.generated.dates_babel", None)
+    monkeypatch.setitem(sys.modules, "regard.data.generated.dates", None)
     with pytest.raises(ModuleNotFoundError):
         generate((1, 1, 1), "all", 1)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.dialogue import TURN, Dialogue, Turn, context, read_turns, replies
+from regard.data.texts import TURN, Dialogue, Turn, context, read_turns, replies
 from regard.errors import InputError
 
 TALK = """\

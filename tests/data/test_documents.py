@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import InputError
-from regard.tasks.masked_language_model.data import Documents
+from regard.tasks.masked_language_model.config import Documents
 
 WIKI = """
  = Cats =

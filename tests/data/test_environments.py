@@ -9,8 +9,15 @@ import pytest
 import torch
 
 from regard.errors import InputError
-from regard.tasks.meta_rl.data import Bandits, Processes, generator
-from regard.tasks.meta_rl.environments import Environments, normal, qualities, seen_width
+from regard.tasks.meta_rl import (
+    Bandits,
+    Environments,
+    Processes,
+    compute_action_values,
+    make_generator,
+    observation_width,
+    sample_normal,
+)
 
 PULLED = Bandits(arms=3, pulls=7)
 SMALL = Processes(states=2, actions=3, episodes=5, horizon=2)
@@ -22,9 +29,9 @@ def constant(means: torch.Tensor, random: torch.Generator | None) -> torch.Tenso
 
 
 def small(count: int = 1) -> Environments:
-    found = SMALL.sampled(count, "some")
+    found = SMALL.sample_seeded(count, "some")
     means, leads = found.means.double(), found.transitions.double()
-    return Environments(means, leads, qualities(means, leads, 2), 5, 2, constant)
+    return Environments(means, leads, compute_action_values(means, leads, 2), 5, 2, constant)
 
 
 def returns(each: Environments, policy: tuple[int, ...]) -> float:
@@ -47,7 +54,7 @@ def test_the_optimum_is_the_best_of_all_policies():
 
 def test_regrets_add_up_to_what_a_policy_falls_behind():
     each = small()
-    losses = each.qualities.amax(-1, keepdim=True) - each.qualities
+    losses = each.action_values.amax(-1, keepdim=True) - each.action_values
     means, leads, lost = each.means[0], each.transitions[0].numpy(), losses[0].numpy()
     for policy in ((0, 1, 2, 0), (2, 2, 1, 1)):
         at, missed = np.eye(2)[0], 0.0
@@ -60,7 +67,7 @@ def test_regrets_add_up_to_what_a_policy_falls_behind():
 
 
 def test_a_bandit_has_one_state_and_its_regret_is_that_of_the_arm():
-    each = PULLED.sampled(11, "a")
+    each = PULLED.sample_seeded(11, "a")
     now, actions = each.start(), torch.arange(11) % 3
     after = each.step(now.states, actions, 0)
     probabilities = each.means[:, 0]
@@ -72,11 +79,11 @@ def test_a_bandit_has_one_state_and_its_regret_is_that_of_the_arm():
 
 
 def test_what_is_drawn_is_distributed_as_it_should_be():
-    arms = Bandits(arms=5).sampled(20_000, "arms").means
+    arms = Bandits(arms=5).sample_seeded(20_000, "arms").means
     assert arms.mean().item() == pytest.approx(1 / 2, abs=0.005)
     assert arms.var().item() == pytest.approx(1 / 12, abs=0.002)
     assert arms.amax(-1).mean().item() == pytest.approx(5 / 6, abs=0.005)
-    found = Processes(states=7, actions=3).sampled(2_000, "processes")
+    found = Processes(states=7, actions=3).sample_seeded(2_000, "processes")
     torch.testing.assert_close(found.transitions.sum(-1), torch.ones(2_000, 7, 3))
     assert found.transitions.min() >= 0
     assert found.transitions.var().item() == pytest.approx((1 / 7) * (6 / 7) / 8, rel=0.03)  # flat Dirichlet
@@ -84,10 +91,10 @@ def test_what_is_drawn_is_distributed_as_it_should_be():
 
 
 def test_rewards_and_moves_are_drawn_as_the_process_says():
-    one = SMALL.sampled(1, "one")
+    one = SMALL.sample_seeded(1, "one")
     means, leads = (part.expand(40_000, *part.shape[1:]) for part in (one.means, one.transitions))
-    many = Environments(means, leads, qualities(means, leads, 2), 5, 2, normal)
-    now, random = many.start(), generator("moves")
+    many = Environments(means, leads, compute_action_values(means, leads, 2), 5, 2, sample_normal)
+    now, random = many.start(), make_generator("moves")
     after = many.step(now.states, torch.full((40_000,), 1), 0, random)
     assert after.rewards.mean().item() == pytest.approx(one.means[0, 0, 1].item(), abs=0.03)
     assert after.rewards.var().item() == pytest.approx(1, abs=0.03)
@@ -97,7 +104,7 @@ def test_rewards_and_moves_are_drawn_as_the_process_says():
         pulled,
         means=pulled.means.expand(40_000, 1, 2),
         transitions=pulled.transitions.expand(40_000, 1, 2, 1),
-        qualities=pulled.qualities.expand(40_000, 1, 1, 2),
+        action_values=pulled.action_values.expand(40_000, 1, 1, 2),
     )
     had = arms.step(now.states, torch.zeros(40_000, dtype=torch.int64), 0, random).rewards
     assert had.mean().item() == pytest.approx(0.25, abs=0.01)
@@ -106,22 +113,22 @@ def test_rewards_and_moves_are_drawn_as_the_process_says():
 def test_what_an_agent_sees():
     each = replace(small(2), noise=constant)
     now = each.start()
-    assert now.seen.shape == (2, seen_width(2, 3))
-    assert now.seen[0].tolist() == [1, 0, 0, 0, 0, 0, 1]
+    assert now.observation.shape == (2, observation_width(2, 3))
+    assert now.observation[0].tolist() == [1, 0, 0, 0, 0, 0, 1]
     first = each.step(now.states, torch.tensor([2, 1]), 0)
     where = torch.eye(2, dtype=torch.float64)[first.states]
-    torch.testing.assert_close(first.seen[:, :2], where)
-    torch.testing.assert_close(first.seen[:, 2:5], torch.eye(3, dtype=torch.float64)[[2, 1]])
-    torch.testing.assert_close(first.seen[:, 5], each.means[[0, 1], 0, [2, 1]])
-    assert not first.seen[:, 6].any()
+    torch.testing.assert_close(first.observation[:, :2], where)
+    torch.testing.assert_close(first.observation[:, 2:5], torch.eye(3, dtype=torch.float64)[[2, 1]])
+    torch.testing.assert_close(first.observation[:, 5], each.means[[0, 1], 0, [2, 1]])
+    assert not first.observation[:, 6].any()
     second = each.step(first.states, torch.tensor([0, 0]), 1)
     assert not second.states.any()  # a new episode, in the first state
-    assert second.seen[:, 6].all()
+    assert second.observation[:, 6].all()
 
 
 def test_the_same_seed_gives_the_same():
     for data in (PULLED, SMALL):
-        one, again, other = (data.sampled(5, seed) for seed in ("a", "a", "b"))
+        one, again, other = (data.sample_seeded(5, seed) for seed in ("a", "a", "b"))
         assert torch.equal(one.means, again.means)
         assert torch.equal(one.transitions, again.transitions)
         assert not torch.equal(one.means, other.means)
@@ -132,7 +139,7 @@ def test_the_same_seed_gives_the_same():
     [
         (lambda: Bandits(train=0), "bandits: train is 0; expected 1 to"),
         (lambda: Bandits(arms=2).read("0.2 0.3 0.4", "text 1"), "text 1: '0.2 0.3 0.4'; expected 2 probabilities"),
-        (lambda: Bandits(arms=2).read("0.2 1.5", "text 1"), "expected 2 probabilities with blanks between"),
+        (lambda: Bandits(arms=2).read("0.2 1.5", "text 1"), "expected 2 probabilities"),
         (lambda: Bandits(arms=2).read("0.2 nan", "text 1"), "expected 2 probabilities"),
         (lambda: Bandits(arms=2).read("a b", "text 1"), "expected 2 probabilities"),
         (lambda: SMALL.read("-1", "text 2"), "text 2: '-1'; expected a whole number, the seed"),

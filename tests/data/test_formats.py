@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.config.recognition import is_table
-from regard.data.bad_records import MissingColumns
-from regard.data.pair import Pair
-from regard.data.sources import Parallel, Squad, Table
+from regard.config.file_kinds import is_table
+from regard.data.pairs import Pair, Parallel, Squad, Table
+from regard.data.rows import MissingColumns
 from regard.data.splits import HeldOut
 from regard.data.tables import read_table
 from regard.errors import InputError
@@ -20,7 +19,7 @@ from regard.runs.recipes import path_of
 from regard.tasks.classification.data import LabelledTables
 from regard.tasks.extractive_qa.data import Questions
 from regard.tasks.image_captioning.data import CaptionTables
-from regard.tasks.summary import rows
+from regard.tasks.summary import describe_rows
 
 ROWS = 'text{0}label\n"good{0} very ""good"""{0}pos\nbad, really{0}neg\n'
 
@@ -228,7 +227,7 @@ def test_span_answers_in_a_table(tmp_path: Path):
     assert [each.start for question in numbered for each in question.answers] == [0, 4, 3, 3]
     nested = {"question": "Who?", "context": "She did", "answers": {"text": ["She"], "answer_start": [0]}}
     (pair,) = Squad(answer="answers.text").read(written(tmp_path, "b.jsonl", json.dumps(nested)))
-    assert pair.answers[0].text == "She"
+    assert pair.target == "She"
     with pytest.raises(MissingColumns, match=r"no column 'answer_text'.*--set data.answer=answer$"):
         Questions(train=path).load()
 
@@ -242,8 +241,8 @@ def test_what_is_held_out_is_a_share_by_groups(tmp_path: Path):
     assert [int(each.target) for each in splits.train] == sorted(int(each.target) for each in splits.train)
     assert table.load() == splits
     assert Table(train=path, source=1, target=2, split_seed=2).load() != splits
-    assert Table(train=path, source=1, target=2, valid=path).load().valid == table.read_pairs(path)
-    assert rows(table, splits)["valid"].origin == f"held out of {path} by data.split_seed 1"
+    assert Table(train=path, source=1, target=2, valid=path).load().valid == table.read(path)
+    assert describe_rows(table, splits)["valid"].origin == f"held out of {path} by data.split_seed 1"
 
 
 def test_parallel_files_without_validation(tmp_path: Path):

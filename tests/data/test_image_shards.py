@@ -8,15 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data import stored
-from regard.data.image_shards import ImageShards, StoredImages
+from regard.data import cache
+from regard.data.cache import CachedSet
+from regard.data.image_shards import ImageShards
 from regard.errors import InputError
 from regard.images import decode_image
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage import cache_folder
-from regard.tasks.class_prediction import class_indices
+from regard.tasks.class_prediction import index_classes
 from regard.tasks.image_classification.config import ImageClassification
 from tests.data.tar_files import packed
 
@@ -27,7 +28,7 @@ CLASSES = ("bag", "shoe", "shirt")
 def large(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
     if request.param:
         pytest.importorskip("pyarrow")
-        monkeypatch.setattr(stored, "SMALL", 1)
+        monkeypatch.setattr(cache, "SMALL", 1)
         monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "cache"))
     return request.param
 
@@ -59,18 +60,18 @@ def shards(folder: Path, count: int = 24, each: int = 10) -> str:
 def test_tar_files(large: bool, tmp_path: Path):
     data = ImageShards(train=shards(tmp_path / "shards"), held_out=0.25, classes=CLASSES)
     found = data.load()
-    assert isinstance(found.train, StoredImages) is large
+    assert isinstance(found.train, CachedSet) is large
     assert [len(found.train), len(found.valid)] == [18, 6]
     every = sorted((*found.train, *found.valid), key=lambda each: each.place)
     assert [each.image for each in every] == [picture(number) for number in range(24)]
     assert [each.label for each in every] == [CLASSES[number % 3] for number in range(24)]
     assert every[11].place == f"{tmp_path}/shards/0010.tar:a/0011.png"
-    assert class_indices(CLASSES, found.train) == [CLASSES.index(each.label) for each in found.train]
+    assert index_classes(CLASSES, found.train) == [CLASSES.index(each.label) for each in found.train]
     with pytest.raises(
         InputError, match=r"0000.tar:a/0001.png: label 'shoe' is none of the training set's: bag, shirt"
     ):
-        class_indices(("bag", "shirt"), found.train)
-    assert [each.place for each in found.valid] == [every[number].place for number in range(3, 24, 4)]
+        index_classes(("bag", "shirt"), found.train)
+    assert {each.label for each in found.valid} == set(CLASSES)
     assert decode_image(every[0].image, 1).shape == (9, 9, 1)  # pyright: ignore[reportArgumentType]
 
 
@@ -81,8 +82,9 @@ def test_parquet(large: bool, tmp_path: Path):
     images = [{"bytes": picture(number), "path": None} for number in range(12)]
     table = pa.table({"image": images, "label": [number % 3 for number in range(12)]}).replace_schema_metadata(metadata)
     parquet.write_table(table, tmp_path / "a.parquet", row_group_size=5)
-    found = ImageShards().read(str(tmp_path / "a.parquet"))
-    assert isinstance(found, StoredImages) is large
+    path = str(tmp_path / "a.parquet")
+    found = ImageShards(train=path, valid=path).load().train
+    assert isinstance(found, CachedSet) is large
     assert [each.image for each in found] == [picture(number) for number in range(12)]
     assert Counter(each.label for each in found) == dict.fromkeys(CLASSES, 4)
     assert found[7].place == f"{tmp_path}/a.parquet:8"

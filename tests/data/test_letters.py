@@ -5,8 +5,7 @@ from typing import Literal
 
 import pytest
 
-from regard.data.generated.letters import make
-from regard.data.generated.pairs import Letters
+from regard.data.generated.pairs import Letters, make
 from regard.errors import InputError
 
 

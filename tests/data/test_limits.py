@@ -12,16 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.arrays import arrays
-from regard.data.idx import read_idx
-from regard.data.limits import Limits
-from regard.data.lines import read_lines
+from regard.data.arrays import arrays, read_idx
+from regard.data.arrow_tables import read_parquet
+from regard.data.files import Limits, read_lines
 from regard.errors import InputError
 from tests.cli.command import environment
 
 PEAK = """
 import resource, sys
-from regard.data.lines import read_lines
+from regard.data.files import read_lines
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     read_lines(sys.argv[1])
@@ -46,7 +45,7 @@ def test_row_79_short_lines_in_a_small_file(tmp_path: Path):
             file.write(b"ab\n" * (1 << 20))
     assert path.stat().st_size < 10_000
     message, peak = refused_within(path)
-    assert "expands to more than 4,194,304 bytes (100 for each of the file); raise REGARD_MAX_RATIO" in message
+    assert "has more than 1,048,576 lines; raise REGARD_MAX_LINES" in message
     assert peak < 200
 
 
@@ -135,3 +134,23 @@ def test_an_npz_is_read_as_numpy_reads_it(tmp_path: Path):
     (tmp_path / "a.npz").write_bytes(buffer.getvalue())
     for found, each in zip(arrays(str(tmp_path / "a.npz"), ["a", "b"]), expected.values(), strict=True):
         np.testing.assert_array_equal(found, each)
+
+
+def test_a_small_parquet_file_with_many_rows_is_refused(tmp_path: Path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = str(tmp_path / "a.parquet")
+    text = pa.array(["x" * 100]).dictionary_encode()
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 3_000_000, pa.int32()), text.dictionary)
+    parquet.write_table(pa.table({"text": column}), path)
+    assert Path(path).stat().st_size < 50_000
+    with pytest.raises(InputError, match=rf"^{path}: expands to more than .*raise REGARD_MAX_RATIO"):
+        list(read_parquet(path, ("text",)))
+
+
+def test_the_lines_of_a_small_compressed_file_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"\n" * (1 << 20) + b"a\n"))
+    with pytest.raises(InputError, match=r"has more than 1,048,576 lines; raise REGARD_MAX_LINES"):
+        read_lines(path)
+    monkeypatch.setenv("REGARD_MAX_LINES", "2000000")
+    assert len(read_lines(path, Limits())) == (1 << 20) + 1

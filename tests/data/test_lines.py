@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from regard.data.lines import Limits, numbered_lines, read_lines
+from regard.data.files import Limits, iterate_numbered_lines, read_lines
 from regard.errors import InputError
 
 
@@ -31,8 +31,8 @@ def file(tmp_path):
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
 def test_lines_are_numbered_from_one_and_the_last_needs_no_end(file, name):
     path = file(b"one\ntwo\r\n\nfour", name)
-    assert list(numbered_lines(path)) == [(1, "one"), (2, "two"), (3, ""), (4, "four")]
-    assert list(numbered_lines(str(path))) == list(numbered_lines(path))
+    assert list(iterate_numbered_lines(path)) == [(1, "one"), (2, "two"), (3, ""), (4, "four")]
+    assert list(iterate_numbered_lines(str(path))) == list(iterate_numbered_lines(path))
 
 
 def test_row_06_a_missing_file_names_its_path(tmp_path):
@@ -140,7 +140,7 @@ def test_row_15_damaged_and_misnamed_gzip_files(file):
 def test_row_15_a_gzip_bomb_stops_at_the_limit(file):
     path = file(b"0123456789\n" * 20_000, "bomb.gz")
     assert path.stat().st_size < 20_000
-    lines = numbered_lines(path, Limits(max_decompressed=1100))
+    lines = iterate_numbered_lines(path, Limits(max_decompressed=1100))
     assert [number for number, _ in itertools.islice(lines, 100)][-1] == 100
     with pytest.raises(InputError, match=r"expands to more than 1,100 bytes; raise REGARD_MAX_DECOMPRESSED"):
         next(lines)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.links import read_gold, read_links
+from regard.data.pairs import read_gold, read_links
 from regard.errors import InputError
 from regard.maps.links import Gold
 

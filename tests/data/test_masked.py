@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.errors import InputError
-from regard.tasks.masked_language_model.masking import HIDDEN, REPLACED, MaskedTexts, Masking, halved, packed
+from regard.tasks.masked_language_model.config import HIDDEN, REPLACED, MaskedTexts, Masking, pack, pack_halves
 from regard.text.special import END, MASK, PAD, START
 
 SIZE = 307
@@ -24,7 +24,7 @@ def made(context: int = 37, *, paired: bool = True, seed: int = 3, **masking) ->
 
 
 def test_spans_hold_whole_sentences_where_they_fit():
-    assert packed([[1, 2], [3], [4, 5, 6], [7], [8] * 9], 4) == [[1, 2, 3], [4, 5, 6, 7], [8] * 4, [8] * 4, [8]]
+    assert pack([[1, 2], [3], [4, 5, 6], [7], [8] * 9], 4) == [[1, 2, 3], [4, 5, 6, 7], [8] * 4, [8] * 4, [8]]
 
 
 @pytest.mark.parametrize("paired", [True, False])
@@ -44,9 +44,9 @@ def test_texts_have_their_marks_and_fit(paired: bool):
 
 def test_a_short_document_is_two_spans_as_even_as_may_be():
     sentences = [[1, 2, 3, 4], [5], [], [6, 7]]
-    assert halved(sentences, 9) == [[1, 2, 3, 4], [5, 6, 7]]
-    assert halved(sentences, 4) == packed(sentences, 4)
-    assert halved([[1, 2], []], 9) == [[1, 2]]
+    assert pack_halves(sentences, 9) == [[1, 2, 3, 4], [5, 6, 7]]
+    assert pack_halves(sentences, 4) == pack(sentences, 4)
+    assert pack_halves([[1, 2], []], 9) == [[1, 2]]
 
 
 @pytest.mark.parametrize("context", [37, 400])
@@ -56,7 +56,7 @@ def test_half_of_the_pairs_follow_and_the_others_are_of_another_document(context
     follow = 0
     for epoch, example in product(range(1, 12), range(len(texts))):
         first, second, follows = texts.pair(epoch, example)
-        document, place = texts.where[example]
+        document, place = texts.starts[example]
         assert first == texts.spans[document][place]
         if follows:
             assert second == texts.spans[document][place + 1]
@@ -64,7 +64,7 @@ def test_half_of_the_pairs_follow_and_the_others_are_of_another_document(context
             assert second not in texts.spans[document]
         follow += follows
     assert 0.44 < follow / (11 * len(texts)) < 0.56
-    assert {place + 1 for document, place in texts.where if document == 0} == set(range(1, len(texts.spans[0])))
+    assert {place + 1 for document, place in texts.starts if document == 0} == set(range(1, len(texts.spans[0])))
 
 
 def test_nothing_follows_in_a_document_of_one_sentence():

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.data import stored
-from regard.data.mixture import Mixed
-from regard.data.sources import Parallel, Table
-from regard.data.stored import StoredPairs
+from regard.data import cache
+from regard.data.cache import CachedSet
+from regard.data.pairs import Pair, Parallel, Table
 from regard.data.texts import RunningText
 from regard.errors import InputError
 from regard.storage import cache_folder
@@ -22,7 +21,7 @@ SIZES = {"news": 40, "own": 7, "web": 25}
 def large(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
     if request.param:
         pytest.importorskip("pyarrow")
-        monkeypatch.setattr(stored, "SMALL", 1)
+        monkeypatch.setattr(cache, "SMALL", 1)
         monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "cache"))
     return request.param
 
@@ -48,7 +47,7 @@ def test_parallel_texts(large: bool, tmp_path: Path):
     train = sides(tmp_path)
     data = Parallel(train=train, valid=train, mixture={"news*": 0.5, "*/own.txt": 3.0, "*": 1.0})
     found = data.load()
-    assert isinstance(found.train, StoredPairs) is large
+    assert isinstance(found.train, CachedSet) is large
     assert counts([pair.place.split(":")[0] for pair in found.train]) == {"news": 20, "own": 21, "web": 25}
     assert len(found.valid) == sum(SIZES.values())
     assert all(pair.source == pair.target for pair in found.train)
@@ -113,6 +112,6 @@ def test_patterns_that_fit_nothing(tmp_path: Path):
 
 @pytest.mark.parametrize("sizes", [[1], [2, 1, 1], [3, 5, 1, 700, 64, 63, 65]])
 def test_every_file_is_found(sizes: list[int]):
-    examples = [(str(number), row) for number, size in enumerate(sizes) for row in range(size)]
-    found = Mixed(mixture={"*": 2.0}).mixed(examples, lambda each: each[0])
-    assert Counter(found) == Counter(examples * 2)
+    pairs = [Pair("a", "b", f"{number}:{row}") for number, size in enumerate(sizes) for row in range(size)]
+    mixed = Table(train="a.csv", mixture={"*": 2.0}).mix(pairs)
+    assert Counter(mixed) == Counter(pairs * 2)

@@ -74,7 +74,7 @@ def test_columns_by_number_in_a_table_without_a_header(tmp_path: Path):
     splits = data.load()
     assert {name: each.train[0].target for name, each in splits.items()} == {"3": "un 0", "2": "ein 0"}
     assert data.alone("2").load() == splits["2"]
-    with pytest.raises(InputError, match=r"a list, each text or a whole number, as --set 'data.languages=\[A, B\]'"):
+    with pytest.raises(InputError, match=r"got 2, expected a list, as --set 'data.languages=\[A, B\]'"):
         run_file.read(path_of("translate-many"), [*settings, "data.languages=2"])
 
 

@@ -9,8 +9,18 @@ import numpy as np
 import pytest
 
 from regard.data import order
-from regard.data.order import Consecutive, Listed, Mark, Order, Shuffled, numpy_random, ordered, rows_of, uniform
-from regard.data.token_batches import token_batches
+from regard.data.batches import token_batches
+from regard.data.order import (
+    Consecutive,
+    ListOrder,
+    Order,
+    OrderPosition,
+    Shuffled,
+    as_order,
+    numpy_random,
+    rows_of,
+    uniform,
+)
 
 COUNT = 211
 LENGTHS = np.random.RandomState(3).randint(1, 23, (COUNT, 2)).astype(np.int32)
@@ -64,7 +74,7 @@ def test_a_mark_spares_the_chunks_before_it():
             computed.append(number)
             return super().chunk(number)
 
-    list(islice(Noted(COUNT, 3, "1/0").walk(40, Mark(3, 35)), 2))
+    list(islice(Noted(COUNT, 3, "1/0").walk(40, OrderPosition(3, 35)), 2))
     assert computed == [3]
 
 
@@ -97,17 +107,17 @@ def test_a_set_of_one_chunk_is_shuffled_as_a_list():
 
 
 def test_a_list_is_one_chunk():
-    batches = ordered([[3, 1], [2]])
-    assert isinstance(batches, Listed)
-    assert list(batches.walk(1)) == [(Mark(0, 0), [2])]
-    assert ordered(batches) is batches
+    batches = as_order([[3, 1], [2]])
+    assert isinstance(batches, ListOrder)
+    assert list(batches.walk(1)) == [(OrderPosition(0, 0), [2])]
+    assert as_order(batches) is batches
 
 
 def test_a_chunk_of_a_large_set_takes_the_memory_of_a_chunk():
     lengths = np.full((3_000_000, 2), 13, dtype=np.int32)
     batches = token_batches(lengths, 4096, 1, 1)
     tracemalloc.start()
-    next(iter(batches.walk(0, Mark(17, 0))))
+    next(iter(batches.walk(0, OrderPosition(17, 0))))
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 40 << 20  # a list of the examples alone would take 100 MB

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from regard.data.batching import collate
+from regard.data.batches import collate
 from regard.text.special import END, IGNORED, PAD, START
 
 EXAMPLES = [([5, 6, 7], [8]), ([9], [10, 11]), ([], [])]

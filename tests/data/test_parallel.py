@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from regard.data import parallel
-from regard.data.parallel import in_parallel
+from regard.data import shards
+from regard.data.shards import map_in_processes
 from regard.errors import InputError, RunError
 
 
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(parallel, "workers", lambda: 2)
+    monkeypatch.setattr(shards, "count_workers", lambda: 2)
 
 
 def test_results_are_in_order_and_of_other_processes():
-    found = list(in_parallel(lambda number: (number, os.getpid()), range(5)))
+    found = list(map_in_processes(lambda number: (number, os.getpid()), range(5)))
     assert [number for number, _ in found] == [0, 1, 2, 3, 4]
     assert len({process for _, process in found} - {os.getpid()}) == 5
 
 
 def test_one_part_is_computed_here(monkeypatch: pytest.MonkeyPatch):
-    assert list(in_parallel(lambda number: os.getpid(), range(1))) == [os.getpid()]
-    monkeypatch.setattr(parallel, "workers", lambda: 1)
-    assert list(in_parallel(lambda number: os.getpid(), range(2))) == [os.getpid()] * 2
+    assert list(map_in_processes(lambda number: os.getpid(), range(1))) == [os.getpid()]
+    monkeypatch.setattr(shards, "count_workers", lambda: 1)
+    assert list(map_in_processes(lambda number: os.getpid(), range(2))) == [os.getpid()] * 2
 
 
 def test_an_error_is_that_of_the_first_part_that_fails():
@@ -35,7 +35,7 @@ def test_an_error_is_that_of_the_first_part_that_fails():
             raise InputError(f"file:{number}: is bad")
         return number
 
-    found = in_parallel(compute, range(5))
+    found = map_in_processes(compute, range(5))
     assert [next(found), next(found)] == [0, 1]
     with pytest.raises(InputError, match=r"^file:2: is bad$"):
         next(found)
@@ -44,11 +44,11 @@ def test_an_error_is_that_of_the_first_part_that_fails():
 
 def test_a_process_that_is_ended():
     with pytest.raises(RunError, match=r"was ended \(exit code -9\); was the memory too small\?"):
-        list(in_parallel(lambda number: os.kill(os.getpid(), signal.SIGKILL), range(3)))
+        list(map_in_processes(lambda number: os.kill(os.getpid(), signal.SIGKILL), range(3)))
 
 
 def test_nothing_is_computed_for_a_reader_that_has_left(tmp_path: Path):
-    found = in_parallel(lambda number: (tmp_path / str(number)).write_text("x"), range(9))
+    found = map_in_processes(lambda number: (tmp_path / str(number)).write_text("x"), range(9))
     next(found)
     found.close()  # pyright: ignore[reportAttributeAccessIssue]
     assert not multiprocessing.active_children()

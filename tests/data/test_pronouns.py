@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from regard.data.generated.pronouns import NOUNS, STATES, PronounSentence, generate
+from regard.data.generated.sentences import NOUNS, STATES, PronounSentence, generate_pronouns
 from regard.errors import InputError
 from regard.runs.recipes import path_of
-from regard.tasks.tagging.generated import Pronouns
+from regard.tasks.tagging.data import Pronouns
 
-SENTENCES = generate((2_000, 50, 300), 1)
+SENTENCES = generate_pronouns((2_000, 50, 300), 1)
 
 
 def test_the_label_is_the_referent():
@@ -39,7 +39,7 @@ def test_no_place_decides(rule: Any):
 def test_the_sets_have_no_common_text_and_repeat():
     texts = [each.text for part in SENTENCES for each in part]
     assert len(set(texts)) == len(texts) == 2_350
-    assert generate((10, 50, 300), 1)[2] == SENTENCES[2]
+    assert generate_pronouns((10, 50, 300), 1)[2] == SENTENCES[2]
 
 
 def test_the_source_has_tags():

@@ -4,10 +4,9 @@ import random
 
 import pytest
 
-from regard.data import delimited, records, tables
-from regard.data.pair import Pair
-from regard.data.readers import pairs, read_pairs, read_parallel
-from regard.data.tables import Tabular
+from regard.data import delimited, records
+from regard.data.pairs import Pair, pair_of, read_pairs, read_parallel
+from regard.data.tables import Tabular, read_table
 from regard.errors import InputError
 
 
@@ -15,7 +14,7 @@ def of_pairs(reader):
     """A reader of tables as one of pairs."""
 
     def read(path, columns=("source", "target"), **options):
-        return pairs(reader(path, columns, **options))
+        return list(map(pair_of, reader(path, columns, **options)))
 
     return read
 
@@ -221,10 +220,10 @@ def test_an_object_in_place_of_a_text_names_its_keys(file):
 def test_files_of_excel_say_what_to_do(tmp_path):
     for name in ("a.xlsx", "a.xls"):
         with pytest.raises(InputError, match=r"a.xlsx?: a workbook of a spreadsheet; save its sheet as 'CSV UTF-8' in"):
-            tables.read_table(tmp_path / name, ("a",))
+            read_table(tmp_path / name, ("a",))
     (tmp_path / "a.csv").write_bytes("a,b\ncaf\u00e9,1\n".encode("cp1252"))
     with pytest.raises(InputError, match=r"a.csv:2: byte 0xe9 .*`iconv -f cp1252 -t utf-8 IN > OUT`, or save it as"):
-        tables.read_table(tmp_path / "a.csv", ("a",))
+        read_table(tmp_path / "a.csv", ("a",))
 
 
 def test_annotations_of_coco_have_the_fields_of_their_image(tmp_path):
@@ -232,16 +231,16 @@ def test_annotations_of_coco_have_the_fields_of_their_image(tmp_path):
     images = [{"id": 7, "file_name": "7.jpg", "width": 3}, {"id": 9, "file_name": "9.jpg", "width": 4}]
     captions = [{"id": 1, "image_id": 9, "caption": "a dog"}, {"id": 2, "image_id": 7, "caption": "a boat"}]
     path.write_text(json.dumps({"info": {}, "images": images, "annotations": captions}))
-    rows = tables.read_table(path, ("file_name", "caption"))
+    rows = read_table(path, ("file_name", "caption"))
     assert [row.fields for row in rows] == [("9.jpg", "a dog"), ("7.jpg", "a boat")]
     with pytest.raises(
         InputError, match="no key 'image' in the object, which has 'id', 'file_name', 'width', 'image_id'"
     ):
-        tables.read_table(path, ("image", "caption"))
+        read_table(path, ("image", "caption"))
     for images in ([{"id": 7, "file_name": "7.jpg"}], [{"file_name": "9.jpg"}], None):
         path.write_text(json.dumps({"images": images, "annotations": captions}))
         with pytest.raises(InputError, match=r"captions.json: has COCO's 'images' .*, but .*; expected an 'id'"):
-            tables.read_table(path, ("file_name", "caption"))
+            read_table(path, ("file_name", "caption"))
 
 
 @pytest.mark.parametrize("reader", HEADER)
@@ -285,12 +284,12 @@ def test_any_number_of_columns_by_the_kind_of_the_name(name, file):
     lines = [mark.join("abc"), mark.join("123")]
     path = file(json.dumps({"a": "1", "b": "2", "c": ["3", "4"]}) if name.endswith("jsonl") else "\n".join(lines), name)
     for columns, fields in [(("a",), ("1",)), (("b", "a"), ("2", "1")), (("a", "b", "c"), ("1", "2", "3"))]:
-        assert [row.fields for row in tables.read_table(path, columns)] == [fields]
-    assert "no" in refused(tables.read_table, path, ("a", "b", "d"))
+        assert [row.fields for row in read_table(path, columns)] == [fields]
+    assert "no" in refused(read_table, path, ("a", "b", "d"))
     assert [(pair.source, pair.target) for pair in read_pairs(path, ("b", "a"))] == [("2", "1")]
-    assert "rows.txt: no such file; check the path" in refused(tables.read_table, path.with_suffix(".txt"), ("a",))
-    cut = refused(tables.read_table, file('{"a": "b"}\n{"a": "c', "cut.jsonl"), ("a",))
+    assert "rows.txt: no such file; check the path" in refused(read_table, path.with_suffix(".txt"), ("a",))
+    cut = refused(read_table, file('{"a": "b"}\n{"a": "c', "cut.jsonl"), ("a",))
     assert cut.endswith("; is the line cut off? Correct it, or leave such records out with --set data.skip_bad=true")
     assert "unknown kind of table '.doc'; expected .tsv, .csv, .jsonl, .json, .parquet, .arrow, .txt, or" in refused(
-        tables.read_table, path.with_suffix(".doc"), ("a",)
+        read_table, path.with_suffix(".doc"), ("a",)
     )

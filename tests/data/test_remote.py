@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from regard.data import remote, stored
-from regard.data.bad_records import RowCollector
-from regard.data.lines import Position, placed_lines, read_lines
-from regard.data.opening import files_of
-from regard.data.spans import RowReader
-from regard.data.stored import StoredTexts
+from regard.data import cache, files
+from regard.data.cache import CachedSet
+from regard.data.files import Position, iterate_lines, list_files, read_lines
+from regard.data.inputs import RowReader
+from regard.data.rows import RowCollector
 from regard.data.texts import RunningText
 from regard.errors import InputError
 from regard.storage import cache_folder
@@ -29,7 +28,7 @@ DATA = ("\n".join(LINES) + "\n").encode()
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The memory file system, empty, without pauses."""
-    monkeypatch.setattr(remote, "PAUSE", 0.0)
+    monkeypatch.setattr(files, "PAUSE", 0.0)
     found = fsspec.filesystem("memory")
     found.store.clear()
     found.pipe("/set/a.txt", DATA)
@@ -43,7 +42,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_lines_and_tables(store: Any):
     for name in ("a.txt", "a.gz"):
         assert read_lines(f"memory://set/{name}") == LINES
-    second = next(placed_lines("memory://set/a.txt", start=Position(1, len(LINES[0]) + 1)))
+    second = next(iterate_lines("memory://set/a.txt", start=Position(1, len(LINES[0]) + 1)))
     assert (second.number, second.text) == (2, LINES[1])
     found = LabelledTables().read("memory://set/a.csv")
     assert [(each.texts[0], each.label, each.place) for each in found] == [
@@ -51,7 +50,7 @@ def test_lines_and_tables(store: Any):
         ("c", "d", "memory://set/a.csv:3"),
     ]
     assert [each.texts[0] for each in LabelledTables().read("memory://set/*.csv")] == ["a", "c", "e"]
-    assert len(files_of("memory://set/*.csv")) == 2
+    assert len(list_files("memory://set/*.csv")) == 2
     reader = RowReader({"text": "text"})
     for name, expected in (("a.txt", LINES), ("a.csv", [{"text": "a"}, {"text": "c"}])):
         url = f"memory://set/{name}"
@@ -122,8 +121,8 @@ def test_a_store_that_fails_and_then_answers(
         def close(self) -> None:
             self.file.close()
 
-    opened = remote._open
-    monkeypatch.setattr(remote, "_open", lambda url: Flaky(opened(url)))
+    opened = files._open
+    monkeypatch.setattr(files, "_open", lambda url: Flaky(opened(url)))
     if failures == 2:
         assert read_lines("memory://set/a.txt") == LINES
         assert caplog.text.count("memory://set/a.txt: cannot be read (reset by peer); trying again") == 2
@@ -137,10 +136,10 @@ def test_a_large_set_is_kept_on_disk_until_it_changes(
     store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(stored, "SMALL", 1)
+    monkeypatch.setattr(cache, "SMALL", 1)
     monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "cache"))
     data = RunningText(train="memory://set/a.txt", valid="memory://set/a.gz")
-    assert isinstance(data.load().train, StoredTexts)
+    assert isinstance(data.load().train, CachedSet)
     assert list(data.load().train) == LINES
     assert "built again" not in caplog.text
     store.pipe("/set/a.txt", DATA + b"more\n")
@@ -151,7 +150,7 @@ def test_a_large_set_is_kept_on_disk_until_it_changes(
 @pytest.mark.skipif(find_spec("aiohttp") is None, reason="aiohttp is not installed")
 @pytest.mark.filterwarnings("ignore")
 def test_a_web_server_that_fails_twice(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
-    monkeypatch.setattr(remote, "PAUSE", 0.0)
+    monkeypatch.setattr(files, "PAUSE", 0.0)
     left = [2]
 
     class Handler(BaseHTTPRequestHandler):

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from regard.errors import InputError
-from regard.tasks.pointer.data import ConvexHull, PointedSet, Sorting
-from regard.tasks.pointer.training import collate_sets
+from regard.tasks.pointer import ConvexHull, PointedSet, Sorting, collate_sets
 from regard.text.special import END, IGNORED, PAD, START
 
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from regard.data import stored
-from regard.data.bad_records import MissingColumns
-from regard.data.dialogue import Dialogue
-from regard.data.lines import Position, numbered_lines, placed_lines
-from regard.data.sources import Parallel, Table
-from regard.data.stored import Stored, StoredPairs
-from regard.data.texts import RunningText
+from regard.data import cache
+from regard.data.cache import CachedSet
+from regard.data.files import Position, iterate_lines, iterate_numbered_lines
+from regard.data.pairs import Parallel, Table
+from regard.data.rows import MissingColumns
+from regard.data.texts import Dialogue, RunningText
 from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs.recipes import path_of
@@ -75,14 +74,14 @@ def test_an_error_names_the_file_of_several(tmp_path: Path):
 def test_parallel_folders(large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     if large:
         pytest.importorskip("pyarrow")
-        monkeypatch.setattr(stored, "SMALL", 1)
+        monkeypatch.setattr(cache, "SMALL", 1)
         monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "cache"))
     for side in ("de", "en"):
         written(tmp_path / side, "1", [f"{side} {line}" for line in LINES[:4]], ".gz")
         written(tmp_path / side, "2", [f"{side} {line}" for line in LINES[4:]])
     train = (str(tmp_path / "de"), str(tmp_path / "en"))
     found = Parallel(train=train, valid=train).load()
-    assert isinstance(found.train, StoredPairs) is large
+    assert isinstance(found.train, CachedSet) is large
     assert [(pair.source, pair.target) for pair in found.train] == [(f"de {line}", f"en {line}") for line in LINES]
     assert [pair.place for pair in found.train][3:5] == [f"{tmp_path}/de/1.gz:4", f"{tmp_path}/de/2:1"]
     written(tmp_path / "en", "3", ["more"])
@@ -92,7 +91,7 @@ def test_parallel_folders(large: bool, tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_file_more_is_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(stored, "SMALL", 1)
+    monkeypatch.setattr(cache, "SMALL", 1)
     monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "cache"))
     folder = tmp_path / "texts"
     written(folder, "1.txt", LINES[:5])
@@ -105,19 +104,19 @@ def test_a_file_more_is_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_zstd(tmp_path: Path):
     path = written(tmp_path, "a.txt", LINES * 999, ".zst")
-    assert [line for _, line in numbered_lines(path)] == LINES * 999
-    second = next(placed_lines(path, start=Position(1, len(LINES[0]) + 1)))
+    assert [line for _, line in iterate_numbered_lines(path)] == LINES * 999
+    second = next(iterate_lines(path, start=Position(1, len(LINES[0]) + 1)))
     assert (second.number, second.text) == (2, LINES[1])
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(InputError, match=r"a.txt.zst: not a sound zstd file near byte \d+ of its content"):
-        list(numbered_lines(path))
+        list(iterate_numbered_lines(path))
     path.write_bytes(b"no zstd")
     with pytest.raises(InputError, match=r"a.txt.zst: not a sound zstd file near byte 0"):
-        list(numbered_lines(path))
+        list(iterate_numbered_lines(path))
     plain = tmp_path / "a.txt"
     plain.write_bytes(zstd(b"a\n"))
     with pytest.raises(InputError, match=r"zstd data at byte offset 0, but the name does not end in .zst; rename it"):
-        list(numbered_lines(plain))
+        list(iterate_numbered_lines(plain))
 
 
 def test_parquet_with_texts_lists_and_numbers(tmp_path: Path):
@@ -132,7 +131,7 @@ def test_parquet_with_texts_lists_and_numbers(tmp_path: Path):
     ]
     with pytest.raises(InputError, match=r"a.parquet:3: 'text' is NoneType, expected text; correct it"):
         LabelledTables().read(str(path))
-    pairs = Table(train=str(path), source="text", target="list", skip_bad=True).read_pairs(str(path))
+    pairs = Table(train=str(path), source="text", target="list", skip_bad=True).read(str(path))
     assert [(pair.source, pair.target, pair.others) for pair in pairs] == [("a", "x", ("y",)), ("b", "z", ())]
     with pytest.raises(InputError, match=r"a.parquet: no column 'txt' in the header, which has 'text', 'label'"):
         LabelledTables(text="txt").read(str(path))
@@ -159,7 +158,7 @@ def as_arrow(folder: Path, table: Any) -> Path:
 @pytest.mark.parametrize("large", [False, True])
 def test_keys_inside_structs(write: Callable[..., Path], large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pa = pytest.importorskip("pyarrow")
-    monkeypatch.setattr(stored, "SMALL", 1 if large else 1 << 30)
+    monkeypatch.setattr(cache, "SMALL", 1 if large else 1 << 30)
     monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "cache"))
     path = str(write(tmp_path, pa.Table.from_pylist(NESTED)))
     how = LabelledTables(train=path, valid=path, text="review.body", label="review.meta.stars")
@@ -167,8 +166,8 @@ def test_keys_inside_structs(write: Callable[..., Path], large: bool, tmp_path: 
     assert [(each.texts[0], each.label) for each in found] == [(f"text {row}", f"{row % 2}") for row in range(5)]
     pairs = Table(train=path, valid=path, source="id", target="langs.de").load().train
     assert [(pair.target, pair.others) for pair in pairs] == [(f"{row}", ("x",)) for row in range(5)]
-    assert isinstance(found, Stored) is isinstance(pairs, Stored) is large
-    assert Table(train=path, source="id", target="langs.de.1").read_pairs(path)[4].target == "x"
+    assert isinstance(found, CachedSet) is isinstance(pairs, CachedSet) is large
+    assert Table(train=path, source="id", target="langs.de.1").read(path)[4].target == "x"
     with pytest.raises(MissingColumns, match=r"which has 'id', 'review.body', 'review.meta.stars', 'langs.de'; name"):
         Table(train=path, source="review.boy", target="langs.de.x").load()
     with pytest.raises(MissingColumns, match=r"'review' is an object with 'body', 'meta.stars'; .* data.text=review.b"):

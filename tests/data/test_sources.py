@@ -5,8 +5,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from regard.data.generated.pairs import Dates
-from regard.data.pair import Pair
-from regard.data.sources import Parallel, Table
+from regard.data.pairs import Pair, Parallel, Table
 from regard.data.splits import Splits
 from regard.errors import InputError
 

@@ -10,9 +10,9 @@ from random import Random
 
 import pytest
 
-from regard.data import spans
-from regard.data.bad_records import MissingColumns, RowCollector
-from regard.data.spans import RowReader
+from regard.data import inputs
+from regard.data.inputs import RowReader
+from regard.data.rows import MissingColumns, RowCollector
 from regard.errors import InputError
 
 WORDS = ["ein", "Fluß", "日本", "🙂", "a, b", 'c "d"', "e\nf", "\u2028x"]
@@ -76,7 +76,7 @@ def test_spans_of_tables(name: str, most: int, tmp_path: Path):
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
 @pytest.mark.parametrize("most", [1, 4, 11, 12])
 def test_spans_of_lines(most: int, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(spans, "BLOCK", 17)
+    monkeypatch.setattr(inputs, "BLOCK", 17)
     expected = [text for text, _ in rows(11, lines=True)] + ["", "last"]
     content = ("\r\n" if end == "\r\n" else "\n").join(expected) + end
     for name, data in (("a.txt", content.encode()), ("a.gz", gzip.compress(b"\xef\xbb\xbf" + content.encode()))):

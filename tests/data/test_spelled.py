@@ -2,11 +2,11 @@
 
 import pytest
 
-from regard.data.char_words import SpelledTexts, spell_vocabulary, words_of
+from regard.data.batches import SpelledTexts, spell_vocabulary, words_of
 from regard.errors import InputError
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import IGNORED
-from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark
+from regard.text.words import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark
 
 TOKENIZER = Tokenizer.train(TokenizerSettings("word"), ['"b, a" b a c'])
 

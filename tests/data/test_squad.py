@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.pair import Pair
-from regard.data.sources import Squad
-from regard.data.squad import as_pair
+from regard.data.pairs import Pair, Squad
 from regard.errors import InputError
 
 ANSWERS = [{"text": "Denver Broncos", "answer_start": 3}, {"text": "Broncos"}, {"text": "Denver Broncos"}]
@@ -31,7 +29,7 @@ FLAT = {"context": "It rains\nin June.", "question": "When?", "answer_text": "in
 
 
 def read_squad(path: str | Path) -> list[Pair]:
-    return [as_pair(each) for each in Squad().read(str(path))]
+    return list(Squad().read(str(path)))
 
 
 def written(folder: Path, name: str, content: object) -> str:

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.tables import Tabular, kind, table_files
-from regard.data.text_folders import has_texts
+from regard.data.tables import Tabular, has_texts, kind, table_files
 from regard.errors import InputError
 from regard.tasks.classification.data import LabelledTables
 

@@ -7,7 +7,7 @@ import pytest
 
 from regard.data.texts import RunningText, with_column
 from regard.errors import InputError
-from regard.tasks.masked_language_model.data import Documents
+from regard.tasks.masked_language_model.config import Documents
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.data.truncation import Limit, counted_together, limit_lengths, report_cut
+from regard.data.tokens import Limit, count_together, limit_lengths, report_cut
 from regard.errors import InputError
 
 LIMIT = Limit(5, 2, "model.context")
@@ -27,10 +27,10 @@ def test_row_18_one_line_of_several_calls(caplog: pytest.LogCaptureFixture):
     report_cut(LIMIT, 0, 3)
     assert not caplog.messages
     report_cut(LIMIT, 1, 1)
-    with counted_together():
+    with count_together():
         for cut in (1, 0, 2):
             report_cut(LIMIT, cut, 7)
-    with counted_together(logged=False):
+    with count_together(logged=False):
         report_cut(LIMIT, 1, 1)
     assert caplog.messages == [
         f"the text was {ADVICE} it, or train with a larger model.context",

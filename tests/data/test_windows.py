@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.errors import InputError
-from regard.tasks.language_model.batch import Consecutive, Shuffled, WindowBatch, Windows
+from regard.tasks.language_model.training import Consecutive, Shuffled, WindowBatch, Windows
 
 TOKENS = torch.arange(211)
 
@@ -49,7 +49,7 @@ def test_shuffled_windows_stand_alone():
     windows = Shuffled(TOKENS, 7, 3, 1)
     found = batches(windows, 0)
     assert all(batch.fresh for batch in found)
-    assert found[0].inputs[0, 0] != windows.first(0)
+    assert found[0].inputs[0, 0] != windows.sample_start(0, 3)
     order = [int(batch.inputs[0, 0]) for batch in found]
     assert order != sorted(order)
 

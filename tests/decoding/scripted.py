@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.nn.decoders.protocol import Decoder, State
+from regard.nn.decoders import Decoder, State
 from regard.nn.output import Output
 from regard.text.special import END
 

@@ -5,12 +5,11 @@ from random import Random
 import pytest
 import torch
 
-from regard.decoding.banned_texts import BannedTexts
-from regard.decoding.constraints import DecodingConstraints
+from regard.decoding.constraints import BannedTexts, DecodingConstraints
 from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.text import Tokenizer, TokenizerSettings
-from regard.text.kind import SMALLEST, KindName
+from regard.text.kinds import SMALLEST, KindName
 from regard.text.special import END
 from tests.decoding.scripted import Scripted, Text, sources
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.data.batching import collate
+from regard.data.batches import collate
 from regard.decoding import Beam, Hypothesis, LengthPenalty
 from regard.models.ensemble import Ensemble
 from regard.models.luong import Luong, LuongConfig

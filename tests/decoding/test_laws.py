@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.attention.memory import Memory
 from regard.decoding import Beam, Hypothesis, LengthPenalty, greedy
-from regard.nn.decoders.protocol import Decoder
+from regard.nn.decoders import Decoder
 from regard.text.special import END
 from tests.laws import cases
 

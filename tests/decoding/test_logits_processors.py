@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.decoding import Beam, ConstrainedBeam, DiverseBeam, Hypothesis, NoRepeat, Prefix, greedy
-from regard.decoding.constrained_beam import missing
+from regard.decoding.beam import missing
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.search import Search
 from regard.text.special import END

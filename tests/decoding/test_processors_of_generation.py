@@ -9,7 +9,7 @@ import torch
 from regard.decoding import Beam
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.logits_processors import Banned, RepetitionPenalty
+from regard.decoding.processors import Banned, RepetitionPenalty
 from regard.decoding.search import Search
 from tests.decoding.scripted import Language, Scripted, Text, sources
 

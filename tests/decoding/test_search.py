@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.config import yaml_file, yaml_text
+from regard.config import loader, yaml_tree
 from regard.decoding import Beam, Hypothesis, LengthPenalty, greedy, sample
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.sampling import Sampler
@@ -81,7 +81,7 @@ def test_numbers_of_draws_that_make_no_sense(temperature: float, n_best: int):
 
 def test_a_beam_instead_of_a_draw():
     search = Search(temperature=1.3, top_k=3, top_p=0.9, length_penalty=0.6, length_extra=3)
-    assert search.searching(beam=5) == Search(beam=5, length_penalty=0.6, length_extra=3)
+    assert search.with_beam(beam=5) == Search(beam=5, length_penalty=0.6, length_extra=3)
 
 
 BAD = [
@@ -111,7 +111,7 @@ def test_row_52_a_run_file_names_the_line(tmp_path: Path, settings: dict, said: 
     values = {name: {math.nan: ".nan", math.inf: ".inf"}.get(value, value) for name, value in settings.items()}
     path.write_text("# a search\n" + "".join(f"{name}: {value}\n" for name, value in values.items()), encoding="utf-8")
     with pytest.raises(InputError) as error:
-        yaml_file.load(path, Search)
+        loader.load(path, Search)
     assert str(error.value).startswith(f"{path}:2: ")
     assert said in str(error.value)
 
@@ -119,7 +119,7 @@ def test_row_52_a_run_file_names_the_line(tmp_path: Path, settings: dict, said: 
 def test_a_run_file_draws(tmp_path: Path):
     path = tmp_path / "search.yaml"
     wanted = Search(temperature=0.7, top_k=10, top_p=0.9, seed=3)
-    path.write_text(yaml_text.dump(wanted), encoding="utf-8")
-    assert yaml_file.load(path, Search) == wanted
-    assert yaml_file.load(path, Search, ["temperature=null", "top_k=0", "top_p=1"]) == Search(seed=3)
-    assert yaml_file.load(path, Search, ["temperature=1"]).temperature == 1.0
+    path.write_text(yaml_tree.dump(wanted), encoding="utf-8")
+    assert loader.load(path, Search) == wanted
+    assert loader.load(path, Search, ["temperature=null", "top_k=0", "top_p=1"]) == Search(seed=3)
+    assert loader.load(path, Search, ["temperature=1"]).temperature == 1.0

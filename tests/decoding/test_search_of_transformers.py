@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from regard.config.registry import Registry
-from regard.decoding import processor_names
+from regard.decoding import processors as processor_names
 from regard.decoding import search as search_module
-from regard.decoding.logits_processors import (
+from regard.decoding.processors import (
     Banned,
     EndAtLimit,
     FirstToken,
@@ -111,7 +111,7 @@ def only_the_end(special: SpecialTokens, vocabulary: int) -> LogitsProcessor:
 
 
 def test_a_processor_of_another_package(monkeypatch: pytest.MonkeyPatch):
-    table = Registry("regard.decoding", processor_names.PROCESSORS.places, "regard.processors")
+    table = Registry("regard.decoding", processor_names.PROCESSORS.locations, "regard.processors")
     point = EntryPoint("only-the-end", f"{__name__}:only_the_end", "regard.processors")
     monkeypatch.setattr(table, "plugins", {"only-the-end": [point]})
     monkeypatch.setattr(search_module, "PROCESSORS", table)

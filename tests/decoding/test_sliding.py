@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from regard.attention.memory import Memory
-from regard.decoding.continuation import Sliding
 from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2Config
+from regard.nn.decoders import Sliding
 
 
 def model(context: int):

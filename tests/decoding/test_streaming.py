@@ -5,7 +5,7 @@ import torch
 
 from regard.attention.record import record
 from regard.decoding import LengthPenalty, greedy, sample
-from regard.decoding.logits_processors import Prefix
+from regard.decoding.processors import Prefix
 from regard.decoding.sampling import Sampler
 from regard.decoding.streaming import StepOptions, stream
 from regard.text.special import END, START
@@ -38,7 +38,7 @@ def test_a_stream_is_what_greedy_finds(name: str):
             given = torch.tensor([[START, *tokens[:-1]]])
             decoder.features(given, decoder.start(memory.select(torch.tensor([row]))))
         found = torch.stack([torch.from_numpy(each.attention) for each in mine if each.attention is not None], 2)
-        torch.testing.assert_close(found, maps.layered()[0], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(found, maps.stack_layers()[0], rtol=1e-5, atol=1e-5)
 
 
 def test_steps_come_in_the_order_of_their_rows():

@@ -12,21 +12,19 @@ import torch
 from regard.attention.heads import MultiHead
 from regard.attention.memory import Memory
 from regard.cli.main import main
-from regard.data.pair import Pair
+from regard.data.pairs import Pair
 from regard.errors import InputError
-from regard.experiments import EXPERIMENTS, alignment, bottleneck, context, heads, lengths, teacher_forcing
-from regard.experiments.finding import Finding
-from regard.experiments.scaling import measured
-from regard.experiments.setting import Setting
-from regard.nn.encoder_decoder import EncoderDecoder
-from regard.nn.encoders.protocol import Encoder
+from regard.experiments import EXPERIMENTS, learning, lengths, structure
+from regard.experiments.learning import measure_softmax
+from regard.experiments.sweep import Finding, Setting
+from regard.nn.encoder_decoder import Encoder, EncoderDecoder
 from regard.pictures.chart import Chart
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.load import load
-from regard.tasks.seq2seq.prediction import Prediction
+from regard.tasks.base import digest
+from regard.tasks.prediction import GeneratedText
 from regard.tasks.seq2seq.run import Seq2SeqRun
-from regard.tasks.setup import digest
 from regard.text.special import END
 from tests.cli.command import finish, start, tiny
 from tests.decoding.scripted import Scripted, Text
@@ -48,7 +46,7 @@ def test_the_derivative_is_that_of_softmax():
     scores = torch.randn(3, 7, dtype=torch.float64)
     jacobians = [torch.autograd.functional.jacobian(lambda row: row.softmax(-1), row) for row in scores]
     wanted = torch.stack([jacobian.norm() for jacobian in jacobians]).mean()  # type: ignore[union-attr]
-    assert measured(scores)[2] == pytest.approx(float(wanted), rel=1e-10)
+    assert measure_softmax(scores)[2] == pytest.approx(float(wanted), rel=1e-10)
 
 
 def test_attention_tells_far_positions_of_a_loss(tmp_path: Path):
@@ -78,7 +76,7 @@ def test_a_head_that_is_taken_away_comes_back(trained: Path):
     module = next(each for each in run.model.modules() if isinstance(each, MultiHead))
     seen = []
     run.evaluate = lambda pairs, beam: {"exact-match": seen.append(module.output.weight.clone()) or 7.0}  # type: ignore
-    assert heads.without(run, [], module, 1) == 7.0
+    assert structure.evaluate_without(run, [], module, 1) == 7.0
     assert not seen[0][:, 8:].any()
     assert torch.equal(seen[0][:, :8], before["encoder.layers.0.self_attention.output.weight"][:, :8])
     assert all(torch.equal(tensor, before[name]) for name, tensor in run.model.state_dict().items())
@@ -127,7 +125,7 @@ def test_the_share_that_is_right_after_a_mistake(
 
     decoder = Scripted(run.tokenizers.target.size, script)
     monkeypatch.setattr(run, "model", EncoderDecoder(Numbered(), decoder))
-    assert teacher_forcing.right_after_a_mistake(run, count=5) == pytest.approx(share)
+    assert learning.score_after_mistake(run, count=5) == pytest.approx(share)
     for row, target in enumerate(targets):
         assert read[row][0] == target[0]
         assert read[row][1] != target[1]
@@ -140,7 +138,7 @@ def test_a_trained_part_is_not_trained_again(tmp_path: Path, monkeypatch: pytest
     def train(config, out, *, resume):
         calls.append(resume)
         out.mkdir(parents=True, exist_ok=True)
-        (out / "config.yaml").write_text(run_file.dump(launch.settled(config, "cpu")), encoding="utf-8")
+        (out / "config.yaml").write_text(run_file.dump(launch.resolve_precision(config, "cpu")), encoding="utf-8")
         (out / "result.json").write_text('{"test/exact-match": 3.0}', encoding="utf-8")
         return {"test/exact-match": 3.0}
 
@@ -200,26 +198,26 @@ def test_errors_are_of_the_map_that_validation_chose(rows: Seq2SeqRun, monkeypat
         return [np.stack([kind[-n:, :n, 0] if kind is bad else kind[:n, :n, 0] for kind in kinds]) for n in size]
 
     monkeypatch.setattr(rows, "word_maps", maps)
-    _, best, *_ = alignment.errors(rows)
+    _, best, *_ = structure.alignment_errors(rows)
     assert best > 0.4  # the first map is best in validation and wrong on the test set
 
 
 def test_all_links_of_generated_pairs_are_sure(rows: Seq2SeqRun):
     pair = rows.config.data.load().test[0]
-    assert alignment.known(pair).sure == alignment.known(pair).possible == pair.links
+    assert structure.gold_links(pair).sure == structure.gold_links(pair).possible == pair.links
 
 
 def test_letters_are_right_at_their_place_alone(rows: Seq2SeqRun, monkeypatch: pytest.MonkeyPatch):
     def answer(texts, *, beam, attention):
-        return [Prediction(change(text), 0.0, True, ()) for text in texts]
+        return [GeneratedText(change(text), 0.0, True, ()) for text in texts]
 
     monkeypatch.setattr(rows, "predict", answer)
     change = str
-    assert lengths.right_by_length(rows, "copy", [1, 7], 3) == [100, 100]
+    assert lengths.score_lengths(rows, "copy", [1, 7], 3) == [100, 100]
     change = lambda text: text[:7]  # noqa: E731  # 4 of 8 letters
-    assert lengths.right(rows, "copy", 8, 5) == 50
+    assert lengths.score_length(rows, "copy", 8, 5) == 50
     change = lambda text: ""  # noqa: E731
-    assert lengths.right(rows, "copy", 8, 5) == 0
+    assert lengths.score_length(rows, "copy", 8, 5) == 0
 
 
 def numbered(count: int) -> list[Pair]:
@@ -227,16 +225,16 @@ def numbered(count: int) -> list[Pair]:
 
 
 def test_sentences_are_joined_with_their_neighbours():
-    found = bottleneck.joined(numbered(7), 3)
+    found = lengths.join_pairs(numbered(7), 3)
     assert found == [Pair("s0 s1 s2", "t0 t1 t2", "f:0"), Pair("s3 s4 s5", "t3 t4 t5", "f:3")]
-    whole = bottleneck.mixed(numbered(360))
+    whole = lengths.mix_pairs(numbered(360))
     sizes = [len(pair.source.split()) for pair in whole]
     assert {size: sizes.count(size) for size in set(sizes)} == {1: 60, 2: 30, 3: 20, 4: 15, 5: 12, 6: 10}
     assert len({word for pair in whole for word in pair.source.split()}) == 360
 
 
 def test_quality_of_text_by_its_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(bottleneck, "TEST_PAIRS", 12)
+    monkeypatch.setattr(lengths, "TEST_PAIRS", 12)
     trained, asked = [], []
 
     class Measured:
@@ -248,7 +246,7 @@ def test_quality_of_text_by_its_length(tmp_path: Path, monkeypatch: pytest.Monke
         Setting, "train", lambda self, recipe, name, given: trained.append((name, given)) or {"seconds": 1.0}
     )
     monkeypatch.setattr(Setting, "run", lambda self, name: Measured())
-    finding = bottleneck.on_text(Setting(tmp_path / "runs"), numbered(120))
+    finding = lengths.on_text(Setting(tmp_path / "runs"), numbered(120))
     text = trained[0][0].removesuffix("-one-vector-64")
     assert text == f"text-{digest(f'{pair.source} {pair.target}' for pair in numbered(120))[:8]}"
     assert [name for name, _ in trained] == [
@@ -260,24 +258,24 @@ def test_quality_of_text_by_its_length(tmp_path: Path, monkeypatch: pytest.Monke
     lines = (tmp_path / "runs" / f"{text}-train.source").read_text(encoding="utf-8").splitlines()
     assert set(" ".join(lines).split()) <= {pair.source for pair in numbered(96)}
     with pytest.raises(InputError, match="20 pairs are too few; expected at least 48"):
-        bottleneck.on_text(Setting(tmp_path), numbered(20))
+        lengths.on_text(Setting(tmp_path), numbered(20))
 
 
 def test_vectors_of_one_sense_are_nearer():
     """As near, which a static embedding always is, counts half."""
     one, other = torch.tensor([[1.0, 0.0], [1.0, 0.1]]), torch.tensor([[0.0, 1.0], [0.1, 1.0]])
-    same, across, nearer = context.compared([one, other])
+    same, across, nearer = structure.compare_groups([one, other])
     assert (same > 0.9 > 0.2 > across, nearer) == (True, 100)
-    assert context.compared([one[:1].expand(2, 2)] * 2) == pytest.approx((1, 1, 50))
+    assert structure.compare_groups([one[:1].expand(2, 2)] * 2) == pytest.approx((1, 1, 50))
 
 
 def test_sentences_have_their_word_and_its_subject_alone():
-    for sentence in context.sentences_of(50, 3):
+    for sentence in structure.generate_sentences(50, 3):
         words = set(sentence.split())
-        [word] = words & set(context.WORDS)
-        meant = {subject for subject, parts in context.SUBJECTS.items() if words & set(" ".join(parts).split())}
+        [word] = words & set(structure.WORDS)
+        meant = {subject for subject, parts in structure.SUBJECTS.items() if words & set(" ".join(parts).split())}
         assert len(meant) == 1
-        assert meant < set(context.WORDS[word])
+        assert meant < set(structure.WORDS[word])
 
 
 def test_senses_are_measured_in_each_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -285,7 +283,7 @@ def test_senses_are_measured_in_each_layer(tmp_path: Path, monkeypatch: pytest.M
     bert = (
         "model={name: bert, layers: 1, width: 6, heads: 2, hidden: 5, context: 24, pooler: false, next_sentence: false}"
     )
-    monkeypatch.setattr(context, "MODELS", {"ELMo": ("elmo", "\n", elmo), "BERT": ("bert", "\n\n", bert)})
+    monkeypatch.setattr(structure, "MODELS", {"ELMo": ("elmo", "\n", elmo), "BERT": ("bert", "\n\n", bert)})
     train = Setting.train
     few = ["training.steps=2", "training.warmup=0"]
     monkeypatch.setattr(Setting, "train", lambda self, recipe, name, given: train(self, recipe, name, [*given, *few]))

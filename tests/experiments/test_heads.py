@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.data.pair import Pair
-from regard.experiments.heads import KINDS, characters, kind, neighbours, readings
+from regard.data.pairs import Pair
+from regard.experiments.structure import CHARACTER_KINDS, character_kind, characters, measure_heads, neighbors
 from regard.runs.load import load
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from tests.cli.command import finish, start, tiny
 
 
 def test_neighbours_and_characters():
-    near = neighbours(4)
+    near = neighbors(4)
     assert near["the one before"][0].nonzero().tolist() == [[1, 0], [2, 1], [3, 2]]
     assert near["itself"][0].equal(torch.eye(4, dtype=torch.bool))
     assert near["the one after"][0].nonzero().tolist() == [[0, 1], [1, 2], [2, 3]]
@@ -24,7 +24,7 @@ def test_neighbours_and_characters():
         "marks": [[0, 1, 0, 0], [0, 0, 0, 0]],
         "start or end": [[0, 0, 0, 1], [0, 1, 0, 0]],
     }
-    assert [kind(piece) for piece in ("7", "m", "·", "-")] == ["digits", "letters", "marks", "marks"]
+    assert [character_kind(piece) for piece in ("7", "m", "·", "-")] == ["digits", "letters", "marks", "marks"]
 
 
 def test_shares_of_sentences_together_are_those_of_each_alone(tmp_path: Path):
@@ -34,12 +34,12 @@ def test_shares_of_sentences_together_are_those_of_each_alone(tmp_path: Path):
     assert code == 0, errors
     run = load(folder, task=Seq2SeqRun)
     pairs = [Pair("May 9, 2018", "2018-05-09", "a"), Pair("thu 3 march 2016", "2016-03-03", "b")]
-    together, one, other = readings(run, pairs), readings(run, pairs[:1]), readings(run, pairs[1:])
+    together, one, other = measure_heads(run, pairs), measure_heads(run, pairs[:1]), measure_heads(run, pairs[1:])
     sizes = [len(pair.source) + 1 for pair in pairs]
     for name, per_head in together.items():
         first, second = sizes if name.startswith("encoder") else (1, 1)  # targets are as long as each other
         for head, shares in enumerate(per_head):
-            assert sum(shares[each] for each in KINDS) == pytest.approx(1, abs=1e-5)
+            assert sum(shares[each] for each in CHARACTER_KINDS) == pytest.approx(1, abs=1e-5)
             assert ("itself" in shares) == name.endswith("self_attention")
             wanted = {
                 each: (first * one[name][head][each] + second * other[name][head][each]) / (first + second)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.experiments.languages import SCORES, TASKS, languages
-from regard.experiments.setting import Setting
+from regard.experiments.learning import COMPARED_SCORES, TASKS, languages
+from regard.experiments.sweep import Setting
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 
@@ -19,10 +19,10 @@ def test_both_scores_meet_both_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Setting, "train", train)
     finding = languages(Setting(tmp_path))
-    assert len(finding.rows) == len(trained) == len(TASKS) * len(SCORES) * 3
-    assert {(row[0], row[1]) for row in finding.rows} == {(task, score) for task in TASKS for score in SCORES}
+    assert len(finding.rows) == len(trained) == len(TASKS) * len(COMPARED_SCORES) * 3
+    assert {(row[0], row[1]) for row in finding.rows} == {(task, score) for task in TASKS for score in COMPARED_SCORES}
     assert all(row[3] == row[2] / 10 for row in finding.rows)
     models = [config.model for config in trained.values()]
     sizes = {(model.name, model.width, model.embedding, model.layers, model.dropout) for model in models}
     assert sizes == {("luong", 128, 64, 1, 0.0)}
-    assert {config.model.score for config in trained.values()} == set(SCORES)
+    assert {config.model.score for config in trained.values()} == set(COMPARED_SCORES)

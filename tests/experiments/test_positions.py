@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.experiments.positions import PROPERTIES, encodings, properties
+from regard.experiments.lengths import PROPERTIES, check_properties, list_encodings
 
 MISSING = {
     "none": {"unique"},
@@ -15,10 +15,10 @@ MISSING = {
 
 @pytest.mark.parametrize("name", MISSING)
 def test_each_encoding_lacks_what_it_lacks(name: str):
-    has = properties(encodings()[name])
+    has = check_properties(list_encodings()[name])
     assert tuple(has) == PROPERTIES
     assert {each for each in PROPERTIES if not has[each]} == MISSING[name]
 
 
 def test_all_encodings_are_compared():
-    assert set(encodings()) == set(MISSING)
+    assert set(list_encodings()) == set(MISSING)

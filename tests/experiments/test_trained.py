@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.generated.letters import Order
-from regard.experiments import EXPERIMENTS, alignment, bottleneck, positions, teacher_forcing, variants
-from regard.experiments.finding import Finding
-from regard.experiments.lengths import right_by_length
-from regard.experiments.setting import Setting
+from regard.data.generated.pairs import Order
+from regard.experiments import EXPERIMENTS, learning, lengths, structure
+from regard.experiments.lengths import score_lengths
+from regard.experiments.sweep import Finding, Setting
 from regard.tasks.seq2seq.run import Seq2SeqRun
 
 FEW = [
@@ -22,7 +21,7 @@ TRANSFORMER = "model={{name: transformer, layers: 1, width: 6, hidden: 5, heads:
 
 def of_two_rows(run: Seq2SeqRun, order: Order, lengths: Sequence[int], count: int) -> list[float]:
     """For each length, in place of so many as are asked for."""
-    return right_by_length(run, order, lengths, 2)
+    return score_lengths(run, order, lengths, 2)
 
 
 @pytest.fixture
@@ -30,8 +29,7 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
     """One that trains little, and asks of two rows of letters how right they are."""
     train = Setting.train
     monkeypatch.setattr(Setting, "train", lambda self, recipe, name, given: train(self, recipe, name, [*given, *FEW]))
-    for module in (bottleneck, positions):
-        monkeypatch.setattr(module, "right_by_length", of_two_rows)
+    monkeypatch.setattr(lengths, "score_lengths", of_two_rows)
     return Setting(tmp_path / "new")
 
 
@@ -47,7 +45,7 @@ def written(finding: Finding, folder: Path) -> None:
 def test_alignment(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     guided = [TRANSFORMER.format(more=""), "attention_losses.guided=0.3"]
     hard = [LUONG.format(width=5), "model.align=hard", "attention_losses.draw_entropy=0.05"]
-    monkeypatch.setattr(alignment, "MECHANISMS", {"Luong, hard": hard, "Transformer, guided": guided})
+    monkeypatch.setattr(structure, "ALIGNERS", {"Luong, hard": hard, "Transformer, guided": guided})
     finding = EXPERIMENTS["alignment"](setting)
     names = [row[0] for row in finding.rows]
     assert sorted(set(names)) == ["Luong, hard", "Transformer, guided"]
@@ -57,9 +55,9 @@ def test_alignment(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 def test_variants(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(variants, "STEPS", (1, 2))
+    monkeypatch.setattr(learning, "STEPS", (1, 2))
     for table, names in (("SCORES", ("dot", "location")), ("ALIGNS", ("softmax", "hard"))):
-        monkeypatch.setattr(variants, table, {name: getattr(variants, table)[name] for name in names})
+        monkeypatch.setattr(learning, table, {name: getattr(learning, table)[name] for name in names})
     finding = EXPERIMENTS["variants"](setting)
     wanted = [("score", "dot"), ("score", "location"), ("align", "hard")]
     assert [row[:3] for row in finding.rows] == [(*each, count) for each in wanted for count in (1, 2)]
@@ -71,7 +69,7 @@ def test_positions(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: 
         "learned": [TRANSFORMER.format(more=", positions: learned, max_length: 64")],
         "LSTM, monotonic attention": [LUONG.format(width=5), "model.align=monotonic"],
     }
-    monkeypatch.setattr(positions, "MODELS", models)
+    monkeypatch.setattr(lengths, "POSITION_MODELS", models)
     finding = EXPERIMENTS["positions"](setting)
     rows = {row[0]: row[1:] for row in finding.rows}
     assert set(models) <= set(rows)
@@ -90,15 +88,15 @@ def test_heads(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_teacher_forcing(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    ways = {"scheduled sampling": (*teacher_forcing.WAYS["scheduled sampling"], LUONG.format(width=5))}
-    monkeypatch.setattr(teacher_forcing, "WAYS", ways)
+    ways = {"scheduled sampling": (*learning.WAYS["scheduled sampling"], LUONG.format(width=5))}
+    monkeypatch.setattr(learning, "WAYS", ways)
     finding = EXPERIMENTS["teacher-forcing"](setting)
     assert [row[:2] for row in finding.rows] == [("scheduled sampling", count) for count in (100, 200, 400, 600)]
     written(finding, tmp_path)
 
 
 def test_bottleneck(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(bottleneck, "WIDTHS", (4, 6))
+    monkeypatch.setattr(lengths, "WIDTHS", (4, 6))
     finding = EXPERIMENTS["bottleneck"](setting)
-    assert [row[:2] for row in finding.rows] == [(name, width) for name in bottleneck.ON_LETTERS for width in (4, 6)]
+    assert [row[:2] for row in finding.rows] == [(name, width) for name in lengths.ON_LETTERS for width in (4, 6)]
     written(finding, tmp_path)

@@ -11,7 +11,6 @@ import wave
 import zipfile
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 import torch
@@ -19,26 +18,23 @@ from PIL import Image
 from safetensors.torch import save
 
 from regard.audio import read_audio
-from regard.data.arrays import arrays
-from regard.data.delimited import read_csv, read_tsv
-from regard.data.dialogue import read_turns
-from regard.data.headers import column_names
-from regard.data.idx import read_idx
-from regard.data.lines import read_lines
-from regard.data.links import read_gold, read_links
+from regard.data.arrays import arrays, read_idx
+from regard.data.delimited import column_names, read_csv, read_tsv
+from regard.data.files import read_lines
+from regard.data.pairs import read_gold, read_links
+from regard.data.questions import QuestionFiles
 from regard.data.records import read_jsonl
-from regard.data.squad import QuestionFiles
-from regard.hub.formats import hdf5, sentencepiece, tokenizer_json
-from regard.hub.formats.folder import Folder
+from regard.data.texts import read_turns
+from regard.hub import sentencepiece
 from regard.images import read_image
 from regard.runs import run_file
-from regard.runs.listing import record
+from regard.runs.listing import read_record
 from regard.runs.recipes import path_of
-from regard.serve.http_errors import HTTPError
 from regard.serve.openai import Completion, Embeddings
-from regard.serve.request import Limits, RequestBody, body_type, parse
+from regard.serve.requests import HTTPError, Limits, RequestBody, build_body_type, parse
 from regard.storage import tensors
 from regard.storage.manifest import Manifest
+from regard.storage.published_folder import PublishedFolder
 from regard.tasks.options import PredictOptions
 from regard.text.tokenizer import Tokenizer
 from regard.text.unigram import Pieces
@@ -79,18 +75,6 @@ def _stored() -> bytes:
     return buffer.getvalue()
 
 
-def _hdf5() -> bytes:
-    buffer = io.BytesIO()
-    with h5py.File(buffer, "w") as file:
-        file.create_dataset("part/weights", data=np.arange(6, dtype=np.float32))
-    return buffer.getvalue()
-
-
-def _tokenizer_json() -> bytes:
-    document = json.loads((RUNS / "dates" / "source.tokenizer.json").read_text(encoding="utf-8"))
-    return json.dumps(document["tokenizer"]).encode()
-
-
 TYPES = ["BPE", "WordPiece", "WordLevel", "Unigram"]
 
 
@@ -106,13 +90,15 @@ def _wave(width: int) -> bytes:
 
 def _log(path: Path) -> None:
     """Read the figures of a run whose log this is; a log has no digest."""
-    record(path.parent)
+    read_record(path.parent)
 
 
 def _body(path: Path) -> RequestBody:
     """Read a request as a server does."""
     kinds = PredictOptions, frozenset({"beam", "n_best", "temperature"})
-    return parse(body_type("Predict", {"text": str, "more": dict[str, list[int]]}, *kinds), path.read_bytes(), Limits())
+    return parse(
+        build_body_type("Predict", {"text": str, "more": dict[str, list[int]]}, *kinds), path.read_bytes(), Limits()
+    )
 
 
 def _completion(path: Path) -> RequestBody:
@@ -130,10 +116,12 @@ JSONL = b'{"source": "a", "target": ["b", "c"]}\n' * 3
 TARGETS = [
     Target("lines.txt", TABLE.encode(), read_lines),
     Target("lines.gz", gzip.compress(TABLE.encode()), read_lines),
-    Target("table.tsv", TABLE.encode(), lambda path: read_tsv(path, ("source", "target"))),
-    Target("table.csv", b'source,target\n"a, b",c\nd,"e ""f"""\n', lambda path: read_csv(path, ("source", "target"))),
-    Target("table.jsonl", JSONL, lambda path: read_jsonl(path, ("source", "target"))),
-    Target("questions.json", json.dumps(QUESTIONS).encode(), QuestionFiles().every_question),
+    Target("table.tsv", TABLE.encode(), lambda path: list(read_tsv(path, ("source", "target")))),
+    Target(
+        "table.csv", b'source,target\n"a, b",c\nd,"e ""f"""\n', lambda path: list(read_csv(path, ("source", "target")))
+    ),
+    Target("table.jsonl", JSONL, lambda path: list(read_jsonl(path, ("source", "target")))),
+    Target("questions.json", json.dumps(QUESTIONS).encode(), lambda path: list(QuestionFiles().questions(path))),
     Target("dialogue.txt", b"hello\n\nyes\n\n\nno\n\nwhy\n", lambda path: list(read_turns(path))),
     Target("links.txt", b"0-0 1-2 2-1\n3-3\n", read_links),
     Target("gold.txt", b"0-0 1?2 2p1\n3-3\n", read_gold),
@@ -147,8 +135,11 @@ TARGETS = [
     Target("manifest.json", (RUNS / "dates" / "manifest.json").read_bytes(), lambda path: Manifest.read(path.parent)),
     Target("run.yaml", path_of("dates").read_bytes(), run_file.read),
     Target("source.tokenizer.json", (RUNS / "dates" / "source.tokenizer.json").read_bytes(), Tokenizer.load),
-    Target("weights.hdf5", _hdf5(), hdf5.read),
-    Target("pieces.spm", sentencepiece.write(PIECES), lambda path: sentencepiece.read(Folder(path.parent), path.name)),
+    Target(
+        "pieces.spm",
+        sentencepiece.write_pieces(PIECES),
+        lambda path: sentencepiece.read_pieces(PublishedFolder(path.parent), path.name),
+    ),
     Target("sound.wav", _wave(2), read_audio),
     Target("sound24.wav", _wave(3), read_audio),
     Target("header.csv", b"source;target\na;b\n", column_names),
@@ -162,7 +153,6 @@ TARGETS = [
         refuses=HTTPError,
     ),
     Target("embeddings.json", b'{"model": "lm", "input": ["a", "b"]}', _embeddings, refuses=HTTPError),
-    Target("tokenizer.json", _tokenizer_json(), lambda path: tokenizer_json.read(Folder(path.parent), TYPES)),
 ]
 
 

@@ -16,7 +16,7 @@ from regard.cli.main import main
 from regard.errors import InputError
 from regard.hub.any_model.inputs import SentFile
 from regard.hub.any_model.run import TransformersRun
-from regard.hub.opening import open_run
+from regard.hub.open_run import open_run
 from tests.hub.tiny_folders import TEXT, example, picture, sound, tiny_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of the library
@@ -90,7 +90,7 @@ def test_of_a_long_prompt_only_the_rows_of_new_tokens_are_kept(tmp_path: Path, m
     run: TransformersRun = open_run(tiny_folder("mistral", tmp_path / "mistral"))
     (best,) = run.predict([TEXT], tokens=4)
     expected = run.attribute(TEXT, target_tokens=best.ids).lookups[0]
-    monkeypatch.setattr("regard.hub.any_model.example_pass.WHOLE", 8)
+    monkeypatch.setattr("regard.hub.any_model.passes.WHOLE", 8)
     (found,) = run.attribute(TEXT, target_tokens=best.ids).lookups
     np.testing.assert_allclose(found.weights, expected.weights, atol=1e-6)
     assert (found.target, found.source) == (expected.target, expected.source)

@@ -13,8 +13,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.errors import InputError
-from regard.hub.opening import open_run
-from regard.maps.greatest import COLUMNS
+from regard.hub.open_run import open_run
+from regard.maps.heads import COLUMNS
 from tests.hub.tiny_folders import TEXT, example, tiny_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of the library
@@ -106,7 +106,7 @@ def test_from_the_command_line(regard, tmp_path: Path):
 
 
 def test_the_mean_and_the_entropies_of_a_long_text_are_tables_too(regard, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("regard.hub.any_model.example_pass.WHOLE", 8)
+    monkeypatch.setattr("regard.hub.any_model.passes.WHOLE", 8)
     folder, out = str(tiny_folder("bert", tmp_path / "bert")), tmp_path / "all.tsv"
     run = open_run(tmp_path / "bert")
     regard("show", folder, TEXT, "--out", str(out), "--map", "3:6")

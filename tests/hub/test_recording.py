@@ -101,12 +101,12 @@ def test_heads_and_rows_alone(name: str):
 
 @torch.no_grad()
 def test_nothing_else_is_computed(monkeypatch: pytest.MonkeyPatch):
-    from regard.attention import hugging_face
+    from regard.attention import transformers as module
 
     model, _ = made("gpt2")
     asked: list[Any] = []
-    plain = hugging_face.weights
-    monkeypatch.setattr(hugging_face, "weights", lambda *given: asked.append(given[4:6]) or plain(*given))
+    plain = module.compute_weights
+    monkeypatch.setattr(module, "compute_weights", lambda *given: asked.append(given[4:6]) or plain(*given))
     with record(model, only="h.1.attn", rows=[3]):
         model(TOKENS)
     assert asked == [(None, [3])]
@@ -147,7 +147,7 @@ def test_inside_a_model_of_your_own():
 @models
 @pytest.mark.parametrize("together", [4, 256])
 def test_the_greatest_weights_alone(name: str, together: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.maps.reductions.TOGETHER", together)
+    monkeypatch.setattr("regard.maps.reductions.QUERIES_PER_GROUP", together)
     model, attention = made(name)
     with record(model, attention, heads=[1, 0], rows=[0, 2, 3, 7, 8, 10], reduce=Greatest(3)) as maps:
         model(TOKENS, attention_mask=REAL.long())
@@ -156,7 +156,7 @@ def test_the_greatest_weights_alone(name: str, together: int, monkeypatch: pytes
     for module, weights in whole.items():
         expected = weights.topk(3, -1)
         assert torch.equal(maps[module], expected.values)
-        assert torch.equal(weights.gather(-1, maps.places(module)), expected.values)
+        assert torch.equal(weights.gather(-1, maps.key_indices(module)), expected.values)
 
 
 def test_values_are_not_recorded():
@@ -164,7 +164,7 @@ def test_values_are_not_recorded():
     build, _ = MODELS["gpt2"]
     model = build().eval()
     with (
-        pytest.raises(ValueError, match="of transformers and reports weights only; leave measure out"),
+        pytest.raises(ValueError, match=r"of transformers reports weights.*; leave measure out"),
         record(model, measure=lambda module, weights, value: weights),
     ):
         model(TOKENS)

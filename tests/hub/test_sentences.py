@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from regard.__main__ import main
 from regard.errors import InputError
-from regard.hub.opening import open_run
+from regard.hub.open_run import open_run
 from tests.hub.tiny_folders import tiny_folder
 
 TEXTS = ["the old cat sat", "the cat\ta dog", "the old cat sat on the mat and the dog read a book", ""]

@@ -60,9 +60,16 @@ def test_what_does_not_fit():
         Preparation(mean=(0.1, 0.2)).tensor(noise(5, 5, 3))
 
 
-@pytest.mark.parametrize("resample", ["nearest", "bilinear", "bicubic", "lanczos"])
-@pytest.mark.parametrize("shape", ["kept", "stretched"])
-@pytest.mark.parametrize("sides", [(31, 41), (23, 17), (7, 5), (13, 13)])
+@pytest.mark.parametrize(
+    ("resample", "shape", "sides"),
+    [
+        ("nearest", "kept", (31, 41)),
+        ("bilinear", "stretched", (23, 17)),
+        ("bicubic", "kept", (7, 5)),
+        ("lanczos", "stretched", (13, 13)),
+        ("bilinear", "kept", (23, 17)),
+    ],
+)
 def test_the_same_as_transformers(resample: Any, shape: Any, sides: tuple[int, int]):
     transformers = pytest.importorskip("transformers")
     image = noise(*sides, 3)

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from regard.kernels import additive, fused_layer, fused_search, libraries, rotary
+from regard.kernels import additive, libraries, rotary
 from regard.kernels.compiler import INSTRUCTIONS, Instructions
-from tests.kernels.searches import Both, in_both_ways
 
 FOUND = libraries.widest_instructions()
 NARROW = Instructions("narrow", "four lanes, as NEON has", "x86_64", ())
@@ -19,7 +18,7 @@ if FOUND and FOUND.machine == NARROW.machine:
 def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """This machine as if it knew no more instructions than these."""
     monkeypatch.setattr(libraries, "widest_instructions", lambda: request.param)
-    caches = libraries.find, additive.library, fused_layer.library, fused_search.library, rotary.library
+    caches = libraries.find, additive.library, rotary.library
     for each in caches:
         each.cache_clear()
     try:
@@ -29,9 +28,3 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     finally:
         for each in caches:
             each.cache_clear()
-
-
-@pytest.fixture
-def both(monkeypatch: pytest.MonkeyPatch) -> Both:
-    """The results of a search as a whole, which must serve, and in steps."""
-    return in_both_ways(monkeypatch)

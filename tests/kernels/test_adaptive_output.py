@@ -5,11 +5,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.models.softmax import AdaptiveSoftmax
-from regard.nn.copying import Copying, CopyOutput
+from regard.models.language_model import AdaptiveSoftmax
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.large_vocabulary import AdaptiveOutput
-from regard.nn.output import Output
+from regard.nn.output import AdaptiveOutput, CopyFeatures, CopyOutput, Output
 from regard.text.special import IGNORED
 
 VOCABULARY, WIDTH, CUTOFFS = 13, 5, (4, 9)
@@ -59,8 +57,8 @@ def test_likelihoods_have_a_gradient_by_row(output: Output):
     given, rows = features().flatten(0, 1), torch.tensor([0, 1, 2, 3, 4, 5])
     targets = TARGETS.flatten()[rows]
     wanted = output(given[rows]).log_softmax(-1)[rows, targets]
-    torch.testing.assert_close(output.log_likelihoods(given[rows], targets), wanted)
-    assert torch.autograd.gradcheck(lambda x: output.log_likelihoods(x[rows], targets), given)
+    torch.testing.assert_close(output.log_prob(given[rows], targets), wanted)
+    assert torch.autograd.gradcheck(lambda x: output.log_prob(x[rows], targets), given)
 
 
 def test_without_cutoffs_inside_the_vocabulary_it_is_a_full_softmax():
@@ -85,11 +83,11 @@ def test_words_may_be_copied_beside_it():
     output, given = CopyOutput(layer()), features().flatten(0, 1)[:2]
     weights = torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.4, 0.0]]).double()
     tokens, gate = torch.tensor([[1, 13, 10], [12, 12, 3]]), torch.tensor([0.3, -0.8]).double()
-    copying = Copying(given, gate, weights, tokens, given.new_zeros(2, 1))
+    copying = CopyFeatures(given, gate, weights, tokens, given.new_zeros(2, 1))
     logs = output(copying)
     torch.testing.assert_close(logs.exp().sum(-1), torch.ones(2).double())
     told = torch.tensor([10, 12])
-    batched = Copying(*(each[:, None] for each in vars(copying).values()))
+    batched = CopyFeatures(*(each[:, None] for each in vars(copying).values()))
     found, _ = output.loss(batched, told[:, None])
     torch.testing.assert_close(found, -logs[[0, 1], told].sum())
 

@@ -14,14 +14,14 @@ START = """
 import re
 from pathlib import Path
 import torch
-from regard.kernels.additive import fused_additive
+from regard.kernels.additive import score_additive
 
 def read(batch, queries, keys, width):
     shapes = (batch, queries, width), (batch, keys, width), (width,)
     leaves = [torch.randn(shape, requires_grad=True) for shape in shapes]
     pull = torch.randn(batch, queries, keys)
     before = resident("VmRSS")
-    gradients = torch.autograd.grad(fused_additive(*leaves), leaves, pull)
+    gradients = torch.autograd.grad(score_additive(*leaves), leaves, pull)
     return before, sum(each.nbytes for each in gradients)
 
 def resident(name):

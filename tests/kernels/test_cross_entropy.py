@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from regard.kernels import cross_entropy as kernel
-from regard.kernels.cross_entropy import cross_entropy, plain
+from regard.kernels.cross_entropy import cross_entropy, cross_entropy_reference
 
 WIDTH, VOCABULARY = 5, 13
 
@@ -23,9 +23,12 @@ def inputs(rows: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tenso
 def test_equals_the_plain_form(rows: int, chunk: int, smoothing: float, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kernel, "CHUNK", chunk)
     given = inputs(rows)
-    (found, each), wanted = cross_entropy(*given, smoothing), plain(*given, smoothing)
+    (found, each), wanted = cross_entropy(*given, smoothing), cross_entropy_reference(*given, smoothing)
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
-    alone = [plain(given[0][row : row + 1], *given[1:3], given[3][row : row + 1], smoothing) for row in range(rows)]
+    alone = [
+        cross_entropy_reference(given[0][row : row + 1], *given[1:3], given[3][row : row + 1], smoothing)
+        for row in range(rows)
+    ]
     torch.testing.assert_close(each, torch.stack([*alone, wanted])[:-1], rtol=1e-12, atol=1e-12)
     assert not each.requires_grad
     upstream = torch.tensor(-2.5, dtype=torch.float64)
@@ -73,7 +76,7 @@ def test_without_gradients():
     for each in given:
         each.requires_grad_(False)
     assert not cross_entropy(*given)[0].requires_grad
-    torch.testing.assert_close(cross_entropy(*given)[0], plain(*given), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(cross_entropy(*given)[0], cross_entropy_reference(*given), rtol=1e-12, atol=1e-12)
 
 
 def test_bf16_training_sums_in_full_precision(monkeypatch: pytest.MonkeyPatch):
@@ -85,7 +88,7 @@ def test_bf16_training_sums_in_full_precision(monkeypatch: pytest.MonkeyPatch):
     weight, bias = (each.detach().bfloat16().float().requires_grad_() for each in (weight, bias))
     with torch.autocast("cpu", torch.bfloat16):
         found, _ = cross_entropy(half, weight, bias, targets, 0.1)
-    wanted = plain(half.float(), weight, bias, targets, 0.1)
+    wanted = cross_entropy_reference(half.float(), weight, bias, targets, 0.1)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, wanted, rtol=1e-3, atol=0)
     leaves = [half, weight, bias]

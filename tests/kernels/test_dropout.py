@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.kernels.dropout import dropout
-from regard.nn.sublayers import Dropout
+from regard.nn.layers import Dropout
 
 SIZE = 200_003
 
@@ -36,7 +36,7 @@ def test_every_position_of_a_word_of_eight_is_as_likely():
     torch.testing.assert_close(zeros, torch.full((8,), 0.25), rtol=0, atol=0.02)
 
 
-def test_row_53_deterministic_in_torch_s_seed():
+def test_deterministic_in_torch_s_seed():
     def draw(seed: int) -> Tensor:
         torch.manual_seed(seed)
         return torch.stack([dropout(torch.ones(101), 0.5) for _ in range(2)])

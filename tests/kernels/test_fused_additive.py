@@ -10,7 +10,7 @@ from regard.attention import Attend
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
 from regard.kernels import additive as module
-from regard.kernels.additive import additive, can_fuse, exponentials, fused_additive, library
+from regard.kernels.additive import additive, can_fuse, library, prepare_keys, score_additive
 
 pytestmark = pytest.mark.skipif(library() is None, reason="no kernel")
 
@@ -55,7 +55,7 @@ def test_rounding_is_at_most_twice_that_of_the_plain_form(name: str, machine: st
     query, key, energy = torch.randn(3, 31, 61) * of_queries + apart, torch.randn(3, 37, 61) * of_keys - apart, 61
     given = query, key, torch.randn(energy) / energy**0.5
     exact = outcome(additive, *given, dtype=torch.float64)
-    ours = errors(outcome(fused_additive, *given, dtype=torch.float32), exact)
+    ours = errors(outcome(score_additive, *given, dtype=torch.float32), exact)
     theirs = errors(outcome(additive, *given, dtype=torch.float32), exact)
     assert all(one <= 2 * other + NOTHING for one, other in zip(ours, theirs, strict=True)), (ours, theirs)
     assert ours[0] > 0
@@ -67,7 +67,7 @@ def test_bf16(scale: float, machine: str):
     given = [torch.randn(shape).bfloat16() for shape in ((3, 31, 61), (3, 37, 61), (61,))]
     given = [given[0] * scale, given[1] * scale, given[2]]
     exact = outcome(additive, *given, dtype=torch.float64)
-    ours = errors(outcome(fused_additive, *given, dtype=torch.bfloat16), exact)
+    ours = errors(outcome(score_additive, *given, dtype=torch.bfloat16), exact)
     theirs = errors(outcome(additive, *given, dtype=torch.bfloat16), exact)
     assert all(one <= 1.001 * other for one, other in zip(ours, theirs, strict=True)), (ours, theirs)
 
@@ -90,7 +90,7 @@ SHAPES = [
 def test_every_shape(batch: tuple[int, ...], queries: int, keys: int, width: int, machine: str):
     for heads in {(), batch[1:], batch}:
         given = torch.randn(*batch, queries, width), torch.randn(*batch, keys, width), torch.randn(*heads, width)
-        found = outcome(fused_additive, *given, dtype=torch.float32)
+        found = outcome(score_additive, *given, dtype=torch.float32)
         wanted = outcome(additive, *given, dtype=torch.float64)
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
@@ -99,14 +99,14 @@ def test_sides_that_are_shared_or_lie_in_another_order():
     query, key = torch.randn(7, 3, 5).transpose(0, 1), torch.randn(5, 11).t()[None]
     given = query, key, torch.randn(5, 2).t()[1]
     torch.testing.assert_close(
-        outcome(fused_additive, *given, dtype=torch.float32),
+        outcome(score_additive, *given, dtype=torch.float32),
         outcome(additive, *given, dtype=torch.float64),
         rtol=1e-4,
         atol=1e-5,
     )
     energy = torch.randn(3, 1, 5)
     torch.testing.assert_close(
-        fused_additive(query[:, None], key[None].expand(3, 2, -1, -1), energy),
+        score_additive(query[:, None], key[None].expand(3, 2, -1, -1), energy),
         additive(query[:, None], key[None].expand(3, 2, -1, -1), energy),
     )
 
@@ -116,26 +116,26 @@ def test_nan_comes_out_where_it_went_in(machine: str):
     query[0, 3, 2] = key[1, 4, 6] = torch.nan
     broken = torch.zeros(2, 5, 6, dtype=torch.bool)
     broken[0, 3], broken[1, :, 4] = True, True
-    assert torch.equal(fused_additive(query, key, torch.ones(7)).isnan(), broken)
-    assert torch.equal(fused_additive(query * 100, key * 100, torch.ones(7)).isnan(), broken)
+    assert torch.equal(score_additive(query, key, torch.ones(7)).isnan(), broken)
+    assert torch.equal(score_additive(query * 100, key * 100, torch.ones(7)).isnan(), broken)
 
 
-def test_row_53_no_number_depends_on_threads_or_on_what_else_is_computed():
+def test_no_number_depends_on_threads_or_on_what_else_is_computed():
     given = torch.randn(7, 67, 37), torch.randn(7, 263, 37), torch.randn(37)
-    alone = outcome(fused_additive, *given, dtype=torch.float32)
+    alone = outcome(score_additive, *given, dtype=torch.float32)
     torch.set_num_threads(2)
-    together = outcome(fused_additive, *given, dtype=torch.float32)
+    together = outcome(score_additive, *given, dtype=torch.float32)
     torch.set_num_threads(1)
     assert all(torch.equal(one, other) for one, other in zip(alone, together, strict=True))
     query, key, energy = given
-    part = fused_additive(query[2:3, 65:], key[2:3, 5:12], energy)
-    assert torch.equal(part, fused_additive(*given)[2:3, 65:, 5:12])
+    part = score_additive(query[2:3, 65:], key[2:3, 5:12], energy)
+    assert torch.equal(part, score_additive(*given)[2:3, 65:, 5:12])
 
 
 def test_mixed_precision():
     """Under autocast queries may be rounded and keys, to which a bias was added, not."""
     query, key, energy = torch.randn(2, 3, 7).bfloat16(), torch.randn(2, 5, 7), torch.randn(7)
-    found = fused_additive(query, key, energy)
+    found = score_additive(query, key, energy)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, additive(query.float(), key, energy))
 
@@ -144,7 +144,7 @@ def test_second_derivatives_take_the_plain_form():
     given = [torch.randn(shape, requires_grad=True) for shape in ((2, 3, 5), (2, 7, 5), (5,))]
     exact = [each.detach().double().requires_grad_() for each in given]
     results = []
-    for score, leaves in ((fused_additive, given), (additive, exact)):
+    for score, leaves in ((score_additive, given), (additive, exact)):
         first = torch.autograd.grad(score(*leaves).sin().sum(), leaves, create_graph=True)
         results.append(torch.autograd.grad(torch.stack([each.cos().sum() for each in first]).sum(), leaves))
     for found, wanted in zip(*results, strict=True):
@@ -156,7 +156,7 @@ def operands(dtype: torch.dtype = torch.float32) -> list[Tensor]:
     shapes = (2, 3, 5), (2, 7, 5), (2, 5)
     query, key, energy = (torch.randn(shape, requires_grad=True) for shape in shapes)
     query, key = (each.detach().to(dtype).requires_grad_() for each in (query, key))
-    return [query, key, exponentials(key), energy]
+    return [query, key, prepare_keys(key), energy]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -187,7 +187,7 @@ def test_without_a_compiler_the_plain_form_serves(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(module, "library", lambda: None)
     given = torch.randn(2, 3, 5), torch.randn(2, 7, 5), torch.randn(5)
     assert not can_fuse(given[1])
-    found, wanted = (outcome(score, *given, dtype=torch.float32) for score in (fused_additive, additive))
+    found, wanted = (outcome(score, *given, dtype=torch.float32) for score in (score_additive, additive))
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
 
 

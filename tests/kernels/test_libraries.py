@@ -184,7 +184,7 @@ def test_a_compiler_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch, capl
     monkeypatch.setenv("CXX", "false")
     program = compiler.compiler()
     reason = f"{program} ended with exit code 1"
-    assert find("additive") == find("layer") == (None, f"the kernel cannot be used: {reason}")
+    assert find("additive") == find("rotary") == (None, f"the kernel cannot be used: {reason}")
     assert caplog.messages == [f"kernels cannot be used, so this is slower: {reason}"]
 
 
@@ -233,7 +233,7 @@ def test_what_somebody_else_may_have_made_is_not_loaded(
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty"])
-def test_row_78_a_damaged_library_is_made_again(damage: str, tmp_path: Path, opened: list):
+def test_a_damaged_library_is_made_again(damage: str, tmp_path: Path, opened: list):
     find("additive")
     [made] = folder(tmp_path).iterdir()
     whole = made.read_bytes()
@@ -243,7 +243,7 @@ def test_row_78_a_damaged_library_is_made_again(damage: str, tmp_path: Path, ope
     assert opened == [whole, whole]
 
 
-def test_row_77_without_a_home_libraries_are_in_a_folder_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_a_home_libraries_are_in_a_folder_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
@@ -271,4 +271,4 @@ def test_row_77_without_a_home_libraries_are_in_a_folder_of_the_user(tmp_path: P
 def test_the_compiler_names_its_machine(machine: str, expected: tuple, monkeypatch: pytest.MonkeyPatch):
     done = subprocess.CompletedProcess([], 0, machine + "\n")
     monkeypatch.setattr(compiler.subprocess, "run", lambda *_, **__: done)
-    assert compiler.served("c++") == expected
+    assert compiler.supported_instructions("c++") == expected

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.attention.positions import Rotary, turns
+from regard.attention.positions import cos_sin
 from regard.kernels import rotary
-from regard.kernels.rotary import plain, serves, turn_in_place, turned
+from regard.kernels.rotary import can_use_kernel, rotate_pairs, rotate_plainly
 
 LAYOUTS = {
     "as they are": lambda states: states,
@@ -19,7 +19,7 @@ LAYOUTS = {
 
 def sample(dtype: torch.dtype, width: int, positions: int = 7) -> tuple[Tensor, Tensor]:
     torch.manual_seed(width)
-    angles = turns(torch.arange(3 * positions), Rotary(width).frequencies, 1.5)
+    angles = 1.5 * cos_sin(torch.arange(3 * positions), width, 10_000.0, None, torch.float32)
     return torch.randn(3, 5, positions, width).to(dtype), angles.to(dtype)
 
 
@@ -37,8 +37,8 @@ def oracle(states: Tensor, angles: Tensor, first: int) -> Tensor:
 def test_rotations_of_any_layout(layout: str, width: int):
     states, angles = sample(torch.float32, width)
     states = LAYOUTS[layout](states)
-    assert serves(states, angles)
-    found, expected = turned(states, angles, 4), oracle(states, angles, 4)
+    assert can_use_kernel(states, angles)
+    found, expected = rotate_pairs(states, angles, 4), oracle(states, angles, 4)
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-6)
     assert found.stride() == torch.empty_like(states.contiguous() if layout == "columns apart" else states).stride()
 
@@ -46,19 +46,19 @@ def test_rotations_of_any_layout(layout: str, width: int):
 @pytest.mark.usefixtures("machine")
 def test_bfloat16_is_rounded_once():
     states, angles = sample(torch.bfloat16, 34)
-    found, expected = turned(states, angles, 2), oracle(states, angles, 2)
+    found, expected = rotate_pairs(states, angles, 2), oracle(states, angles, 2)
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found.double(), expected, rtol=2**-8, atol=1e-3)
-    assert (found - expected).abs().mean() <= (plain(states, angles, 2) - expected).abs().mean()
+    assert (found - expected).abs().mean() <= (rotate_plainly(states, angles, 2) - expected).abs().mean()
 
 
 @pytest.mark.usefixtures("machine")
 def test_rows_with_positions_of_their_own():
     states, _ = sample(torch.float32, 6)
     places = torch.tensor([[0, 1, 2, 3, 4, 5, 6], [2, 3, 4, 5, 6, 7, 8], [9, 9, 1, 0, 0, 3, 7]])
-    angles = turns(places, Rotary(6).frequencies, 1.0).unsqueeze(2)
-    assert serves(states, angles)
-    torch.testing.assert_close(turned(states, angles).double(), oracle(states, angles, 0), rtol=0, atol=2e-6)
+    angles = cos_sin(places, 6, 10_000.0, None, torch.float32).unsqueeze(2)
+    assert can_use_kernel(states, angles)
+    torch.testing.assert_close(rotate_pairs(states, angles).double(), oracle(states, angles, 0), rtol=0, atol=2e-6)
 
 
 @pytest.mark.usefixtures("machine")
@@ -66,8 +66,8 @@ def test_rows_with_positions_of_their_own():
 def test_fewer_axes_and_none(shape: tuple[int, ...]):
     _, angles = sample(torch.float32, 6)
     states = torch.randn(shape)
-    assert serves(states, angles)
-    torch.testing.assert_close(turned(states, angles).double(), oracle(states, angles, 0), rtol=0, atol=2e-6)
+    assert can_use_kernel(states, angles)
+    torch.testing.assert_close(rotate_pairs(states, angles).double(), oracle(states, angles, 0), rtol=0, atol=2e-6)
 
 
 @pytest.mark.usefixtures("machine")
@@ -75,7 +75,7 @@ def test_first_and_second_gradients():
     states, angles = sample(torch.float32, 6)
     states.requires_grad_()
     both: list[tuple[Tensor, ...]] = []
-    for function in (turned, plain):
+    for function in (rotate_pairs, rotate_plainly):
         found = function(states, angles, 3)
         (first,) = torch.autograd.grad(found.pow(3).sum(), states, create_graph=True)
         both.append((found, first, *torch.autograd.grad(first.pow(2).sum(), states)))
@@ -83,13 +83,13 @@ def test_first_and_second_gradients():
 
 
 def test_threads_do_not_change_a_number():
-    states, angles = torch.randn(4, 8, 512, 64), turns(torch.arange(512), Rotary(64).frequencies, 1.0)
+    states, angles = torch.randn(4, 8, 512, 64), cos_sin(torch.arange(512), 64, 10_000.0, None, torch.float32)
     count = torch.get_num_threads()
     try:
         found: list[Tensor] = []
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            found.append(turned(states, angles))
+            found.append(rotate_pairs(states, angles))
     finally:
         torch.set_num_threads(count)
     assert torch.equal(*found)
@@ -97,11 +97,11 @@ def test_threads_do_not_change_a_number():
 
 def test_transforms_and_other_types_are_plain(monkeypatch: pytest.MonkeyPatch):
     states, angles = sample(torch.float32, 6)
-    expected = plain(states, angles)
-    monkeypatch.setattr(rotary, "_turn", pytest.fail)
-    slope = torch.func.grad(lambda each: (turned(each, angles) ** 2).sum() / 2)(states)
+    expected = rotate_plainly(states, angles)
+    monkeypatch.setattr(rotary, "_rotate", pytest.fail)
+    slope = torch.func.grad(lambda each: (rotate_pairs(each, angles) ** 2).sum() / 2)(states)
     torch.testing.assert_close(slope, 1.5**2 * states)
-    double = turned(states.double(), angles)
+    double = rotate_pairs(states.double(), angles)
     torch.testing.assert_close(double, expected.double())
     assert double.dtype == torch.float64
 
@@ -109,29 +109,4 @@ def test_transforms_and_other_types_are_plain(monkeypatch: pytest.MonkeyPatch):
 def test_without_a_library_it_is_plain(monkeypatch: pytest.MonkeyPatch):
     states, angles = sample(torch.float32, 6)
     monkeypatch.setattr(rotary, "library", lambda: None)
-    assert torch.equal(turned(states, angles, 5), plain(states, angles, 5))
-
-
-@pytest.mark.usefixtures("machine")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("width", [2, 6, 70])
-def test_both_sides_in_place(width: int, dtype: torch.dtype):
-    """Equal to new tensors, number by number."""
-    query, angles = sample(dtype, width)
-    key = query[:, :2] * 3
-    flat = tuple(each.transpose(1, 2).flatten(2).contiguous() for each in (query, key))
-    assert turn_in_place(flat[0], flat[1], angles, 4)
-    for found, side in zip(flat, (query, key), strict=True):
-        assert torch.equal(found.unflatten(2, (-1, width)).transpose(1, 2), turned(side, angles, 4))
-
-
-def test_what_the_kernel_cannot_turn_in_place_stays(monkeypatch: pytest.MonkeyPatch):
-    _, angles = sample(torch.float32, 6)
-    query, key = torch.randn(3, 7, 12), torch.randn(3, 7, 6)
-    before = query.clone(), key.clone()
-    assert not turn_in_place(query.double(), key.double(), angles, 0)
-    assert not turn_in_place(query, key.mT.contiguous().mT, angles, 0)
-    monkeypatch.setattr(rotary, "library", lambda: None)
-    assert not turn_in_place(query, key, angles, 0)
-    assert torch.equal(query, before[0])
-    assert torch.equal(key, before[1])
+    assert torch.equal(rotate_pairs(states, angles, 5), rotate_plainly(states, angles, 5))

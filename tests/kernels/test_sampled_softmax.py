@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.kernels.cross_entropy import draw, log_uniform, sampled_cross_entropy
-from regard.nn.large_vocabulary import SampledOutput
+from regard.kernels.cross_entropy import estimate_cross_entropy, log_uniform, sample_ids
+from regard.nn.output import SampledOutput
 from regard.text.special import IGNORED
 
 VOCABULARY, WIDTH = 13, 5
@@ -25,7 +25,7 @@ def test_the_probabilities_are_those_of_what_is_drawn():
     assert float(probabilities.sum()) == pytest.approx(1, abs=1e-12)
     assert float(probabilities[3]) == pytest.approx(math.log(5 / 4) / math.log(14))
     count = 200_000
-    counts = torch.bincount(draw(count, VOCABULARY), minlength=VOCABULARY)
+    counts = torch.bincount(sample_ids(count, VOCABULARY), minlength=VOCABULARY)
     deviations = (counts - count * probabilities) / (count * probabilities * (1 - probabilities)).sqrt()
     assert len(counts) == VOCABULARY
     assert deviations.abs().max() < 4
@@ -37,15 +37,15 @@ def test_the_expectation_of_the_exponential_is_exact():
     exact = functional.cross_entropy(features @ weight.t() + bias, TARGETS, reduction="none")
     likely = log_uniform(torch.arange(VOCABULARY), VOCABULARY)
     for drawn in (torch.arange(VOCABULARY)[:, None], torch.cartesian_prod(*[torch.arange(VOCABULARY)] * 2)):
-        found = torch.stack([sampled_cross_entropy(features, weight, bias, TARGETS, each).exp() for each in drawn])
+        found = torch.stack([estimate_cross_entropy(features, weight, bias, TARGETS, each).exp() for each in drawn])
         torch.testing.assert_close(likely[drawn].prod(1) @ found, exact.exp(), rtol=1e-12, atol=0)
 
 
 def test_many_samples_give_the_exact_loss_and_gradient():
     features, weight, bias = (tensor.requires_grad_() for tensor in given())
     exact = functional.cross_entropy(features @ weight.t() + bias, TARGETS, reduction="sum")
-    drawn = draw(400_000, VOCABULARY)
-    estimated = sampled_cross_entropy(features, weight, bias, TARGETS, drawn).sum()
+    drawn = sample_ids(400_000, VOCABULARY)
+    estimated = estimate_cross_entropy(features, weight, bias, TARGETS, drawn).sum()
     torch.testing.assert_close(estimated, exact, rtol=0.01, atol=0)
     wanted, found = (torch.autograd.grad(loss, (features, weight, bias)) for loss in (exact, estimated))
     for one, other in zip(wanted, found, strict=True):

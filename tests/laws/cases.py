@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.attention import Attend
 from regard.attention.align import Align
 from regard.attention.heads import MultiHead
-from regard.attention.history import Coverage, History, LocationAware, attend_with
+from regard.attention.history import Coverage, History, LocationAware, make_attend
 from regard.attention.scores import (
     Additive,
     Cosine,
@@ -25,28 +25,23 @@ from regard.attention.scores import (
     Score,
     TanhDot,
 )
-from regard.models.aligns import ALIGNS, AlignName
+from regard.models.attention import ALIGNS, AlignName
 from regard.models.bahdanau import BackwardInitialState, Bahdanau, BahdanauConfig, BahdanauDecoder, MaxoutReadout
 from regard.models.bottleneck import Bottleneck, BottleneckConfig, BottleneckDecoder
+from regard.models.captioner import FirstInputInitialState
 from regard.models.luong import Luong, LuongConfig, LuongDecoder, UnfedLuongDecoder
 from regard.models.one_pass import OnePass, OnePassConfig, OnePassDecoder
 from regard.models.pointer_generator import PointerConfig, PointerDecoder, PointerGenerator
-from regard.models.show_and_tell import FirstInputInitialState
 from regard.models.show_attend_and_tell import DeepOutput, GatedDecoder
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.cells import GRUResetBefore, Stack
-from regard.nn.copying import CopyOutput
-from regard.nn.decoders.protocol import Decoder
-from regard.nn.decoders.recurrent import LearnedInitialState, SummaryInitialState, ZeroInitialState
-from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
+from regard.nn.decoders import Decoder, LearnedInitialState, SummaryInitialState, ZeroInitialState
 from regard.nn.embeddings import Learned, NoPositions, OpenEmbedding, Positions, Sinusoidal, TokenEmbedding
-from regard.nn.encoder_decoder import EncoderDecoder
-from regard.nn.encoders.protocol import Encoder
-from regard.nn.encoders.recurrent import RecurrentEncoder
-from regard.nn.encoders.transformer import EncoderLayer, TransformerEncoder
-from regard.nn.output import Output, Predictor
-from regard.nn.recurrent import CellReader, Recurrent, SequenceReader
-from regard.nn.sublayers import FeedForward, PostNorm, PreNorm
+from regard.nn.encoder_decoder import Encoder, EncoderDecoder
+from regard.nn.encoders import RecurrentEncoder
+from regard.nn.layers import FeedForward, PostNorm, PreNorm
+from regard.nn.output import CopyOutput, Output, OutputLayer
+from regard.nn.recurrent import CellReader, GRUResetBefore, Recurrent, SequenceReader, Stack
+from regard.nn.transformer import DecoderLayer, EncoderLayer, TransformerDecoder, TransformerEncoder
 
 VOCABULARY = 13
 MAX_SOURCE = 17
@@ -95,7 +90,7 @@ def align(name: AlignName, query_width: int) -> Align:
     return ALIGNS[name](query_width, 2)
 
 
-def written(output: Predictor) -> Output:
+def written(output: OutputLayer) -> Output:
     """What gives the words of the vocabulary their logits, whether others may be copied or not."""
     layer = output.written if isinstance(output, CopyOutput) else output
     assert isinstance(layer, Output)
@@ -194,7 +189,7 @@ HISTORIES: dict[str, Callable[[], History | None]] = {
 
 def reading_itself(align: Align, history: History | None, memory_width: int, score: Score | None = None) -> Decoder:
     """A Transformer's decoder whose self-attention is aligned like this."""
-    attend = attend_with(history, Additive(3, 3, 5, heads=2) if score is None else score, align)
+    attend = make_attend(history, Additive(3, 3, 5, heads=2) if score is None else score, align)
     own, source = MultiHead(6, 2, attend=attend), MultiHead(6, 2, memory_width=memory_width)
     layer = DecoderLayer(own, source, FeedForward(6, 5), (PreNorm(6), PreNorm(6), PreNorm(6)))
     return TransformerDecoder(embedding(), NoPositions(), [layer], nn.LayerNorm(6), Output(6, VOCABULARY))

@@ -8,11 +8,11 @@ import torch
 
 from regard.attention import Attend
 from regard.attention.heads import MultiHead
-from regard.attention.history import AttendInTurn
+from regard.attention.history import SequentialAttend
 from regard.attention.masks import as_mask
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
-from regard.models.aligns import ALIGNS, AlignName
+from regard.models.attention import ALIGNS, AlignName
 from regard.testing import check_attention
 from tests.laws import cases
 from tests.laws.drawn import DRAWN, InTraining, ReadAndDrawn
@@ -55,9 +55,9 @@ def test_in_heads(score: str, align: AlignName):
 @pytest.mark.parametrize(("history", "align"), [*product(cases.PASTS, ALIGNS)])
 def test_with_a_history(history: str, align: AlignName):
     without = broken(align, history=history)
-    one = AttendInTurn(Additive(5, 7, 3), cases.PASTS[history](), cases.align(align, 5))
+    one = SequentialAttend(Additive(5, 7, 3), cases.PASTS[history](), cases.align(align, 5))
     check(one, widths=(5, 7, 2), without=without)
-    attend = AttendInTurn(Additive(5, 5, 3, heads=2), cases.PASTS[history](), cases.align(align, 5))
+    attend = SequentialAttend(Additive(5, 5, 3, heads=2), cases.PASTS[history](), cases.align(align, 5))
     check(MultiHead(7, 2, attend=attend, head_width=5, memory_width=3), without=without)
 
 
@@ -108,4 +108,4 @@ def test_what_training_gets_of_a_hard_draw(score: str):
 @pytest.mark.parametrize("score", [name for name in cases.SCORES if name != "additive"])
 def test_a_history_is_for_additive_scores_alone(score: str):
     with pytest.raises(ValueError, match="a history adds to the sum in an additive score"):
-        AttendInTurn(cases.score(score)[0], cases.PASTS["coverage"]())
+        SequentialAttend(cases.score(score)[0], cases.PASTS["coverage"]())

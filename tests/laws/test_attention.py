@@ -1,17 +1,19 @@
 """Every score, alone and in heads, on the plain path and on the fused one, obeys the laws of attention."""
 
+import sys
+
 import pytest
 import torch
 
-import regard.attention.fast
 from regard.attention import Attend
 from regard.attention import attend as attend_plainly
 from regard.attention.heads import MultiHead, self_attention
-from regard.attention.history import Coverage, History, attend_with
+from regard.attention.history import Coverage, History, make_attend
 from regard.attention.masks import causal, padding
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import Additive
+from regard.kernels.additive import score_additive
 from regard.kernels.compiler import compiler
 from regard.testing import check_attention
 from tests.laws import cases
@@ -22,7 +24,7 @@ PLACES, ALONE = "the_order_of_keys_changes_nothing", "a_key_hidden_from_one_quer
 @pytest.fixture(params=["plain", "fused"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Forces one of the two paths, whatever the sizes."""
-    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda query, key, masked: request.param == "fused")
+    monkeypatch.setattr(Attend, "fused", request.param == "fused")
     return request.param
 
 
@@ -63,7 +65,7 @@ def test_float32(name: str):
 
 @pytest.mark.parametrize("history", [None, Coverage(3)], ids=["alone", "coverage"])
 def test_fused_additive_scores_in_heads(history: History | None):
-    heads = MultiHead(6, 2, attend=attend_with(history, Additive(3, 3, 3, heads=2)), memory_width=11)
+    heads = MultiHead(6, 2, attend=make_attend(history, Additive(3, 3, 3, heads=2)), memory_width=11)
     without, queries = ([], 127) if history is None else ([ALONE], 7)
     check_attention(heads, queries=queries, keys=cases.MAX_SOURCE, dtype=torch.float32, without=without)
 
@@ -73,8 +75,9 @@ def test_additive_scores_run_on_their_kernel_also_while_somebody_looks(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ):
     calls = []
-    genuine = regard.attention.scores.protocol.fused_additive
-    monkeypatch.setattr(regard.attention.scores.protocol, "fused_additive", lambda *a: calls.append(a) or genuine(*a))
+    module = sys.modules["regard.attention.attend"]
+    genuine = score_additive
+    monkeypatch.setattr(module, "score_additive", lambda *a: calls.append(a) or genuine(*a))
     attend, query = Attend(Additive(5, 7, 3)).to(dtype), torch.randn(2, 3, 5, dtype=dtype)
     memory = Memory(torch.randn(2, 11, 7, dtype=dtype), torch.randn(2, 11, 2, dtype=dtype))
     unseen = attend(query, memory)
@@ -90,9 +93,9 @@ def test_additive_scores_run_on_their_kernel_also_while_somebody_looks(
 @pytest.mark.parametrize("name", cases.SCORES)
 def test_fused_kernel_serves_products_while_nobody_looks(name: str, monkeypatch: pytest.MonkeyPatch):
     calls = []
-    genuine = regard.attention.fast.fused
-    monkeypatch.setattr(regard.attention.fast, "fused", lambda *a, **k: calls.append(a) or genuine(*a, **k))
-    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda query, key, masked: True)
+    genuine = torch.nn.functional.scaled_dot_product_attention
+    spy = lambda *a, **k: calls.append(a) or genuine(*a, **k)  # noqa: E731
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
     score, (query, key, value) = cases.score(name)
     attend = Attend(score)
     memory = Memory(torch.randn(2, 7, key), torch.randn(2, 7, value))

@@ -7,13 +7,17 @@ import pytest
 import torch
 
 from regard.attention.record import record
-from regard.models.captioner import Captioner
-from regard.models.grid_transformer import GridTransformer, GridTransformerConfig
-from regard.models.show_and_tell import ShowAndTell, ShowAndTellConfig
+from regard.models.captioner import (
+    Captioner,
+    GridTransformer,
+    GridTransformerConfig,
+    ShowAndTell,
+    ShowAndTellConfig,
+    SpatialAttention,
+    SpatialAttentionConfig,
+)
 from regard.models.show_attend_and_tell import ShowAttendAndTell, ShowAttendAndTellConfig
-from regard.models.spatial_attention import SpatialAttention, SpatialAttentionConfig
-from regard.models.vit import VitConfig, VitEncoder
-from regard.models.vit_trunk import FrozenVitGrid, VitGrid, VitTrunk
+from regard.models.vit import FrozenVitGrid, VitConfig, VitEncoder, VitGrid, VitTrunk
 from regard.testing import check_decoder
 
 EYE: dict[str, Any] = {"image": 11, "channels": 1, "stages": (2, 5), "dropout": 0.0}
@@ -85,7 +89,7 @@ def test_recorded_equals_unrecorded_and_rows_sum_to_one(name: str):
         return
     with record(model.decoder, only=reader) as maps:
         model(images, TARGET)
-    weights = maps.together()
+    weights = maps.stack_heads()
     assert weights.shape[-2:] == (3, 9)
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]), rtol=0, atol=1e-12)
 
@@ -129,7 +133,7 @@ def test_a_frozen_vit_is_in_evaluation_and_a_taught_one_is_not():
 def test_sizes_that_do_not_fit():
     with pytest.raises(ValueError, match="stages is empty"):
         ShowAndTellConfig(stages=())
-    with pytest.raises(ValueError, match="width 7 is not divisible by heads 2; choose 2 x a whole number"):
+    with pytest.raises(ValueError, match="width 7 is not divisible by heads 2"):
         GridTransformerConfig(width=7, heads=2)
     with pytest.raises(ValueError, match="the sizes of the ViT in there are not known; give VitTrunk its VitConfig"):
         ShowAndTell(13, ShowAndTellConfig(trunk=VitTrunk("there")))

@@ -15,9 +15,9 @@ from regard.models.esim import Esim, EsimConfig
 from regard.models.gpt2 import GPT2Classifier, GPT2Config
 from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig, make_pooling
 from regard.models.rocktaschel import PremiseAttention, ReadByWord, ReadOnce, Rocktaschel, RocktaschelConfig
-from regard.nn.pooling import AveragePooling, MaximumPooling, Pooling
+from regard.nn.layers import AveragePooling, MaximumPooling, Pooling
 from regard.nn.recurrent import SequenceReader, read_in_parts
-from regard.tasks.classification.batch import collate_documents, collate_texts, collate_two_texts
+from regard.tasks.classification.inputs import collate_documents, collate_texts, collate_two_texts
 from regard.text.special import PAD
 
 HAN: dict[str, Any] = {"embedding": 5, "width": 3, "attention": 7}

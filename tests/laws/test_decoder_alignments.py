@@ -9,20 +9,18 @@ from torch import nn
 from regard.attention import Attend
 from regard.attention.align import Monotonic, Softmax
 from regard.attention.heads import MultiHead
-from regard.attention.history import AttendInTurn
+from regard.attention.history import SequentialAttend
 from regard.attention.record import record
 from regard.attention.scores import Additive
-from regard.models.aligns import ALIGNS, AlignName
+from regard.models.attention import ALIGNS, SCORES, AlignName, ScoreName
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.luong import Luong, LuongConfig, LuongDecoder
 from regard.models.one_pass import OnePass, OnePassConfig, OnePassDecoder
 from regard.models.pointer_generator import PointerConfig, PointerGenerator
-from regard.models.scores import SCORES, ScoreName
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.decoders.protocol import Decoder
-from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
-from regard.nn.encoder_decoder import EncoderDecoder
-from regard.nn.encoders.protocol import Encoder
+from regard.nn.decoders import Decoder
+from regard.nn.encoder_decoder import Encoder, EncoderDecoder
+from regard.nn.transformer import DecoderLayer, TransformerDecoder
 from regard.testing import check_decoder
 from tests.laws import cases
 from tests.laws.drawn import InTraining
@@ -166,7 +164,7 @@ def transformer(encoder: Encoder, align: AlignName, history: str) -> Decoder:
 
 def attend(query_width: int, key_width: int, align: AlignName, history: str, heads: int | None = None) -> Attend:
     score = Additive(query_width, key_width, 3, heads=heads)
-    return AttendInTurn(score, cases.PASTS[history](), cases.align(align, query_width))
+    return SequentialAttend(score, cases.PASTS[history](), cases.align(align, query_width))
 
 
 @pytest.mark.parametrize("decoder", [bahdanau, luong, one_pass, transformer])

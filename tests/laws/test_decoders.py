@@ -7,13 +7,11 @@ from torch.nn import functional
 
 from regard.attention.align import Addressing, Hard
 from regard.attention.memory import Memory
-from regard.models.aligns import ALIGNS, AlignName
-from regard.nn.decoders.protocol import Decoder, State, unroll
-from regard.nn.decoders.recurrent import SummaryInitialState
-from regard.nn.decoders.transformer import TransformerDecoder
-from regard.nn.encoder_decoder import EncoderDecoder
-from regard.nn.encoders.protocol import Encoder
+from regard.models.attention import ALIGNS, AlignName
+from regard.nn.decoders import Decoder, State, SummaryInitialState, unroll
+from regard.nn.encoder_decoder import Encoder, EncoderDecoder
 from regard.nn.output import Output
+from regard.nn.transformer import TransformerDecoder
 from regard.testing import check_decoder
 from regard.text.special import IGNORED
 from tests.laws import cases
@@ -98,12 +96,12 @@ def test_who_reads_softly_is_drawn_once_a_text():
     drawn = []
     for _ in range(3):
         _, state = decoder.step(tokens, state)
-        drawn.append(state.pasts[0].alignment)
+        drawn.append(state.caches[0].alignment)
     assert drawn[0].any()
     assert not drawn[0].all()
     assert all(torch.equal(each, drawn[0]) for each in drawn)
     rows = torch.tensor([12, 0, 0])
-    assert torch.equal(state.select(rows).pasts[0].alignment, drawn[0][rows])
+    assert torch.equal(state.select(rows).caches[0].alignment, drawn[0][rows])
 
 
 def test_a_ring_of_keys_does_not_grow():
@@ -192,7 +190,7 @@ def test_start_from_zero_leaves_the_last_state_unconnected():
     assert memory.summary is not None
     for start, connected in (("zero", False), ("learned", False), ("summary", True)):
         decoder = cases.RECURRENT["luong"](encoder, start).double()
-        blind = Memory(memory.key, memory.value, memory.mask, memory.summary + 1, clean=False)
+        blind = Memory(memory.key, memory.value, memory.mask, memory.summary + 1, zero_masked=False)
         tokens = torch.ones(4, 2, dtype=torch.long)
         here, there = (decoder.features(tokens, decoder.start(m)) for m in (memory, blind))
         assert torch.equal(here, there) is not connected
@@ -279,3 +277,18 @@ def test_a_model_is_its_two_parts():
     each = functional.cross_entropy(logits.flatten(0, 1), expected.flatten(), reduction="none", ignore_index=IGNORED)
     torch.testing.assert_close(losses.flatten(), each)
     torch.testing.assert_close(total, each.sum())
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.4])
+def test_label_smoothing_spreads_a_share_over_all_words(smoothing: float):
+    """The loss of a position is -sum_w q(w) log p(w), with q = (1 - s) onehot + s / V; ignored positions have none."""
+    output, features = Output(5, 7).double(), torch.randn(2, 3, 5, dtype=torch.float64)
+    targets = torch.tensor([[0, 6, 2], [3, IGNORED, IGNORED]])
+    logs = output(features).log_softmax(-1)
+    expected = torch.zeros(2, 3, dtype=torch.float64)
+    for row, position in [(0, 0), (0, 1), (0, 2), (1, 0)]:
+        of_target = logs[row, position, targets[row, position]]
+        expected[row, position] = -(1 - smoothing) * of_target - smoothing * logs[row, position].mean()
+    total, losses = output.loss(features, targets, smoothing)
+    torch.testing.assert_close(losses, expected)
+    torch.testing.assert_close(total, expected.sum())

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.attention import Attend
 from regard.attention.align import Align
 from regard.attention.heads import MultiHead
-from regard.attention.history import AttendInTurn
+from regard.attention.history import SequentialAttend
 from regard.attention.masks import padding
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
@@ -68,9 +68,11 @@ def test_with_a_history(history: str, align: str):
     """The weights of each query go into the scores of those that follow."""
     number_by_number = align in ("softmax", "monotonic")
     check(
-        AttendInTurn(Additive(2, 3, 3), cases.PASTS[history](), SMOOTH[align](2)), (2, 3, 2), fast=not number_by_number
+        SequentialAttend(Additive(2, 3, 3), cases.PASTS[history](), SMOOTH[align](2)),
+        (2, 3, 2),
+        fast=not number_by_number,
     )
-    attend = AttendInTurn(Additive(5, 5, 3, heads=2), cases.PASTS[history](), SMOOTH[align](5))
+    attend = SequentialAttend(Additive(5, 5, 3, heads=2), cases.PASTS[history](), SMOOTH[align](5))
     heads = MultiHead(7, 2, attend=attend, head_width=5, memory_width=3)
     check(heads, heads.widths, fast=True)
 

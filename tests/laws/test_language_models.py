@@ -11,10 +11,9 @@ from regard.attention.record import record
 from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.catalog import LanguageModelConfig, build_language_model
 from regard.models.gpt2 import GPT2Config
-from regard.models.language_model import LanguageModel
+from regard.models.language_model import LanguageModel, RecurrentLanguageModelConfig
 from regard.models.llama import LlamaConfig
 from regard.models.lstmn import LSTMNConfig
-from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
 from regard.testing import check_decoder
 
 VOCABULARY = 13
@@ -65,7 +64,7 @@ def test_what_is_carried_makes_parts_a_whole(name: str):
     for part in tokens.split(4, 1):
         logits, state = model(part, state)
         parts.append(logits)
-        state = model.carried(state)
+        state = model.detach_state(state)
         assert state is not None
         assert not any(tensor.requires_grad for tensor in state.tensors().values())
     torch.testing.assert_close(torch.cat(parts, 1), whole, rtol=1e-12, atol=1e-12)
@@ -77,7 +76,7 @@ def test_what_is_carried_does_not_grow(name: str):
     sizes = []
     for length in (5, 7):
         _, state = model(words(2, length), model.begin(2))
-        carried = model.carried(state)
+        carried = model.detach_state(state)
         assert carried is not None
         sizes.append({key: tensor.shape for key, tensor in carried.tensors().items()})
     assert (sizes[0] == sizes[1]) is (name != "attention-untied")  # whose window is longer than either text

@@ -11,17 +11,15 @@ from torch import Tensor, nn
 from regard.attention.align import Align, Aligned, Softmax
 from regard.attention.memory import Memory
 from regard.attention.scores import Dot, Score
-from regard.models.aligns import ALIGNS
+from regard.models.attention import ALIGNS, RELATIVE_POSITIONS, SCORES
 from regard.models.bert import BertClassifier, BertConfig
+from regard.models.captioner import GridTransformer, GridTransformerConfig
 from regard.models.gpt2 import GPT2, GPT2Config
-from regard.models.grid_transformer import GridTransformer, GridTransformerConfig
 from regard.models.one_pass import OnePass, OnePassConfig
-from regard.models.positions import RELATIVE_POSITIONS
-from regard.models.scores import SCORES
-from regard.models.speech_transformer import SpeechTransformer, SpeechTransformerConfig
+from regard.models.recogniser import SpeechTransformer, SpeechTransformerConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit, VitConfig
-from regard.nn.decoders.protocol import SequenceDecoder
+from regard.nn.decoders import SequenceDecoder
 
 TOKENS, LENGTHS = torch.tensor([[2, 5, 7, 3, 6], [2, 9, 3, 0, 0]]), torch.tensor([5, 3])
 SIZES: dict[str, Any] = {"layers": 2, "width": 6, "heads": 2, "hidden": 7}

@@ -12,7 +12,7 @@ from regard.attention.memory import Packing
 from regard.attention.record import record
 from regard.models.bert import Bert, BertConfig
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.encoders.transformer import encoded
+from regard.nn.transformer import run_layers
 
 LENGTHS = torch.tensor([3, 11, 0, 1, 5])
 TOKENS = torch.randint(5, 17, (5, 11), generator=torch.Generator().manual_seed(2))
@@ -34,7 +34,7 @@ ENCODERS = pytest.mark.parametrize("make", [bert, transformer])
 
 
 def without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PAYS", 0.0)
+    monkeypatch.setattr(module, "PACKING_SHARE", 0.0)
 
 
 def test_real_tokens_are_packed_row_by_row():
@@ -105,7 +105,7 @@ def test_what_stands_in_padding_is_inert():
     model = bert()
     assert isinstance(model, Bert)
     states = torch.randn(5, 11, 6, dtype=torch.float64)
-    found = [*encoded(model.encoder.layers, states, LENGTHS)]
-    spoilt = [*encoded(model.encoder.layers, states.masked_fill(~REAL[..., None], torch.nan), LENGTHS)]
+    found = [*run_layers(model.encoder.layers, states, LENGTHS)]
+    spoilt = [*run_layers(model.encoder.layers, states.masked_fill(~REAL[..., None], torch.nan), LENGTHS)]
     torch.testing.assert_close(found, spoilt, rtol=0, atol=0)
     assert all(not each[~REAL].any() for each in found)

@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.nn.kv_cache import LEAST_ROOM, Past, WriteCounter
+from regard.nn.kv_cache import LEAST_ROOM, KVCache, WriteCounter
 
 
 def drawn(*shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
-def grown(past: Past, *counts: int) -> tuple[Past, Tensor, Tensor]:
+def grown(past: KVCache, *counts: int) -> tuple[KVCache, Tensor, Tensor]:
     keys, values = [past.memory().key], [past.memory().value]
     for count in counts:
         key, value = drawn(2, 3, count, 5), drawn(2, 3, count, 7)
@@ -21,8 +21,8 @@ def grown(past: Past, *counts: int) -> tuple[Past, Tensor, Tensor]:
     return past, torch.cat(keys, -2), torch.cat(values, -2)
 
 
-def empty() -> Past:
-    return Past(drawn(2, 3, 0, 5), drawn(2, 3, 0, 7), 0, WriteCounter(0))
+def empty() -> KVCache:
+    return KVCache(drawn(2, 3, 0, 5), drawn(2, 3, 0, 7), 0, WriteCounter(0))
 
 
 @pytest.mark.parametrize("gradient", [False, True])

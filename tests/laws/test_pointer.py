@@ -4,18 +4,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.data.batching import collate
-from regard.models.aligns import ALIGNS, AlignName
+from regard.data.batches import collate
+from regard.models.attention import ALIGNS, AlignName
 from regard.models.pointer_generator import PointerConfig, PointerGenerator
-from regard.nn.copying import Copying, CopyOutput
-from regard.nn.output import Output
+from regard.nn.output import CopyFeatures, CopyOutput, Output
 from regard.text.special import IGNORED
 from tests.laws import cases
 
 
-def mixture(gate: float, own: int = 2) -> Copying:
+def mixture(gate: float, own: int = 2) -> CopyFeatures:
     """A source of the tokens 4, 5, 4 and 6; the vocabulary has 0 to 4, so that 5 and 6 are the source's own."""
-    return Copying(
+    return CopyFeatures(
         torch.zeros(1, 3, dtype=torch.float64),
         torch.tensor([gate], dtype=torch.float64),
         torch.tensor([[0.1, 0.2, 0.3, 0.4]], dtype=torch.float64),
@@ -46,10 +45,10 @@ def test_what_neither_can_say_is_impossible():
     assert output()(mixture(torch.inf))[0, 5:].eq(-torch.inf).all()
 
 
-def many(rows: int = 2, positions: int = 3) -> tuple[Copying, Tensor]:
+def many(rows: int = 2, positions: int = 3) -> tuple[CopyFeatures, Tensor]:
     """Drawn mixtures `(row, position)` with a source of five tokens, three of which are own words, and targets."""
     tokens = torch.tensor([[4, 5, 6, 7, 0], [1, 6, 4, 5, 5]])
-    copying = Copying(
+    copying = CopyFeatures(
         torch.randn(rows, positions, 3, dtype=torch.float64).requires_grad_(),
         torch.randn(rows, positions, dtype=torch.float64).requires_grad_(),
         torch.randn(rows, positions, 5, dtype=torch.float64).softmax(-1).requires_grad_(),
@@ -88,7 +87,7 @@ def test_gradcheck():
     layer, (copying, targets) = output(), many()
 
     def loss(features: Tensor, gate: Tensor, weights: Tensor, table: Tensor) -> Tensor:
-        changed = Copying(features, gate, weights, copying.tokens, copying.room)
+        changed = CopyFeatures(features, gate, weights, copying.tokens, copying.room)
         return torch.func.functional_call(_Loss(layer), {"layer.written.weight": table}, (changed, targets))
 
     some = (0.9 * copying.weights).detach().requires_grad_()
@@ -100,7 +99,7 @@ class _Loss(nn.Module):
         super().__init__()
         self.layer = layer
 
-    def forward(self, copying: Copying, targets: Tensor) -> Tensor:
+    def forward(self, copying: CopyFeatures, targets: Tensor) -> Tensor:
         return self.layer.loss(copying, targets)[0]
 
 

@@ -9,10 +9,9 @@ from torch import nn
 
 from regard.decoding.beam import Beam
 from regard.decoding.sampling import greedy
-from regard.models.aligns import ALIGNS, AlignName
+from regard.models.attention import ALIGNS, AlignName
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig, PositionOutput
-from regard.tasks.pointer.data import PointedSet
-from regard.tasks.pointer.training import SetBatch, collate_sets
+from regard.tasks.pointer import PointedSet, SetBatch, collate_sets
 from regard.testing import check_decoder
 from regard.text.special import END, IGNORED, PAD, START
 

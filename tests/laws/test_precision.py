@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import regard.attention.fast
 from regard.attention import Attend, attend
 from regard.attention.align import (
     Addressing,
@@ -19,7 +18,7 @@ from regard.attention.align import (
     softmax,
     sparsemax,
 )
-from regard.attention.align.losses import entropy, guided
+from regard.attention.align.losses import entropy, guidance
 from regard.attention.heads import MultiHead
 from regard.attention.masks import Mask, padding, window
 from regard.attention.memory import Memory
@@ -36,8 +35,8 @@ from regard.attention.scores import (
     ScaledDot,
     Score,
 )
-from regard.models.aligns import ALIGNS, AlignName
-from regard.nn.encoders.transformer import mean
+from regard.models.attention import ALIGNS, AlignName
+from regard.nn.layers import mean_over_positions
 from regard.testing import check_attention
 from regard.testing.laws import TOLERANCES
 from tests.laws import cases
@@ -56,7 +55,7 @@ in_all = pytest.mark.parametrize("dtype", PRECISIONS, ids=str)
 
 @in_halves
 @names
-def test_row_73_the_laws_in_half_precision(score: str, align: AlignName, dtype: torch.dtype):
+def test_the_laws_in_half_precision(score: str, align: AlignName, dtype: torch.dtype):
     compare, widths = cases.score(score)
     attend = Attend(compare, cases.align(align, widths[0]))
     check_attention(attend, widths=widths, queries=3, keys=7, without=broken(align, score), dtype=dtype)
@@ -64,7 +63,7 @@ def test_row_73_the_laws_in_half_precision(score: str, align: AlignName, dtype: 
 
 @in_halves
 @pytest.mark.parametrize("score", ["scaled-dot", "cosine", "distance"])
-def test_row_73_the_laws_in_heads_in_half_precision(score: str, dtype: torch.dtype):
+def test_the_laws_in_heads_in_half_precision(score: str, dtype: torch.dtype):
     heads = MultiHead(6, 2, attend=Attend(cases.score(score, heads=2)[0]))
     check_attention(heads, queries=3, keys=7, dtype=dtype)
 
@@ -96,7 +95,7 @@ def check_read(module: Attend, parts: list[Tensor], mask: Mask | None, align: st
 
 @in_all
 @pytest.mark.parametrize("score", cases.SCORES)
-def test_row_73_numbers_of_every_size(score: str, dtype: torch.dtype):
+def test_numbers_of_every_size(score: str, dtype: torch.dtype):
     """Zero vectors, padding, and vectors from 1e-6 to 1e4, with every alignment."""
     for align in ALIGNS:
         compare, widths = cases.score(score)
@@ -113,8 +112,7 @@ def test_row_73_numbers_of_every_size(score: str, dtype: torch.dtype):
 @in_halves
 @pytest.mark.parametrize("magnitude", MAGNITUDES)
 @pytest.mark.parametrize("score", sorted(cases.PRODUCTS))
-def test_row_73_the_fused_kernel(score: str, magnitude: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda query, key, masked: True)
+def test_the_fused_kernel(score: str, magnitude: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
     compare, widths = cases.score(score)
     module = Attend(compare).to(dtype)
     parts = inputs(widths, 7, dtype, magnitude)
@@ -125,7 +123,7 @@ def test_row_73_the_fused_kernel(score: str, magnitude: float, dtype: torch.dtyp
 
 @in_all
 @pytest.mark.parametrize("align", ALIGNS)
-def test_row_73_rows_of_4000_keys(align: AlignName, dtype: torch.dtype):
+def test_rows_of_4000_keys(align: AlignName, dtype: torch.dtype):
     for score in (name for name in cases.SCORES if name != "location"):  # which refuses so many keys
         compare, widths = cases.score(score)
         if score == "location-tail":
@@ -139,9 +137,8 @@ def test_row_73_rows_of_4000_keys(align: AlignName, dtype: torch.dtype):
 
 @in_halves
 @pytest.mark.parametrize("score", [Dot(), Distance(4.0)], ids=["dot", "distance"])
-def test_row_73_windows_in_half_precision(score: Score, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
+def test_windows_in_half_precision(score: Score, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
     """By blocks of near keys, as by all of them."""
-    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda query, key, masked: True)
     query, key, value = (torch.randn(1, 400, 8).to(dtype) for _ in range(3))
     mask = window(400, before=3, after=2)
     found = Attend(score)(query, Memory(key, value, mask))
@@ -153,7 +150,7 @@ def test_row_73_windows_in_half_precision(score: Score, dtype: torch.dtype, monk
 @pytest.mark.parametrize(
     "align", [Hard(), StraightThrough(), Monotonic()], ids=["hard", "straight-through", "monotonic"]
 )
-def test_row_73_alignments_in_training(align: Align, dtype: torch.dtype):
+def test_alignments_in_training(align: Align, dtype: torch.dtype):
     """Also where the exponential noise of half precision would be 0."""
     scores = torch.randn(2, 20, 300).to(dtype).requires_grad_()
     found = align.train()(scores)
@@ -169,7 +166,7 @@ def test_row_73_alignments_in_training(align: Align, dtype: torch.dtype):
 
 
 @in_halves
-def test_row_73_addressing(dtype: torch.dtype):
+def test_addressing(dtype: torch.dtype):
     query, scores = torch.randn(2, 5, 9).to(dtype), torch.randn(2, 5, LONG).to(dtype)
     weights = Addressing()(scores, None, query).weights
     assert weights.dtype == dtype
@@ -177,20 +174,22 @@ def test_row_73_addressing(dtype: torch.dtype):
 
 
 @in_halves
-def test_row_73_losses_of_weights_that_are_0(dtype: torch.dtype):
+def test_losses_of_weights_that_are_0(dtype: torch.dtype):
     weights = torch.eye(5).expand(2, 5, 5).to(dtype)
     torch.testing.assert_close(entropy(weights), torch.zeros(2, dtype=dtype))
-    assert guided(weights, weights.flip(-1)).isfinite().all()
+    assert guidance(weights, weights.flip(-1)).isfinite().all()
 
 
 @in_halves
-def test_row_73_the_mean_of_a_long_sequence(dtype: torch.dtype):
+def test_the_mean_of_a_long_sequence(dtype: torch.dtype):
     states = torch.full((1, LONG, 2), 50.0, dtype=dtype)
-    torch.testing.assert_close(mean(states, padding(torch.tensor([LONG]), LONG), torch.tensor([LONG])), states[:, 0])
+    torch.testing.assert_close(
+        mean_over_positions(states, padding(torch.tensor([LONG]), LONG), torch.tensor([LONG])), states[:, 0]
+    )
 
 
 @in_halves
-def test_row_73_distances_are_those_of_float32(dtype: torch.dtype):
+def test_distances_are_those_of_float32(dtype: torch.dtype):
     """Far from zero, where the squares of half precision differ by more than the distances."""
     query, key = (5 + 0.5 * torch.randn(2, 7, 64)).to(dtype), (5 + 0.5 * torch.randn(2, 11, 64)).to(dtype)
     _, weights = attend(query, key, key, score=Distance())
@@ -201,10 +200,10 @@ def test_row_73_distances_are_those_of_float32(dtype: torch.dtype):
 
 
 @in_all
-def test_row_73_a_padded_batch_read_by_angle(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
+def test_a_padded_batch_read_by_angle(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
     """A padded key is a zero vector; neither it nor a query that is zero breaks the gradients."""
     for fused in (False, True):
-        monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda *_, chosen=fused: chosen)
+        monkeypatch.setattr(Attend, "fused", fused)
         query, key = torch.randn(1, 3, 4).to(dtype), torch.randn(1, 3, 4).to(dtype)
         query[:, 1] = 0
         leaves = [query.requires_grad_(), key.requires_grad_()]
@@ -217,7 +216,7 @@ def test_row_73_a_padded_batch_read_by_angle(dtype: torch.dtype, monkeypatch: py
 
 
 @in_all
-def test_row_73_the_content_score_of_a_blank_tape(dtype: torch.dtype):
+def test_the_content_score_of_a_blank_tape(dtype: torch.dtype):
     score = Content(6, 5).to(dtype)
     query, rows = torch.zeros(1, 2, 6, dtype=dtype, requires_grad=True), torch.full((1, 7, 5), 1e-6, dtype=dtype)
     rows[0, 3] = 0
@@ -245,7 +244,7 @@ def test_second_gradients(score: Score):
 
 @in_all
 @pytest.mark.parametrize("weigh", [softmax, sparsemax, entmax15])
-def test_row_74_scores_that_are_no_numbers(weigh, dtype: torch.dtype):
+def test_scores_that_are_no_numbers(weigh, dtype: torch.dtype):
     """NaN and plus infinity make their row NaN and no other; minus infinity is a score."""
     scores = torch.randn(5, 7).to(dtype)
     scores[1, 3], scores[2, 0], scores[3] = torch.nan, torch.inf, -torch.inf
@@ -263,7 +262,7 @@ def test_row_74_scores_that_are_no_numbers(weigh, dtype: torch.dtype):
 
 
 @pytest.mark.parametrize("garbage", [torch.nan, torch.inf, -torch.inf])
-def test_row_20_a_predicted_window_over_nothing(garbage: float):
+def test_a_predicted_window_over_nothing(garbage: float):
     """Weights are 0 where nothing may be read, whatever the query; a query that reads is not silenced."""
     align, query, scores = LocalPredictive(5, 3, 1), torch.randn(2, 3, 5), torch.randn(2, 3, 7)
     query[0], query[1, 0] = garbage, torch.nan
@@ -279,12 +278,12 @@ def test_row_20_a_predicted_window_over_nothing(garbage: float):
     [Dot, ScaledDot, Cosine, Distance, InverseDistance, lambda: General(0, 0), lambda: Additive(0, 0, 3)],
     ids=["dot", "scaled-dot", "cosine", "distance", "inverse-distance", "general", "additive"],
 )
-def test_row_25_width_0(make: Callable[[], Score], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
+def test_width_0(make: Callable[[], Score], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
     """Vectors without numbers are all alike: every key is read equally."""
     score = make().to(dtype)
     query, key, value = (torch.randn(2, *shape).to(dtype) for shape in ((3, 0), (7, 0), (7, 2)))
     for fused in (False, True):
-        monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda *_, chosen=fused: chosen)
+        monkeypatch.setattr(Attend, "fused", fused)
         context = Attend(score)(query, Memory(key, value))
         expected = value.double().mean(1, keepdim=True).expand(2, 3, 2)
         torch.testing.assert_close(context.double(), expected, rtol=0, atol=TOLERANCES[dtype])

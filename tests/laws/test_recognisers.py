@@ -6,9 +6,7 @@ import pytest
 import torch
 
 from regard.attention.record import record
-from regard.models.chorowski import Chorowski, ChorowskiConfig
-from regard.models.recogniser import Recogniser
-from regard.models.speech_transformer import SpeechTransformer, SpeechTransformerConfig
+from regard.models.recogniser import Chorowski, ChorowskiConfig, Recogniser, SpeechTransformer, SpeechTransformerConfig
 from regard.testing import check_decoder
 
 EAR: dict[str, Any] = {"stages": (2, 3), "dropout": 0.0}
@@ -82,7 +80,7 @@ def test_recorded_equals_unrecorded(name: str):
     with record(model.decoder, reader) as maps:
         found = model(sounds, LENGTHS, TARGET)
     torch.testing.assert_close(found, model(sounds, LENGTHS, TARGET), rtol=1e-12, atol=1e-12)
-    weights = maps.together()
+    weights = maps.stack_heads()
     assert weights.shape[2:] == (4, 5)
     assert not weights[1, ..., 1:].any()
     if name != "monotonic":

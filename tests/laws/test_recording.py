@@ -14,7 +14,7 @@ from regard.attention.masks import causal, padding
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import Additive, Cosine, ScaledDot, Score
-from regard.experiments.measuring import peak
+from regard.experiments.cost import peak_bytes
 from regard.maps.reductions import Greatest
 from tests.laws import cases
 
@@ -108,7 +108,7 @@ def test_the_greatest_weights_of_each_step():
         for token in batch.target.unbind(1):
             _, state = model.decoder.step(token, state)
     for name in names:
-        weights, places = maps[name], maps.places(name)
+        weights, places = maps[name], maps.key_indices(name)
         expected = whole[name][..., [1, 2, 4], :].topk(3, -1).values
         torch.testing.assert_close(weights, expected)
         assert (places[..., 0, 2] == (-1 if name == EVERY[2] else places[..., 0, 2])).all()  # a step that knew two keys
@@ -210,7 +210,7 @@ LONG = 1024
 def long_read(score: Score) -> tuple[Attend, Tensor, Memory]:
     """Of a thousand keys by as many queries, in two heads, some hidden."""
     query, key, value = (torch.randn(2, 2, LONG, 5, dtype=torch.float64) for _ in range(3))
-    mask = causal(LONG) & padding(torch.tensor([LONG, 700]), LONG).over_heads()
+    mask = causal(LONG) & padding(torch.tensor([LONG, 700]), LONG).with_head_axis()
     return Attend(score).double(), query, Memory(key, value, mask)
 
 
@@ -228,7 +228,8 @@ def test_chosen_rows_of_a_long_read_are_those_of_the_whole(score: Score):
         attend(query, memory)
     expected = whole[""][..., rows, :].topk(3, -1)
     torch.testing.assert_close(most[""], expected.values, rtol=1e-12, atol=1e-12)
-    assert torch.equal(most.places("")[..., 1:, :], expected.indices[..., 1:, :])  # the first row has one key to read
+    # the first row has one key to read
+    assert torch.equal(most.key_indices("")[..., 1:, :], expected.indices[..., 1:, :])
 
 
 def test_weights_of_their_own_rows_have_gradients():
@@ -251,11 +252,11 @@ def test_nothing_as_large_as_the_scores_is_made_for_some_rows(lengths: list[int]
     scores = 2 * 2 * LONG * LONG * states.element_size()
     memory = Memory(states, states, mask)
     with torch.no_grad():
-        assert peak(lambda: heads(states, memory)) < scores / 20
+        assert peak_bytes(lambda: heads(states, memory)) < scores / 20
         with record(heads, rows=[3, 999], reduce=Greatest(2)):
-            assert peak(lambda: heads(states, memory)) < scores / 20
+            assert peak_bytes(lambda: heads(states, memory)) < scores / 20
         with record(heads):
-            whole = peak(lambda: heads(states, memory))
+            whole = peak_bytes(lambda: heads(states, memory))
         with record(heads, reduce=Greatest()):  # the arg-max of every row, some rows at a time
-            assert peak(lambda: heads(states, memory)) < whole / 2
+            assert peak_bytes(lambda: heads(states, memory)) < whole / 2
     assert whole > scores

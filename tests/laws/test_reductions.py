@@ -7,15 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-import regard.attention.fast
 from regard.attention import Attend
 from regard.attention.masks import as_mask, causal, padding
 from regard.attention.memory import Memory
 from regard.attention.record import Maps, record
 from regard.attention.scores import Additive, ScaledDot
-from regard.experiments.measuring import peak
-from regard.maps.reductions import Entropy, Greatest, Reduction, Totals, Whole
-from regard.models.aligns import ALIGNS, AlignName
+from regard.experiments.cost import peak_bytes
+from regard.maps.reductions import Entropy, Greatest, KeepAll, Reduction, Totals
+from regard.models.attention import ALIGNS, AlignName
 from tests.laws import cases
 
 REDUCTIONS = [Greatest(2), Entropy(), Totals()]
@@ -25,7 +24,7 @@ ids = pytest.mark.parametrize("reduction", REDUCTIONS, ids=["greatest", "entropy
 @pytest.fixture
 def few_together(monkeypatch: pytest.MonkeyPatch):
     """Three queries at a time, so that there are several parts, the last of them smaller."""
-    monkeypatch.setattr("regard.maps.reductions.TOGETHER", 3)
+    monkeypatch.setattr("regard.maps.reductions.QUERIES_PER_GROUP", 3)
 
 
 def by_hand(weights: Tensor, reduction: Reduction) -> np.ndarray:
@@ -48,7 +47,7 @@ def same(maps: Maps, whole: Tensor, reduction: Reduction) -> None:
     assert found.dtype == whole.dtype
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, atol=1e-12)
     if isinstance(reduction, Greatest):
-        torch.testing.assert_close(whole.gather(-1, maps.places("")), found)
+        torch.testing.assert_close(whole.gather(-1, maps.key_indices("")), found)
 
 
 def inputs(widths: tuple[int, int, int]) -> tuple[Tensor, Memory]:
@@ -63,7 +62,7 @@ def inputs(widths: tuple[int, int, int]) -> tuple[Tensor, Memory]:
 @pytest.mark.parametrize("name", cases.SCORES)
 @pytest.mark.usefixtures("few_together")
 def test_of_every_score(name: str, path: str, reduction: Reduction, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda query, key, masked: path == "fused")
+    monkeypatch.setattr(Attend, "fused", path == "fused")
     score, widths = cases.score(name)
     attend, (query, memory) = Attend(score).double(), inputs(widths)
     with record(attend) as whole, torch.no_grad():
@@ -140,7 +139,7 @@ def test_what_is_kept_has_gradients(reduction: Reduction):
     attend, (query, memory) = Attend(ScaledDot()).double(), inputs((5, 5, 5))
     query.requires_grad_()
     gradients = []
-    for kept_at_once in (reduction, Whole()):
+    for kept_at_once in (reduction, KeepAll()):
         with record(attend, reduce=kept_at_once, differentiable=True) as maps:
             attend(query, memory)
         kept = maps[""] if kept_at_once == reduction else reduction.of(maps[""]).values
@@ -159,7 +158,7 @@ def test_nothing_as_large_as_the_scores_is_made(reduction: Reduction, masked: st
     attend, query = Attend(ScaledDot()), torch.randn(1, size, 8)
     memory, scores = Memory(query, query, mask), size * size * query.element_size()
     with record(attend, reduce=reduction) as maps:
-        assert peak(lambda: attend(query, memory)) < scores * 3 / 4
+        assert peak_bytes(lambda: attend(query, memory)) < scores * 3 / 4
     assert maps[""].numel() <= 2 * size
     with record(attend):
-        assert peak(lambda: attend(query, memory)) > scores
+        assert peak_bytes(lambda: attend(query, memory)) > scores

@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 from regard.attention.record import record
-from regard.models.few_shot_snail import FewShotSnail, SnailConfig
-from regard.models.snail import Snail, acting, classifying
-from regard.tasks.few_shot.training import cross_entropy
+from regard.models.snail import FewShotSnail, Snail, SnailConfig, acting, classifying
+from regard.tasks.few_shot.run import cross_entropy
 
 STATES = torch.randn(3, 7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 LENGTHS = torch.tensor([7, 4, 1])

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from regard.attention.memory import BLANK_CONTENT
 from regard.attention.record import record
-from regard.attention.tape import BLANK
 from regard.models.turing_machine import TuringMachine, TuringMachineConfig
 
 
@@ -88,7 +88,7 @@ def test_nothing_stays_on_the_model(model: TuringMachine):
 
 def test_the_tape_may_be_longer_than_in_training(model: TuringMachine):
     assert model.start(2, 29).tape.rows.shape == (2, 29, 3)
-    assert model.start(2).tape.rows.unique().tolist() == [BLANK]
+    assert model.start(2).tape.rows.unique().tolist() == [BLANK_CONTENT]
     assert model(INPUTS, rows=29).shape == (3, 7, 2)
 
 

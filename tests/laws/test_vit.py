@@ -10,8 +10,7 @@ from torch.nn import functional
 
 from regard.attention.record import record
 from regard.models.vit import SIZES, Patches, Vit, VitConfig
-from regard.nn.embeddings import sinusoids
-from regard.nn.grid_positions import AxialRotary, LearnedGrid, SinusoidalGrid, places
+from regard.nn.embeddings import AxialRotary, LearnedGrid, SinusoidalGrid, places, sinusoids
 from regard.tasks.image_classification.training import distillation
 
 SMALL: dict[str, Any] = {"image": 6, "patch": 2, "channels": 1, "layers": 2, "width": 15, "heads": 3, "hidden": 11}

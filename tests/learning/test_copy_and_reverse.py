@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.attribution.forced_decoding import attended
-from regard.data.batching import collate
+from regard.attribution.cross_attention import record_source_attention
+from regard.data.batches import collate
 from regard.decoding import greedy
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
@@ -83,7 +83,7 @@ def test_learns_and_looks_along_a_diagonal(name: str, order: Order):
     found = greedy(model.decoder, model.encoder(batch.source, batch.source_lengths), max_length=LENGTHS[-1] + 1)
     right = [list(one.tokens) == target and one.finished for (one,), (_, target) in zip(found, held_out, strict=True)]
     assert sum(right) >= 95
-    maps = attended(model, held_out)
+    maps = record_source_attention(model, held_out)
     for length in LENGTHS:
         alike = [each[-1] for each, (source, _) in zip(maps, held_out, strict=True) if len(source) == length]
         assert greatest(alike)[:length] == order(list(range(length)))

@@ -5,15 +5,14 @@ import torch
 from torch import nn
 
 from regard.attention.heads import MultiHead
-from regard.data.char_words import spell_vocabulary
-from regard.models.elmo import Elmo, ElmoConfig
-from regard.models.elmo_embedding import ElmoEmbedding, ScalarMix, word_states
+from regard.data.batches import spell_vocabulary
+from regard.models.elmo import Elmo, ElmoConfig, ElmoEmbedding, ScalarMix, word_states
 from regard.nn.embeddings import Sinusoidal
-from regard.nn.encoders.protocol import Encoder
-from regard.nn.encoders.recurrent import RecurrentEncoder
-from regard.nn.encoders.transformer import EncoderLayer, TransformerEncoder
+from regard.nn.encoder_decoder import Encoder
+from regard.nn.encoders import RecurrentEncoder
+from regard.nn.layers import FeedForward, PreNorm
 from regard.nn.recurrent import SequenceReader
-from regard.nn.sublayers import FeedForward, PreNorm
+from regard.nn.transformer import EncoderLayer, TransformerEncoder
 from regard.text import Tokenizer, TokenizerSettings
 
 TOKENIZER = Tokenizer.train(TokenizerSettings("word"), ["a b c d e f g"])

@@ -9,8 +9,8 @@ from regard.errors import InputError
 from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.catalog import LanguageModelConfig
 from regard.models.gpt2 import GPT2Config
+from regard.models.language_model import RecurrentLanguageModelConfig
 from regard.models.lstmn import LSTMNConfig
-from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
 from regard.runs import train as launch
 from regard.runs.load import load
 from regard.tasks.language_model.config import LanguageModelling

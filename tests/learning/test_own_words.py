@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 
-from regard.data.pair import Pair
-from regard.data.sources import Parallel
+from regard.data.pairs import Pair, Parallel
 from regard.models.pointer_generator import PointerConfig
 from regard.runs import train as launch
 from regard.runs.load import load

@@ -8,9 +8,7 @@ from regard.errors import InputError
 from regard.models.pointer_network import PointerNetworkConfig
 from regard.runs import train as launch
 from regard.runs.load import load
-from regard.tasks.pointer.config import Pointer
-from regard.tasks.pointer.data import ConvexHull, Sorting
-from regard.tasks.pointer.run import PointerRun
+from regard.tasks.pointer import ConvexHull, Pointer, PointerRun, Sorting
 from regard.training.settings import Training
 
 
@@ -55,7 +53,7 @@ def test_commands(regard, folder: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("predict", "{}", "0.5 x"), "'x' is no element; expected numbers separated by blanks"),
+        (("predict", "{}", "0.5 x"), "'x' is no element; expected numbers"),
         (("predict", "{}", "0.5 nan"), "'nan' is no element"),
         (("predict", "{}", "0.5,0.1 0.2"), "text 1: element 1 has 2 numbers; expected 1"),
         (("predict", "{}", ""), "text 1: has 0 elements; the model takes 1 to 5"),
@@ -77,7 +75,7 @@ def test_what_does_not_fit(regard, folder: Path, arguments: tuple[str, ...], sai
 def test_more_elements_than_the_model_has_places_for():
     with pytest.raises(ValueError, match=r"data.most is 10, more than model.max_elements, 9; raise that"):
         Pointer(data=ConvexHull(), model=PointerNetworkConfig(max_elements=9))
-    with pytest.raises(ValueError, match="places cannot be smoothed"):
+    with pytest.raises(ValueError, match="label_smoothing"):
         Pointer(data=ConvexHull(), training=Training(label_smoothing=0.1))
 
 

@@ -10,10 +10,7 @@ from regard.errors import InputError
 from regard.models.turing_machine import TuringMachineConfig
 from regard.runs import train as launch
 from regard.runs.load import load
-from regard.tasks.algorithmic.config import Algorithmic
-from regard.tasks.algorithmic.data import Copy, Recall, RepeatCopy
-from regard.tasks.algorithmic.run import AlgorithmicRun
-from regard.tasks.algorithmic.training import figures
+from regard.tasks.algorithmic import Algorithmic, AlgorithmicRun, Copy, Recall, RepeatCopy, compute_metrics
 from regard.training.settings import Training
 
 MODEL = TuringMachineConfig(controller="feed-forward", width=64, rows=8, tape_width=10)
@@ -53,8 +50,8 @@ def test_it_copies_and_shows_how(folder: Path):
 
 def test_longer_rows_than_in_training(folder: Path):
     run = opened(folder)
-    longer = run.config.data.some(30, (6, 6))
-    assert figures(run.model, longer, rows=16)["wrong-bits"] < 30
+    longer = run.config.data.sample_many(30, (6, 6))
+    assert compute_metrics(run.model, longer, rows=16)["wrong-bits"] < 30
     assert len(run.predict([" ".join(["01001"] * 11)])[0].probabilities) == 11  # the tape becomes as long as it must
 
 
@@ -126,5 +123,5 @@ def test_no_test_set_and_no_list(folder: Path):
 
 
 def test_smoothing_is_refused():
-    with pytest.raises(ValueError, match="bits are not smoothed"):
+    with pytest.raises(ValueError, match="not for bits"):
         Algorithmic(data=Copy(), training=Training(label_smoothing=0.1))

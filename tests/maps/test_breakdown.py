@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from regard.maps.breakdown import Breakdown, PlainScores, Sums, breakdown_of_products, is_softmax
-from regard.maps.lookups import Lookups, of_rows
+from regard.maps.breakdown import Breakdown, PlainScores, ScoreFactors, build_product_breakdown, is_softmax
+from regard.maps.lookups import Lookups, select_rows
 
 RANDOM = default_rng(3)
 QUERY, KEY = RANDOM.normal(size=(2, 3, 5, 11)), RANDOM.normal(size=(2, 3, 7, 11))
@@ -22,7 +22,7 @@ def softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("energy", [None, ENERGY])
 def test_a_score_is_its_sum_one_by_one(energy: np.ndarray | None):
-    found = Sums(QUERY, KEY, 0.5, energy).scores()
+    found = ScoreFactors(QUERY, KEY, 0.5, energy).scores()
     assert found.shape == (2, 3, 5, 7)
     for layer, head, target, source in ((0, 0, 0, 0), (1, 2, 4, 6), (0, 1, 3, 2)):
         q, k = QUERY[layer, head, target], KEY[layer, head, source]
@@ -34,26 +34,27 @@ def test_a_score_is_its_sum_one_by_one(energy: np.ndarray | None):
 
 
 @pytest.mark.parametrize(
-    "of", [Sums(QUERY, KEY), Sums(QUERY, KEY, 1.0, ENERGY), PlainScores(RANDOM.normal(size=(2, 3, 5, 7)))]
+    "of",
+    [ScoreFactors(QUERY, KEY), ScoreFactors(QUERY, KEY, 1.0, ENERGY), PlainScores(RANDOM.normal(size=(2, 3, 5, 7)))],
 )
-def test_parts_and_places_behind(of: Sums | PlainScores):
+def test_parts_and_places_behind(of: ScoreFactors | PlainScores):
     breakdown = Breakdown(of, VALUE)
-    rows = breakdown.of_rows(slice(1, 4))
+    rows = breakdown.select_rows(slice(1, 4))
     np.testing.assert_allclose(rows.of.scores(), of.scores()[:, :, 1:4], atol=1e-12)
-    more = Breakdown(of, VALUE, np.tri(5, 7) > 0).with_more(2)
+    more = Breakdown(of, VALUE, np.tri(5, 7) > 0).pad_sources(2)
     assert (more.of.shape, more.value.shape) == ((2, 3, 5, 9), (2, 3, 9, 2))
     np.testing.assert_allclose(more.of.scores()[..., :7], of.scores(), atol=1e-12)
     np.testing.assert_array_equal(more.allowed, np.pad(np.tri(5, 7) > 0, [(0, 0), (0, 2)]))
-    assert breakdown.with_more(2).allowed is not None
+    assert breakdown.pad_sources(2).allowed is not None
     assert breakdown.size == VALUE.size + sum(each.size for each in of.arrays().values())
 
 
 def test_no_rows_have_no_scores():
-    assert Sums(QUERY[:, :, :0], KEY, 1.0, ENERGY).scores().shape == (2, 3, 0, 7)
+    assert ScoreFactors(QUERY[:, :, :0], KEY, 1.0, ENERGY).scores().shape == (2, 3, 0, 7)
 
 
 def test_what_a_softmax_is():
-    scores, allowed = Sums(QUERY, KEY).scores(), np.tri(5, 7, -1) > 0  # the first query may read nothing
+    scores, allowed = ScoreFactors(QUERY, KEY).scores(), np.tri(5, 7, -1) > 0  # the first query may read nothing
     weights = softmax(scores, allowed)
     assert not weights[:, :, 0].any()
     assert is_softmax(scores, allowed, weights)
@@ -63,20 +64,20 @@ def test_what_a_softmax_is():
 
 
 def test_products_are_kept_where_they_give_the_weights():
-    sums = Sums(QUERY, KEY, 0.3)
+    sums = ScoreFactors(QUERY, KEY, 0.3)
     weights = softmax(sums.scores(), np.tri(5, 7) > 0)
-    found = breakdown_of_products(sums, VALUE, weights)
+    found = build_product_breakdown(sums, VALUE, weights)
     assert found is not None
     np.testing.assert_array_equal(found.allowed, np.tri(5, 7) > 0)
-    assert breakdown_of_products(sums, VALUE, weights[..., :5]) is None
-    assert breakdown_of_products(Sums(QUERY, KEY, 0.4), VALUE, weights) is None
+    assert build_product_breakdown(sums, VALUE, weights[..., :5]) is None
+    assert build_product_breakdown(ScoreFactors(QUERY, KEY, 0.4), VALUE, weights) is None
 
 
 def test_rows_of_lookups_keep_their_breakdown():
-    breakdown = Breakdown(Sums(QUERY, KEY, 1.0, ENERGY), VALUE, np.tri(5, 7) > 0)
+    breakdown = Breakdown(ScoreFactors(QUERY, KEY, 1.0, ENERGY), VALUE, np.tri(5, 7) > 0)
     weights = softmax(breakdown.of.scores(), np.tri(5, 7) > 0)
     lookups = Lookups(weights, tuple("abcdefg"), tuple("vwxyz"), breakdown=breakdown)
-    found = of_rows(lookups, slice(2, 4), ("x", "y"))
+    found = select_rows(lookups, slice(2, 4), ("x", "y"))
     assert found.breakdown is not None
     assert found.breakdown.allowed is not None
     np.testing.assert_allclose(softmax(found.breakdown.of.scores(), found.breakdown.allowed), found.weights, atol=1e-6)

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from regard.maps.entropy import entropies
+from regard.maps.reductions import mean_entropies
 
 
 def by_hand(rows: list[list[float]]) -> float:
@@ -29,18 +29,18 @@ def by_hand(rows: list[list[float]]) -> float:
     ],
 )
 def test_golden(rows: list[list[float]], bits: float):
-    assert entropies(np.array(rows)) == pytest.approx(bits, abs=1e-15)
+    assert mean_entropies(np.array(rows)) == pytest.approx(bits, abs=1e-15)
 
 
 def test_of_many_maps_at_once():
     weights = np.random.default_rng(3).dirichlet(np.full(11, 0.3), size=(2, 3, 7))
     weights[1, 2, 4] = 0.0
     expected = [[by_hand(each.tolist()) for each in layer] for layer in weights]
-    np.testing.assert_allclose(entropies(weights), expected, rtol=1e-12)
+    np.testing.assert_allclose(mean_entropies(weights), expected, rtol=1e-12)
 
 
 def test_where_nothing_is_read_there_is_none():
-    found = entropies(np.stack([np.zeros((3, 5)), np.full((3, 5), 0.2)]))
+    found = mean_entropies(np.stack([np.zeros((3, 5)), np.full((3, 5), 0.2)]))
     assert math.isnan(found[0])
     assert found[1] == pytest.approx(math.log2(5))
-    assert np.isnan(entropies(np.zeros((2, 0, 5)))).all()
+    assert np.isnan(mean_entropies(np.zeros((2, 0, 5)))).all()

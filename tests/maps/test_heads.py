@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from regard.errors import InputError
+from regard.maps.alignment import Words
 from regard.maps.heads import HeadMaps, Side
 from regard.maps.lookups import Lookups
-from regard.maps.words import Words
 
 SOURCE = Side(("Wirt", "schaft", "."), Words(("Wirtschaft", "."), (0, 0, 1)))
 TARGET = Side.of(("economy", "</s>"))
@@ -25,11 +25,11 @@ def test_names_count_as_the_maps_do():
 
 def test_some_maps_and_their_mean():
     found = maps()
-    some = found.only([4, 0])
+    some = found.select([4, 0])
     assert (some.names, some.layers) == (("layer 1, head 1", "layer 0, head 0"), (2,))
     np.testing.assert_array_equal(some.weights, found.weights[[4, 0]])
     np.testing.assert_allclose(found.mean([4, 0]).weights, found.weights[[4, 0]].mean(0))
-    for ask in (found.only, found.mean):
+    for ask in (found.select, found.mean):
         with pytest.raises(InputError, match="map 6 is not there; the model has 6, from 0 to 5"):
             ask([6])
 
@@ -48,8 +48,8 @@ def test_a_part():
 
 
 def test_pieces_before_the_first():
-    assert SOURCE.after("(vocabulary)", 1).words == (("(vocabulary)", "Wirtschaft", "."), (0, 1, 1, 2))
-    assert SOURCE.after("x", 0) == SOURCE
+    assert SOURCE.prepend("(vocabulary)", 1).words == (("(vocabulary)", "Wirtschaft", "."), (0, 1, 1, 2))
+    assert SOURCE.prepend("x", 0) == SOURCE
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import pytest
 from regard.maps.links import (
     Gold,
     agreement,
-    errors_of_maps,
+    format_pharaoh,
     grow_diag_final_and,
     intersection,
-    pharaoh,
+    link_strongest,
     score_links,
-    strongest,
-    turned,
+    score_maps,
+    transpose_links,
     union,
 )
 
@@ -23,15 +23,15 @@ def links(text: str):
 
 def test_strongest():
     weights = np.array([[0.1, 0.7, 0.2], [0.0, 0.0, 0.0], [0.5, 0.0, 0.5]])
-    assert strongest(weights) == links("1-0 0-2")
-    assert strongest(np.zeros((2, 0))) == frozenset()
+    assert link_strongest(weights) == links("1-0 0-2")
+    assert link_strongest(np.zeros((2, 0))) == frozenset()
 
 
 def test_both_directions():
     forward, backward = links("0-0 1-1 2-1"), links("0-0 1-1 1-2")
     assert intersection(forward, backward) == links("0-0 1-1")
     assert union(forward, backward) == links("0-0 1-1 2-1 1-2")
-    assert turned(links("0-1 2-3")) == links("1-0 3-2")
+    assert transpose_links(links("0-1 2-3")) == links("1-0 3-2")
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_nothing_to_score():
 
 
 def test_pharaoh_is_in_order():
-    assert pharaoh(links("10-2 2-1 2-0")) == "2-0 2-1 10-2"
-    assert pharaoh(frozenset()) == ""
+    assert format_pharaoh(links("10-2 2-1 2-0")) == "2-0 2-1 10-2"
+    assert format_pharaoh(frozenset()) == ""
 
 
 def test_errors_of_maps():
@@ -92,8 +92,8 @@ def test_errors_of_maps():
     right, wrong = np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([[0.1, 0.9], [0.7, 0.3]])
     gold = [Gold(frozenset({(0, 0), (1, 1)}), frozenset({(0, 0), (1, 1)})), Gold(frozenset(), frozenset())]
     maps = [np.stack([wrong, right]), np.array([[[1.0]], [[1.0]]])]
-    assert errors_of_maps(maps, gold) == pytest.approx([1.0, 1 - 4 / 5])
-    assert errors_of_maps([], []) == []
+    assert score_maps(maps, gold) == pytest.approx([1.0, 1 - 4 / 5])
+    assert score_maps([], []) == []
 
 
 def test_agreement_multiplies_both_directions():
@@ -101,5 +101,7 @@ def test_agreement_multiplies_both_directions():
     forward = np.array([[0.8, 0.2, 0.0], [0.5, 0.4, 0.1]])
     backward = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
     assert agreement(forward, backward) == {(0, 0), (1, 1)}
-    assert agreement(forward, backward) != intersection(strongest(forward), turned(strongest(backward)))
+    assert agreement(forward, backward) != intersection(
+        link_strongest(forward), transpose_links(link_strongest(backward))
+    )
     assert agreement(np.zeros((2, 3)), np.ones((3, 2))) == frozenset()

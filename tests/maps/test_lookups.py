@@ -5,10 +5,18 @@ import pytest
 
 from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights
-from regard.maps.breakdown import Breakdown, Sums
-from regard.maps.lookups import Lookups, Patches, beside, mean_alignment, of_alignment, of_document, patch_labels
-from regard.maps.other_map import OtherMap
-from regard.maps.words import Words
+from regard.maps.alignment import Words
+from regard.maps.breakdown import Breakdown, ScoreFactors
+from regard.maps.lookups import (
+    AlternativeMap,
+    Lookups,
+    Patches,
+    lookups_from_alignment,
+    lookups_from_document,
+    mean_alignment,
+    patch_labels,
+    with_maps,
+)
 
 WEIGHTS = np.random.default_rng(3).dirichlet(np.ones(7), size=(2, 3, 5))
 SOURCE, TARGET = tuple("abcdefg"), tuple("vwxyz")
@@ -26,7 +34,7 @@ def test_the_mean_of_all_maps_or_of_some():
 
 def test_an_alignment_is_one_head_of_one_layer():
     alignment = Alignment(WEIGHTS[0, 0], SOURCE, TARGET)
-    lookups = of_alignment(alignment, name="n")
+    lookups = lookups_from_alignment(alignment, name="n")
     assert (lookups.weights.shape, lookups.name, lookups.source) == ((1, 1, 5, 7), "n", SOURCE)
     np.testing.assert_array_equal(lookups.weights[0, 0], WEIGHTS[0, 0].astype(np.float32))
     with pytest.raises(ValueError, match="read-only"):
@@ -35,14 +43,14 @@ def test_an_alignment_is_one_head_of_one_layer():
 
 def test_a_documents_weights_are_those_of_sentence_and_word():
     words = (np.array([0.5, 0.5]), np.array([]), np.array([0.25, 0.75]))
-    lookups = of_document(DocumentWeights((("a", "b"), (), ("c", "d")), np.array([0.2, 0.0, 0.8]), words))
+    lookups = lookups_from_document(DocumentWeights((("a", "b"), (), ("c", "d")), np.array([0.2, 0.0, 0.8]), words))
     np.testing.assert_allclose(lookups.weights.ravel(), [0.1, 0.1, 0.2, 0.6], atol=1e-7)
     assert (lookups.source, lookups.sentences, lookups.target) == (("a", "b", "c", "d"), (0, 0, 2, 2), ("document",))
-    assert of_document(DocumentWeights((), np.zeros(0), ())).weights.shape == (1, 1, 1, 0)
+    assert lookups_from_document(DocumentWeights((), np.zeros(0), ())).weights.shape == (1, 1, 1, 0)
 
 
 def breakdown(targets: int, values: int) -> Breakdown:
-    return Breakdown(Sums(np.zeros((2, 3, targets, 2)), np.zeros((2, 3, 7, 2))), np.zeros((2, 3, values, 2)))
+    return Breakdown(ScoreFactors(np.zeros((2, 3, targets, 2)), np.zeros((2, 3, 7, 2))), np.zeros((2, 3, values, 2)))
 
 
 @pytest.mark.parametrize(
@@ -55,12 +63,15 @@ def breakdown(targets: int, values: int) -> Breakdown:
         ({"source": TARGET}, "do not fit 2 layers, 5 target and 5 source labels"),
         ({"layers": ("one",)}, "do not fit 1 layers"),
         (
-            {"others": {"x": OtherMap(WEIGHTS[..., :3])}},
+            {"others": {"x": AlternativeMap(WEIGHTS[..., :3])}},
             r"x of shape \(2, 3, 5, 3\) do not fit 2 layers, 5 target and 7 source labels",
         ),
-        ({"others": {"x": OtherMap(WEIGHTS, target=("one",))}}, "do not fit 2 layers, 1 target and 7 source labels"),
-        ({"others": {"x": OtherMap(WEIGHTS, ("one",))}}, "x of shape .* do not fit 1 layers"),
-        ({"others": {"x": OtherMap(WEIGHTS[:, :0])}}, "x of shape .* hold no layer or no head"),
+        (
+            {"others": {"x": AlternativeMap(WEIGHTS, target=("one",))}},
+            "do not fit 2 layers, 1 target and 7 source labels",
+        ),
+        ({"others": {"x": AlternativeMap(WEIGHTS, ("one",))}}, "x of shape .* do not fit 1 layers"),
+        ({"others": {"x": AlternativeMap(WEIGHTS[:, :0])}}, "x of shape .* hold no layer or no head"),
         ({"source_words": Words(("x",), (0, 0))}, "2 source_words for 7 labels"),
         ({"sentences": (0, 1, 0, 1, 1, 1, 1)}, "expected ascending order"),
         ({"notes": ("a",)}, "1 notes for 5 labels"),
@@ -76,14 +87,14 @@ def test_what_does_not_fit_is_named(change: dict, said: str):
 
 
 def test_maps_of_others_stand_beside_those_of_the_first():
-    first = Lookups(WEIGHTS, SOURCE, TARGET, "run", others={"owed": OtherMap(-WEIGHTS[:1])})
+    first = Lookups(WEIGHTS, SOURCE, TARGET, "run", others={"owed": AlternativeMap(-WEIGHTS[:1])})
     norms = replace(first, weights=3 * WEIGHTS, others={}, kind="norms", amounts=True)
     verbs = "depends on", "is depended on"
     told = Lookups(WEIGHTS[:1, :1, :1], SOURCE, ("class",), kind="gradient", layers=("gradient",), verbs=verbs)
     parted = Lookups(
-        WEIGHTS[..., :6], SOURCE[:6], TARGET, kind="parted", others={"weights": OtherMap(WEIGHTS[..., :6])}
+        WEIGHTS[..., :6], SOURCE[:6], TARGET, kind="parted", others={"weights": AlternativeMap(WEIGHTS[..., :6])}
     )
-    found = beside(first, norms, told, parted)
+    found = with_maps(first, norms, told, parted)
     np.testing.assert_array_equal(found.weights, first.weights)
     assert (found.name, found.kind) == ("run", "weights")
     assert list(found.others) == ["owed", "norms", "gradient", "parted"]
@@ -105,7 +116,7 @@ def test_maps_of_others_stand_beside_those_of_the_first():
 )
 def test_another_map_is_checked_too(given: dict, said: str):
     with pytest.raises(ValueError, match=said):
-        OtherMap(**given)
+        AlternativeMap(**given)
 
 
 def test_patches_have_labels():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from regard.maps import of_patches, rollout
+from regard.maps import patch_weights, rollout
 
 
 def test_by_hand():
@@ -29,7 +29,7 @@ def test_a_model_that_looks_at_itself_alone():
 
 
 def test_of_patches():
-    found = of_patches(np.array([0.5, 0.1, 0.1, 0.1, 0.0, 0.0, 0.2]), 2, 3)
+    found = patch_weights(np.array([0.5, 0.1, 0.1, 0.1, 0.0, 0.0, 0.2]), 2, 3)
     np.testing.assert_allclose(found, [[0.2, 0.2, 0.2], [0.0, 0.0, 0.4]])
 
 
@@ -39,4 +39,4 @@ def test_nothing_to_roll_out():
     with pytest.raises(ValueError, match="no head"):
         rollout(np.zeros((2, 0, 3, 3)))
     with pytest.raises(ValueError, match="5 positions hold no 2 x 3 patches"):
-        of_patches(np.zeros(5), 2, 3)
+        patch_weights(np.zeros(5), 2, 3)

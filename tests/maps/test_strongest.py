@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from regard.maps.alignment import Alignment
-from regard.maps.strongest import OMITTED, is_long, strongest
+from regard.maps.alignment import OMITTED, Alignment, is_long, select_strongest
 from regard.pictures.heatmap import heatmap
-from regard.tasks.attribution import BEGINNING, Attribution, beginning
-from regard.tasks.seq2seq.prediction import Prediction
+from regard.tasks.attribution import BEGINNING, Attribution, shorten_title
+from regard.tasks.prediction import GeneratedText
 
 
 def long_map(sources: int = 200) -> Alignment:
@@ -22,19 +21,19 @@ def test_a_long_source_is_one_of_many_positions_and_few_targets(shape, long):
 
 
 def test_the_strongest_positions_stay_in_order_between_their_neighbours():
-    found = strongest(long_map(), shown=5)
+    found = select_strongest(long_map(), count=5)
     assert found.alignment.source == ("w0", "w1", OMITTED, "w99", "w100", "w101", OMITTED)
     assert found.gaps == (2, 6)
     assert found.alignment.weights[:, list(found.gaps)].sum() == 0
     assert found.alignment.weights[0, 0] == found.alignment.weights[1, 4] == 0.5
     assert found.note == (
-        "5 of 200 source tokens, those with most weight and their neighbours; … stands for others, which have 49 % of "
+        "5 of 200 source tokens, those with most weight and their neighbors; … stands for others, which have 49 % of "
         "the weight"
     )
 
 
 def test_all_positions_stay_where_they_fit():
-    found = strongest(long_map(6), shown=6)
+    found = select_strongest(long_map(6), count=6)
     assert found.alignment.source == long_map(6).source
     assert found.gaps == ()
 
@@ -46,7 +45,7 @@ def test_the_columns_of_gaps_are_grey_and_groups_of_rows_have_a_line_between():
 
 
 def test_the_picture_of_a_long_source_has_its_strongest_positions_on_a_scale_of_its_own():
-    prediction = Prediction("a b", 0.0, True, ("a", "b"), None)
+    prediction = GeneratedText("a b", 0.0, True, ("a", "b"), None)
     found = Attribution(prediction, "text", (), long_map(600)).figure()
     shown = [each.get_text() for each in found.axes[0].get_xticklabels()]
     assert {"w0", "w300"} < set(shown)
@@ -56,8 +55,8 @@ def test_the_picture_of_a_long_source_has_its_strongest_positions_on_a_scale_of_
 
 
 def test_a_long_source_is_the_title_by_its_first_words():
-    assert beginning("a short source") == "a short source"
-    assert beginning("word " * 90) == f"{'word ' * 29}word …"
-    assert beginning("字" * 400) == f"{'字' * BEGINNING} …"
-    found = Attribution(Prediction("a b", 0.0, True, ("a", "b"), None), "word " * 90, (), long_map(9))
+    assert shorten_title("a short source") == "a short source"
+    assert shorten_title("word " * 90) == f"{'word ' * 29}word …"
+    assert shorten_title("字" * 400) == f"{'字' * BEGINNING} …"
+    found = Attribution(GeneratedText("a b", 0.0, True, ("a", "b"), None), "word " * 90, (), long_map(9))
     assert found.heading == f"{'word ' * 29}word …"

@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from regard.attention.record import record
-from regard.metrics.cider import cider, ciders
-from regard.models.show_and_tell import ShowAndTell, ShowAndTellConfig
+from regard.metrics import cider, cider_scores
+from regard.models.captioner import ShowAndTell, ShowAndTellConfig, SpatialAttention, SpatialAttentionConfig
 from regard.models.show_attend_and_tell import ShowAttendAndTell, ShowAttendAndTellConfig
-from regard.models.spatial_attention import SpatialAttention, SpatialAttentionConfig
 from tests.oracle import reference
 
 IMAGES, TARGET = torch.randn(1, 1, 11, 11).double(), torch.tensor([[2, 8, 6]])
@@ -120,6 +119,6 @@ def test_cider():
     )  # of three only one counts
     assert cider(["a dog"], [["a dog"]]) == 0.0
     assert cider([], []) == 0.0
-    each = ciders(OUTPUTS, REFERENCES)
+    each = cider_scores(OUTPUTS, REFERENCES)
     assert sum(each) / 3 == pytest.approx(cider(OUTPUTS, REFERENCES), rel=1e-12)
     assert each[1] == max(each)  # the second says nearly all that was wanted

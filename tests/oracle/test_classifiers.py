@@ -7,7 +7,7 @@ from torch import nn
 from regard.models.esim import Esim, EsimConfig
 from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig, PoolingName
 from regard.models.rocktaschel import ReadingName, Rocktaschel, RocktaschelConfig
-from regard.tasks.classification.batch import collate_documents, collate_texts, collate_two_texts
+from regard.tasks.classification.inputs import collate_documents, collate_texts, collate_two_texts
 from regard.text.special import START
 from tests.oracle import reference
 from tests.oracle.reference import Array, Parameters

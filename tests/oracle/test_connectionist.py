@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import torch
 
-from regard.nn.connectionist import Connectionist
+from regard.nn.output import Connectionist
 
 BLANK = 2
 TARGETS = torch.tensor([[3, 3, 1], [4, 0, 0], [1, 3, 0]])

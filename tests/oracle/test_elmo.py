@@ -8,16 +8,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.data.char_words import SpelledBatch, stacked
-from regard.hub.formats.elmo_tensors import convert_tensors
-from regard.models.elmo import ORIGINAL, Elmo, ElmoConfig
-from regard.models.elmo_embedding import continued_states
-from regard.nn.characters import numbered
+from regard.data.batches import SpelledBatch, stack_words
+from regard.models.elmo import ORIGINAL, Elmo, ElmoConfig, run_continuing
+from regard.nn.embeddings import unique_rows
 from regard.storage.tensors import load_into
-from regard.tasks.bidirectional_language_model.training import losses
+from regard.tasks.bidirectional_language_model import losses
 from regard.text.special import IGNORED
-from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark
+from regard.text.words import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark
 from tests.oracle import elmo
+from tests.oracle.elmo_tensors import convert_tensors
 
 TEXTS = ["", "naïve cats", "a of of incomprehensibilities 日本 x", "dog"]
 every = pytest.mark.parametrize("options", elmo.ODD, ids=["plain", "cut", "small"])
@@ -54,7 +53,7 @@ def spelled(text: str, size: int) -> list[list[int]]:
 
 def batch(texts: list[str], size: int) -> tuple[Tensor, Tensor]:
     rows = [spelled(text, size) for text in texts]
-    return stacked(rows, size), torch.tensor(list(map(len, rows)))
+    return stack_words(rows, size), torch.tensor(list(map(len, rows)))
 
 
 @every
@@ -107,7 +106,7 @@ def test_states_go_on_from_batch_to_batch(options: dict[str, Any]):
     for texts in (TEXTS[:3], TEXTS[2:], ["a cat", *TEXTS[1:]], TEXTS[:1]):
         characters = [[spell(word, size) for word in text.split()] for text in texts]
         lengths = torch.tensor(list(map(len, characters)))
-        found, state = continued_states(model, stacked(characters, size), lengths, state)
+        found, state = run_continuing(model, stack_words(characters, size), lengths, state)
         for row, text in enumerate(texts):
             wanted = elmo.states(options, given, spelled(text, size), carried[row])[:, 1:-1]
             np.testing.assert_allclose(found[:, row, : wanted.shape[1]], wanted, rtol=1e-10, atol=1e-10)
@@ -167,4 +166,4 @@ def test_the_size_that_was_released():
 def test_equal_words_have_one_number(rows: int):
     words = torch.randint(250, 262, (rows, 17), generator=torch.Generator().manual_seed(4))
     words[:, 2:] = 261
-    assert torch.equal(numbered(words, 262), words.unique(dim=0, return_inverse=True)[1])
+    assert torch.equal(unique_rows(words, 262), words.unique(dim=0, return_inverse=True)[1])

@@ -8,7 +8,7 @@ import torch
 from regard.attention import attend
 from regard.attention.align import softmax
 from regard.attention.scores import Cosine, Distance, Dot, Location, ScaledDot
-from regard.nn.embeddings import Integers, Learned, SinesThenCosines, Sinusoidal, sinusoids
+from regard.nn.embeddings import Learned, LinearPositions, SinesThenCosines, Sinusoidal, sinusoids
 
 DOUBLE = torch.float64
 
@@ -50,13 +50,13 @@ def test_sinusoids_against_the_formula(width: int):
 
 def test_positions_continue_where_the_past_ends():
     states = torch.randn(2, 7, 6)
-    for positions in (Sinusoidal(), SinesThenCosines(), Learned(11, 6), Integers(6)):
+    for positions in (Sinusoidal(), SinesThenCosines(), Learned(11, 6), LinearPositions(6)):
         whole = positions(states)
         parts = torch.cat([positions(states[:, :3]), positions(states[:, 3:], 3)], 1)
         torch.testing.assert_close(parts, whole)
 
 
-def test_row_18_learned_positions_end_somewhere():
+def test_learned_positions_end_somewhere():
     with pytest.raises(ValueError, match="12 positions, but the model learned positions for at most 11"):
         Learned(11, 6)(torch.randn(1, 2, 6), 10)
 

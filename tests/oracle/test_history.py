@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention.history import AttendInTurn, Coverage, History, LocationAware
+from regard.attention.history import Coverage, History, LocationAware, SequentialAttend
 from regard.attention.masks import padding
 from regard.attention.memory import Memory
 from regard.attention.record import record
@@ -29,7 +29,7 @@ def convolved(p: Parameters, past: list[Array]) -> Array:
     ("history", "addition"), [(Coverage(7), covered), (LocationAware(7, filters=2, kernel=3), convolved)]
 )
 def test_additive_scores_with_a_history(history: History, addition):
-    attend = AttendInTurn(Additive(5, 3, 7), history).double()
+    attend = SequentialAttend(Additive(5, 3, 7), history).double()
     query, keys = torch.randn(2, 4, 5, dtype=torch.float64), torch.randn(2, 6, 3, dtype=torch.float64)
     with record(attend) as maps:
         attend(query, Memory(keys, keys, padding(torch.tensor([6, 4]), 6)))

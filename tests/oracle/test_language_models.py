@@ -11,8 +11,8 @@ from regard.attention.record import record
 from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2, GPT2Config
+from regard.models.language_model import RecurrentLanguageModelConfig
 from regard.models.lstmn import LSTMNConfig
-from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
 
 
 def make(config: Any, vocabulary: int = 13) -> Any:

@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.attention.record import record
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.encoders.matching import MatchingEncoder
+from regard.nn.encoders import MatchingEncoder
 from tests.oracle import reference
 from tests.oracle.reference import Array, Parameters
 

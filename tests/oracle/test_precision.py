@@ -7,14 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-import regard.attention.fast
 from regard.attention import Attend, attend
 from regard.attention.align import softmax
 from regard.attention.heads import MultiHead
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive, Distance, InverseDistance, ScaledDot, Score
-from regard.nn.cells import GRUCell
-from regard.nn.recurrent import CellReader
+from regard.nn.recurrent import CellReader, GRUCell
 from tests.oracle.test_transformer import copy_heads
 
 
@@ -42,7 +40,7 @@ def read(score: Score) -> Callable[..., Tensor]:
 
 @pytest.mark.parametrize("path", ["plain", "fused"])
 def test_scaled_products(path: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(regard.attention.fast, "fused_is_faster", lambda query, key, masked: path == "fused")
+    monkeypatch.setattr(Attend, "fused", path == "fused")
     module = Attend(ScaledDot())
     sdpa = functional.scaled_dot_product_attention
     ours, theirs = errors(lambda query, key, value: module(query, Memory(key, value)), sdpa, sdpa)

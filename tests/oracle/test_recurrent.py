@@ -11,8 +11,19 @@ from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.models.luong import Luong, LuongConfig, ScoreName
 from regard.models.one_pass import OnePass, OnePassConfig
-from regard.nn.cells import GRUCell, GRUResetBefore, LSTMCell, Stack, TanhCell
-from regard.nn.recurrent import KINDS, CellReader, PlainLSTM, Recurrent, RecurrentName, SequenceReader
+from regard.nn.recurrent import (
+    KINDS,
+    CellReader,
+    Float32LSTM,
+    GRUCell,
+    GRUResetBefore,
+    LSTMCell,
+    Recurrent,
+    RecurrentName,
+    SequenceReader,
+    Stack,
+    TanhCell,
+)
 from tests.oracle import reference
 from tests.oracle.reference import Array, Parameters
 
@@ -95,7 +106,7 @@ def test_a_reader_is_pytorchs_network_over_packed_sequences(kind: RecurrentName)
 
 
 def test_autocast_leaves_the_plain_lstm_alone():
-    ours, lengths = PlainLSTM(3, 4, batch_first=True), torch.tensor([5, 2])
+    ours, lengths = Float32LSTM(3, 4, batch_first=True), torch.tensor([5, 2])
     theirs = torch.nn.LSTM(3, 4, batch_first=True)
     theirs.load_state_dict(ours.state_dict())
     x, before = torch.randn(2, 5, 3).bfloat16(), (torch.randn(1, 2, 4).bfloat16(), torch.randn(1, 2, 4))

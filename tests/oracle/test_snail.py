@@ -8,9 +8,18 @@ import torch
 from torch import nn
 
 from regard.attention.record import record
-from regard.models.few_shot_snail import FewShotSnail, ImageCode, SnailConfig, prototype_logits
-from regard.models.snail import AttentionBlock, DenseBlock, TemporalConvolution, acting, classifying
-from regard.tasks.few_shot.training import EpisodeBatch, cross_entropy, episode_loss
+from regard.models.snail import (
+    AttentionBlock,
+    DenseBlock,
+    FewShotSnail,
+    ImageCode,
+    SnailConfig,
+    TemporalConvolution,
+    acting,
+    classifying,
+    prototype_logits,
+)
+from regard.tasks.few_shot.run import EpisodeBatch, cross_entropy, episode_loss
 
 
 def numbers(tensor: torch.Tensor) -> np.ndarray:

@@ -10,12 +10,10 @@ from regard.attention.heads import MultiHead
 from regard.attention.masks import Mask, causal, padding
 from regard.attention.memory import Memory
 from regard.attention.record import record
-from regard.errors import InputError
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.decoders.transformer import DecoderLayer, ParallelDecoderLayer, ReadingLayer
-from regard.nn.encoders.transformer import EncoderLayer
-from regard.nn.kv_cache import Past, empty_past
-from regard.nn.sublayers import FeedForward, PostNorm, PreNorm, Residual
+from regard.nn.kv_cache import KVCache, empty_cache
+from regard.nn.layers import FeedForward, PostNorm, PreNorm, Residual
+from regard.nn.transformer import DecoderLayer, EncoderLayer
 
 LENGTHS = torch.tensor([5, 7])
 HIDDEN = torch.arange(7) >= LENGTHS[:, None]
@@ -60,7 +58,7 @@ def copy_encoder_layer(theirs: nn.TransformerEncoderLayer, ours: EncoderLayer) -
     copy_norms(theirs, ours.residuals)
 
 
-def copy_decoder_layer(theirs: nn.TransformerDecoderLayer, ours: ReadingLayer) -> None:
+def copy_decoder_layer(theirs: nn.TransformerDecoderLayer, ours: DecoderLayer) -> None:
     copy_heads(theirs.self_attn, ours.self_attention)
     copy_heads(theirs.multihead_attn, ours.cross_attention)
     copy_feedforward(theirs, ours.feedforward)
@@ -101,8 +99,8 @@ def test_encoder_layer(norm_first: bool):
     torch.testing.assert_close(ours(states, None), theirs(states))
 
 
-def empty(layer: DecoderLayer) -> Past:
-    return empty_past(layer.self_attention, torch.zeros(2).double())
+def empty(layer: DecoderLayer) -> KVCache:
+    return empty_cache(layer.self_attention, torch.zeros(2).double())
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
@@ -174,30 +172,3 @@ def test_masks_mean_the_same(mask: Mask | None):
     hidden = None if mask is None else ~mask.dense().expand(2, 7, 7).repeat_interleave(2, 0)
     expected, _ = theirs(states, states, states, attn_mask=hidden)
     torch.testing.assert_close(ours(states, Memory(states, states, mask)), expected)
-
-
-@pytest.mark.parametrize("norm_first", [False, True])
-def test_parallel_decoder_layer(norm_first: bool):
-    """Without the mask of later positions; padding of the positions too."""
-    theirs = nn.TransformerDecoderLayer(6, 3, 11, 0.0, batch_first=True, norm_first=norm_first).double()
-    ours = ParallelDecoderLayer(
-        MultiHead(6, 3).double(),
-        MultiHead(6, 3).double(),
-        FeedForward(6, 11).double(),
-        (residual(norm_first), residual(norm_first), residual(norm_first)),
-    )
-    copy_decoder_layer(theirs, ours)
-    target, states = torch.randn(2, 7, 6).double(), torch.randn(2, 7, 6).double()
-    source = ours.cross_attention.prepare(Memory(states, states, padding(LENGTHS, 7)))
-    expected = theirs(target, states, memory_key_padding_mask=HIDDEN)
-    torch.testing.assert_close(ours(target, source), expected)
-    padded = theirs(target, states, tgt_key_padding_mask=HIDDEN, memory_key_padding_mask=HIDDEN)
-    torch.testing.assert_close(ours(target, source, padding(LENGTHS, 7))[~HIDDEN], padded[~HIDDEN])
-    assert not torch.allclose(padded[~HIDDEN], expected[~HIDDEN], atol=1e-3)
-    with pytest.raises(InputError, match="the parts of a layer need one width"):
-        ParallelDecoderLayer(
-            MultiHead(6, 3),
-            MultiHead(6, 3),
-            FeedForward(5, 11),
-            (residual(norm_first), residual(norm_first), residual(norm_first)),
-        )

@@ -9,12 +9,11 @@ from torch import nn
 
 from regard.attention import Attend
 from regard.attention.align import Addressing
-from regard.attention.align.addressing import sharpened, shifted
+from regard.attention.align.location import sharpen, shift_weights
 from regard.attention.masks import as_mask, padding
-from regard.attention.memory import Memory
+from regard.attention.memory import BLANK_CONTENT, Memory, Tape
 from regard.attention.record import record
 from regard.attention.scores import Content
-from regard.attention.tape import BLANK, Tape
 from regard.models.turing_machine import TuringMachine, TuringMachineConfig
 from regard.testing import check_attention
 
@@ -80,19 +79,19 @@ def test_addressing():
 
 def test_a_shift_by_hand():
     weights = torch.tensor([0.5, 0.25, 0.25, 0.0])
-    assert shifted(weights, torch.tensor([0.0, 0.0, 1.0])).tolist() == [0.0, 0.5, 0.25, 0.25]
-    assert shifted(weights, torch.tensor([1.0, 0.0, 0.0])).tolist() == [0.25, 0.25, 0.0, 0.5]
-    assert shifted(weights, torch.tensor([0.0, 1.0, 0.0])).tolist() == weights.tolist()
-    assert shifted(weights, torch.tensor([0.5, 0.5, 0.0])).tolist() == [0.375, 0.25, 0.125, 0.25]
+    assert shift_weights(weights, torch.tensor([0.0, 0.0, 1.0])).tolist() == [0.0, 0.5, 0.25, 0.25]
+    assert shift_weights(weights, torch.tensor([1.0, 0.0, 0.0])).tolist() == [0.25, 0.25, 0.0, 0.5]
+    assert shift_weights(weights, torch.tensor([0.0, 1.0, 0.0])).tolist() == weights.tolist()
+    assert shift_weights(weights, torch.tensor([0.5, 0.5, 0.0])).tolist() == [0.375, 0.25, 0.125, 0.25]
     with pytest.raises(ValueError, match="3 keys, fewer than the shift of 5; it would wrap more than once"):
-        shifted(torch.ones(3), torch.ones(11))
+        shift_weights(torch.ones(3), torch.ones(11))
 
 
 def test_sharpening_by_hand():
     weights = torch.tensor([0.5, 0.25, 0.25, 0.0], dtype=torch.float64)
-    found = sharpened(weights, torch.tensor([2.0], dtype=torch.float64))
+    found = sharpen(weights, torch.tensor([2.0], dtype=torch.float64))
     assert found.tolist() == pytest.approx([4 / 6, 1 / 6, 1 / 6, 0])
-    even = sharpened(torch.full((128,), 1 / 128), torch.tensor([50.0]))  # each power alone is 0 in float32
+    even = sharpen(torch.full((128,), 1 / 128), torch.tensor([50.0]))  # each power alone is 0 in float32
     assert even.tolist() == pytest.approx([1 / 128] * 128)
 
 
@@ -174,7 +173,7 @@ def test_the_whole_machine(controller: Any):
     with record(model, only="heads") as maps:
         found = model(inputs)[0]
     assert maps["heads"].shape == (1, 4, 6, 7)  # reading heads first
-    state = np.full((7, 3), BLANK), np.tile(np.eye(7)[0], (4, 1)), np.zeros(6), np.zeros(5), np.zeros(5)
+    state = np.full((7, 3), BLANK_CONTENT), np.tile(np.eye(7)[0], (4, 1)), np.zeros(6), np.zeros(5), np.zeros(5)
     for step in range(6):
         wanted, state = advanced(model, numbers(inputs[0, step]), state)
         np.testing.assert_allclose(numbers(found[step]), wanted, rtol=1e-10)

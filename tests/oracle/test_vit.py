@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from regard.models.grid_transformer import GridTransformer, GridTransformerConfig
+from regard.models.captioner import GridTransformer, GridTransformerConfig
 from regard.models.vit import Vit, VitConfig
-from regard.nn.encoders.grid import GridEncoder
+from regard.nn.encoders import GridEncoder
 from tests.oracle import reference
 from tests.oracle.reference import Array, Parameters
 

@@ -3,7 +3,7 @@ import pytest
 
 from regard.errors import InputError
 from regard.maps import Alignment
-from regard.pictures.fonts import families
+from regard.pictures.text import choose_fonts
 
 
 @pytest.fixture
@@ -16,6 +16,6 @@ def alignment():
 def chinese() -> None:
     """Skips a test where no font has what it draws, and says what to install."""
     try:
-        families(["注意"])
+        choose_fonts(["注意"])
     except InputError as error:
         pytest.skip(str(error))

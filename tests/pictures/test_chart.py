@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regard.pictures.chart import LONG, Chart, Grid, Pairs, charts, png
-from regard.pictures.style import COLOURS, plotting
+from regard.pictures.style import COLORS, plotting
 
 LINES = {"a $x$ line": [(1.0, 2.0), (10.0, 20.0)], "another": [(1.0, 3.0), (10.0, 5.0), (100.0, 1.0)]}
 
@@ -81,7 +81,7 @@ def test_more_lines_than_colours_are_told_apart():
 
 
 def test_dashes_are_seen_beside_the_names_of_lines():
-    lines = {f"line {number}": [(0.0, 1.0), (1.0, float(number))] for number in range(len(COLOURS) + 1)}
+    lines = {f"line {number}": [(0.0, 1.0), (1.0, float(number))] for number in range(len(COLORS) + 1)}
     with plotting():
         legend = charts([Chart("t", "x", "y", lines)]).axes[0].get_legend()
     assert legend is not None

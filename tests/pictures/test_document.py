@@ -7,9 +7,9 @@ from PIL import Image
 
 from regard.errors import InputError
 from regard.maps import DocumentWeights
-from regard.pictures.document import WIDTH, broken, picture, shades
-from regard.pictures.inches import from_the_right, order
-from regard.pictures.style import hex_colour
+from regard.pictures.shaded_text import WIDTH, break_lines, compute_shades, draw_document
+from regard.pictures.style import hex_color
+from regard.pictures.text import is_right_to_left, visual_order
 from regard.pictures.write import MOST_WORDS, write_document
 
 DOCUMENT = DocumentWeights(
@@ -21,12 +21,12 @@ NOTHING = DocumentWeights((), np.zeros(0), ())
 
 
 def test_shades_are_shares_of_the_greatest():
-    found = shades(DOCUMENT)
+    found = compute_shades(DOCUMENT)
     np.testing.assert_allclose(found.sentences, [0.25, 0.0, 1.0])
     np.testing.assert_allclose(found.words[0], np.sqrt(0.2) * 0.5 / (np.sqrt(0.8) * 0.9))
     np.testing.assert_allclose(found.words[1], [0.0])
     np.testing.assert_allclose(found.words[2], [1 / 9, 1.0, 0.0])
-    assert not shades(DocumentWeights((("a",),), np.zeros(1), (np.zeros(1),))).words[0].any()
+    assert not compute_shades(DocumentWeights((("a",),), np.zeros(1), (np.zeros(1),))).words[0].any()
 
 
 @pytest.mark.parametrize("document", [DOCUMENT, NOTHING], ids=["some", "none"])
@@ -41,28 +41,28 @@ def test_written_the_same_each_time(suffix: str, document: DocumentWeights, tmp_
 def test_the_darkest_colours_are_in_the_picture_once_each(tmp_path: Path):
     write_document(DOCUMENT, tmp_path / "a.png")
     pixels = np.asarray(Image.open(tmp_path / "a.png").convert("RGB"))
-    darkest = tuple(int(hex_colour(1.0)[place : place + 2], 16) for place in (1, 3, 5))
+    darkest = tuple(int(hex_color(1.0)[place : place + 2], 16) for place in (1, 3, 5))
     rows = np.flatnonzero((pixels == darkest).all(-1).sum(1) > 20)
     assert rows.size
     assert rows.min() > len(pixels) // 2
 
 
 def test_lines_hold_what_there_is_room_for():
-    assert broken([]) == []
-    assert broken([WIDTH * 2, 0.1]) == [[0], [1]]
-    assert [len(line) for line in broken([2.0] * 7)] == [3, 3, 1]
+    assert break_lines([]) == []
+    assert break_lines([WIDTH * 2, 0.1]) == [[0], [1]]
+    assert [len(line) for line in break_lines([2.0] * 7)] == [3, 3, 1]
 
 
 def test_scripts_from_the_right():
-    assert from_the_right("« مرحبا film")
-    assert not from_the_right("12 film مرحبا")
-    assert not from_the_right("...")
+    assert is_right_to_left("« مرحبا film")
+    assert not is_right_to_left("12 film مرحبا")
+    assert not is_right_to_left("...")
 
 
 def test_digits_keep_their_order_in_a_line_from_the_right():
-    assert order(["م", "ا", "·", "2", "0", "1", "8", "</s>", "ي"]) == [0, 1, 2, 6, 5, 4, 3, 7, 8]
-    assert order(["كان", "film", "noir", "،"]) == [0, 2, 1, 3]
-    assert order([]) == []
+    assert visual_order(["م", "ا", "·", "2", "0", "1", "8", "</s>", "ي"]) == [0, 1, 2, 6, 5, 4, 3, 7, 8]
+    assert visual_order(["كان", "film", "noir", "،"]) == [0, 2, 1, 3]
+    assert visual_order([]) == []
 
 
 def test_the_page_has_the_weight_of_each_word(tmp_path: Path):
@@ -100,8 +100,8 @@ def test_weights_that_do_not_fit(weights: np.ndarray, words: tuple[np.ndarray, .
 
 
 def test_the_scales_are_stated():
-    said = [each.get_text() for each in picture(DOCUMENT).texts[:2]]
+    said = [each.get_text() for each in draw_document(DOCUMENT).texts[:2]]
     assert said[0].endswith("white 0, darkest 0.8")
     assert said[1].startswith("words: weight within the sentence × root of the sentence's weight: ")
     assert said[1].endswith(f"darkest {np.sqrt(0.8) * 0.9:.3g}")
-    assert [each.get_text() for each in picture(NOTHING).texts] == ["no sentence"]
+    assert [each.get_text() for each in draw_document(NOTHING).texts] == ["no sentence"]

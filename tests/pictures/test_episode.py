@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.pictures.episode import NO_IMAGE, episode
+from regard.pictures.panels import NO_IMAGE, episode
 from regard.pictures.write import write_figure
 
 IMAGES = np.random.default_rng(0).integers(0, 255, (4, 7, 7, 1)).astype(np.uint8)

@@ -2,7 +2,7 @@ import pytest
 from matplotlib import font_manager
 
 from regard.errors import InputError
-from regard.pictures import fonts
+from regard.pictures import text as fonts
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def bundled_only(monkeypatch):
 
 @pytest.mark.usefixtures("bundled_only")
 def test_latin_arabic_and_space_need_nothing_installed():
-    assert fonts.families(["Über", "مرحبا", "␣", ""]) == [["DejaVu Sans"]] * 4
+    assert fonts.choose_fonts(["Über", "مرحبا", "␣", ""]) == [["DejaVu Sans"]] * 4
 
 
 @pytest.mark.usefixtures("bundled_only")
@@ -31,7 +31,7 @@ def test_latin_arabic_and_space_need_nothing_installed():
 )
 def test_a_missing_script_is_named_with_what_to_install(label, names):
     with pytest.raises(InputError) as caught:
-        fonts.families(["plain", label])
+        fonts.choose_fonts(["plain", label])
     message = str(caught.value)
     assert all(name in message for name in names)
     assert ".html" in message
@@ -44,11 +44,11 @@ def test_a_font_installed_since_is_found(monkeypatch):
     path = font_manager.findfont("DejaVu Sans")  # upright and not bold: the others have no Arabic
     monkeypatch.setattr(font_manager.fontManager, "ttflist", kept)
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [path])
-    assert fonts.families(["مرحبا"]) == [["DejaVu Sans"]]
+    assert fonts.choose_fonts(["مرحبا"]) == [["DejaVu Sans"]]
 
 
 def test_one_font_draws_a_whole_label_where_one_can(monkeypatch):
     has = {"First": set("ab"), "Second": set("bc"), "Third": set("xyz")}
     monkeypatch.setattr(fonts, "_candidates", lambda needed: iter(has))
     monkeypatch.setattr(fonts, "_characters", lambda family, needed: has[family] & needed)
-    assert fonts.families(["ab", "bc", "abc"]) == [["First"], ["Second"], ["First", "Second"]]
+    assert fonts.choose_fonts(["ab", "bc", "abc"]) == [["First"], ["Second"], ["First", "Second"]]

@@ -3,8 +3,7 @@ import pytest
 
 from regard.maps import Alignment
 from regard.pictures import heatmap
-from regard.pictures.scale import whole_or_greatest
-from regard.pictures.style import plotting
+from regard.pictures.style import choose_scale_end, plotting
 
 
 def drawn(figure):
@@ -31,7 +30,7 @@ def test_the_scale_is_fixed():
 def test_the_name_of_a_short_axis_ends_above_the_legend():
     figure = heatmap(Alignment(np.ones((1, 2)), ("a", "</s>"), ("b",)))
     name, legend = (
-        next(each for each in figure.texts if part in each.get_text()) for part in ("target", "the end of a text")
+        next(each for each in figure.texts if part in each.get_text()) for part in ("target", "end of text")
     )
     assert name.get_window_extent().y0 >= legend.get_window_extent().y1
 
@@ -132,5 +131,5 @@ def test_a_line_says_that_no_query_prefers_a_key():
     ],
 )
 def test_the_scale_of_small_weights(weights: np.ndarray, end: float):
-    assert whole_or_greatest(weights) == pytest.approx(end)
-    assert whole_or_greatest(weights[None]) == pytest.approx(end)
+    assert choose_scale_end(weights) == pytest.approx(end)
+    assert choose_scale_end(weights[None]) == pytest.approx(end)

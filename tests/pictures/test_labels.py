@@ -2,7 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.pictures.labels import columns, distinct, drawable, meanings, stacked, standing, visible
+from regard.pictures.text import (
+    count_columns,
+    explain_signs,
+    shorten,
+    shorten_middle,
+    show_invisible,
+    stack_letters,
+    vertical_alignment,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,47 +33,47 @@ from regard.pictures.labels import columns, distinct, drawable, meanings, stacke
     ],
 )
 def test_visible(label, shown):
-    assert visible(label) == shown
+    assert show_invisible(label) == shown
 
 
 @given(st.text(st.characters()))
 def test_visible_can_be_written_and_stays_one_line(label):
-    shown = visible(label)
+    shown = show_invisible(label)
     shown.encode()
     assert len(shown.splitlines()) <= 1
-    assert visible(shown) == shown
+    assert show_invisible(shown) == shown
 
 
 def test_drawable_drops_selectors_and_cuts():
-    assert drawable("❤\ufe0f") == "❤"
-    assert drawable("x" * 40) == "x" * 40
-    assert drawable("x" * 41) == "x" * 39 + "…"
+    assert shorten("❤\ufe0f") == "❤"
+    assert shorten("x" * 40) == "x" * 40
+    assert shorten("x" * 41) == "x" * 39 + "…"
 
 
 def test_distinct_cuts_in_the_middle():
-    assert [distinct(label, 7) for label in ("1234567", "alphabet_01", "alphabet_02")] == [
+    assert [shorten_middle(label, 7) for label in ("1234567", "alphabet_01", "alphabet_02")] == [
         "1234567",
         "alp…_01",
         "alp…_02",
     ]
-    assert distinct("\n" * 9, 4) == "⏎⏎…⏎"
+    assert shorten_middle("\n" * 9, 4) == "⏎⏎…⏎"
 
 
 def test_columns():
-    assert (columns("ab"), columns("注意"), columns("e\u0301")) == (2, 4, 1)
+    assert (count_columns("ab"), count_columns("注意"), count_columns("e\u0301")) == (2, 4, 1)
 
 
 def test_what_stands_upright_over_a_narrow_column():
-    assert [stacked(label) for label in ("a", "注意", "ab", "注a", "")] == ["a", "注\n意", None, None, None]
+    assert [stack_letters(label) for label in ("a", "注意", "ab", "注a", "")] == ["a", "注\n意", None, None, None]
 
 
 def test_the_meaning_of_the_signs_that_are_among_the_labels():
-    assert meanings(("a", "</s>"), ("b",)) == "∎ the end of a text"
-    assert meanings(("<s>", "a"), ("a", "</s>")) == "∎ the end of a text, ▷ the start of a text"
-    assert meanings(("<s>", "a")) == "▷ the start of a text"
-    assert meanings(("·", "\n", "de: ∎")) == "∎ the end of a text, · a blank, ⏎ a line break"
-    assert meanings(("a",), ()) == ""
+    assert explain_signs(("a", "</s>"), ("b",)) == "∎ end of text"
+    assert explain_signs(("<s>", "a"), ("a", "</s>")) == "∎ end of text, ▷ start of text"
+    assert explain_signs(("<s>", "a")) == "▷ start of text"
+    assert explain_signs(("·", "\n", "de: ∎")) == "∎ end of text, · space, ⏎ line break"
+    assert explain_signs(("a",), ()) == ""
 
 
 def test_a_line_above_a_column_stands_on_the_base_line():
-    assert [standing(label) for label in (".", "'", "g", "注\n意")] == ["baseline"] * 3 + ["bottom"]
+    assert [vertical_alignment(label) for label in (".", "'", "g", "注\n意")] == ["baseline"] * 3 + ["bottom"]

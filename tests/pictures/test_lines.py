@@ -5,8 +5,8 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from regard.errors import InputError
-from regard.pictures.lines import MOST, WIDEST, lines
 from regard.pictures.style import plotting
+from regard.pictures.views import MAX_LINES, WIDEST, lines
 
 WORDS = ("Das", "注意", "groß", "مرحبا", "</s>")
 WEIGHTS = np.array([[[0.6, 0.3, 0.1, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0, 0.0, 1.0], [0.2] * 5]])
@@ -47,7 +47,7 @@ def test_everything_is_named_and_the_threshold_is_said():
     assert {
         *WORDS[:-1],
         "∎",
-        "∎ the end of a text",
+        "∎ end of text",
         "a",
         "b",
         "target (queries)",
@@ -69,11 +69,11 @@ def test_everything_is_inside():
 
 def test_heads_that_nobody_could_tell_apart():
     styles = set()
-    for each in drawn(lines(np.ones((MOST, 1, 1)), ("a",), ("b",), ("h",) * MOST), 0)[:MOST]:
+    for each in drawn(lines(np.ones((MAX_LINES, 1, 1)), ("a",), ("b",), ("h",) * MAX_LINES), 0)[:MAX_LINES]:
         styles.add((tuple(each.get_colors()[0]), str(each.get_linestyles()[0])))
-    assert len(styles) == MOST
+    assert len(styles) == MAX_LINES
     with pytest.raises(InputError, match="17 heads are too many for lines; choose at most 16"):
-        lines(np.ones((MOST + 1, 1, 1)), ("a",), ("b",), ("h",) * (MOST + 1))
+        lines(np.ones((MAX_LINES + 1, 1, 1)), ("a",), ("b",), ("h",) * (MAX_LINES + 1))
 
 
 def test_nothing_to_show_is_still_a_picture():

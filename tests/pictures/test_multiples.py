@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from regard.errors import InputError
-from regard.pictures.multiples import COLUMNS, multiples
+from regard.pictures.heatmap import MAX_COLUMNS, multiples
 from regard.pictures.style import plotting
 
 WEIGHTS = np.random.default_rng(7).dirichlet(np.ones(3), size=(5, 2)) / 4
@@ -26,7 +26,7 @@ def test_a_matrix_a_map_in_rows_of_layers():
 @pytest.mark.parametrize(("asked", "most"), [(None, 0.3), (0.1, 0.1), (1.0, 1.0)])
 def test_one_scale_which_the_bar_says(asked: float | None, most: float):
     weights = WEIGHTS * 0.21 / WEIGHTS.max()
-    figure = multiples(weights, NAMES, (5,), most=asked)
+    figure = multiples(weights, NAMES, (5,), vmax=asked)
     assert {axes.collections[0].get_clim() for axes in panels(figure)} == {(0, most)}
     ticks = [text.get_text() for text in figure.axes[-1].get_yticklabels()]
     assert ticks == ["0", f"{most / 2:g}", f"{most:g}"]
@@ -60,7 +60,7 @@ def test_everything_is_inside_and_nothing_overlaps():
 
 
 def test_a_long_layer_is_broken():
-    count = COLUMNS + 3
+    count = MAX_COLUMNS + 3
     found = panels(multiples(np.ones((count, 2, 2)), ("m",) * count, (count,)))
     assert len({round(axes.get_position().y1, 6) for axes in found}) == 2
 

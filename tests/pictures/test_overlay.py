@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from regard.errors import InputError
-from regard.pictures.overlay import EVEN, NO_PART, end_of, heated, overlay, overlays, spread
+from regard.pictures.overlay import NO_PART, apply_heat, interpolate_patches, overlay, overlays
+from regard.pictures.style import UNIFORM_MULTIPLE, scale_end
 from regard.pictures.write import write_figure
 
 PIXELS = np.full((6, 10, 1), 200, dtype=np.uint8)
@@ -12,16 +13,16 @@ WEIGHTS = np.array([[0.0, 0.0], [0.0, 1.0]])
 
 
 def test_heat_is_full_at_the_largest_weight_and_linear_between():
-    found = spread(WEIGHTS, 4, 8)
+    found = interpolate_patches(WEIGHTS, 4, 8)
     np.testing.assert_allclose(found[0], 0)
     np.testing.assert_allclose(found[-1, -2:], 1.0)
     np.testing.assert_allclose(found[3, 1:7], [0, 0.125, 0.375, 0.625, 0.875, 1])
-    np.testing.assert_allclose(spread(np.zeros((2, 3)), 5, 7), 0)
+    np.testing.assert_allclose(interpolate_patches(np.zeros((2, 3)), 5, 7), 0)
 
 
 def test_even_weights_are_faint():
-    np.testing.assert_allclose(spread(np.full((2, 3), 1 / 6), 5, 7), 1 / EVEN)
-    assert end_of(np.full((2, 3), 1 / 6)) == pytest.approx(EVEN / 6)
+    np.testing.assert_allclose(interpolate_patches(np.full((2, 3), 1 / 6), 5, 7), 1 / UNIFORM_MULTIPLE)
+    assert scale_end(np.full((2, 3), 1 / 6)) == pytest.approx(UNIFORM_MULTIPLE / 6)
 
 
 def test_even_weights_are_said_to_be_even():
@@ -38,7 +39,7 @@ def test_rows_of_images_are_as_long_as_each_other():
     assert len(set(tops[:4])) == len(set(tops[4:])) == 1
     assert tops[0] > tops[4]
     legend = " ".join(text.get_text() for text in figure.texts)
-    assert f"at least {EVEN} times an even share of 0.167" in legend
+    assert f"at least {UNIFORM_MULTIPLE} times an even share of 0.167" in legend
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
@@ -52,7 +53,7 @@ def test_written_the_same_each_time(channels: int, suffix: str, tmp_path: Path):
 
 def test_a_photograph_keeps_its_colours_where_nothing_is_read():
     blue = np.full((8, 8, 3), (90, 140, 250), dtype=np.uint8)
-    found = heated(blue, WEIGHTS)
+    found = apply_heat(blue, WEIGHTS)
     assert (found[:2, :2] == blue[:2, :2]).all()
     assert found[-1, -1, 0] > 90 > found[-1, -1, 2]
 
@@ -62,7 +63,7 @@ def test_what_is_read_most_is_dark_on_a_light_image_and_light_on_a_dark_one(chan
     for level, sign in ((255, -1), (0, 1)):
         photo = np.full((8, 8, channels), level, dtype=np.uint8)
         on_white, on_black = np.asarray(overlay(photo, WEIGHTS).axes[-1].images[0].get_array())
-        for brightness in (heated(photo, WEIGHTS)[-1].mean(1), (on_white if level else on_black).mean(1)):
+        for brightness in (apply_heat(photo, WEIGHTS)[-1].mean(1), (on_white if level else on_black).mean(1)):
             assert (np.diff(brightness) * sign >= 0).all()
             assert brightness[0] == level
             assert abs(brightness[-1] - level) > 130

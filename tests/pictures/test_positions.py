@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from regard.nn.embeddings import sinusoids
-from regard.pictures.positions import positions
-from regard.pictures.views import entropy
+from regard.pictures.panels import positions
+from regard.pictures.views import draw_entropies
 
 
 def test_encodings_curves_and_products():
@@ -37,7 +37,7 @@ def test_no_encoding():
 
 
 def test_entropies_have_their_number_and_the_most_there_can_be():
-    (axes,) = entropy([np.array([0.0, 1.5]), np.array([3.0, np.nan])], 8).axes
+    (axes,) = draw_entropies([np.array([0.0, 1.5]), np.array([3.0, np.nan])], 8).axes
     assert sorted(text.get_text() for text in axes.texts) == ["0", "1.5", "3", "–"]
     assert axes.get_title(loc="left") == "entropy of each head, 0 to 3.00 bits"
     assert [label.get_text() for label in axes.get_yticklabels()] == ["layer 0", "layer 1"]

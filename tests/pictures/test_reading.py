@@ -6,8 +6,8 @@ from matplotlib.patches import Rectangle
 
 from regard.errors import InputError
 from regard.maps import Alignment
-from regard.pictures.reading import MOST, reading
-from regard.pictures.style import hex_colour
+from regard.pictures.shaded_text import MAX_PIECES, reading
+from regard.pictures.style import hex_color
 
 WEIGHTS = np.array([[1.0, 0.0, 0.0], [0.25, 0.75, 0.0]])
 WORDS = "the", "cat", "sat"
@@ -23,15 +23,15 @@ def colours(figure) -> list[str]:
 
 def test_the_text_once_a_row_shaded_by_its_weights():
     figure = reading(Alignment(WEIGHTS, WORDS, ("le", "chat")), title="$x$")
-    assert colours(figure) == [hex_colour(weight) for weight in WEIGHTS.ravel()]
+    assert colours(figure) == [hex_color(weight) for weight in WEIGHTS.ravel()]
     shown = [text.get_text() for text in figure.texts]
     assert shown.count("cat") == 2
     assert {"le", "chat", "$x$"} <= set(shown)
 
 
 def test_the_scale_is_said_and_weights_above_look_like_it():
-    figure = reading(Alignment(WEIGHTS, WORDS, ("le", "chat")), most=0.5)
-    assert colours(figure)[3:] == [hex_colour(0.5), hex_colour(1.0), hex_colour(0.0)]
+    figure = reading(Alignment(WEIGHTS, WORDS, ("le", "chat")), vmax=0.5)
+    assert colours(figure)[3:] == [hex_color(0.5), hex_color(1.0), hex_color(0.0)]
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["0", "0.25", "0.5"]
 
 
@@ -64,7 +64,7 @@ def test_long_texts_are_broken_and_everything_is_inside():
 
 
 def test_too_much_is_refused():
-    side = int(MOST**0.5) + 1
+    side = int(MAX_PIECES**0.5) + 1
     with pytest.raises(InputError, match=r"78 rows of 78 pieces are 6,084; at most 6,000 are drawn: choose rows"):
         reading(Alignment(np.zeros((side, side)), ("s",) * side, ("t",) * side))
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from regard.data.token_words import Parts
+from regard.data.tokens import Parts
 from regard.errors import InputError
 from regard.maps import TextWeights
-from regard.pictures import shaded as module
-from regard.pictures.shaded import meaning, shaded
+from regard.pictures import shaded_text as module
+from regard.pictures.shaded_text import draw_shaded_text, explain_colors
 from regard.pictures.style import diverging
-from regard.tasks.shading import shaded_parts, shaded_text
+from regard.tasks.attribution import shade_parts, shade_text
 from regard.text import Tokenizer, TokenizerSettings
 
 FOUND = TextWeights(
@@ -23,7 +23,7 @@ def boxes(figure) -> list[Rectangle]:
 
 
 def test_each_word_has_the_colour_of_its_weight_and_sign():
-    figure = shaded(FOUND, title="negative 0.97\ngradient × input")
+    figure = draw_shaded_text(FOUND, title="negative 0.97\ngradient × input")
     found = [np.round(np.array(each.get_facecolor()[:3]) * 255) for each in boxes(figure)]
     np.testing.assert_array_equal(found, diverging()[[255 + 26, 255 + 204, 255, 255 - 26]])
     shown = {text.get_text() for text in figure.texts}
@@ -35,24 +35,24 @@ def test_each_word_has_the_colour_of_its_weight_and_sign():
 def test_the_scale_ends_at_the_greatest_share_but_at_least_at_four_times_an_even_one():
     def end(weights: np.ndarray) -> str:
         words = TextWeights(("a",) * len(weights), weights, "x", (0,) * len(weights), (False,) * len(weights))
-        return shaded(words).axes[0].get_xticklabels()[-1].get_text()
+        return draw_shaded_text(words).axes[0].get_xticklabels()[-1].get_text()
 
     assert end(np.full(20, 0.05)) == "0.2"
     assert end(np.array([0.62, *np.full(19, 0.02)])) == "0.7"
 
 
 def test_a_second_text_begins_a_line_and_long_texts_are_broken():
-    places = [each.get_y() for each in boxes(shaded(FOUND))]
+    places = [each.get_y() for each in boxes(draw_shaded_text(FOUND))]
     assert places[0] == places[1] > places[2] == places[3]
     many = TextWeights(("word",) * 60, np.ones(60), "x", (0,) * 60, (False,) * 60)
-    figure = shaded(many)
+    figure = draw_shaded_text(many)
     assert len({each.get_y() for each in boxes(figure)}) > 3
-    assert max(each.get_x() + each.get_width() for each in boxes(figure)) < module.WIDTH
+    assert max(each.get_x() + each.get_width() for each in boxes(figure)) < module.TEXT_WIDTH
     assert {text.get_text() for text in figure.texts} == {"word", "share of each word", module.NO_WORD}
 
 
 def test_one_frame_for_neighbours_of_a_line():
-    figure = shaded(replace(FOUND, framed=frozenset({0, 1, 3})))
+    figure = draw_shaded_text(replace(FOUND, framed=frozenset({0, 1, 3})))
     one, two, _, last = (each for each in boxes(figure) if each.get_fill())
     frames = [each for each in boxes(figure) if not each.get_fill()]
     spans = [(each.get_x(), each.get_x() + each.get_width(), each.get_y()) for each in frames]
@@ -64,25 +64,25 @@ def test_one_frame_for_neighbours_of_a_line():
 
 def test_parts_of_a_word_without_blanks_stand_flush():
     glued = TextWeights(("ab", "cd", "ef"), np.ones(3), "x", (0, 0, 0), (False, True, False))
-    first, second, third = boxes(shaded(glued))
+    first, second, third = boxes(draw_shaded_text(glued))
     overlap = first.get_x() + first.get_width() - second.get_x()
-    assert overlap == pytest.approx(module.SPACE)
+    assert overlap == pytest.approx(module.TEXT_SPACE)
     assert third.get_x() - second.get_x() - second.get_width() == pytest.approx(0.0, abs=1e-6)
 
 
 def test_the_meaning_of_the_colours_is_not_cut_at_the_edge():
     found = TextWeights(FOUND.labels, FOUND.weights, "a class of a rather long name", FOUND.texts, FOUND.glued, True)
-    figure = shaded(replace(found, framed=frozenset({0})))
+    figure = draw_shaded_text(replace(found, framed=frozenset({0})))
     boxes = [text.get_window_extent() for text in figure.texts]
     assert max(box.x1 for box in boxes) <= figure.bbox.x1
     lines = [text.get_text() for text in figure.texts if text.get_text() not in FOUND.labels]
-    assert " ".join(lines) == meaning(replace(found, framed=frozenset({0})))
+    assert " ".join(lines) == explain_colors(replace(found, framed=frozenset({0})))
     assert len(lines) == 2
 
 
 def test_text_beyond_what_was_read_is_an_ellipsis():
     letters = Tokenizer.train(TokenizerSettings("word", 50), ["a b c d"])
-    found = shaded_text(letters, ["a b c d", "c d", "d"], [np.ones(3), np.ones(2), np.zeros(0)], "x")
+    found = shade_text(letters, ["a b c d", "c d", "d"], [np.ones(3), np.ones(2), np.zeros(0)], "x")
     assert found.labels == ("a", "b", "c", "…", "c", "d", "…")
     assert found.texts == (0, 0, 0, 0, 1, 1, 2)
     assert found.weights[3] == 0
@@ -90,7 +90,7 @@ def test_text_beyond_what_was_read_is_an_ellipsis():
 
 def test_a_text_of_too_many_words():
     with pytest.raises(InputError, match="the text has 6,001 words; at most 6,000 are drawn"):
-        shaded(TextWeights(("a",) * 6001, np.ones(6001), "x", (0,) * 6001, (False,) * 6001))
+        draw_shaded_text(TextWeights(("a",) * 6001, np.ones(6001), "x", (0,) * 6001, (False,) * 6001))
 
 
 def test_counts_that_do_not_fit():
@@ -102,16 +102,16 @@ def test_counts_that_do_not_fit():
 
 def test_a_word_of_several_pieces_has_their_mean_and_the_key_says_so():
     pieces = Parts(("playing", "now"), (0, 0, 1), (False, False))
-    found = shaded_parts([pieces], [np.array([0.1, 0.3, 0.4])], "the class")
+    found = shade_parts([pieces], [np.array([0.1, 0.3, 0.4])], "the class")
     np.testing.assert_allclose(found.weights, [0.25, 0.5])
-    assert "weight of a word: the mean of its pieces" in {each.get_text() for each in shaded(found).texts}
-    assert not shaded_parts([Parts(("a",), (0,), (False,))], [np.array([1.0])], "the class").averaged
+    assert "weight of a word: the mean of its pieces" in {each.get_text() for each in draw_shaded_text(found).texts}
+    assert not shade_parts([Parts(("a",), (0,), (False,))], [np.array([1.0])], "the class").averaged
 
 
 def test_even_weights_of_words_of_any_length_are_drawn_alike_and_said_to_be_even():
     words = Parts(("hand-in-hand", "best-looking", "film", "."), (0,) * 5 + (1,) * 3 + (2, 3), (False,) * 4)
-    even, uneven = (shaded_parts([words], [np.array([*[1.0] * 8, last, 1.0])], "good") for last in (1.2, 2.5))
-    notes = [{each.get_text() for each in shaded(found).texts} & {module.NO_WORD} for found in (even, uneven)]
+    even, uneven = (shade_parts([words], [np.array([*[1.0] * 8, last, 1.0])], "good") for last in (1.2, 2.5))
+    notes = [{each.get_text() for each in draw_shaded_text(found).texts} & {module.NO_WORD} for found in (even, uneven)]
     assert notes == [{module.NO_WORD}, set()]
     np.testing.assert_allclose(even.weights, np.array([1, 1, 1.2, 1]) / 10.2)
 
@@ -128,5 +128,5 @@ def test_even_weights_of_words_of_any_length_are_drawn_alike_and_said_to_be_even
 )
 def test_a_text_of_a_few_words_is_said_to_be_even_where_they_hardly_differ(weights: list[float], even: bool):
     count = len(weights)
-    found = shaded_parts([Parts(tuple("abc"[:count]), tuple(range(count)), (False,) * count)], [np.array(weights)], "x")
-    assert (module.NO_WORD in {each.get_text() for each in shaded(found).texts}) == even
+    found = shade_parts([Parts(tuple("abc"[:count]), tuple(range(count)), (False,) * count)], [np.array(weights)], "x")
+    assert (module.NO_WORD in {each.get_text() for each in draw_shaded_text(found).texts}) == even

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.pictures.spectrogram import LARGEST, spectrogram
+from regard.pictures.panels import MAX_TOKENS, spectrogram
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_no_part_of_a_spectrogram_is_cut(tokens: tuple[str, ...]):
 
 
 def test_too_many_tokens_are_refused():
-    with pytest.raises(ValueError, match=f"at most {LARGEST}"):
+    with pytest.raises(ValueError, match=f"at most {MAX_TOKENS}"):
         spectrogram(np.zeros((3, 5)), np.zeros((401, 7)), ["a"] * 401, times=(0.01, 0.04))
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from regard.pictures import style
-from regard.pictures.view import stylesheet
+from regard.pictures.page import stylesheet
 
 
 def linear(colours):
@@ -19,13 +19,13 @@ def test_brightness_runs_in_one_direction(dark):
 
 
 def test_nothing_is_white_and_one_is_dark():
-    assert style.hex_colour(0.0) == "#ffffff"
+    assert style.hex_color(0.0) == "#ffffff"
     assert style.palette()[-1].max() < 80
-    assert style.hex_colour(1.7) == style.hex_colour(1.0)
+    assert style.hex_color(1.7) == style.hex_color(1.0)
 
 
 def test_cells_shrink_and_never_grow_with_more_labels():
-    cells = [style.sizes(count).cell for count in (0, 1, 30, 60, 200, 512)]
+    cells = [style.choose_sizes(count).cell for count in (0, 1, 30, 60, 200, 512)]
     assert cells == sorted(cells, reverse=True)
     assert cells[-1] > 0.1
 
@@ -57,7 +57,7 @@ def of_hex(colours):
     return linear(np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in colours]))
 
 
-@pytest.mark.parametrize("colours", [style.COLOURS, style.DARK_COLOURS], ids=["light", "dark"])
+@pytest.mark.parametrize("colours", [style.COLORS, style.DARK_COLORS], ids=["light", "dark"])
 @pytest.mark.parametrize("eyes", SEEN)
 def test_colours_of_heads_are_told_apart_by_everybody(eyes, colours):
     seen = oklab(of_hex(colours) @ np.transpose(SEEN[eyes]))
@@ -73,9 +73,9 @@ def contrast(first, second):
 
 def test_lines_and_letters_stand_out_from_what_is_behind_them():
     (paper, ink), shades = of_hex([style.PAPER, style.INK]), linear(style.palette())
-    assert min(contrast(colour, paper) for colour in of_hex(style.COLOURS)) > 2.99
+    assert min(contrast(colour, paper) for colour in of_hex(style.COLORS)) > 2.99
     (dark,) = of_hex([style.DARK_PAPER])
-    assert min(contrast(colour, dark) for colour in of_hex(style.DARK_COLOURS)) > 2.99
+    assert min(contrast(colour, dark) for colour in of_hex(style.DARK_COLORS)) > 2.99
     assert f"--paper: {style.DARK_PAPER}" in stylesheet()
     for step, shade in enumerate(shades):
         assert contrast(paper if step / 255 > style.DARK else ink, shade) > 4

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.maps.tape_use import TapeUse
-from regard.pictures.tape import tape
+from regard.maps.lookups import TapeUse
+from regard.pictures.panels import tape
 from regard.pictures.write import write_figure
 
 

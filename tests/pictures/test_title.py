@@ -4,16 +4,15 @@ import numpy as np
 
 from regard.maps import Alignment
 from regard.pictures.heatmap import heatmap
-from regard.pictures.inches import sheet
 from regard.pictures.style import plotting
-from regard.pictures.title import LINES, titled
-from regard.tasks.seq2seq.prediction import Prediction
+from regard.pictures.text import TITLE_LINES, layout_title, new_figure
+from regard.tasks.prediction import GeneratedText
 from tests.attribution.untrained import writing
 
 
 def lines_of(title: str, room: float = 4.0) -> tuple[list[str], list[str]]:
     with plotting():
-        found = titled(sheet(), title, room)
+        found = layout_title(new_figure(), title, room)
     assert found.width <= room
     return [each.label for each in found.lines], [each.label for each in found.details]
 
@@ -28,7 +27,7 @@ def test_a_long_title_is_wrapped_at_blanks_and_nothing_is_lost():
 
 def test_details_are_never_cut_however_long_the_text_is():
     lines, details = lines_of("word " * 300 + "\nnorms of weight × value, source 0:4, target 4:8")
-    assert len(lines) == LINES
+    assert len(lines) == TITLE_LINES
     assert lines[-1].endswith("…")
     assert details == ["norms of weight × value, source 0:4, target 4:8"]
 
@@ -39,7 +38,7 @@ def test_a_word_longer_than_a_line_is_broken():
 
 def test_axes_are_named_and_the_end_is_explained():
     own = heatmap(Alignment(np.eye(2), ("a", "</s>"), ("a", "</s>")))
-    assert {"keys →", "← queries", "∎ the end of a text"} <= {each.get_text() for each in own.texts}
+    assert {"keys →", "← queries", "∎ end of text"} <= {each.get_text() for each in own.texts}
     two = heatmap(Alignment(np.eye(2), ("a", "b"), ("c", "d")), title="t" * 150)
     shown = [each.get_text() for each in two.texts]
     assert {"source (keys) →", "← target (queries)"} <= {*shown}
@@ -50,7 +49,7 @@ def test_axes_are_named_and_the_end_is_explained():
 
 def test_an_output_that_ends_at_its_length_limit_is_marked():
     found = writing().attribute("the cat")
-    assert isinstance(found.prediction, Prediction)
+    assert isinstance(found.prediction, GeneratedText)
     assert not found.prediction.finished
     assert found.heading.splitlines()[-1] == "the output reached the length limit unfinished"
     ended = replace(found, prediction=replace(found.prediction, finished=True))

@@ -14,14 +14,11 @@ import pytest
 
 from regard.errors import InputError
 from regard.maps import Alignment
-from regard.maps.breakdown import Breakdown, Sums
-from regard.maps.lookups import Lookups, of_alignment
-from regard.maps.other_map import OtherMap
-from regard.maps.words import Words
+from regard.maps.alignment import Words
+from regard.maps.breakdown import Breakdown, ScoreFactors
+from regard.maps.lookups import AlternativeMap, Lookups, lookups_from_alignment
 from regard.pictures import View
-from regard.pictures.notebook import picture
-from regard.pictures.packed import BYTES, EXACT, packed_map
-from regard.pictures.payload import estimate, payload
+from regard.pictures.page import BYTES, EXACT, build_payload, draw_fallback, estimate_size, pack_map
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -72,7 +69,7 @@ def lookups(*shape: int) -> Lookups:
 
 
 def test_row_57_labels_are_text_whatever_they_hold():
-    text = View(of_alignment(Alignment(np.zeros((6, 6)), HOSTILE, HOSTILE)), title=HOSTILE[0]).page()
+    text = View(lookups_from_alignment(Alignment(np.zeros((6, 6)), HOSTILE, HOSTILE)), title=HOSTILE[0]).page()
     reader = Reader(text)
     data, _ = reader.scripts
     (one,) = json.loads(data)["lookups"]
@@ -85,7 +82,7 @@ def test_row_57_labels_are_text_whatever_they_hold():
 
 
 def test_only_the_pages_own_style_and_script_may_run(alignment):
-    text = View(of_alignment(alignment)).page()
+    text = View(lookups_from_alignment(alignment)).page()
     policy = next(attrs["content"] for tag, attrs in Reader(text).tags if attrs.get("http-equiv"))
     assert policy.startswith("default-src 'none'; ")
     assert "unsafe" not in policy
@@ -96,7 +93,7 @@ def test_only_the_pages_own_style_and_script_may_run(alignment):
 
 
 def test_the_page_asks_nothing_of_the_network(alignment):
-    text = View(of_alignment(alignment), title="A title").page()
+    text = View(lookups_from_alignment(alignment), title="A title").page()
     assert not re.search(r"https?:|//\w|url\(|@import|\bsrc=|\bhref=|fetch\(|XMLHttpRequest|innerHTML", text)
 
 
@@ -107,7 +104,7 @@ def test_the_same_lookups_give_the_same_page():
 @pytest.mark.parametrize("shape", [(1, 1, 0, 3), (1, 1, 3, 0), (1, 1, 0, 0), (1, 1, 1, 1), (2, 3, 5, 7)])
 def test_few_weights_arrive_as_they_are(shape):
     given = lookups(*shape)
-    (one,) = payload([given])["lookups"]
+    (one,) = build_payload([given])["lookups"]
     np.testing.assert_array_equal(numbers(one["maps"][0]), given.weights.ravel())
     assert one["maps"][0]["scale"] == 1
     assert View(given).page()
@@ -116,17 +113,17 @@ def test_few_weights_arrive_as_they_are(shape):
 def test_many_weights_are_rounded_finely_near_nothing():
     weights = np.random.default_rng(3).dirichlet(np.ones(149) * 0.2, size=149).astype(np.float32)
     assert weights.size > EXACT
-    found = numbers(packed_map("weights", weights)).reshape(weights.shape)
+    found = numbers(pack_map("weights", weights)).reshape(weights.shape)
     wrong = np.abs(found - weights)
     assert wrong.max() < 0.002
     assert wrong[weights < 0.004].max() < 0.0009
     assert (found[weights > 0.00013] > 0).all()
-    np.testing.assert_array_equal(numbers(packed_map("weights", np.full((200, 200), 1.0)))[:3], 1.0)
+    np.testing.assert_array_equal(numbers(pack_map("weights", np.full((200, 200), 1.0)))[:3], 1.0)
 
 
 def test_signed_maps_keep_their_sign():
     values = np.random.default_rng(3).normal(size=(3, 7, 29, 31)).astype(np.float32)
-    packed = packed_map("gradient x input", values)
+    packed = pack_map("gradient x input", values)
     assert (packed["signed"], packed["scale"]) == (True, pytest.approx(np.abs(values).max()))
     assert np.abs(numbers(packed).reshape(values.shape) - values).max() < 0.005 * packed["scale"]
 
@@ -137,7 +134,7 @@ def test_twelve_layers_of_twelve_heads_on_128_tokens_are_small():
     given = Lookups(weights, ("token",) * 128, ("token",) * 128)
     page = View(given).page()
     assert len(page.encode()) < 1.7e6
-    assert len(page.encode()) < 100_000 + estimate(given)
+    assert len(page.encode()) < 100_000 + estimate_size(given)
     found = numbers(json.loads(Reader(page).scripts[0])["lookups"][0]["maps"][0])
     assert (found[weights.ravel() > 0.00013] > 0).all()
 
@@ -156,7 +153,7 @@ def test_row_56_too_many_weights_are_refused_with_an_estimate_and_the_option():
 
 def test_words_sentences_and_breakdown_are_packed():
     query, key, value = np.random.default_rng(2).normal(size=(3, 1, 2, 3, 5))
-    breakdown = Breakdown(Sums(query, key, 0.5), value, np.tri(3, dtype=bool))
+    breakdown = Breakdown(ScoreFactors(query, key, 0.5), value, np.tri(3, dtype=bool))
     given = Lookups(
         np.full((1, 2, 3, 3), 1 / 3),
         ("un", "seen", "x"),
@@ -164,7 +161,7 @@ def test_words_sentences_and_breakdown_are_packed():
         source_words=Words(("unseen", "x"), (0, 0, 1)),
         breakdown=breakdown,
     )
-    (one,) = payload([given])["lookups"]
+    (one,) = build_payload([given])["lookups"]
     assert one["sourceWords"] == {"index": [0, 0, 1], "labels": ["unseen", "x"]}
     assert "targetWords" not in one
     packed = one["breakdown"]["numbers"]["query"]
@@ -178,25 +175,25 @@ def test_words_sentences_and_breakdown_are_packed():
 def test_too_many_numbers_to_work_a_lookup_out_are_left_out_and_said():
     query, key, value = np.zeros((3, 1, 2, 3, 5))
     given = Lookups(
-        np.full((1, 2, 3, 3), 1 / 3), tuple("abc"), tuple("abc"), breakdown=Breakdown(Sums(query, key), value)
+        np.full((1, 2, 3, 3), 1 / 3), tuple("abc"), tuple("abc"), breakdown=Breakdown(ScoreFactors(query, key), value)
     )
-    (one,) = payload([given], breakdown_limit=90)["lookups"]
+    (one,) = build_payload([given], breakdown_limit=90)["lookups"]
     assert "breakdown" in one
-    (one,) = payload([given], breakdown_limit=89)["lookups"]
+    (one,) = build_payload([given], breakdown_limit=89)["lookups"]
     assert "breakdown" not in one
     reason = "take 90 numbers of scores, queries, keys and values; a page has at most 89, unless breakdown_limit"
     assert reason in one["noBreakdown"]
-    assert estimate(given, 90) > estimate(given, 89)
+    assert estimate_size(given, 90) > estimate_size(given, 89)
 
 
 def test_other_maps_have_their_own_layers_heads_and_labels():
     given = lookups(2, 3, 5, 7)
     owed = -given.weights[:1, :2, :1]
     others = {
-        "gradient": OtherMap(owed, ("<all>",), target=("a\u202e",)),
-        "norms": OtherMap(0.3 * given.weights, amounts=True),
+        "gradient": AlternativeMap(owed, ("<all>",), target=("a\u202e",)),
+        "norms": AlternativeMap(0.3 * given.weights, amounts=True),
     }
-    (one,) = payload([Lookups(given.weights, given.source, given.target, others=others)])["lookups"]
+    (one,) = build_payload([Lookups(given.weights, given.source, given.target, others=others)])["lookups"]
     weights, gradient, norms = one["maps"]
     assert [each["name"] for each in one["maps"]] == ["weights", "gradient", "norms"]
     assert not {"layers", "heads", "source", "target"} & set(weights)
@@ -206,7 +203,7 @@ def test_other_maps_have_their_own_layers_heads_and_labels():
     assert norms["scale"] == np.float32(0.3 * given.weights).max()  # of amounts what is greatest, be it below 1
     assert (weights["scale"], "amounts" in weights) == (1.0, False)
     np.testing.assert_array_equal(numbers(gradient), owed.ravel())
-    more = estimate(Lookups(given.weights, given.source, given.target, others=others)) - estimate(given)
+    more = estimate_size(Lookups(given.weights, given.source, given.target, others=others)) - estimate_size(given)
     assert more >= BYTES * (owed.size + given.weights.size)
 
 
@@ -215,11 +212,11 @@ def test_a_notebooks_picture_of_amounts_has_their_shares():
     norms = replace(given, weights=4 * given.weights * np.arange(1, 4)[:, None, None], amounts=True)
     row = norms.weights.mean((0, 1))
     plain = replace(given, weights=(row / row.sum(-1, keepdims=True))[None, None], layers=("all",))
-    assert picture(norms, "") == picture(plain, "")
+    assert draw_fallback(norms, "") == draw_fallback(plain, "")
 
 
 def test_a_notebook_shows_the_page_a_picture_or_the_sizes(alignment, monkeypatch):
-    view = View(of_alignment(alignment), title=HOSTILE[0])
+    view = View(lookups_from_alignment(alignment), title=HOSTILE[0])
     bundle = view._repr_mimebundle_()
     assert bundle["text/plain"] == f"{HOSTILE[0]}: 1 x 1 x 3 x 5 (layers x heads x target x source)"
     assert base64.b64decode(bundle["image/png"]).startswith(b"\x89PNG")

@@ -13,11 +13,10 @@ from regard.errors import InputError, RunError
 from regard.extras import how_to_install
 from regard.maps import Alignment
 from regard.pictures import heatmap, write
-from regard.pictures.lines import lines
-from regard.pictures.multiples import multiples
-from regard.pictures.positions import positions
-from regard.pictures.reading import reading
-from regard.pictures.views import entropy
+from regard.pictures.heatmap import multiples
+from regard.pictures.panels import positions
+from regard.pictures.shaded_text import reading
+from regard.pictures.views import draw_entropies, lines
 from regard.pictures.write import write_figure
 
 SUFFIXES = [".png", ".svg", ".pdf", ".html"]
@@ -163,12 +162,12 @@ def test_type_that_nobody_could_read_on_paper(alignment, tmp_path):
 def drawings(alignment):
     """One of each kind of figure."""
     words, weights = alignment.source, np.stack([alignment.weights, alignment.weights])
-    yield heatmap(alignment, most=0.5)
+    yield heatmap(alignment, vmax=0.5)
     yield lines(weights, words, alignment.target, ("one", "two"))
     yield multiples(weights, ("one", "two"), (2,), (words, alignment.target))
     yield reading(alignment, first=1)
     yield positions({"p": alignment.weights})
-    yield entropy([np.array([0.5, np.nan])], 4)
+    yield draw_entropies([np.array([0.5, np.nan])], 4)
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from regard.data.spans import RawRow, RowReader
+from regard.data.inputs import RawRow, RowReader
 from regard.errors import InputError
-from regard.runs.batch_prediction.cluster import run_on_ray
-from regard.runs.batch_prediction.engine import run_job
-from regard.runs.batch_prediction.job import Job, Request, begin
+from regard.runs.batch_job import Job, Request, begin
+from regard.runs.batch_worker import run_job, run_on_ray
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -24,7 +23,7 @@ ROWS = 200
 class Slow:
     """A worker that takes a while for each row."""
 
-    together = 8
+    batch_size = 8
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

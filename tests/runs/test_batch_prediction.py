@@ -15,11 +15,10 @@ from typing import Any
 
 import pytest
 
-from regard.data.spans import RawRow, RowReader
+from regard.data.inputs import RawRow, RowReader
 from regard.errors import InputError, RunError
-from regard.runs.batch_prediction.engine import run_job
-from regard.runs.batch_prediction.job import Job, Request, begin
-from regard.runs.batch_prediction.parts import write_part
+from regard.runs.batch_job import Job, Request, begin, write_part
+from regard.runs.batch_worker import run_job
 from regard.storage import atomic
 from tests.code.tree import SOURCE
 
@@ -30,7 +29,7 @@ LINES = ["a bb", "ccc", "d", "", "eeeee f", "g", "hh", "iiii", "j k", "l", "mm"]
 class Lengths:
     """A worker whose record has the length of a text; it keeps what it computed together."""
 
-    together: int = 3
+    batch_size: int = 3
     batches: list[list[str]] = field(default_factory=list)
 
     def example(self, row: RawRow, place: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard.data.pair import Pair
+from regard.data.pairs import Pair
 from regard.errors import InputError
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from tests.runs.test_load import SETTINGS, make

@@ -10,11 +10,12 @@ import torch
 
 import regard
 from regard.errors import InputError
-from regard.runs import environment
-from regard.runs.recipes.shipped import FOLDER
+from regard.runs import resume
+from regard.runs import train as train_module
+from regard.runs.recipes import FOLDER
 from regard.storage.run_folder import RunDirectory
+from regard.training.devices import VARIABLES, choose_threads
 from regard.training.settings import Training
-from regard.training.threads import VARIABLES, choose_threads
 from tests.runs.test_interface import Reader, lookup
 
 
@@ -32,13 +33,15 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "run"
 
 
-@pytest.mark.parametrize("name", environment.DECISIVE)
-def test_row_72_another_environment_is_refused_or_allowed(
+@pytest.mark.parametrize("name", resume.DECISIVE)
+def test_another_environment_is_refused_or_allowed(
     begun: Path, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     before = json.loads((begun / "environment.json").read_text())
-    now = environment.now
-    monkeypatch.setattr(environment, "now", lambda *given: now(*given) | {name: 77 if name == "threads" else "other"})
+    now = resume.current_environment
+    monkeypatch.setattr(
+        train_module, "current_environment", lambda *given: now(*given) | {name: 77 if name == "threads" else "other"}
+    )
     other = "77" if name == "threads" else "'other'"
     line = f"environment.{name}: {before[name]!r} in the run, {other} now"
     with pytest.raises(InputError) as refused:
@@ -63,7 +66,7 @@ def three_threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("three_threads")
-def test_row_72_threads_are_compared_where_the_setting_is_automatic(begun: Path, monkeypatch: pytest.MonkeyPatch):
+def test_threads_are_compared_where_the_setting_is_automatic(begun: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     with pytest.raises(InputError, match=r"environment.threads: 1 in the run, 3 now"):
         train(begun, 2, resume=True)
@@ -105,9 +108,9 @@ def test_no_recipe_names_a_number_of_threads():
     assert not [path for path in FOLDER.glob("*.yaml") if "threads" in path.read_text(encoding="utf-8")]
 
 
-def test_row_72_a_run_of_an_older_version_resumes(begun: Path, monkeypatch: pytest.MonkeyPatch):
-    now = environment.now
-    monkeypatch.setattr(environment, "now", lambda *given: now(*given) | {"instructions": "other"})
+def test_a_run_of_an_older_version_resumes(begun: Path, monkeypatch: pytest.MonkeyPatch):
+    now = resume.current_environment
+    monkeypatch.setattr(train_module, "current_environment", lambda *given: now(*given) | {"instructions": "other"})
     older = json.loads((begun / "environment.json").read_text())
     del older["instructions"]
     with RunDirectory.create(begun, resume=True) as run:

@@ -10,7 +10,7 @@ import pytest
 from accelerate import PartialState
 
 from regard.errors import InputError, RunError
-from regard.runs.train import folder
+from regard.runs.train import open_folder
 from regard.storage.run_folder import RunDirectory
 
 KINDS = ("absent", "empty", "link", "mount")
@@ -40,7 +40,7 @@ def out(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 def fail(out: Path, error: BaseException, *checkpoints: int, logged: bool = False) -> None:
     """A new run that fails once it has written some files."""
-    with folder(out, False, PartialState(cpu=True)) as run:
+    with open_folder(out, False, PartialState(cpu=True)) as run:
         run.write_text("config.yaml", "x")
         if logged:
             run.append_jsonl("metrics.jsonl", {})
@@ -51,41 +51,41 @@ def fail(out: Path, error: BaseException, *checkpoints: int, logged: bool = Fals
 
 
 @pytest.mark.parametrize("error", [InputError("bad data"), RunError("no memory"), KeyboardInterrupt(), ValueError("x")])
-def test_row_76_the_error_is_reported_and_the_next_start_works(out: Path, error: BaseException):
+def test_the_error_is_reported_and_the_next_start_works(out: Path, error: BaseException):
     was = out.exists(), out.is_symlink(), os.path.ismount(out)
     with pytest.raises(type(error)) as raised:
         fail(out, error)
     assert raised.value is error
     assert (out.exists(), out.is_symlink(), os.path.ismount(out)) == was
     assert not out.exists() or {each.name for each in out.iterdir()} <= {"lost+found"}
-    with folder(out, False, PartialState(cpu=True)) as run:
+    with open_folder(out, False, PartialState(cpu=True)) as run:
         run.write_text("config.yaml", "y")
     assert RunDirectory.open(out).read_text("config.yaml") == "y"
 
 
-def test_row_76_what_a_checkpoint_holds_is_never_removed(tmp_path: Path):
+def test_what_a_checkpoint_holds_is_never_removed(tmp_path: Path):
     with pytest.raises(InputError, match="bad data"):
         fail(tmp_path, InputError("bad data"), 3)
     assert RunDirectory.open(tmp_path).checkpoint_steps() == [3]
 
 
-def test_row_76_the_log_of_a_run_that_failed_stays(tmp_path: Path):
+def test_the_log_of_a_run_that_failed_stays(tmp_path: Path):
     with pytest.raises(RunError, match="the loss is not finite"):
         fail(tmp_path / "failed", RunError("the loss is not finite"), logged=True)
-    with folder(tmp_path / "failed", True, PartialState(cpu=True)) as run:
+    with open_folder(tmp_path / "failed", True, PartialState(cpu=True)) as run:
         assert run.read_jsonl("metrics.jsonl") == [{}]
     with pytest.raises(InputError, match="bad data"):
         fail(tmp_path / "bad", InputError("bad data"), logged=True)
     assert not (tmp_path / "bad").exists()
 
 
-def test_row_76_a_link_to_nothing(tmp_path: Path):
+def test_a_link_to_nothing(tmp_path: Path):
     (tmp_path / "out").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"is a link to .*nowhere, which does not exist; create it first"):
         RunDirectory.create(tmp_path / "out")
 
 
-def test_row_33_a_disk_that_is_full_before_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_disk_that_is_full_before_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """One line, and the next start works."""
 
     def full(descriptor: int, data: bytes) -> int:

@@ -12,10 +12,10 @@ from regard.attention import Attend
 from regard.attention.memory import Memory
 from regard.attention.scores import ScaledDot
 from regard.errors import InputError, RunError
-from regard.runs.interface import overrides
+from regard.runs.interface import list_overrides
 from regard.storage import tensors
-from regard.tasks.custom.run import CustomRun
-from regard.training.objective import Objective
+from regard.tasks.custom import CustomRun
+from regard.training.objectives import Objective
 
 QUIET = {"tensorboard": False, "threads": 1}
 
@@ -153,7 +153,7 @@ def test_a_recipe_is_trained_and_opened(tmp_path: Path):
 
 def test_settings_become_overrides():
     data = {"kind": "parallel", "train": [Path("a"), "b"]}
-    assert list(overrides({"training": {"steps": 2}, "data": data, "truncate": True})) == [
+    assert list(list_overrides({"training": {"steps": 2}, "data": data, "truncate": True})) == [
         "training.steps=2",
         'data={"kind": "parallel", "train": ["a", "b"]}',
         "truncate=true",

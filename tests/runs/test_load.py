@@ -7,17 +7,17 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.data.pair import Pair
+from regard.data.pairs import Pair
 from regard.errors import InputError, RunError
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.runs import load as runs
 from regard.runs import run_file
 from regard.runs import train as launch
-from regard.runs.unfinished import averaged
+from regard.runs.load import apply_average
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.seq2seq.config import Seq2Seq
-from regard.tasks.seq2seq.setup import setup
-from regard.tasks.tokenizer_file import SOURCE, TARGET
+from regard.tasks.seq2seq.training import setup
+from regard.tasks.tokenizers import SOURCE, TARGET
 
 PAIRS = [Pair("abc", "cba", "1"), Pair("de", "ed", "2"), Pair("fgaa", "aagf", "3")]
 SETTINGS = """task: seq2seq
@@ -153,7 +153,7 @@ def test_an_unfinished_run_s_checkpoint_of_another_model(tmp_path: Path):
 
 def test_tied_weights_of_a_checkpoint_have_one_average():
     own = {"embed": torch.ones(2), "fixed": torch.zeros(2), "output": torch.ones(2)}
-    found = averaged(own, {"embed": torch.full((2,), 5.0)})
+    found = apply_average(own, {"embed": torch.full((2,), 5.0)})
     assert {name: each.tolist() for name, each in found.items()} == {
         "embed": [5, 5],
         "fixed": [0, 0],
@@ -162,7 +162,7 @@ def test_tied_weights_of_a_checkpoint_have_one_average():
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, runs.CONFIG, SOURCE, TARGET])
-def test_row_34_a_flipped_byte(name: str, tmp_path: Path):
+def test_a_flipped_byte(name: str, tmp_path: Path):
     path, _ = make(tmp_path)
     content = bytearray((path / name).read_bytes())
     content[-3] ^= 1
@@ -173,7 +173,7 @@ def test_row_34_a_flipped_byte(name: str, tmp_path: Path):
     assert "\n" not in str(caught.value)
 
 
-def test_row_39_weights_of_other_sizes(tmp_path: Path):
+def test_weights_of_other_sizes(tmp_path: Path):
     path, _ = make(tmp_path)
     with RunDirectory.create(path, resume=True) as run:
         run.write_text(runs.CONFIG, run.read_text(runs.CONFIG).replace("width: 7", "width: 11"))
@@ -182,7 +182,7 @@ def test_row_39_weights_of_other_sizes(tmp_path: Path):
 
 
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])
-def test_row_82_weights_that_are_no_numbers(broken: float, tmp_path: Path):
+def test_weights_that_are_no_numbers(broken: float, tmp_path: Path):
     path, model = make(tmp_path)
     tensors = model.state_dict()
     name = next(name for name in tensors if "attend" in name)
@@ -194,7 +194,7 @@ def test_row_82_weights_that_are_no_numbers(broken: float, tmp_path: Path):
     assert "\n" not in str(caught.value)
 
 
-def test_row_82_large_weights_are_numbers(tmp_path: Path):
+def test_large_weights_are_numbers(tmp_path: Path):
     """Their sum overflows, and no search finds a token; that is one line, too."""
     path, model = make(tmp_path)
     largest = {name: torch.full_like(each, 3e38) for name, each in model.state_dict().items()}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import regard
-from regard.data.memory import Records, records_of
+from regard.data.records import Records, records_of
 from regard.errors import InputError
 from regard.runs import run_file
 

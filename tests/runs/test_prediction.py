@@ -6,18 +6,18 @@ from html.parser import HTMLParser
 import numpy as np
 
 from regard.maps.alignment import Alignment
-from regard.maps.lookups import of_alignment
+from regard.maps.lookups import lookups_from_alignment
 from regard.pictures import View
-from regard.tasks.seq2seq.prediction import Prediction
+from regard.tasks.prediction import GeneratedText
 
 NASTY = '"><script>alert(1)</script>&quot;<iframe>'
 
 
-def prediction(label: str = "b") -> Prediction:
+def prediction(label: str = "b") -> GeneratedText:
     weights = np.array([[1.0, 0.0], [1 / 3, 2 / 3], [0.0, 1.0]])
     attention = Alignment(weights, ("x", label), ("a", label, "</s>"))
-    other = Prediction("ax", -1.5, False, ("a", "x"), missing=("b",))
-    return Prediction(f"a{label}", -0.25, True, ("a", label, "</s>"), attention, (other,))
+    other = GeneratedText("ax", -1.5, False, ("a", "x"), missing=("b",))
+    return GeneratedText(f"a{label}", -0.25, True, ("a", label, "</s>"), attention, (other,))
 
 
 def test_to_json():
@@ -65,7 +65,7 @@ class Elements(HTMLParser):
         self.text += data
 
 
-def test_row_57_a_notebook_shows_attention_in_a_sealed_frame():
+def test_a_notebook_shows_attention_in_a_sealed_frame():
     """Whatever the texts hold, the notebook sees a picture and a frame, and in it the very page that a file would
     have."""
     one = prediction(NASTY)
@@ -77,7 +77,7 @@ def test_row_57_a_notebook_shows_attention_in_a_sealed_frame():
     assert ([name for name, _ in before], tag, outside.text) == (["div", "img"], "iframe", "")
     assert attributes["sandbox"] == "allow-scripts"
     assert one.attention is not None
-    assert attributes["srcdoc"] == View(of_alignment(one.attention), title=one.text).page()
+    assert attributes["srcdoc"] == View(lookups_from_alignment(one.attention), title=one.text).page()
     assert attributes["srcdoc"] is not None
     inside = Elements(attributes["srcdoc"])
     assert [tag for tag, _ in inside.found].count("script") == 2
@@ -86,4 +86,4 @@ def test_row_57_a_notebook_shows_attention_in_a_sealed_frame():
 
 
 def test_without_attention_a_notebook_shows_the_text():
-    assert Prediction("<b>", -1.0, True, ("<b>",))._repr_mimebundle_() == {"text/plain": "<b>"}
+    assert GeneratedText("<b>", -1.0, True, ("<b>",))._repr_mimebundle_() == {"text/plain": "<b>"}

@@ -15,11 +15,12 @@ from safetensors.torch import load_file, save_file
 
 from regard.errors import InputError
 from regard.hub import import_run
-from regard.runs import environment, run_file
-from regard.runs.listing import record
+from regard.runs import run_file
+from regard.runs.listing import read_record
 from regard.runs.load import check_sizes, load
+from regard.runs.resume import ENVIRONMENT, read_threads
 from regard.storage.run_folder import SCALE, RunDirectory
-from regard.tasks.regression.outputs import NumberOutput
+from regard.tasks.regression import NumberOutput
 from regard.tasks.summary import DataSummary
 from regard.training.loop import fit
 from tests.hub.published import CONFIGURATIONS, gpt2
@@ -65,14 +66,14 @@ def refused(folder: Path, message: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "weights.safetensors", "manifest.json", "source-tokenizer.json"])
-def test_row_80_a_link_out_of_the_folder(name: str, folder: Path):
+def test_a_link_out_of_the_folder(name: str, folder: Path):
     path = next(each for each in folder.iterdir() if each.name.endswith(name.split("-")[-1]))
     path.rename(folder.parent / "outside")
     path.symlink_to(folder.parent / "outside")
     refused(folder, rf"{path.name}: is a link that leads out of the folder; refused")
 
 
-def test_row_80_a_link_inside_the_folder(folder: Path):
+def test_a_link_inside_the_folder(folder: Path):
     (folder / "config.yaml").rename(folder / "other.yaml")
     (folder / "config.yaml").symlink_to("other.yaml")
     assert load(folder, "cpu")
@@ -83,7 +84,7 @@ def test_a_folder_that_is_a_link_itself(folder: Path):
     assert load(folder.parent / "link", "cpu")
 
 
-def test_row_80_a_file_without_a_digest(folder: Path):
+def test_a_file_without_a_digest(folder: Path):
     path = folder / "manifest.json"
     known = json.loads(path.read_text(encoding="utf-8"))
     known["files"]["weights.safetensors"] = []
@@ -92,12 +93,12 @@ def test_row_80_a_file_without_a_digest(folder: Path):
 
 
 @pytest.mark.parametrize("value", [1 << 20, 1 << 40])
-def test_row_80_sizes_that_the_weights_do_not_have(value: int, folder: Path):
+def test_sizes_that_the_weights_do_not_have(value: int, folder: Path):
     change(folder, "embedding", value)
     refused(folder, r"describes a model of [\d,]+ bytes, its weights have|weights do not fit|out of range|at most")
 
 
-def test_row_80_layers_that_the_weights_do_not_have(tmp_path: Path):
+def test_layers_that_the_weights_do_not_have(tmp_path: Path):
     gpt2(tmp_path / "published", **CONFIGURATIONS[0])
     import_run(str(tmp_path / "published"), tmp_path / "run")
     change(tmp_path / "run", "layers", 10**9)
@@ -114,7 +115,7 @@ def test_comparing_sizes_draws_no_random_numbers(folder: Path):
 
 
 @pytest.mark.parametrize(("name", "text"), [("labels", "{}"), ("labels", "[1]"), ("x", "\xff"), ("x", "[")])
-def test_row_80_json_with_a_valid_digest(name: str, text: str, tmp_path: Path):
+def test_json_with_a_valid_digest(name: str, text: str, tmp_path: Path):
     with RunDirectory.create(tmp_path / "run") as run:
         run.write_text(f"{name}.json", "{}")
         run.path.joinpath(f"{name}.json").write_bytes(text.encode("latin-1"))
@@ -135,28 +136,28 @@ def test_row_80_json_with_a_valid_digest(name: str, text: str, tmp_path: Path):
         ("metrics.jsonl", '{"kind": "training", "update": 1, "loss": "x"}\n', r"metrics.jsonl:1: has no kind, update"),
     ],
 )
-def test_row_80_figures_of_a_stranger(name: str, content: str, message: str, folder: Path):
+def test_figures_of_a_stranger(name: str, content: str, message: str, folder: Path):
     (folder / name).write_text(content, encoding="utf-8")
     sign(folder)
     with pytest.raises(InputError, match=message):
-        record(folder)
+        read_record(folder)
 
 
-def test_row_80_an_environment_of_a_stranger(folder: Path):
-    (folder / environment.ENVIRONMENT).write_text('{"threads": "many"}', encoding="utf-8")
+def test_an_environment_of_a_stranger(folder: Path):
+    (folder / ENVIRONMENT).write_text('{"threads": "many"}', encoding="utf-8")
     sign(folder)
     with pytest.raises(InputError, match=r"environment.json: threads is 'many', though its SHA-256 is right"):
-        environment.threads(RunDirectory.open(folder))
+        read_threads(RunDirectory.open(folder))
 
 
 @pytest.mark.parametrize("values", [{}, {"rows": 1}, {"rows": {"train": {"x": 1}}, "lengths": {}, "warnings": []}])
-def test_row_80_a_summary_of_a_stranger(values: dict[str, object]):
+def test_a_summary_of_a_stranger(values: dict[str, object]):
     with pytest.raises(InputError, match=r"data.json: is no summary of data"):
         DataSummary.of_json(values)
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '{"mean": 1}', '{"mean": "x", "deviation": 1}'])
-def test_row_80_a_scale_of_a_stranger(content: str, folder: Path):
+def test_a_scale_of_a_stranger(content: str, folder: Path):
     with RunDirectory.create(folder, resume=True) as run:
         run.write_text(SCALE, content)
     with pytest.raises(InputError, match=rf"{SCALE}: .*though its SHA-256 is right"):
@@ -210,7 +211,7 @@ def optimizer(edit: Callable[[dict[str, torch.Tensor], str], object]) -> Callabl
         optimizer(lambda tensors, name: tensors.update({"nowhere:exp_avg": torch.zeros(1)})),
     ],
 )
-def test_row_80_training_state_with_valid_digests(spoil: Callable[[Path], None], tmp_path: Path):
+def test_training_state_with_valid_digests(spoil: Callable[[Path], None], tmp_path: Path):
     train(tmp_path / "run", steps=6)
     checkpoint = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
     spoil(checkpoint)
@@ -223,7 +224,7 @@ def test_row_80_training_state_with_valid_digests(spoil: Callable[[Path], None],
     assert checkpoint.is_dir()
 
 
-def test_row_80_checkpoints_elsewhere(tmp_path: Path):
+def test_checkpoints_elsewhere(tmp_path: Path):
     train(tmp_path / "run", steps=6)
     (tmp_path / "run" / "checkpoints").rename(tmp_path / "elsewhere")
     (tmp_path / "run" / "checkpoints").symlink_to(tmp_path / "elsewhere")
@@ -231,7 +232,7 @@ def test_row_80_checkpoints_elsewhere(tmp_path: Path):
         resume(tmp_path / "run")
 
 
-def test_row_80_a_log_elsewhere(tmp_path: Path):
+def test_a_log_elsewhere(tmp_path: Path):
     train(tmp_path / "run", steps=6)
     other = tmp_path / "profile"
     other.write_text("mine", encoding="utf-8")
@@ -242,7 +243,7 @@ def test_row_80_a_log_elsewhere(tmp_path: Path):
     assert other.read_text(encoding="utf-8") == "mine"
 
 
-def test_row_79_a_run_file_without_an_end(tmp_path: Path):
+def test_a_run_file_without_an_end(tmp_path: Path):
     with pytest.raises(InputError, match="/dev/zero: larger than"):
         run_file.read(Path("/dev/zero"))
     os.symlink("/dev/zero", tmp_path / "manifest.json")

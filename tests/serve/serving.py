@@ -4,13 +4,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from ssl import SSLContext
 from typing import Any
 
-from regard.serve.app import application
-from regard.serve.operation import Active, Operation, ResponsePart, ServedRun, at_once
-from regard.serve.request import Limits, RequestBody
-from regard.serve.server import address, listen, server
+from regard.serve.app import build_app
+from regard.serve.requests import Limits, RequestBody
+from regard.serve.server import build_server, listen, server_url
+from regard.serve.worker import IsActive, Operation, ResponsePart, ServedRun, respond_at_once
 
 
 class Echo(RequestBody):
@@ -23,31 +22,28 @@ class Echo(RequestBody):
 def run(name: str = "echo", **operations: Operation) -> ServedRun:
     """A run that returns the texts of its requests, with other operations."""
     echo = Operation(
-        Echo, at_once(lambda requests: [{"text": request.text} for request in requests]), lambda request: None
+        Echo, respond_at_once(lambda requests: [{"text": request.text} for request in requests]), lambda request: None
     )
     return ServedRun(name, {"kind": "text"}, {"predict": echo, **operations})
 
 
-def streaming(answer: Callable[[Sequence[Any], Active], Iterator[ResponsePart]]) -> Operation:
+def streaming(answer: Callable[[Sequence[Any], IsActive], Iterator[ResponsePart]]) -> Operation:
     return Operation(Echo, answer, lambda request: None, streams=True)
 
 
 @contextmanager
-def serving(
-    *runs: ServedRun, limits: Limits | None = None, tls: SSLContext | None = None, **options: Any
-) -> Iterator[str]:
+def serving(*runs: ServedRun, limits: Limits | None = None, access_log: bool = False, **options: Any) -> Iterator[str]:
     """The address of a server of these runs."""
     limits = Limits() if limits is None else limits
-    with listen("127.0.0.1", 0) as listening:
-        where = address(listening, "127.0.0.1", "http" if tls is None else "https").rstrip("/")
-        one = server(application(runs or (run(),), limits, **options), limits, tls=tls)
-        thread = threading.Thread(target=one.run, kwargs={"sockets": [listening]})
+    with listen("127.0.0.1", 0) as listener:
+        server = build_server(build_app(runs or (run(),), limits, **options), limits, access_log=access_log)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            until(lambda: one.started)
-            yield where
+            until(lambda: server.started)
+            yield server_url(listener, "127.0.0.1").rstrip("/")
         finally:
-            one.should_exit = True
+            server.should_exit = True
             thread.join(60)
     assert not thread.is_alive()
 

@@ -11,25 +11,18 @@ import pytest
 
 from regard.errors import InputError
 from regard.maps.lookups import Lookups
-from regard.models.few_shot_snail import FewShotSnail
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
+from regard.models.snail import FewShotSnail
 from regard.models.turing_machine import TuringMachine, TuringMachineConfig
-from regard.pictures.payload import payload
-from regard.tasks.algorithmic.config import Algorithmic
-from regard.tasks.algorithmic.data import Copy
-from regard.tasks.algorithmic.run import AlgorithmicRun
+from regard.pictures.page import build_payload
+from regard.tasks.algorithmic import Algorithmic, AlgorithmicRun, Copy
 from regard.tasks.attribution import Attribution
-from regard.tasks.custom.run import CustomRun
-from regard.tasks.few_shot.config import FewShot
-from regard.tasks.few_shot.data import FolderEpisodes
+from regard.tasks.custom import CustomRun
+from regard.tasks.few_shot.data import FewShot, FolderEpisodes
 from regard.tasks.few_shot.run import FewShotExample, FewShotRun
-from regard.tasks.meta_rl.config import MetaRL
-from regard.tasks.meta_rl.data import Bandits
-from regard.tasks.meta_rl.run import MetaRLRun
+from regard.tasks.meta_rl import Bandits, MetaRL, MetaRLRun
 from regard.tasks.options import AttributionOptions, PredictOptions
-from regard.tasks.pointer.config import Pointer
-from regard.tasks.pointer.data import Sorting
-from regard.tasks.pointer.run import PointerRun
+from regard.tasks.pointer import Pointer, PointerRun, Sorting
 from regard.tasks.prediction import TextPrediction
 from regard.tasks.run import Run
 from tests.serve.serving import serving
@@ -49,7 +42,7 @@ def machine() -> AlgorithmicRun:
 
 def agent() -> MetaRLRun:
     config = MetaRL(data=Bandits(arms=3, pulls=5))
-    return MetaRLRun(config, config.actor().eval())
+    return MetaRLRun(config, config.build_actor().eval())
 
 
 @pytest.mark.parametrize(
@@ -68,7 +61,7 @@ def test_a_task_that_reads_lines(make: Any, text: str, wrong: str):
     (expected,) = run.predict([text])
     assert set(predicted) == set(expected.to_json())
     assert {name: attended[name] for name in predicted} == predicted
-    assert attended["view"] == payload(list(run.attribute(text).lookups))
+    assert attended["view"] == build_payload(list(run.attribute(text).lookups))
     assert refused.status_code == 422
 
 
@@ -164,5 +157,5 @@ def test_a_user_task():
 def test_a_run_without_predictions_is_refused():
     run = CustomRun.__new__(CustomRun)
     run.config = SimpleNamespace(task="custom")
-    with pytest.raises(InputError, match="run: a run of the task custom cannot be served; it can evaluate"):
+    with pytest.raises(InputError, match=r"task custom cannot be served\. It supports evaluate"):
         of(run)

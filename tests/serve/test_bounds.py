@@ -10,8 +10,8 @@ import httpx
 import pytest
 from PIL import Image
 
-from regard.serve.operation import Operation, at_once
-from regard.serve.request import Limits
+from regard.serve.requests import Limits
+from regard.serve.worker import Operation, respond_at_once
 from regard.work import Cancelled, cancellable, checkpoint
 from tests.serve import toys
 from tests.serve.serving import Echo, run, serving
@@ -34,24 +34,24 @@ SOURCE = "das Haus ist alt"
         ("attention", {"text": "das " * 600}, "the text has 601 tokens and its output up to 512"),
     ],
 )
-def test_row_70_huge_counts_are_refused(operation: str, body: dict[str, Any], why: str):
+def test_huge_counts_are_refused(operation: str, body: dict[str, Any], why: str):
     with serving(of(toys.translator())) as address:
         answer = post(address, operation, {"text": SOURCE} | body)
     assert answer.status_code == 422
     assert why in answer.json()["error"]
 
 
-def test_row_70_values_within_values_are_counted():
+def test_values_within_values_are_counted():
     body = {"examples": {"a": [""] * 5000}, "image": ""}
     with serving(of(episodes())) as address:
         answer = post(address, "predict", body)
         named = post(address, "predict", {"examples": {"a" * 5001: [""]}, "image": ""})
     assert (answer.status_code, named.status_code) == (422, 422)
-    assert answer.json()["error"] == "more than 4096 values; this server takes no more in one request"
+    assert answer.json()["error"] == "more than 4096 values in one request"
     assert "examples.name: 5001 characters" in named.json()["error"]
 
 
-def test_row_70_images_are_refused_by_their_headers():
+def test_images_are_refused_by_their_headers():
     file = io.BytesIO()
     Image.new("1", (8192, 8191)).save(file, "PNG")
     body = {"image": base64.b64encode(file.getvalue()).decode()}
@@ -62,12 +62,12 @@ def test_row_70_images_are_refused_by_their_headers():
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert answer.status_code == 422
-    expected = "images of 67100672 pixels; this server takes 4194304 in one request, see --max-pixels"
-    assert answer.json() == {"error": expected}
+    assert "images of 67100672 pixels" in answer.json()["error"]
+    assert "--max-pixels" in answer.json()["error"]
     assert peak < 8 << 20
 
 
-def test_row_70_work_ends_with_its_time():
+def test_work_ends_with_its_time():
     begun: list[str] = []
 
     def responses(requests: Sequence[Any]) -> list[dict[str, Any]]:
@@ -76,7 +76,7 @@ def test_row_70_work_ends_with_its_time():
             checkpoint()
         return [{"text": each.text} for each in requests]
 
-    operation = Operation(Echo, at_once(responses))
+    operation = Operation(Echo, respond_at_once(responses))
     with serving(run(predict=operation), limits=Limits(answer_seconds=0.5)) as address:
         url = f"{address}/api/runs/echo/predict"
         assert httpx.post(url, json={"text": "for ever"}).status_code == 504
@@ -94,7 +94,7 @@ def cancelled(calls: int) -> Any:
 @pytest.mark.parametrize(
     "settings", [{"beam": 1}, {"beam": 3}, {"beam": 3, "phrases": ["the house"]}, {"temperature": 1.0}]
 )
-def test_row_70_searches_end_at_a_checkpoint(settings: dict[str, Any], calls: int):
+def test_searches_end_at_a_checkpoint(settings: dict[str, Any], calls: int):
     texts = toys.translator()
     with pytest.raises(Cancelled), cancelled(calls):
         texts.predict([SOURCE], **settings)
@@ -107,11 +107,11 @@ def test_row_70_searches_end_at_a_checkpoint(settings: dict[str, Any], calls: in
 @pytest.mark.parametrize(
     ("make", "example"), [(toys.classifier, "ein Baum"), (toys.reader, ("ein Baum", "der Baum ist alt"))]
 )
-def test_row_70_predictions_end_at_a_checkpoint(make: Any, example: Any):
+def test_predictions_end_at_a_checkpoint(make: Any, example: Any):
     with pytest.raises(Cancelled), cancelled(0):
         make().predict([example])
 
 
-def test_row_70_gradients_end_at_a_checkpoint():
+def test_gradients_end_at_a_checkpoint():
     with pytest.raises(Cancelled), cancelled(2):
         toys.translator().attribute(SOURCE, kinds=("gradient",), target="the house is old")

@@ -57,31 +57,27 @@ def served(*arguments: str, **options) -> Iterator[tuple[subprocess.Popen[str], 
         (["--port", "70000"], "--port is 70000; expected 0 to 65535"),
         (["--queue", "0"], "--queue is 0; expected at least 1"),
         (["--seconds", "nan"], "--seconds is nan; expected more than 0"),
-        (["--host", "0.0.0.0"], "other machines reach; give a --token"),
-        (["--host", "::"], "other machines reach; give a --token"),
+        (["--host", "0.0.0.0"], "reachable from other machines"),
+        (["--host", "::"], "reachable from other machines"),
         (["--host", "no such host", "--token", "x"], "'no such host'"),
         (["--host", "192.0.2.1", "--token", "x"], "cannot listen at 192.0.2.1, port 8000"),
         (["--token", ""], "--token is empty"),
         (["--allow-host", "x/y"], "expected the name or the address of a host"),
-        (["--per-client", "0"], "--per-client is 0; expected at least 1"),
-        (["--tls-cert", "cert.pem"], "--tls-cert and --tls-key go together"),
-        (["--tls-cert", "none.pem", "--tls-key", "none.pem"], "No such file or directory; expected a certificate"),
-        (["--access-log", "xml"], "--access-log"),
         (["--prot", "1"], "--prot"),
     ],
 )
-def test_row_63_invalid_arguments_give_a_one_line_error(regard: Regard, run: Path, arguments: list[str], message: str):
+def test_invalid_arguments_give_a_one_line_error(regard: Regard, run: Path, arguments: list[str], message: str):
     code, output, errors = regard("serve", str(run), *arguments)
     assert (code, output, len(errors.splitlines())) == (2, "", 1)
     assert message in errors
 
 
-def test_row_63_a_port_in_use(regard: Regard, run: Path):
+def test_a_port_in_use(regard: Regard, run: Path):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         code, _, errors = regard("serve", str(run), "--port", str(port))
     assert code == 2
-    why = f"cannot listen at 127.0.0.1, port {port}: address already in use; choose another with --host or --port"
+    why = f"cannot listen at 127.0.0.1, port {port}: address already in use. Choose another --host or --port."
     assert errors == f"regard: {why}\n"
 
 
@@ -89,10 +85,10 @@ def test_missing_and_duplicate_runs(regard: Regard, run: Path, tmp_path: Path):
     code, _, errors = regard("serve", str(tmp_path), "--port", "0")
     assert (code, len(errors.splitlines())) == (2, 1)
     code, _, errors = regard("serve", str(run), str(run), "--port", "0")
-    assert (code, errors) == (2, "regard: two runs are called 'run'; rename the folder of one\n")
+    assert (code, errors) == (2, "regard: two runs are called 'run'. Rename one of their folders.\n")
 
 
-def test_row_49_a_missing_extra_is_named(run: Path):
+def test_a_missing_extra_is_named(run: Path):
     code = "import sys; sys.modules['starlette'] = None; from regard.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "serve", str(run)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True)
@@ -117,8 +113,8 @@ def test_a_signal_shuts_it_down_cleanly(run: Path, number: int, code: int):
         assert len(errors.splitlines()) == 1, errors
 
 
-def test_row_67_an_access_log_that_nobody_reads_ends_alone(run: Path):
-    with served(str(run), "--access-log", "text") as (process, address):
+def test_an_access_log_that_nobody_reads_ends_alone(run: Path):
+    with served(str(run), "--access-log") as (process, address):
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
@@ -137,26 +133,17 @@ def test_a_token_keeps_others_out(run: Path):
         assert [each["name"] for each in answer["runs"]] == ["run"]
 
 
-def test_a_server_for_everyone_reloads_its_runs_and_drops_no_request(run: Path):
-    """It prints an address of this machine that works, and what --allow-host is for; SIGHUP reloads the runs while
-    requests are answered."""
+def test_a_server_of_all_interfaces_prints_addresses_that_work(run: Path):
     environ = environment(REGARD_TOKEN="sesame")
-    with served(str(run), "--host", "0.0.0.0", "--access-log", "json", env=environ) as (process, address):
+    with served(str(run), "--host", "0.0.0.0", "--access-log", env=environ) as (process, address):
         assert address.split(":")[1] == "//127.0.0.1"
         assert process.stdout is not None
-        assert process.stderr is not None
         lines = list(iter(process.stdout.readline, "Ctrl-C ends.\n"))
         assert "--allow-host NAME" in lines[-1]
-        first = json.loads(process.stdout.readline())
-        assert (first["method"], first["path"], first["status"]) == ("GET", "/", 200)
-        process.send_signal(signal.SIGHUP)
-        with httpx.Client(timeout=60, headers={"authorization": "Bearer sesame"}) as client:
-            for _ in range(30):
-                assert client.post(address + "/api/runs/run/predict", json={"text": "abc"}).status_code == 200
-        assert process.stderr.readline() == "regard: reloaded: run\n"
+        assert '"GET / HTTP/1.1" 200' in process.stdout.readline()
 
 
-def test_rows_60_and_64_memory_stays_flat(run: Path):
+def test_memory_stays_flat(run: Path):
     """Whatever is sent, and after hundreds of answers."""
     with served(str(run)) as (process, address):
         name, port = address.removeprefix("http://").split(":")
@@ -218,5 +205,5 @@ def test_the_log_names_run_and_address(run: Path):
 
 
 def test_what_training_needs_is_not_imported_to_open_a_run():
-    code = "import sys, regard.hub.opening; sys.exit(bool({'accelerate', 'sympy'} & set(sys.modules)))"
+    code = "import sys, regard.hub.open_run; sys.exit(bool({'accelerate', 'sympy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], env=environment(), check=False).returncode == 0

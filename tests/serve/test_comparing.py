@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from regard.pictures.payload import payload
-from regard.serve.comparison import with_comparison
+from regard.pictures.page import build_payload
+from regard.serve.runs import add_comparisons
 from tests.pictures.test_view import numbers
 from tests.serve import toys
 from tests.serve.serving import run as echo
@@ -32,8 +32,8 @@ def test_two_translations_side_by_side():
         for name, each in greedy.items()
     ]
     lookups = [run.attribute(SOURCE, beam=1).lookups[0] for run in runs.values()]
-    expected = [one | {"name": name} for name, one in zip(runs, payload(lookups)["lookups"], strict=True)]
-    assert found["view"] == payload(lookups) | {"lookups": expected, "compare": 1}
+    expected = [one | {"name": name} for name, one in zip(runs, build_payload(lookups)["lookups"], strict=True)]
+    assert found["view"] == build_payload(lookups) | {"lookups": expected, "compare": 1}
     assert [each["run"] for each in turned["answers"]] == ["wide", "small"]
     assert [[each["name"] for each in one["maps"]] for one in turned["view"]["lookups"]] == [["weights", "norms"]] * 2
     assert [each["text"].split()[:2] for each in begun["answers"]] == [["a", "tree"]] * 2
@@ -47,7 +47,7 @@ def test_two_language_models_continue_one_prompt():
         assert (answer["run"], lookups["name"]) == (name, name)
         assert lookups["source"][:3] == ["∎", "the", "house"]
         assert numbers(lookups["maps"][0]).size == 2 * 3 * len(lookups["target"]) * len(lookups["source"])
-    too_long = "the prompt 'the house' and its continuation have 32 tokens, and the model reads 23 at once; "
+    too_long = "the prompt 'the house' and its continuation have 32 tokens, but the model reads 23 at once; "
     too_long += "write at most 21"
     assert (long.status_code, long.json()["error"]) == (422, f"one: {too_long}")
 
@@ -78,21 +78,21 @@ def test_classes_captions_and_answers_to_questions():
 @pytest.mark.parametrize(
     ("name", "other", "message"),
     [
-        ("one", "none", "no run is called 'none'; beside one two can be seen"),
-        ("one", "one", "one is compared with itself; beside one two can be seen"),
+        ("one", "none", "no run is called 'none'; one can be compared with two"),
+        ("one", "one", "one is compared with itself; one can be compared with two"),
         (
             "one",
             "captioner",
-            "one (text, seq2seq) and captioner (image, image-captioning) are not of one kind, so they are not "
-            "compared; beside one two can be seen",
+            "one (text, seq2seq) and captioner (image, image-captioning) are not of one kind; "
+            "one can be compared with two",
         ),
         (
             "vit",
             "captioner",
-            "vit (image, image-classification) and captioner (image, image-captioning) are not of one kind, so they "
-            "are not compared; beside vit none of those loaded can be seen",
+            "vit (image, image-classification) and captioner (image, image-captioning) are not of one kind; "
+            "vit can be compared with no loaded run",
         ),
-        ("one", "echo", "echo attends to nothing, so there is nothing to compare; beside one two can be seen"),
+        ("one", "echo", "echo has no attention to compare; one can be compared with two"),
     ],
 )
 def test_incomparable_runs_give_a_one_line_error(name: str, other: str, message: str):
@@ -118,7 +118,7 @@ def test_an_error_names_its_run():
 
 def test_nothing_is_generated_after_a_disconnect():
     """Neither by the first run nor by the other."""
-    one, _ = with_comparison([of(toys.translator(), "one"), of(toys.translator("transformer"), "two")])
+    one, _ = add_comparisons([of(toys.translator(), "one"), of(toys.translator("transformer"), "two")])
     operation = one.operations["compare"]
     request = operation.request.model_validate({"text": SOURCE, "other": "two"})
     steps = iter([True, True, False])

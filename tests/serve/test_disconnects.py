@@ -36,9 +36,7 @@ class Steps:
 
 
 @pytest.mark.parametrize(("make", "module", "body"), CASES.values(), ids=CASES)
-def test_row_61_no_step_begins_after_a_disconnect(
-    make: Callable[[], Any], module: Callable[..., nn.Module], body: Body
-):
+def test_no_step_begins_after_a_disconnect(make: Callable[[], Any], module: Callable[..., nn.Module], body: Body):
     run = make()
     steps = Steps(module(run.model))
     with serving(of(run)) as address:
@@ -47,7 +45,7 @@ def test_row_61_no_step_begins_after_a_disconnect(
             events = response.iter_lines()
             assert ['"start"' in next(events), '"token"' in next(events), '"token"' in next(events)] == [True] * 3
             until(lambda: len(steps.rows) == 3)  # which is on its way when the client leaves
-        until(lambda: httpx.get(address + "/api/runs").json()["inside"] == 0)
+        until(lambda: httpx.get(address + "/api/runs").json()["active"] == 0)
         steps.gate.release(10_000)
         *_, done = following = lines(address, body | ({"tokens": 5} if "tokens" in body else {}))
     assert done["event"] == "done"
@@ -56,7 +54,7 @@ def test_row_61_no_step_begins_after_a_disconnect(
 
 
 @pytest.mark.parametrize(("make", "module", "body"), CASES.values(), ids=CASES)
-def test_row_61_the_rest_of_the_batch_continues(make: Callable[[], Any], module: Callable[..., nn.Module], body: Body):
+def test_the_rest_of_the_batch_continues(make: Callable[[], Any], module: Callable[..., nn.Module], body: Body):
     run = make()
     steps = Steps(module(run.model))
     steps.gate.release(10_000)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from regard.attribution.kinds import Kind
-from regard.data.pair import Pair
-from regard.pictures.payload import payload
+from regard.data.pairs import Pair
+from regard.pictures.page import build_payload
 from regard.text.special import END
 from tests.pictures.test_view import numbers
 from tests.serve import toys
@@ -30,9 +30,9 @@ def test_kinds_of_a_text():
         written = lines(address, {"text": SOURCE, "view": True, "kinds": ALL})[-1]["view"]
         attention = post(address, "attention", {"text": SOURCE, "target": "the house", "kinds": ALL}).json()
     expected = run.attribute(SOURCE, beam=1, kinds=ALL).lookups[0]
-    assert written == payload([expected])
+    assert written == build_payload([expected])
     assert names(written) == ALL
-    assert attention == payload(run.attribute(pair.source, target=pair.target, kinds=ALL).lookups)
+    assert attention == build_payload(run.attribute(pair.source, target=pair.target, kinds=ALL).lookups)
     assert names(attention) == ALL
 
 
@@ -98,9 +98,9 @@ def test_kinds_of_documents_questions_and_images():
         )
         refused = attention("classifier", {"text": DOCUMENT}, ALL)
         about = {each["name"]: each["kinds"] for each in httpx.get(address + "/api/runs").json()["runs"]}
-    assert document == payload(classifier.attribute(DOCUMENT, kinds=ALL[:3]).lookups)
+    assert document == build_payload(classifier.attribute(DOCUMENT, kinds=ALL[:3]).lookups)
     example = question["question"], question["context"]
-    assert answer == payload(reader.attribute(example, kinds=ALL).lookups)
+    assert answer == build_payload(reader.attribute(example, kinds=ALL).lookups)
     assert [names(document), names(answer), names(picture)] == [ALL[:3], ALL, ALL]
     assert (refused.status_code, "self-attention layers" in refused.json()["error"]) == (422, True)
     assert about == {"classifier": ALL[:3], "reader": ALL, "vit": ALL}

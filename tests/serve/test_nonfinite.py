@@ -7,7 +7,7 @@ import httpx
 import pytest
 import torch
 
-from regard.serve.operation import Operation, at_once
+from regard.serve.worker import Operation, respond_at_once
 from tests.serve import toys
 from tests.serve.serving import Echo, run, serving
 from tests.serve.test_openai import masked
@@ -21,19 +21,19 @@ from tests.serve.test_runs import of, post
         (
             {"best": [{"score": [0.5, math.nan]}]},
             500,
-            {"error": "the answer is refused: score is NaN; the run's weights may be damaged"},
+            {"error": "score is NaN, so there is no answer; the run's weights may be damaged"},
         ),
     ],
 )
-def test_row_82_nan_is_no_answer(answer: dict[str, Any], status: int, expected: dict[str, Any]):
-    operation = Operation(Echo, at_once(lambda requests: [answer for _ in requests]))
+def test_nan_is_no_answer(answer: dict[str, Any], status: int, expected: dict[str, Any]):
+    operation = Operation(Echo, respond_at_once(lambda requests: [answer for _ in requests]))
     with serving(run(predict=operation)) as address:
         found = httpx.post(f"{address}/api/runs/echo/predict", json={"text": "a"})
     assert (found.status_code, found.json()) == (status, expected)
 
 
 @pytest.mark.parametrize("operation", ["predict", "stream", "attention"])
-def test_row_82_a_model_with_nan_is_named(operation: str):
+def test_a_model_with_nan_is_named(operation: str):
     broken = toys.translator()
     with torch.no_grad():
         broken.model.get_parameter("decoder.output.weight").fill_(math.nan)
@@ -43,7 +43,7 @@ def test_row_82_a_model_with_nan_is_named(operation: str):
     assert "NaN" in answer.json()["error"]
 
 
-def test_row_82_embeddings_with_nan_are_refused():
+def test_embeddings_with_nan_are_refused():
     broken = masked()
     for parameter in broken.model.parameters():
         parameter.data.fill_(3e38)

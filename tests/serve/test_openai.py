@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from regard.models.bert import Bert, BertConfig
-from regard.serve.stop import Cut
+from regard.serve.openai import StopFilter
 from regard.tasks.language_model.run import LanguageModelRun
-from regard.tasks.masked_language_model.config import MaskedLanguageModelling
-from regard.tasks.masked_language_model.data import Documents
+from regard.tasks.masked_language_model.config import Documents, MaskedLanguageModelling
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.text import Tokenizer
 from tests.serve import toys
@@ -69,7 +68,7 @@ def test_models(address: str):
     missing = httpx.get(f"{address}/v1/models/gpt-4")
     assert missing.status_code == 404
     assert missing.json()["error"] == {
-        "message": "the model 'gpt-4' does not exist; there are lm, de-en, bert",
+        "message": "the model 'gpt-4' does not exist; choose one of lm, de-en, bert",
         "type": "invalid_request_error",
         "param": None,
         "code": "model_not_found",
@@ -153,7 +152,10 @@ def test_embeddings(address: str):
         ("completions", GREEDY | {"frequency_penalty": 0.5}, 400, "frequency_penalty"),
         ("completions", GREEDY | {"logprobs": 3}, 400, "logprobs"),
         ("completions", GREEDY | {"temprature": 1}, 400, "temprature: Extra inputs are not permitted"),
-        ("completions", GREEDY | {"prompt": "the " * 2000}, 400, "characters; this server takes 5000"),
+        ("completions", GREEDY | {"prompt": "the " * 2000}, 400, "characters; this server accepts 5000"),
+        ("completions", GREEDY | {"n": 16, "max_tokens": 1025}, 400, "16 choices of 1025 tokens"),
+        ("completions", GREEDY | {"prompt": ["a"] * 64, "n": 16, "max_tokens": 17}, 400, "1024 choices of 17 tokens"),
+        ("completions", GREEDY | {"prompt": ["the " * 1000] * 13}, 400, "13 choices read 52000 characters"),
         ("completions", GREEDY | {"prompt": "the " * 30}, 400, "leaves no room"),
         ("completions", GREEDY | {"prompt": "the " * 30, "stream": True}, 400, "leaves no room"),
         ("embeddings", {"model": "bert", "input": []}, 400, "at least 1"),
@@ -192,11 +194,11 @@ def test_the_token_is_a_bearer():
 
 
 def test_a_cut_holds_back_what_may_be_a_stop():
-    cut = Cut(["\n\n", "END"])
+    cut = StopFilter(["\n\n", "END"])
     found = [
         cut.add(text, last=False) for text in ("a", "ab\n", "ab\nc", "ab\nc E", "ab\nc E�", "ab\nc EN", "ab\nc END d")
     ]
     assert "".join(found) == "ab\nc "
     assert cut.stopped
-    whole = Cut(["END"])
+    whole = StopFilter(["END"])
     assert whole.add("EN", last=False) + whole.add("EN", last=True) == "EN"

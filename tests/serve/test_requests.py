@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from regard.errors import InputError
-from regard.serve.operation import Active, Operation, ResponsePart, at_once
-from regard.serve.request import Limits
+from regard.serve.requests import Limits
+from regard.serve.worker import IsActive, Operation, ResponsePart, respond_at_once
 from tests.serve.serving import Echo, run, serving, streaming, until
 
 PREDICT = "/api/runs/echo/predict"
@@ -29,7 +29,7 @@ class Gate:
 
     @property
     def operation(self) -> Operation:
-        return Operation(Echo, at_once(self), lambda request: request.number)
+        return Operation(Echo, respond_at_once(self), lambda request: request.number)
 
 
 async def together(address: str, bodies: Sequence[dict[str, Any]], path: str = PREDICT) -> list[httpx.Response]:
@@ -40,7 +40,7 @@ async def together(address: str, bodies: Sequence[dict[str, Any]], path: str = P
 def test_waiting_requests_are_one_batch():
     """The first is alone; those that come meanwhile are answered together, as far as they are of a kind and fit."""
     gate = Gate()
-    with serving(run(predict=gate.operation), limits=Limits(together=3)) as address:
+    with serving(run(predict=gate.operation), limits=Limits(batch=3)) as address:
 
         def post(text: str, number: int = 0) -> threading.Thread:
             thread = threading.Thread(
@@ -55,7 +55,7 @@ def test_waiting_requests_are_one_batch():
         until(lambda: bool(gate.batches))
         threads += [post("other", 1)]
         threads += [post(f"{number}") for number in range(5)]
-        until(lambda: httpx.get(address + "/api/runs").json()["inside"] == 7)
+        until(lambda: httpx.get(address + "/api/runs").json()["active"] == 7)
         gate.open.set()
         for thread in threads:
             thread.join(60)
@@ -66,9 +66,9 @@ def test_waiting_requests_are_one_batch():
     assert sorted(text for batch in gate.batches for text in batch) == ["0", "1", "2", "3", "4", "first", "other"]
 
 
-def test_row_62_a_hundred_at_once_are_answered_or_refused_with_a_time_to_retry():
+def test_a_hundred_at_once_are_answered_or_refused_with_a_time_to_retry():
     gate = Gate()
-    with serving(run(predict=gate.operation), limits=Limits(inside=11, together=5)) as address:
+    with serving(run(predict=gate.operation), limits=Limits(requests=11, batch=5)) as address:
         texts = [f"text {number}" for number in range(100)]
         threading.Timer(1.0, gate.open.set).start()
         answers = asyncio.run(together(address, [{"text": text} for text in texts]))
@@ -77,7 +77,7 @@ def test_row_62_a_hundred_at_once_are_answered_or_refused_with_a_time_to_retry()
         assert all(a.json() == {"text": t} for a, t in zip(answers, texts, strict=True) if a.status_code == 200)
         assert sum(answer.status_code == 200 for answer in answers) >= 11
         assert all(len(batch) <= 5 for batch in gate.batches)
-        assert httpx.get(address + "/api/runs").json()["inside"] == 0
+        assert httpx.get(address + "/api/runs").json()["active"] == 0
 
         async def patient(text: str, client: httpx.AsyncClient) -> str:
             while (answer := await client.post(address + PREDICT, json={"text": text})).status_code == 503:
@@ -103,13 +103,13 @@ def test_one_error_leaves_its_batch_unharmed():
             raise RuntimeError("secret")
         return [{"text": request.text} for request in requests]
 
-    operation = Operation(Echo, at_once(answer), lambda request: None)
+    operation = Operation(Echo, respond_at_once(answer), lambda request: None)
     with serving(run(predict=operation)) as address:
         threading.Timer(0.5, go.set).start()
         answers = asyncio.run(together(address, [{"text": text} for text in ("a", "bad", "b", "worse", "c")]))
     assert [answer.status_code for answer in answers] == [200, 422, 200, 500, 200]
     assert answers[1].json() == {"error": "bad is bad"}
-    assert answers[3].json() == {"error": "unexpected RuntimeError; the server's log says more"}
+    assert answers[3].json() == {"error": "unexpected RuntimeError; see the log of the server"}
 
 
 def test_an_answer_over_its_time_limit_is_stopped():
@@ -127,7 +127,7 @@ class Endless:
     def __init__(self) -> None:
         self.count, self.ended = 0, threading.Event()
 
-    def __call__(self, requests: Sequence[Echo], active: Active) -> Iterator[ResponsePart]:
+    def __call__(self, requests: Sequence[Echo], active: IsActive) -> Iterator[ResponsePart]:
         while active(0):
             self.count += 1
             yield ResponsePart(0, {"event": "token", "number": self.count}, last=False)
@@ -135,7 +135,7 @@ class Endless:
         self.ended.set()
 
 
-def test_row_61_generation_stops_within_a_step_of_a_disconnect():
+def test_generation_stops_within_a_step_of_a_disconnect():
     endless = Endless()
     with serving(run(stream=streaming(endless))) as address:
         with httpx.stream("POST", address + "/api/runs/echo/stream", json={"text": "a"}, timeout=60) as response:
@@ -156,7 +156,7 @@ def test_a_stream_over_its_time_limit_ends_with_an_error_line():
 
 def test_a_request_that_disconnects_in_the_queue_costs_nothing():
     gate = Gate()
-    with serving(run(predict=gate.operation), limits=Limits(together=1)) as address:
+    with serving(run(predict=gate.operation), limits=Limits(batch=1)) as address:
         first = threading.Thread(
             target=httpx.post, args=(address + PREDICT,), kwargs={"json": {"text": "first"}, "timeout": 60}
         )
@@ -164,7 +164,7 @@ def test_a_request_that_disconnects_in_the_queue_costs_nothing():
         until(lambda: bool(gate.batches))
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(address + PREDICT, json={"text": "impatient"}, timeout=0.3)
-        until(lambda: httpx.get(address + "/api/runs").json()["inside"] == 1)
+        until(lambda: httpx.get(address + "/api/runs").json()["active"] == 1)
         gate.open.set()
         first.join(60)
         assert httpx.post(address + PREDICT, json={"text": "last"}).status_code == 200
@@ -190,7 +190,7 @@ def test_a_slow_reader_is_disconnected():
     """Whatever a model has to say, so much of it waits in memory and no more."""
     count, ended = [0], threading.Event()
 
-    def answer(requests: Sequence[Echo], active: Active) -> Iterator[ResponsePart]:
+    def answer(requests: Sequence[Echo], active: IsActive) -> Iterator[ResponsePart]:
         while active(0):
             count[0] += 1
             yield ResponsePart(0, {"event": "token", "text": "x" * (1 << 20)}, last=False)

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.data.pair import Pair
+from regard.data.pairs import Pair
 from regard.decoding.search import Search
 from regard.images import decode_image
-from regard.pictures.payload import payload
-from regard.serve.catalog import example_of, served
-from regard.serve.operation import ServedRun
+from regard.pictures.page import build_payload
+from regard.serve.runs import build_served_runs, read_example
+from regard.serve.worker import ServedRun
 from regard.text.special import END
 from tests.serve import toys
 from tests.serve.serving import serving
@@ -26,7 +26,7 @@ SOURCE = "das Haus ist alt"
 
 
 def of(run: Any, name: str = "run") -> ServedRun:
-    (one,) = served(name, run, Path(name))
+    (one,) = build_served_runs(name, run, Path(name))
     return one
 
 
@@ -35,22 +35,22 @@ def of(run: Any, name: str = "run") -> ServedRun:
     [
         ('{"request": {"text": "9 May"', "data.json: cannot be read (Expecting"),
         ("[" * 100_000, "data.json: cannot be read (maximum recursion depth"),
-        ('{"request": ["9 May"]}', "data.json: has no request of texts by name"),
-        ("[]", "data.json: has no request of texts by name"),
+        ('{"request": ["9 May"]}', "data.json: contains no example"),
+        ("[]", "data.json: contains no example"),
     ],
 )
 def test_a_damaged_example_is_logged(content: str, message: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
     (tmp_path / "data.json").write_text(content, encoding="utf-8")
-    assert example_of(toys.translator(), tmp_path) == {}
+    assert read_example(toys.translator(), tmp_path) == {}
     (logged,) = caplog.messages
     assert message in logged
 
 
 def test_the_page_begins_with_the_first_example(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     (tmp_path / "data.json").write_text('{"request": {"text": "9 May"}}', encoding="utf-8")
-    assert example_of(toys.translator(), tmp_path) == {"example": {"text": "9 May"}}
+    assert read_example(toys.translator(), tmp_path) == {"example": {"text": "9 May"}}
     (tmp_path / "data.json").write_text('{"request": null}', encoding="utf-8")
-    assert example_of(toys.translator(), tmp_path) == {}
+    assert read_example(toys.translator(), tmp_path) == {}
     assert not caplog.messages
 
 
@@ -83,7 +83,7 @@ def test_a_text_is_predicted_as_by_the_run(kind: str):
         "score": pytest.approx(greedy.score),
         "finished": greedy.finished,
     }
-    assert viewed == done | {"view": payload(run.attribute(SOURCE, beam=1).lookups)}
+    assert viewed == done | {"view": build_payload(run.attribute(SOURCE, beam=1).lookups)}
     assert [each["piece"] for each in tokens] == [shown(each) for each in greedy.tokens]
     assert tokens[-1]["text"] == greedy.text
     assert all(each["candidates"][0]["token"] == each["token"] for each in tokens)
@@ -103,7 +103,7 @@ def test_a_text_is_predicted_as_by_the_run(kind: str):
         for word, row in sorted(enumerate(alignment.weights), key=lambda each: (int(each[1].argmax()), each[0]))
     ]
     assert links["log_probabilities"] == pytest.approx(run.score([Pair(SOURCE, "the house", "")])[0], rel=1e-4)
-    assert view == payload(run.attribute(SOURCE, target="the house").lookups)
+    assert view == build_payload(run.attribute(SOURCE, target="the house").lookups)
 
 
 def test_a_forced_prefix_is_continued():
@@ -216,7 +216,7 @@ def test_the_alternatives_of_a_beam_and_their_attention():
     assert [whole, *whole["alternatives"]] == [best.to_json(), *(each.to_json() for each in best.alternatives)]
     assert len({each["text"] for each in (whole, *whole["alternatives"])}) == 3
     written = [*run.tokenizer.encode(other), END]
-    assert view == payload(list(run.attribute(prompt, target_tokens=written, kinds=["weights", "norms"]).lookups))
+    assert view == build_payload(list(run.attribute(prompt, target_tokens=written, kinds=["weights", "norms"]).lookups))
     assert view["lookups"][0]["target"] == [shown(each) for each in run.tokenizer.pieces(written)]
     assert (long.status_code, long.json()["error"]) == (422, "the text has 604 tokens; a page shows at most 512")
 
@@ -236,8 +236,8 @@ def test_the_alternatives_of_a_caption_and_their_attention():
     assert len({each.text for each in (prediction, *prediction.alternatives)}) == 3
     (lookups,) = view["lookups"]
     assert lookups["target"] == [*map(shown, prediction.alternatives[0].tokens), "∎"]
-    assert view == payload(run.attribute(pixels, target=prediction.alternatives[0].text).lookups)
-    assert (both.status_code, both.json()["error"]) == (422, "beam and target are both given; choose one")
+    assert view == build_payload(run.attribute(pixels, target=prediction.alternatives[0].text).lookups)
+    assert (both.status_code, both.json()["error"]) == (422, "beam and target are both given. Choose one.")
     assert many.status_code == 422
 
 
@@ -362,7 +362,7 @@ def test_batched_captions_equal_single_captions():
         (base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(99)).decode(), 422),
     ],
 )
-def test_row_19_an_invalid_image_is_an_error(encoded: str, status: int):
+def test_an_invalid_image_is_an_error(encoded: str, status: int):
     with serving(of(toys.vit())) as address:
         answer = post(address, "predict", {"image": encoded})
     assert answer.status_code == status
@@ -400,5 +400,5 @@ def test_runs_describe_themselves():
 )
 def test_a_run_begins_with_the_example_that_its_folder_keeps(request_kept: Any, shown: bool, tmp_path: Path):
     (tmp_path / "data.json").write_text(json.dumps({"request": request_kept}), encoding="utf-8")
-    (one,) = served("run", toys.vit(), tmp_path)
+    (one,) = build_served_runs("run", toys.vit(), tmp_path)
     assert one.about.get("example") == (request_kept if shown else None)

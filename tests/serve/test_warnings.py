@@ -15,7 +15,7 @@ EMPTY = ["the text is empty, so the prediction means nothing"]
 @pytest.mark.parametrize(
     ("make", "operations"), [(toys.translator, ("predict", "attention")), (toys.classifier, ("predict",))]
 )
-def test_row_83_an_answer_has_its_warnings(make, operations: tuple[str, ...]):
+def test_an_answer_has_its_warnings(make, operations: tuple[str, ...]):
     with serving(of(make())) as address:
         for operation in operations:
             for text, warnings in (("", EMPTY), ("das Haus", None)):
@@ -24,7 +24,7 @@ def test_row_83_an_answer_has_its_warnings(make, operations: tuple[str, ...]):
                 assert answer.json().get("warnings") == warnings
 
 
-def test_row_83_a_streamed_answer_has_them_in_its_last_line():
+def test_a_streamed_answer_has_them_in_its_last_line():
     with serving(of(toys.translator())) as address:
         for text, warnings in (("", EMPTY), ("das Haus", None)):
             answer = httpx.post(f"{address}/api/runs/run/stream", json={"text": text}, timeout=60)

@@ -1,20 +1,16 @@
-"""Several threads that answer, and clients that share them."""
+"""Several threads that answer, and their queue."""
 
 import json
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import pytest
 
-from regard.nn.fast_linear import with_int8
-from regard.serve.fair_queue import FairQueue
-from regard.serve.operation import Operation, at_once
-from regard.serve.replica import replica
-from regard.serve.request import Limits
+from regard.serve.requests import Limits
+from regard.serve.worker import PATIENCE, BatchQueue, Operation, PendingRequest, copy_modules, respond_at_once
 from tests.serve import toys
 from tests.serve.serving import Echo, run, serving, until
 from tests.serve.test_runs import of
@@ -22,122 +18,113 @@ from tests.serve.test_runs import of
 SOURCE = "das Haus ist alt"
 
 
-@dataclass(eq=False)
-class Request:
-    client: str
-    group: int = 0
-    gone: bool = False
+class Pending(PendingRequest):
+    """What the queue knows of a request."""
+
+    def __init__(self, name: str, group: int = 0) -> None:
+        self.name, self.group, self.gone = name, group, False
 
 
-def take(queue: FairQueue[Request], together: int = 1) -> list[str]:
-    return [each.client for each in queue.take(together)]
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
-def test_clients_have_their_turns():
-    queue: FairQueue[Request] = FairQueue(9, patience=0.0)
-    for client in "aaaabbc":
-        queue.put(Request(client))
-    assert [client for _ in range(7) for client in take(queue)] == ["a", "b", "c", "a", "b", "a", "a"]
-    assert not queue
-    assert take(queue) == []
+def fill(queue: Any, *requests: Pending) -> None:
+    for request in requests:
+        queue.put(request)
 
 
-def test_batches_have_a_share_of_each_client():
-    queue: FairQueue[Request] = FairQueue(9, patience=0.0)
-    for client, group in [("a", 0), ("a", 0), ("a", 1), ("b", 1), ("b", 0), ("c", 0)]:
-        queue.put(Request(client, group))
-    assert take(queue, 3) == ["a", "c", "a"]
-    assert take(queue, 3) == ["b", "a"]
-    assert take(queue, 3) == ["b"]
+def names(batch: Sequence[Any]) -> list[str]:
+    return [pending.name for pending in batch]
 
 
-def test_one_client_leaves_a_worker_to_others():
-    queue: FairQueue[Request] = FairQueue(1, patience=0.0)
-    for client in "aab":
-        queue.put(Request(client))
-    (first,) = queue.take(1)
-    assert first.client == "a"
-    assert take(queue) == ["b"]
-    assert take(queue) == []
-    assert queue
-    queue.done([first])
-    assert take(queue) == ["a"]
+def test_a_batch_has_the_oldest_request_and_others_of_its_group():
+    queue = BatchQueue(clock=Clock())
+    fill(queue, Pending("a"), Pending("b", group=1), Pending("c"), Pending("d"))
+    assert names(queue.take(2)) == ["a", "c"]
+    assert names(queue.take(2)) == ["b"]
+    assert len(queue) == 1
 
 
 def test_a_group_that_is_being_answered_waits_to_become_one_batch():
-    now = [0.0]
-    queue: FairQueue[Request] = FairQueue(9, patience=1.0, clock=lambda: now[0])
-    for request in (Request("a"), Request("b", group=1), Request("a"), Request("c")):
-        queue.put(request)
-    first = queue.take(1)
-    assert [each.client for each in first] == ["a"]
-    assert take(queue, 3) == ["b"]  # another group does not wait
-    assert take(queue, 3) == []
-    now[0] = 0.9
-    assert take(queue, 2) == []
-    now[0] = 1.0
-    assert take(queue, 3) == ["c", "a"]  # nobody waits for longer than that
-    queue.put(Request("a"))
-    assert take(queue, 3) == []
+    clock = Clock()
+    queue = BatchQueue(clock=clock)
+    fill(queue, Pending("a"), Pending("b"), Pending("c"))
+    assert names(queue.take(1)) == ["a"]
+    assert queue.take(9) == []
+    clock.now = 0.9 * PATIENCE
+    assert queue.take(9) == []
+    clock.now = PATIENCE
+    assert names(queue.take(9)) == ["b", "c"]  # nobody waits for longer than that
+    fill(queue, Pending("d"))
+    assert queue.take(9) == []
 
 
 def test_a_group_is_open_again_when_its_batches_are_answered():
-    now = [0.0]
-    queue: FairQueue[Request] = FairQueue(9, patience=1.0, clock=lambda: now[0])
-    for client in "ab":
-        queue.put(Request(client))
+    clock = Clock()
+    queue = BatchQueue(clock=clock)
+    fill(queue, Pending("a"), Pending("b"))
     first = queue.take(1)
-    now[0] = 1.5
+    clock.now = PATIENCE
     second = queue.take(1)
-    assert [each.client for each in (*first, *second)] == ["a", "b"]
-    for _ in range(2):
-        queue.put(Request("c"))
-    queue.done(first)
-    assert take(queue, 3) == []
-    queue.done(second)
-    assert take(queue, 3) == ["c", "c"]
+    fill(queue, Pending("c"))
+    queue.finish(first)
+    assert queue.take(9) == []
+    queue.finish(second)
+    assert names(queue.take(9)) == ["c"]
 
 
-def test_who_is_gone_is_not_taken():
-    queue: FairQueue[Request] = FairQueue(1)
-    first = Request("a")
-    queue.put(first)
-    queue.put(Request("b"))
+def test_a_request_whose_client_left_is_not_taken():
+    queue = BatchQueue()
+    first = Pending("a")
+    fill(queue, first, Pending("b"))
     first.gone = True
-    assert take(queue) == ["b"]
-    assert not queue
+    assert names(queue.take(1)) == ["b"]
+    assert len(queue) == 0
 
 
-def client(number: int, address: str) -> httpx.Client:
-    """A client with a loopback address of its own."""
-    transport = httpx.HTTPTransport(local_address=f"127.0.0.{number}")
-    return httpx.Client(transport=transport, base_url=f"{address}/api/runs/", timeout=60)
+def test_other_requests_are_answered_beside_a_long_one():
+    gate, started = threading.Event(), []
 
-
-def test_row_70_others_are_served_beside_a_long_request():
-    gate, begun = threading.Event(), []
-
-    def responses(requests: Sequence[Any]) -> list[dict[str, Any]]:
-        begun.append(requests[0].text)
+    def respond(requests: Sequence[Any]) -> list[dict[str, Any]]:
+        started.append(requests[0].text)
         assert requests[0].text != "long" or gate.wait(60)
-        return [{"text": each.text} for each in requests]
+        return [{"text": request.text} for request in requests]
 
-    operation = Operation(Echo, at_once(responses))
-    with (
-        serving(run(predict=operation), limits=Limits(workers=2)) as address,
-        client(2, address) as greedy,
-        client(3, address) as honest,
-        ThreadPoolExecutor() as pool,
-    ):
-        long = [pool.submit(greedy.post, "echo/predict", json={"text": "long"}) for _ in range(8)]
-        until(lambda: bool(begun))
+    operation = Operation(Echo, respond_at_once(respond))
+    with serving(run(predict=operation), limits=Limits(workers=2)) as address, ThreadPoolExecutor() as pool:
+        url = f"{address}/api/runs/echo/predict"
+        long = pool.submit(httpx.post, url, json={"text": "long"}, timeout=60)
+        until(lambda: bool(started))
         try:
             for _ in range(3):
-                assert honest.post("echo/predict", json={"text": "short"}).json() == {"text": "short"}
-            assert begun == ["long", "short", "short", "short"]
+                assert httpx.post(url, json={"text": "short"}).json() == {"text": "short"}
         finally:
             gate.set()
-        assert {each.result().status_code for each in long} == {200}
+        assert long.result().status_code == 200
+
+
+class PanicException(BaseException):
+    """What a panic of a native library becomes in Python."""
+
+
+def test_a_panic_of_a_native_library_leaves_the_worker_alive(caplog: pytest.LogCaptureFixture):
+    def respond(requests: Sequence[Any]) -> list[dict[str, Any]]:
+        if requests[0].text == "panic":
+            raise PanicException("a slice out of range")
+        return [{"text": request.text} for request in requests]
+
+    operation = Operation(Echo, respond_at_once(respond), lambda request: None)
+    with serving(run(predict=operation)) as address:
+        url = f"{address}/api/runs/echo/predict"
+        for _ in range(3):
+            answer = httpx.post(url, json={"text": "panic"}, timeout=60)
+            assert (answer.status_code, "PanicException" in answer.json()["error"]) == (500, True)
+        assert httpx.post(url, json={"text": "a"}, timeout=60).json() == {"text": "a"}
+        assert httpx.get(address + "/ready").status_code == 200
 
 
 @pytest.mark.parametrize("kind", ["bahdanau", "transformer"])
@@ -149,10 +136,10 @@ def test_threads_do_not_meet_in_a_model(kind: str):
         ("stream", {"text": SOURCE, "view": True}),
         ("align", {"text": "ein Baum", "target": "a tree"}),
     ]
-    with serving(of(toys.translator(kind), "m"), limits=Limits(workers=3, together=1)) as address:
+    with serving(of(toys.translator(kind), "m"), limits=Limits(workers=3, batch=1)) as address:
 
         def ask(number: int) -> list[str]:
-            with client(2 + number % 3, address) as one:
+            with httpx.Client(base_url=f"{address}/api/runs/", timeout=60) as one:
                 turned = bodies[number % 4 :] + bodies[: number % 4]
                 answers = [(operation, one.post(f"m/{operation}", json=body)) for operation, body in turned]
             assert [each.status_code for _, each in answers] == [200] * 4
@@ -163,12 +150,9 @@ def test_threads_do_not_meet_in_a_model(kind: str):
             assert [*pool.map(ask, range(6))] == [alone] * 6
 
 
-@pytest.mark.parametrize("int8", [False, True])
-def test_replicas_share_all_weights(int8: bool):
+def test_replicas_share_all_weights():
     first = toys.translator("transformer")
-    if int8:
-        with_int8(first.model)
-    second = replica(first)
+    second = copy_modules(first)
     mine, theirs = ([*each.model.parameters(), *each.model.buffers()] for each in (first, second))
     assert len(mine) > 10
     assert all(one is other for one, other in zip(mine, theirs, strict=True))

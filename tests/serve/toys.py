@@ -6,35 +6,33 @@ from torch import nn
 from regard.data.generated.pairs import Dates
 from regard.data.images import ImageFolders
 from regard.data.texts import RunningText
-from regard.data.tokenizer_pair import Tokenizers
+from regard.data.tokens import Tokenizers
 from regard.decoding.search import Search
 from regard.images import Preparation
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.bert import BertConfig, BertSpans
 from regard.models.catalog import build_captioner, build_classifier, build_language_model, build_tagger
+from regard.models.classifier import RecurrentTaggerConfig
 from regard.models.gpt2 import GPT2Config
 from regard.models.han import HanConfig
-from regard.models.recurrent_tagger import RecurrentTaggerConfig
 from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit, VitConfig
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import LabelledTables
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.extractive_qa.config import ExtractiveQA
-from regard.tasks.extractive_qa.data import Questions
+from regard.tasks.extractive_qa.data import ExtractiveQA, Questions
 from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.image_captioning.config import ImageCaptioning
+from regard.tasks.image_captioning.data import Scenes
 from regard.tasks.image_captioning.run import ImageCaptioningRun
-from regard.tasks.image_captioning.scenes import Scenes
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.run import Seq2SeqRun
-from regard.tasks.tagging.config import Tagging
-from regard.tasks.tagging.data import TaggedFiles
+from regard.tasks.tagging.data import TaggedFiles, Tagging
 from regard.tasks.tagging.run import TaggingRun
 from regard.text import Tokenizer, TokenizerSettings
 

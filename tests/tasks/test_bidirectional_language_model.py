@@ -12,10 +12,7 @@ from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
-from regard.tasks.bidirectional_language_model.config import BidirectionalLanguageModelling
-from regard.tasks.bidirectional_language_model.run import ElmoRun
-from regard.tasks.bidirectional_language_model.setup import rows_of
-from regard.tasks.bidirectional_language_model.training import Rows
+from regard.tasks.bidirectional_language_model import BidirectionalLanguageModelling, ElmoRun, Rows, rows_of
 
 SENTENCES = ["the bank lends me money .", "a river has a muddy bank ."]
 MODEL = "name: elmo, characters: 12, character_width: 5, filters: [[2, 13], [3, 17]], projection: 23, cell: 31"

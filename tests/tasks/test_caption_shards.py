@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.data import stored
-from regard.data.pieces import OnDisk
+from regard.data import cache
+from regard.data.cache import CachedChunks, CachedSet
 from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.storage import cache_folder
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.catalog import TASKS
-from regard.tasks.image_captioning.shards import CaptionShards, StoredCaptions
+from regard.tasks.image_captioning.data import CaptionShards
 from tests.data.tar_files import packed
 
 CAPTIONS = ("a red bag", "a blue shoe on a table", "two shirts")
@@ -25,9 +25,8 @@ CAPTIONS = ("a red bag", "a blue shoe on a table", "two shirts")
 @pytest.fixture(autouse=True)
 def everything_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(stored, "SMALL", 1)
-    monkeypatch.setattr("regard.data.stored.ROWS", 16)
-    monkeypatch.setattr("regard.data.table.ROWS", 16)
+    monkeypatch.setattr(cache, "SMALL", 1)
+    monkeypatch.setattr("regard.data.shards.ROWS", 16)
     monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "cache"))
 
 
@@ -69,9 +68,9 @@ def test_captions_on_disk_are_those_in_memory(
     path = shards(tmp_path / "images", ending)
     data = CaptionShards(train=path, valid=path if given else None, held_out=0.25)
     disk = data.load()
-    monkeypatch.setattr(stored, "SMALL", 1 << 30)
+    monkeypatch.setattr(cache, "SMALL", 1 << 30)
     memory = data.load()
-    assert isinstance(disk.train, StoredCaptions)
+    assert isinstance(disk.train, CachedSet)
     assert isinstance(memory.train, list)
     assert len(disk.train) == (24 if given else 18)
     for name, some in memory.named.items():
@@ -89,11 +88,11 @@ def test_a_setup_from_disk_is_one_from_memory(tmp_path: Path, monkeypatch: pytes
     config: Any = run_file.read(path_of("captions"), settings)
     assert isinstance(config.data, CaptionShards)
     for folder, small in (("disk", 1), ("memory", 1 << 30)):
-        monkeypatch.setattr(stored, "SMALL", small)
+        monkeypatch.setattr(cache, "SMALL", small)
         with RunDirectory.create(tmp_path / folder) as run:
             found.append(TASKS[config.task].setup(config, run, 1))
     disk, memory = found
-    assert isinstance(disk.objective.train.items, OnDisk)
+    assert isinstance(disk.objective.captions.items, CachedChunks)
     assert (disk.digest, disk.summary) == (memory.digest, memory.summary)
     assert disk.data.lines() == memory.data.lines()
     batches = list(disk.objective.batches(1))

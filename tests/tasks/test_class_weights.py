@@ -7,23 +7,22 @@ from torch.nn import functional
 from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs.recipes import path_of
-from regard.tasks.class_prediction import class_weights, constant_accuracy, label_counts
+from regard.tasks.class_prediction import compute_class_weights, count_labels, describe_constant_accuracy, imbalance
 from regard.tasks.classification.data import Labelled
-from regard.tasks.classification.outputs import ClassOutputs
+from regard.tasks.classification.training import ClassOutputs
 from regard.tasks.image_classification.training import distillation
-from regard.tasks.label_checks import imbalance
 
 LABELS = ["a", "b", "c"]
 EXAMPLES = [Labelled(("x",), label, f"t:{number}") for number, label in enumerate("aaaaabbbca", 1)]
 
 
 def test_balanced_weights_give_every_class_the_same_sum():
-    weights = class_weights("balanced", LABELS, label_counts(EXAMPLES))
+    weights = compute_class_weights("balanced", LABELS, count_labels(EXAMPLES))
     assert [weight * count for weight, count in zip(weights, (6, 3, 1), strict=True)] == pytest.approx([10 / 3] * 3)
-    assert class_weights(None, LABELS, label_counts(EXAMPLES)) == ()
-    assert class_weights({"c": 5.0}, LABELS, label_counts(EXAMPLES)) == (1.0, 1.0, 5.0)
+    assert compute_class_weights(None, LABELS, count_labels(EXAMPLES)) == ()
+    assert compute_class_weights({"c": 5.0}, LABELS, count_labels(EXAMPLES)) == (1.0, 1.0, 5.0)
     with pytest.raises(InputError, match="class_weights: 'd' is no class; expected of a, b, c"):
-        class_weights({"d": 5.0}, LABELS, label_counts(EXAMPLES))
+        compute_class_weights({"d": 5.0}, LABELS, count_labels(EXAMPLES))
 
 
 def test_the_loss_of_an_example_is_multiplied_by_the_weight_of_its_class():
@@ -38,7 +37,7 @@ def test_the_loss_of_an_example_is_multiplied_by_the_weight_of_its_class():
 
 
 def test_the_accuracy_of_a_constant_prediction():
-    assert constant_accuracy(label_counts(EXAMPLES)) == "always 'a' has an accuracy of 60"
+    assert describe_constant_accuracy(count_labels(EXAMPLES)) == "always 'a' has an accuracy of 60"
 
 
 @pytest.mark.parametrize("value", ["balanced", "{pos: 2.5}", "null"])

@@ -15,13 +15,11 @@ from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.catalog import TASKS
-from regard.tasks.class_prediction import class_metrics
-from regard.tasks.classification.batch import collate_marked, shortened
+from regard.tasks.class_prediction import compute_class_metrics
 from regard.tasks.classification.data import Labelled
-from regard.tasks.classification.forms.two_texts import TwoTexts
-from regard.tasks.classification.outputs import ClassOutputs
+from regard.tasks.classification.inputs import TwoTexts, collate_marked, truncate_texts
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.classification.training import TextObjective
+from regard.tasks.classification.training import ClassOutputs, TextObjective
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, PAD, START
 from regard.training.settings import Training
@@ -166,14 +164,14 @@ def test_a_batch_has_marks_segments_and_classes():
     [((3, 2), 5, (3, 2)), ((9, 2), 5, (3, 2)), ((9, 8), 5, (3, 2)), ((2, 9), 5, (2, 3)), ((9,), 4, (4,))],
 )
 def test_the_longest_text_is_cut_first(lengths: tuple[int, ...], most: int, left: tuple[int, ...]):
-    found = shortened([list(range(length)) for length in lengths], most)
+    found = truncate_texts([list(range(length)) for length in lengths], most)
     assert sorted(map(len, found)) == sorted(left)
     assert all(each == list(range(len(each))) for each in found)
 
 
 def test_metrics_by_hand():
     told = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3], [0.6, 0.4]])
-    found = class_metrics(told, [0, 1, 1, 0])
+    found = compute_class_metrics(told, [0, 1, 1, 0])
     assert found["accuracy"] == pytest.approx(75)
     assert found["macro-f1"] == pytest.approx(100 * (4 / 5 + 2 / 3) / 2)
 

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.data.exchanged import exchanged
 from regard.data.images import ImageFolders
-from regard.data.pair import Pair
+from regard.data.pairs import Pair
+from regard.data.swapped_sides import are_sides_swapped
 from regard.errors import InputError
-from regard.tasks.class_prediction import class_indices
+from regard.tasks.class_prediction import check_distinct, index_classes, warn_labels
 from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.image_captioning.data import CaptionTables
-from regard.tasks.label_checks import check_distinct, check_numbers, label_warnings
-from regard.tasks.summary import images_seen
+from regard.tasks.summary import describe_images
 from tests.attribution.untrained import seeing, telling
 from tests.tasks.test_summary import summary_of
 
@@ -76,70 +75,32 @@ def test_row_84_a_header_is_no_row(header: str, tmp_path: Path):
     assert len(LabelledTables(text=1, label=2).read(written(tmp_path, "b.tsv", ["good\tpos", "bad\tneg"]))) == 2
 
 
-def test_row_84_a_class_of_the_first_row_only():
-    assert label_warnings({"pos": 9, "neg": 9, "Urteil": 1}, "Urteil") == [
-        "the class 'Urteil' is that of the first row only; is this row a header? Name columns then"
-    ]
-
-
-@pytest.mark.parametrize("labels", [["a|b", "b", "a", "a|c"], ["x; y", "y; z", "z"]])
-def test_row_84_several_labels_in_one(labels: list[str]):
-    (warning, *_) = label_warnings(dict.fromkeys(labels, 5))
-    assert "look like several labels" in warning
-
-
-@pytest.mark.parametrize("labels", [["good, bad", "fine"], ["a", "b"], ["New York, NY", "Paris, France"]])
-def test_row_84_punctuation_in_a_label_is_no_separator(labels: list[str]):
-    assert not label_warnings(dict.fromkeys(labels, 5))
-
-
-def test_row_84_numbers_are_no_classes():
-    with pytest.raises(InputError, match=r"a\.tsv: the labels are 41 different numbers from 1 to 5, and class"):
-        check_numbers([str(1 + number / 10) for number in range(41)], "a.tsv")
-    check_numbers([str(number) for number in range(41)], "a.tsv")
-    (warning,) = label_warnings({str(number): 3 for number in range(41)})
-    assert warning.startswith("the labels are 41 different numbers from 0 to 40, each a class of its own here")
-    assert not label_warnings({str(number): 3 for number in range(10)})
-
-
 def test_a_column_of_texts_is_none_of_classes():
     texts = {f"a review {number} {'of many words ' * 9}": 1 for number in range(12)}
-    said = (
-        r"^a.csv: 12 of 22 training rows have a class of their own \(13 classes in all\), such as 'a review 0 of many "
-    )
-    with pytest.raises(InputError, match=said + r"[\w ]{,23}\.\.\.'; is data.label the column of the classes\?$"):
+    with pytest.raises(
+        InputError, match=r"^a.csv: 12 of 22 training rows have a class of their own, such as 'a review"
+    ):
         check_distinct({**texts, "pos": 10}, "a.csv")
     check_distinct({**texts, "pos": 12}, "a.csv")  # half of them
     check_distinct(dict.fromkeys("abcdefghijklmnopqrs", 1), "a.csv")  # too few to be sure
-    with pytest.raises(InputError, match=r"column of the classes\?; numbers are learned by the recipe regression$"):
-        check_distinct({str(number): 1 for number in range(20)}, "a.csv")
 
 
 def test_a_class_in_a_message_is_cut():
     labels = ["x" * 100, "y"]
     with pytest.raises(InputError) as caught:
-        class_indices(labels, [Labelled(("a",), "z" * 100, "a.csv:2")])
+        index_classes(labels, [Labelled(("a",), "z" * 100, "a.csv:2")])
     assert str(caught.value) == f"a.csv:2: label '{'z' * 40}...' is none of the training set's: {'x' * 40}..., y"
 
 
-def test_classes_that_differ_in_blanks_or_capitals():
-    classes = {"positiv": 214, "negativ": 205, "negativ ": 39, "Negativ": 25, "neutral": 9}
-    assert label_warnings(classes) == [
-        "the classes 'negativ' (205) and 'negativ ' (39) and 'Negativ' (25) differ in blanks at the ends or in "
-        "capitals only; if they are one class, write them alike in all files"
-    ]
-
-
 def test_the_label_of_texts_without_agreement(tmp_path: Path):
-    (warning,) = label_warnings({"entailment": 500, "neutral": 400, "-": 5})
-    assert warning.startswith("5 training examples have the label '-', with which SNLI and MultiNLI mark texts whose")
-    assert warning.endswith("and a class is expected; --set data.ignore=- leaves such rows out of all sets")
-    assert not label_warnings({"+": 9, "-": 9})
+    (warning,) = warn_labels({"entailment": 500, "neutral": 400, "-": 5})
+    assert warning.startswith("5 training examples have the label '-'")
+    assert not warn_labels({"+": 9, "-": 9})
     path = written(tmp_path, "a.tsv", ["text\tlabel", "one\tyes", "two\t-", "three\tno"])
     for labels, data in ((["yes", "-", "no"], LabelledTables()), (["yes", "no"], LabelledTables(ignore="-"))):
         assert [each.label for each in data.read(path)] == labels
     with pytest.raises(InputError) as refused:
-        class_indices(["yes", "no"], LabelledTables().read(path))
+        index_classes(["yes", "no"], LabelledTables().read(path))
     assert str(refused.value) == (
         f"{path}:3: label '-' is none of the training set's: yes, no; train with --set data.ignore=-, which leaves "
         "such rows out of all sets"
@@ -164,40 +125,40 @@ def test_row_84_an_image_is_in_one_set_only(tmp_path: Path):
         CaptionTables(train=train, valid=valid, images=str(tmp_path)).load()
 
 
-def test_row_84_colours_that_are_lost(tmp_path: Path):
+def test_colors_that_are_lost(tmp_path: Path):
     paths = [picture(tmp_path / f"{number}.png", coloured=number == 2) for number in range(3)]
-    (before, after), warnings = images_seen(paths, 28, 1)
-    assert (str(before), after) == ("40 x 40, colour", "28 x 28, grey")
+    (before, after), warnings = describe_images(paths, 28, 1)
+    assert (str(before), after) == ("40 x 40, color", "28 x 28, gray")
     assert warnings == (
-        "images of 40 x 40, colour become 28 x 28, grey: model.channels=3 keeps colours, a larger model.image keeps "
+        "images of 40 x 40, color become 28 x 28, gray: model.channels=3 keeps colors, a larger model.image keeps "
         "details",
     )
-    assert not images_seen(paths, 28, 3)[1]
-    assert not images_seen(paths[:2], 28, 1)[1]  # grey, saved as red, green and blue
-    assert images_seen(paths, 8, 3)[1]
+    assert not describe_images(paths, 28, 3)[1]
+    assert not describe_images(paths[:2], 28, 1)[1]  # grey, saved as red, green and blue
+    assert describe_images(paths, 8, 3)[1]
 
 
 def test_oblong_images_are_seen_in_the_middle():
     square, oblong = np.zeros((9, 9), np.uint8), np.zeros((9, 12), np.uint8)
-    assert images_seen([oblong], 9, 1, cropped=True)[0][1] == "9 x 9, grey, the middle square"
-    assert images_seen([square], 9, 1, cropped=True)[0][1] == images_seen([oblong], 9, 1)[0][1] == "9 x 9, grey"
+    assert describe_images([oblong], 9, 1, cropped=True)[0][1] == "9 x 9, gray, the middle square"
+    assert describe_images([square], 9, 1, cropped=True)[0][1] == describe_images([oblong], 9, 1)[0][1] == "9 x 9, gray"
 
 
 def test_row_84_source_and_target_exchanged():
     train = bitext(60, 1)
-    assert exchanged(train, turned(bitext(40, 2)))
-    assert not exchanged(train, bitext(40, 2))
-    assert not exchanged(train, turned(bitext(10, 2)))  # too few to be sure
+    assert are_sides_swapped(train, turned(bitext(40, 2)))
+    assert not are_sides_swapped(train, bitext(40, 2))
+    assert not are_sides_swapped(train, turned(bitext(10, 2)))  # too few to be sure
 
 
 def test_row_84_summaries_exchanged_with_their_texts():
     random, words = Random(3), [f"w{number}" for number in range(30)]
     texts = [" ".join(random.choices(words, k=20)) for _ in range(80)]
     pairs = [Pair(text, " ".join(text.split()[:4]), "x") for text in texts]
-    assert exchanged(pairs[:50], turned(pairs[50:]))
-    assert not exchanged(pairs[:50], pairs[50:])
+    assert are_sides_swapped(pairs[:50], turned(pairs[50:]))
+    assert not are_sides_swapped(pairs[:50], pairs[50:])
     copies = [Pair(text, " ".join(text.split()[::-1]), "x") for text in texts]
-    assert not exchanged(copies[:50], turned(copies[50:]))
+    assert not are_sides_swapped(copies[:50], turned(copies[50:]))
 
 
 def test_row_84_exchanged_files_are_refused(tmp_path: Path):

@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from regard.metrics.text import METRICS
+from regard.metrics import METRICS
 from regard.tasks.options import PredictOptions
-from regard.tasks.prediction import distinct
+from regard.tasks.prediction import drop_repeats
 from tests.attribution.untrained import TEXT, going_on, writing
 
 
@@ -16,7 +16,7 @@ def texts(found) -> list[str]:
 
 
 def test_of_equal_texts_the_first_is_kept():
-    assert distinct(["a1", "b1", "a2", "c1"], lambda each: each[0], 2) == ["a1", "b1"]
+    assert drop_repeats(["a1", "b1", "a2", "c1"], lambda each: each[0], 2) == ["a1", "b1"]
 
 
 def test_n_best_predictions_have_different_texts():

@@ -240,7 +240,7 @@ def test_row_25_a_document_longer_than_a_batch_is_named_by_its_line(folder: Path
 
 
 def test_a_pair_needs_two_columns(folder: Path):
-    with pytest.raises(InputError, match="the model rocktaschel reads two texts; name the column of the other"):
+    with pytest.raises(InputError, match="the model rocktaschel reads two texts; name the column"):
         of_pairs(folder, "data.second=null")
 
 

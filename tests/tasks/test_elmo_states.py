@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from regard import load
-from regard.data.char_words import spell_vocabulary
+from regard.data.batches import spell_vocabulary
 from regard.errors import InputError
-from regard.models.elmo_embedding import ElmoEmbedding, ElmoStates, make_embedding
+from regard.models.elmo import ElmoEmbedding, ElmoStates, make_embedding
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
-from regard.tasks.bidirectional_language_model.run import ElmoRun
+from regard.tasks.bidirectional_language_model import ElmoRun
 from regard.tasks.classification.run import ClassificationRun
 
 ELMO = "{name: elmo, characters: 9, character_width: 5, filters: [[2, 7]], projection: 6, cell: 11, dropout: 0.0}"

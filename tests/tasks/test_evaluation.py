@@ -10,11 +10,9 @@ import pytest
 from regard.cli.main import main
 from regard.decoding.search import Search
 from regard.errors import InputError
-from regard.metrics.error_rates import ERROR_RATES
-from regard.metrics.text import METRICS
-from regard.metrics.units import units_of
-from regard.tasks.evaluation import for_evaluation, scored, searched
+from regard.metrics import ERROR_RATES, METRICS, describe_units
 from regard.tasks.options import EvaluationOptions
+from regard.tasks.run import Run, describe_examples, describe_search
 
 DATES = str(Path(__file__).parents[1] / "data" / "runs" / "dates")
 
@@ -26,24 +24,40 @@ def data(test: str | None = None, count: int = 0) -> Any:
     )
 
 
+class CountingRun(Run[str, Any]):
+    """A run whose metric is the number of examples."""
+
+    supports = {"evaluate": frozenset()}  # noqa: RUF012
+    data_hint = "give files"
+
+    def __init__(self, section: Any) -> None:
+        self.config, self.model = SimpleNamespace(data=section), None
+
+    def parse(self, line: str, place: str = "text 1") -> str:
+        return line
+
+    def compute_metrics(self, examples: Any, options: EvaluationOptions) -> dict[str, float]:
+        return {"count": float(len(examples))}
+
+
 def test_the_test_set_or_the_validation_examples_are_scored(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO, "regard")
-    assert len(for_evaluation(None, data("test.csv", 13), "give files")) == 13
-    assert len(for_evaluation(None, data(), "give files")) == 1200
-    assert for_evaluation(["x"], data(), "give files") == ["x"]
+    assert CountingRun(data("test.csv", 13)).evaluate() == {"count": 13}
+    assert CountingRun(data()).evaluate() == {"count": 1200}
+    assert CountingRun(data()).evaluate(["x"]) == {"count": 1}
     assert caplog.messages == [
         "scored: 13 examples, test.csv",
         "there is no test set: scored on the validation examples, which chose the checkpoint; new ones are fairer",
         "scored: 1,200 examples, held out of a.csv by data.split_seed 7",
     ]
     with pytest.raises(InputError, match="no examples are given; give files"):
-        for_evaluation([], data(), "give files")
+        CountingRun(data()).evaluate([])
 
 
 def test_a_running_text_is_not_counted_and_languages_are_counted_once():
-    assert scored(["all of it"], "text.txt") == "scored: text.txt"
-    assert scored([1, 2], "letters", "images") == "scored: 2 images, letters"
-    assert scored({"de": [1, 2], "fr": [3, 4]}, "three.csv") == "scored: 2 examples, three.csv"
+    assert describe_examples(["all of it"], "text.txt") == "scored: text.txt"
+    assert describe_examples([1, 2], "letters", "images") == "scored: 2 images, letters"
+    assert describe_examples({"de": [1, 2], "fr": [3, 4]}, "three.csv") == "scored: 2 examples, three.csv"
 
 
 @pytest.mark.parametrize(
@@ -66,19 +80,19 @@ def test_a_running_text_is_not_counted_and_languages_are_counted_once():
 def test_the_search_is_compared_with_validation(search: Search, beam: int | None, line: str):
     config = SimpleNamespace(search=search, metrics=("bleu", "perplexity"))
     run = SimpleNamespace(config=config, supports={"evaluate": {"beam"}})
-    assert searched(run, EvaluationOptions(beam=beam)) == line
+    assert describe_search(run, EvaluationOptions(beam=beam)) == line
     config.metrics = ("perplexity",)
-    assert searched(run, EvaluationOptions()) is None
-    assert searched(SimpleNamespace(supports={"evaluate": {"files"}}), EvaluationOptions()) is None
+    assert describe_search(run, EvaluationOptions()) is None
+    assert describe_search(SimpleNamespace(supports={"evaluate": {"files"}}), EvaluationOptions()) is None
 
 
 def test_every_metric_has_a_unit():
-    assert units_of([*METRICS, *ERROR_RATES]).count(":") == 4
-    assert units_of(["accuracy", "accuracy/de", "of-my-own", "f1", "loss"]) == (
+    assert describe_units([*METRICS, *ERROR_RATES]).count(":") == 4
+    assert describe_units(["accuracy", "accuracy/de", "of-my-own", "f1", "loss"]) == (
         "accuracy, f1: in per cent, higher is better; loss: the mean negative log-probability of a token, lower is "
         "better"
     )
-    assert units_of(["of-my-own"]) == ""
+    assert describe_units(["of-my-own"]) == ""
 
 
 def test_the_command_says_what_it_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

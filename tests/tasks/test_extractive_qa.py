@@ -10,25 +10,22 @@ import torch
 from matplotlib.patches import Rectangle
 
 from regard import load
-from regard.data.squad import Answer, Question
+from regard.data.questions import Answer, Question
 from regard.errors import InputError
 from regard.maps import Alignment, TextWeights
 from regard.models.bert import BertConfig, BertSpans
-from regard.pictures.shaded import shaded
+from regard.pictures.shaded_text import draw_shaded_text
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.extractive_qa.config import ExtractiveQA
-from regard.tasks.extractive_qa.data import Cutter, Questions, Row, TwoSides, Window
-from regard.tasks.extractive_qa.features import word_features
-from regard.tasks.extractive_qa.figure import answer_weights, around_answer
-from regard.tasks.extractive_qa.run import ExtractiveQARun
+from regard.tasks.extractive_qa.data import Cutter, ExtractiveQA, Questions, Row, TwoSides, Window, word_features
+from regard.tasks.extractive_qa.run import ExtractiveQARun, answer_weights, around_answer
 from regard.tasks.extractive_qa.training import Span, WindowedQuestions, best, best_span, span_loss
-from regard.tasks.word_vectors import WordVectors, fill_vectors
+from regard.tasks.fine_tuning import WordVectors, initialize_word_vectors
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, PAD, START
-from regard.text.spelling import spell
+from regard.text.words import spell
 
 TINY = BertConfig(layers=1, width=8, heads=2, hidden=8, context=12, dropout=0.0)
 NAMES = ["anna", "bob", "carl", "dora", "emil", "fay"]
@@ -252,7 +249,7 @@ def test_what_a_question_and_its_context_read(regard, folder: Path, tmp_path: Pa
     for context in ("these days emil lives in cairo .", f"{filler}emil lives in cairo ."):
         reading = run.attribute(("who ?", context))
         assert (reading.prediction.text, {"em", "il"} <= set(reading.weights.source)) == ("emil", True)
-        assert len(reading.weights.target) <= run.config.reader.context
+        assert len(reading.weights.target) <= (run.config.reader.context or 0)
     asked = json.dumps({"question": "who ?", "context": "these days emil lives in cairo ."})
     code, output, _ = regard("show", str(folder / "run"), asked, "--out", f"{tmp_path}/a.svg")
     assert (code, output) == (0, f"emil\nThe picture is {tmp_path}/a.svg.\n")
@@ -365,7 +362,7 @@ def test_fixed_vectors_are_not_trained(folder: Path, tmp_path: Path):
     assert torch.equal(*tables)
     assert not torch.equal(*outputs)
     going_on, vectors = RunDirectory.open(tmp_path / "3"), WordVectors("nowhere.txt", fixed=True)
-    fill_vectors(runs[1].model, vectors, runs[1].tokenizer, [], going_on)
+    initialize_word_vectors(runs[1].model, vectors, runs[1].tokenizer, [], going_on)
     assert not tables[1].requires_grad
 
 
@@ -434,7 +431,7 @@ def test_the_words_of_an_answer_have_one_frame():
     shown = TextWeights(
         ("a", "b", "c"), np.ones(3) / 3, "the answer", (0, 0, 0), (False,) * 3, False, frozenset({1, 2})
     )
-    figure = shaded(shown)
+    figure = draw_shaded_text(shown)
     assert sum(isinstance(each, Rectangle) and each.get_linewidth() == 1.2 for each in figure.artists) == 1
     assert "framed: the answer" in " ".join(each.get_text() for each in figure.texts)
 

@@ -16,11 +16,8 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.few_shot.config import FewShot
-from regard.tasks.few_shot.data import Place, draw, seen
-from regard.tasks.few_shot.run import EpisodeWeights, FewShotExample, FewShotRun
-from regard.tasks.few_shot.setup import setup
-from regard.tasks.few_shot.tables import TableEpisodes
+from regard.tasks.few_shot.data import FewShot, ImageRef, TableEpisodes, sample_episode, transform
+from regard.tasks.few_shot.run import EpisodeWeights, FewShotExample, FewShotRun, setup
 
 QUICK = [
     "model={name: snail, side: 16, code_filters: 16, width: 32, filters: 16}",
@@ -209,20 +206,6 @@ def test_a_table_of_image_files(ending: str, tmp_path: Path):
         tabular(tmp_path / f"a.{ending}", "data.image=file", "data.label=kind").data.load()
 
 
-def test_a_table_of_pixels(tmp_path: Path):
-    lines = ["class,pixel0,pixel1,pixel2,pixel3", *(f"{kind},255,0,255,{n}" for kind in "abcdef" for n in range(3))]
-    path = tmp_path / "a.csv"
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    found = tabular(path, "data.label=class", "data.held_out=0.3")
-    with RunDirectory.create(tmp_path / "run") as run:
-        prepared = setup(found, run, 1)
-    assert "4 classes to train on, each in 4 variants, turned or mirrored, 2 to validate, 0 to test" in prepared.summary
-    assert np.asarray(found.data.read(str(path))[1].image).tolist() == [[255, 0], [255, 1]]
-    path.write_text("".join(f"{line}\n" for line in lines[:5]), encoding="utf-8")
-    with pytest.raises(InputError, match=r"a\.csv:5: class 'b' has 1 images; an episode of 1 shots needs 2"):
-        found.data.checked(found.data.read(str(path)), "a")
-
-
 def test_no_class_is_in_two_sets(folder: Path):
     classes = config(folder).data.load()
     names = [set(each) for each in (classes.train, classes.valid, classes.test)]
@@ -233,11 +216,11 @@ def test_no_class_is_in_two_sets(folder: Path):
 
 def test_episodes_are_functions_of_their_seed():
     sizes = [4, 5, 6, 7]
-    found = draw(sizes, 3, 2, "1/2", rotations=True)
-    assert found == draw(sizes, 3, 2, "1/2", rotations=True)
-    assert found != draw(sizes, 3, 2, "1/3", rotations=True)
+    found = sample_episode(sizes, 3, 2, "1/2", rotations=True)
+    assert found == sample_episode(sizes, 3, 2, "1/2", rotations=True)
+    assert found != sample_episode(sizes, 3, 2, "1/3", rotations=True)
     for number in range(50):
-        each = draw(sizes, 3, 2, str(number), rotations=bool(number % 2))
+        each = sample_episode(sizes, 3, 2, str(number), rotations=bool(number % 2))
         assert sorted(each.labels) == [0, 0, 1, 1, 2, 2]
         own = dict(zip(each.support, each.labels, strict=True))
         assert len(own) == 6
@@ -246,12 +229,19 @@ def test_episodes_are_functions_of_their_seed():
         kinds = {(place.source, place.quarters) for place, label in own.items() if label == target}
         assert kinds == {(query.source, query.quarters)}
         assert number % 2 or {place.quarters for place in each.support} == {0}
-    assert {draw(sizes, 3, 2, str(number), rotations=True).queries[0].quarters for number in range(99)} == {0, 1, 2, 3}
+    assert {sample_episode(sizes, 3, 2, str(number), rotations=True).queries[0].quarters for number in range(99)} == {
+        0,
+        1,
+        2,
+        3,
+    }
 
 
 def test_several_questions_and_mirrored_classes():
     sizes = [5, 5, 6, 7]
-    found = [draw(sizes, 3, 2, str(number), questions=7, rotations=True, mirrored=True) for number in range(50)]
+    found = [
+        sample_episode(sizes, 3, 2, str(number), questions=7, rotations=True, mirrored=True) for number in range(50)
+    ]
     for each in found:
         labels = dict(zip(each.support, each.labels, strict=True)) | dict(zip(each.queries, each.targets, strict=True))
         assert len(labels) == 6 + 7  # no image twice
@@ -263,7 +253,9 @@ def test_several_questions_and_mirrored_classes():
 
 def test_an_image_is_mirrored_and_then_turned():
     pixels = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
-    np.testing.assert_array_equal(seen(pixels, Place(0, 0, 1, mirrored=True))[:, :, 0], [[0, 3], [1, 4], [2, 5]])
+    np.testing.assert_array_equal(
+        transform(pixels, ImageRef(0, 0, 1, mirrored=True))[:, :, 0], [[0, 3], [1, 4], [2, 5]]
+    )
 
 
 BATCH_OF_TWO = ("data.questions=2", "training.batch_tokens=128")
@@ -318,10 +310,10 @@ def test_classes_that_do_not_fit(settings: list[str], said: str, folder: Path, t
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"no zip", b"PK\x03\x04 cut short", {"images": np.zeros(3)}, characters() | {"images": np.zeros((5, 4, 4))}],
-    ids=["empty", "text", "cut", "others", "floats"],
+    [b"", b"PK\x03\x04 cut short", characters() | {"images": np.zeros((5, 4, 4))}],
+    ids=["empty", "cut", "floats"],
 )
-def test_row_35_a_file_that_is_another(content: Any, folder: Path, tmp_path: Path):
+def test_a_file_that_is_another(content: Any, folder: Path, tmp_path: Path):
     path = tmp_path / "a.npz"
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -335,15 +327,12 @@ def test_row_35_a_file_that_is_another(content: Any, folder: Path, tmp_path: Pat
     ("array", "given", "said"),
     [
         ("alphabet", np.full(270, 3), "alphabet is 3 of an image; expected 0 to 2, the names"),
-        ("alphabet", np.full(270, -1), "alphabet is -1 of an image; expected 0 to 2, the names"),
         ("alphabet", np.zeros(270), r"alphabet is float64 \(270,\); expected a whole number for each of 270 images"),
-        ("alphabet", np.zeros((270, 1), int), r"alphabet is int64 \(270, 1\); expected a whole number"),
         ("character", np.zeros(269, int), r"character is int64 \(269,\); expected a whole number for each of 270"),
-        ("character", np.zeros((), int), r"character is int64 \(\); expected a whole number"),
         ("alphabet_names", np.array("alpha"), r"alphabet_names are <U5 \(\); expected a list of names"),
     ],
 )
-def test_row_35_numbers_that_name_nothing(array: str, given: np.ndarray, said: str, tmp_path: Path):
+def test_numbers_that_name_nothing(array: str, given: np.ndarray, said: str, tmp_path: Path):
     save(tmp_path / "a.npz", characters() | {array: given})
     with pytest.raises(InputError, match=rf"a\.npz: {said}"):
         config(tmp_path).data.read(str(tmp_path / "a.npz"))
@@ -364,7 +353,7 @@ def test_sets_of_folders_that_share_classes(tmp_path: Path):
             found.data.load()
 
 
-def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: Path):
+def test_a_broken_image_is_told_before_training(folder: Path, tmp_path: Path):
     write_folders(tmp_path / "classes", characters(count=4))
     broken = sorted((tmp_path / "classes").rglob("*.png"))[5]
     broken.write_bytes(broken.read_bytes()[:50])
@@ -379,7 +368,6 @@ def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: P
     ("arguments", "said"),
     [
         (("predict", "x"), """text 1: got 'x'; expected {"examples": {"cat": ["1.png"], "dog": ["2.png"]}, "im"""),
-        (("predict", "{}"), 'text 1: expected {"examples": {"cat": ["1.png"], "dog": ["2.png"]}, "image": "3.png"}'),
         (("predict", '{"examples": {"a": "b.png"}, "image": "c.png"}'), "text 1: expected {"),
         (
             ("predict", '{"examples": {"a": []}, "image": "c.png"}'),
@@ -394,12 +382,7 @@ def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: P
             "a.png: no such file",
         ),
         (("predict", "{}", "--beam", "2"), "option beam is not supported where a run of the task few-shot predicts"),
-        (
-            ("show", "{}", "--out", "a.png", "--beam", "2"),
-            "the option beam is not supported where a run of the task few-shot attributes",
-        ),
         (("evaluate", "--columns", "a,b"), "a run of the task few-shot evaluates; supported: files, skip-bad"),
-        (("evaluate", "--beam", "2"), "option beam is not supported where a run of the task few-shot evaluates"),
         (("fill", "a"), "a run of the task few-shot does not fill blanks"),
     ],
 )

@@ -12,9 +12,9 @@ from regard.maps.reductions import Greatest
 from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2Config
+from regard.models.language_model import RecurrentLanguageModelConfig
 from regard.models.llama import LlamaConfig
 from regard.models.lstmn import LSTMNConfig
-from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.text import Tokenizer, TokenizerSettings
@@ -50,10 +50,10 @@ def test_the_table_is_that_of_all_weights(name: str, target: str | None):
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_no_tensor_has_the_weights_of_all_queries(name: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(reductions, "TOGETHER", 4)
+    monkeypatch.setattr(reductions, "QUERIES_PER_GROUP", 4)
     sizes, reduce = [], Greatest.of
 
-    def counted(self: Greatest, weights: Tensor) -> reductions.Kept:
+    def counted(self: Greatest, weights: Tensor) -> reductions.Reduced:
         sizes.append(weights.shape[-2])
         return reduce(self, weights)
 
@@ -70,9 +70,9 @@ def test_other_kinds_have_the_greatest_of_their_maps():
 
 
 def test_what_has_no_greatest_weights():
-    with pytest.raises(InputError, match="0 weights of each query are wanted; expected at least 1"):
+    with pytest.raises(InputError, match="the number of weights per query is 0; expected 1 or more"):
         language_model(MODELS["gpt2"]).greatest(TEXT, 0)
     with pytest.raises(InputError, match="is recurrent without attention"):
         language_model(RecurrentLanguageModelConfig(embedding=5, width=5)).greatest(TEXT, 2)
-    with pytest.raises(InputError, match="have 30 tokens, and the model reads 29 at once"):
+    with pytest.raises(InputError, match="have 30 tokens, but the model reads 29 at once; write at most 17"):
         language_model(MODELS["gpt2"]).greatest(TEXT, 2, target=TEXT + " and the dog sat on")

@@ -12,18 +12,15 @@ from PIL import Image
 from regard import load
 from regard.attention.record import record
 from regard.errors import InputError
+from regard.models.captioner import GridTransformerConfig
 from regard.models.catalog import build_captioner
-from regard.models.grid_transformer import GridTransformerConfig
 from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
-from regard.tasks.image_captioning.attribution import attended
 from regard.tasks.image_captioning.config import ImageCaptioning
-from regard.tasks.image_captioning.data import Captioned
-from regard.tasks.image_captioning.grounding import overlap, pointing
-from regard.tasks.image_captioning.run import ImageCaptioningRun
-from regard.tasks.image_captioning.scenes import Scenes
+from regard.tasks.image_captioning.data import Captioned, Scenes
+from regard.tasks.image_captioning.run import ImageCaptioningRun, overlap, record_caption
 from regard.text import TokenizerSettings
 from regard.text.special import START
 
@@ -116,7 +113,7 @@ def test_weights_and_gates_are_of_one_pass(name: str):
     config = ImageCaptioning(data=Scenes(), tokenizer=TokenizerSettings("word"), model=model)
     captioner, passes = build_captioner(config.model, 13).eval(), []
     captioner.encoder.register_forward_hook(lambda *call: passes.append(call))
-    seen = attended(captioner, np.full((11, 11, 1), 30, dtype=np.uint8), [5, 7, 9], config)
+    seen = record_caption(captioner, np.full((11, 11, 1), 30, dtype=np.uint8), [5, 7, 9], config)
     assert len(passes) == 1
     assert seen.weights.shape == (4, 3, 3)
     np.testing.assert_allclose(seen.weights.sum((1, 2)), 1, atol=1e-5)
@@ -138,10 +135,10 @@ def test_pointing_by_hand(folder: Path):
     here, elsewhere = Captioned(pixels, (said,), "x", {"light": box}), Captioned(pixels, (said,), "y", {"left": box})
     ids = run.tokenizer.encode(said)
     share = 100 * run.attribute(pixels, beam=1).weights.weights[:, 2:, :2].sum((1, 2))
-    assert pointing(run.model, run.tokenizer, [here], [ids], run.config) == pytest.approx(share[2], rel=1e-4)
-    both = pointing(run.model, run.tokenizer, [here, elsewhere], [ids, ids], run.config)
+    assert run.measure_pointing([here], [ids]) == pytest.approx(share[2], rel=1e-4)
+    both = run.measure_pointing([here, elsewhere], [ids, ids])
     assert both == pytest.approx((share[2] + share[1]) / 4, rel=1e-4)  # each names what only the other image has
-    assert pointing(run.model, run.tokenizer, [Captioned(pixels, (said,), "x")], [ids], run.config) is None
+    assert run.measure_pointing([Captioned(pixels, (said,), "x")], [ids]) is None
 
 
 def test_the_commands(regard, folder: Path, tmp_path: Path):
@@ -191,7 +188,7 @@ def test_the_others_train_too(folder: Path, tmp_path: Path, model: str):
     run = load(tmp_path / "run", "cpu", task=ImageCaptioningRun)
     assert run.evaluate()["rouge-l"] > 50
     if model == "show-and-tell":
-        with pytest.raises(InputError, match="reads its image once and attends to no part of it"):
+        with pytest.raises(InputError, match="reads its image once and has no attention"):
             run.attribute(folder / "images" / "0.png")
     else:
         assert run.attribute(folder / "images" / "0.png").weights.gates is None or model == "hard"
@@ -232,7 +229,7 @@ def test_a_broken_image_is_named(folder: Path, tmp_path: Path):
     table.write_text("\n".join(lines) + "\n", encoding="utf-8")
     config = run_file.read(path_of("captions"), [*settings(table), f"model={MODEL}", "tokenizer.minimum_count=1"])
     assert isinstance(config, ImageCaptioning)
-    with pytest.raises(InputError, match=r"0.png: is no image of a kind that is read"):
+    with pytest.raises(InputError, match=r"0.png: is no image of a supported format"):
         launch.train(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     assert torch.is_grad_enabled()

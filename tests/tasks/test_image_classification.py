@@ -19,7 +19,7 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import WEIGHTS, RunDirectory
-from regard.tasks.class_prediction import in_order_of
+from regard.tasks.class_prediction import order_like_start
 from regard.tasks.image_classification import TASK
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.run import ImageClassificationRun
@@ -142,7 +142,7 @@ def test_one_class_is_none(folder: Path, tmp_path: Path):
         launch.train(config(folder, sets), tmp_path / "run")
 
 
-def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: Path):
+def test_a_broken_image_is_told_before_training(folder: Path, tmp_path: Path):
     write_folders(tmp_path / "train", *drawn(3, 60))
     broken = sorted((tmp_path / "train" / "down").iterdir())[2]
     broken.write_bytes(broken.read_bytes()[:50])
@@ -180,9 +180,9 @@ def test_training_on_keeps_the_order_of_the_classes(tmp_path: Path):
     with RunDirectory.create(tmp_path / "run") as run:
         run.write_json("labels.json", ["zebra", "ape", "newt"])
     start = str(tmp_path / "run")
-    assert in_order_of(start, ["ape", "newt", "zebra"]) == ["zebra", "ape", "newt"]
-    assert in_order_of(start, ["ape", "newt"]) == ["ape", "newt"]
-    assert in_order_of(None, ["ape", "newt", "zebra"]) == ["ape", "newt", "zebra"]
+    assert order_like_start(start, ["ape", "newt", "zebra"]) == ["zebra", "ape", "newt"]
+    assert order_like_start(start, ["ape", "newt"]) == ["ape", "newt"]
+    assert order_like_start(None, ["ape", "newt", "zebra"]) == ["ape", "newt", "zebra"]
 
 
 def test_batches_are_functions_of_seed_epoch_and_index(folder: Path):
@@ -210,25 +210,19 @@ def test_the_command_tells_classes(regard, folder: Path):
         assert (code, json.loads(output)["accuracy"] > 90) == (0, True)
 
 
-def test_the_command_predicts_from_tables_of_pixels_and_idx(regard, folder: Path, tmp_path: Path):
-    images, labels = (each[:5] for each in drawn(2, 100))
-    table, run = tmp_path / "new.csv", str(folder / "run")
-    rows = [",".join(map(str, image.ravel())) for image in images]
-    table.write_text("\n".join([",".join(f"pixel{number}" for number in range(144)), *rows]) + "\n", encoding="utf-8")
-    idx = folder / "test-images-idx3-ubyte.gz"
+def test_the_command_predicts_from_idx_files(regard, folder: Path, tmp_path: Path):
+    labels = drawn(2, 100)[1][:5]
+    run, idx = str(folder / "run"), folder / "test-images-idx3-ubyte.gz"
     expected = [NAMES[label] for label in labels]
-    for first, path in ((2, table), (1, idx)):
-        places = [f"{path}:{number}" for number in range(first, first + 5)]
-        code, output, errors = regard("predict", run, *places)
-        assert (code, [line.split("\t")[0] for line in output.splitlines()]) == (0, expected), errors
-        out = tmp_path / f"from-{path.name}"
-        code, _, errors = regard("predict", run, "--input", str(path), "--output", str(out))
-        found = [json.loads(line) for line in (out / "part-000000.jsonl").read_text(encoding="utf-8").splitlines()]
-        assert [(each["place"], each["label"]) for each in found[:5]] == list(zip(places, expected, strict=True)), (
-            errors
-        )
-        assert all("image" not in each for each in found)
-    code, output, errors = regard("show", run, f"{table}:2", "--out", str(tmp_path / "a.png"))
+    locations = [f"{idx}:{number}" for number in range(1, 6)]
+    code, output, errors = regard("predict", run, *locations)
+    assert (code, [line.split("\t")[0] for line in output.splitlines()]) == (0, expected), errors
+    out = tmp_path / "predictions"
+    code, _, errors = regard("predict", run, "--input", str(idx), "--output", str(out))
+    rows = [json.loads(line) for line in (out / "part-000000.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["label"] for row in rows[:5]] == expected, errors
+    assert all("image" not in row for row in rows)
+    code, output, errors = regard("show", run, f"{idx}:2", "--out", str(tmp_path / "a.png"))
     assert (code, (tmp_path / "a.png").exists()) == (0, True), errors
 
 

@@ -23,23 +23,21 @@ from regard.models.catalog import build_classifier, build_language_model
 from regard.models.esim import EsimConfig
 from regard.models.gpt2 import GPT2Config
 from regard.models.han import FlatConfig, HanConfig
-from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
+from regard.models.language_model import RecurrentLanguageModelConfig
 from regard.models.rocktaschel import RocktaschelConfig
 from regard.models.vit import Vit, VitConfig
-from regard.pictures.payload import payload
+from regard.pictures.page import build_payload
 from regard.tasks.class_prediction import ClassPrediction
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import LabelledTables
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.extractive_qa.config import ExtractiveQA
-from regard.tasks.extractive_qa.data import Questions
+from regard.tasks.extractive_qa.data import ExtractiveQA, Questions
 from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.run import LanguageModelRun
-from regard.tasks.masked_language_model.config import MaskedLanguageModelling
-from regard.tasks.masked_language_model.data import Documents
+from regard.tasks.masked_language_model.config import Documents, MaskedLanguageModelling
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END
@@ -166,7 +164,7 @@ def test_norms_and_rollout_of_a_language_model():
     np.testing.assert_allclose(shown.weights, raw, rtol=1e-6)
     np.testing.assert_allclose(shares(mean_alignment(shown).weights), norms, rtol=1e-5)
     np.testing.assert_allclose(HeadMaps.of(shown).mean().weights, norms, rtol=1e-5)
-    (packed,) = payload([shown])["lookups"][0]["maps"]
+    (packed,) = build_payload([shown])["lookups"][0]["maps"]
     assert (packed["name"], packed["amounts"], shown.breakdown) == ("norms", True, None)
     assert packed["scale"] == pytest.approx(raw.max(), rel=1e-6)
     one = run.attribute(TEXT, maps=[4], kinds=["norms"]).weights.weights

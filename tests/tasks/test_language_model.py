@@ -12,12 +12,16 @@ from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2Config
-from regard.models.language_model import LanguageModel
-from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
-from regard.tasks.language_model.batch import Consecutive, Shuffled
-from regard.tasks.language_model.likelihood import STRETCH, losses
-from regard.tasks.language_model.setup import check_search
-from regard.tasks.language_model.training import LanguageModelObjective, figures, make_windows, rows_of, running
+from regard.models.language_model import LanguageModel, RecurrentLanguageModelConfig
+from regard.tasks.language_model.likelihood import CHUNK, measure_texts, token_losses, token_stream
+from regard.tasks.language_model.training import (
+    Consecutive,
+    LanguageModelObjective,
+    Shuffled,
+    check_search,
+    count_rows,
+    make_windows,
+)
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END
 from regard.training.settings import Training
@@ -41,7 +45,7 @@ def settings(**changes: Any) -> Training:
 
 
 def test_texts_follow_one_another(tokenizer: Tokenizer):
-    tokens = running(tokenizer, TEXTS[:2])
+    tokens = token_stream(tokenizer, TEXTS[:2])[:]
     assert tokens.tolist() == [END, *tokenizer.encode(TEXTS[0]), END, END]
 
 
@@ -50,7 +54,7 @@ def test_figures_count_every_token_word_and_character(tokenizer: Tokenizer):
     one = model(tokenizer)
     for parameter in one.parameters():
         nn.init.zeros_(parameter)
-    found = figures(one, tokenizer, TEXTS)
+    found = measure_texts(one, tokenizer, TEXTS)
     words, characters = sum(len(text.split()) + 1 for text in TEXTS), sum(len(text) + 1 for text in TEXTS)
     assert found["perplexity"] == pytest.approx(tokenizer.size)
     assert found["loss"] == pytest.approx(math.log(tokenizer.size))
@@ -58,25 +62,19 @@ def test_figures_count_every_token_word_and_character(tokenizer: Tokenizer):
     assert found["bits_per_character"] == pytest.approx(words * math.log2(tokenizer.size) / characters)
 
 
-def test_the_tokens_of_an_evaluation_are_counted(tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture):
-    with caplog.at_level("INFO", "regard"):
-        figures(model(tokenizer), tokenizer, TEXTS, counted=True)
-    assert f"scored: {len(running(tokenizer, TEXTS)) - 1} tokens, the ends of texts included" in caplog.text
-
-
 def test_word_perplexity_is_of_words_whatever_the_tokens_are():
     letters = Tokenizer.train(TokenizerSettings("character"), TEXTS)
-    found = figures(model(letters), letters, TEXTS)
+    found = measure_texts(model(letters), letters, TEXTS)
     total = found["loss"] * sum(len(letters.encode(text)) + 1 for text in TEXTS)
     assert found["word_perplexity"] == pytest.approx(math.exp(total / sum(len(text.split()) + 1 for text in TEXTS)))
 
 
 def test_likelihood_is_that_of_one_pass_however_long_the_text(tokenizer: Tokenizer):
     one = model(tokenizer)
-    tokens = torch.randint(2, tokenizer.size, (2 * STRETCH + 17,), generator=torch.Generator().manual_seed(1))
+    tokens = torch.randint(2, tokenizer.size, (2 * CHUNK + 17,), generator=torch.Generator().manual_seed(1))
     features, _ = one.run(tokens[None, :-1], one.begin(1))
     _, wanted = one.output.loss(features, tokens[None, 1:])
-    torch.testing.assert_close(losses(one, tokens), wanted[0], rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(token_losses(one, tokens), wanted[0], rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("length", [1, 2, 5, 8, 9, 10, 23, 70])
@@ -84,7 +82,7 @@ def test_windows_of_a_limited_context_overlap_by_half(tokenizer: Tokenizer, leng
     """Each token is given at least half a context, where there is one before it."""
     one = model(tokenizer, GPT2Config(layers=1, width=6, heads=2, context=8))
     tokens = torch.randint(2, tokenizer.size, (length,), generator=torch.Generator().manual_seed(1))
-    found = losses(one, tokens)
+    found = token_losses(one, tokens)
     assert found.shape == (length - 1,)
     for place in range(1, length):
         starts = range(max(0, place - 8), max(0, place - 4) + 1)
@@ -98,7 +96,7 @@ def test_windows_of_a_limited_context_overlap_by_half(tokenizer: Tokenizer, leng
 
 
 def test_the_loss_of_a_batch_goes_on_where_the_last_one_ended(tokenizer: Tokenizer):
-    one, tokens = model(tokenizer), running(tokenizer, TEXTS * 3)
+    one, tokens = model(tokenizer), token_stream(tokenizer, TEXTS * 3)[:]
     windows = Consecutive(tokens, 3, 2, 1)
     task = LanguageModelObjective(windows, TEXTS, tokenizer, settings(), one)
     batches = [task.batch(0, examples) for examples in task.batches(0)]
@@ -115,7 +113,7 @@ def test_the_loss_of_a_batch_goes_on_where_the_last_one_ended(tokenizer: Tokeniz
 
 
 def test_models_that_carry_nothing_read_windows_in_any_order(tokenizer: Tokenizer):
-    tokens = running(tokenizer, TEXTS)
+    tokens = token_stream(tokenizer, TEXTS)[:]
     gpt2 = model(tokenizer, GPT2Config(layers=1, width=6, heads=2, context=8))
     assert isinstance(make_windows(tokens, gpt2, settings(batch_tokens=8), 8, 1), Shuffled)
     assert isinstance(make_windows(tokens, model(tokenizer), settings(), 3, 1), Consecutive)
@@ -127,9 +125,9 @@ def test_models_that_carry_nothing_read_windows_in_any_order(tokenizer: Tokenize
 def test_validation_is_of_the_held_out_text(tokenizer: Tokenizer):
     one = model(tokenizer)
     task = LanguageModelObjective(
-        Consecutive(running(tokenizer, TEXTS), 3, 2, 1), TEXTS[:1], tokenizer, settings(), one
+        Consecutive(token_stream(tokenizer, TEXTS)[:], 3, 2, 1), TEXTS[:1], tokenizer, settings(), one
     )
-    assert task.validate(one) == figures(one, tokenizer, TEXTS[:1])
+    assert task.validate(one) == measure_texts(one, tokenizer, TEXTS[:1])
     assert not task.higher_is_better
 
 
@@ -142,11 +140,11 @@ def test_a_penalty_that_needs_a_source_is_refused(penalty: str):
 
 def test_a_text_shorter_than_one_batch_lowers_it_aloud(caplog: pytest.LogCaptureFixture):
     with caplog.at_level("INFO", "regard"):
-        assert rows_of(65, 8, 64) == 8
+        assert count_rows(65, 8, 64) == 8
         assert not caplog.messages
-        assert rows_of(64, 8, 64) == 1
-        assert rows_of(64, 4, 128) == 3
-        assert rows_of(8, 8, 64) == 8  # no window at all, which Windows refuses
+        assert count_rows(64, 8, 64) == 1
+        assert count_rows(64, 4, 128) == 3
+        assert count_rows(8, 8, 64) == 8  # no window at all, which Windows refuses
     first, second = caplog.messages
     assert "from 64 to 8, since the training text of 64 tokens is shorter than one batch" in first
     assert "from 128 to 12" in second

@@ -100,7 +100,7 @@ def test_settings_that_do_not_fit(setting: str, message: str, folder: Path, tmp_
     assert not (tmp_path / "run").exists()
 
 
-def test_row_82_numbers_that_overflow_are_not_printed(folder: Path):
+def test_numbers_that_overflow_are_not_printed(folder: Path):
     """Weights that are finite, but whose sums are not: no vector and no probability is given."""
     run = opened(folder)
     for parameter in run.model.parameters():

@@ -9,18 +9,23 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.agents import Random
+from benchmarks.bandits import RandomAgent
 from regard import load
 from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.meta_rl.config import MetaRL
-from regard.tasks.meta_rl.environments import act
-from regard.tasks.meta_rl.run import ActionPrediction, MetaRLRun
-from regard.tasks.meta_rl.setup import setup
-from regard.tasks.meta_rl.training import by_regret, by_reward, environments_of, figures
+from regard.tasks.meta_rl import (
+    ActionPrediction,
+    MetaRL,
+    MetaRLRun,
+    act,
+    compute_metrics,
+    learn_from_regrets,
+    learn_from_rewards,
+    setup,
+)
 
 QUICK = [
     "data={kind: bandits, arms: 2, pulls: 8, train: 6400, valid: 100, test: 400}",
@@ -54,7 +59,7 @@ def opened(folder: Path) -> MetaRLRun:
 
 def test_it_learns_to_pull_the_better_arm(folder: Path):
     result = json.loads((folder / "result.json").read_text())
-    uniform = figures(Random(2), environments_of(config().data, 400, "test"), torch.device("cpu"))
+    uniform = compute_metrics(RandomAgent(2), config().data.make_batches(400, "test"), torch.device("cpu"))
     # Without knowing anything, half of the mean difference of two arms is lost at each of eight pulls.
     assert uniform["regret"] == pytest.approx(8 / 6, abs=0.1)
     assert result["test/regret"] < 0.75 * uniform["regret"]
@@ -74,14 +79,14 @@ def test_what_cannot_be_known_outside_is_read_for_regrets_alone(tmp_path: Path):
     done = act(task.actor, task.batch(0, task.batches(0)[0]))
     hidden = replace(done, regrets=torch.full_like(done.regrets, torch.nan))
     logits, guesses = task.actor(done.inputs)
-    assert by_reward(logits, guesses, hidden, task.config.learning).isfinite()
-    assert by_regret(logits, guesses, done, task.config.learning).isfinite()
-    assert by_regret(logits, guesses, hidden, task.config.learning).isnan()
+    assert learn_from_rewards(logits, guesses, hidden, task.config.learning).isfinite()
+    assert learn_from_regrets(logits, guesses, done, task.config.learning).isfinite()
+    assert learn_from_regrets(logits, guesses, hidden, task.config.learning).isnan()
 
 
 def test_figures_are_those_of_what_was_done(folder: Path):
     run = opened(folder)
-    (environments,) = environments_of(run.config.data, 50, "x")
+    (environments,) = run.config.data.make_batches(50, "x")
     found = run.evaluate([environments])
     done = act(run.model, environments, torch.Generator().manual_seed(1))
     best = environments.means[:, 0].amax(-1)
@@ -95,7 +100,7 @@ def test_figures_are_those_of_what_was_done(folder: Path):
 
 def test_one_pass_tells_the_probabilities_that_it_acted_by(folder: Path):
     run = opened(folder)
-    (environments,) = environments_of(run.config.data, 7, "x")
+    (environments,) = run.config.data.make_batches(7, "x")
     done = act(run.model, environments, torch.Generator().manual_seed(1))
     state, steps = run.model.start(7), []
     for inputs in done.inputs.unbind(1):
@@ -154,7 +159,7 @@ def test_commands(regard, folder: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("predict", "{}", "0.9"), "text 1: '0.9'; expected 2 probabilities with blanks between"),
+        (("predict", "{}", "0.9"), "text 1: '0.9'; expected 2 probabilities"),
         (
             ("predict", "{}", "0.9 0.1", "--beam", "2"),
             "option beam is not supported where a run of the task",
@@ -176,14 +181,14 @@ def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["data.arms=0"], "--set data.arms: got 0, expected a whole number >= 2"),
-        (["data.pulls=0"], "--set data.pulls: got 0, expected a whole number >= 1"),
-        ([SMALL, "data.horizon=0"], "--set data.horizon: got 0, expected a whole number >= 1"),
-        ([SMALL, "data.states=0"], "--set data.states: got 0, expected a whole number >= 1"),
-        (["learning.discount=1.5"], "--set learning.discount: got 1.5, expected a number >= 0 and <= 1"),
+        (["data.arms=0"], "--set data.arms: got 0, expected a number >= 2"),
+        (["data.pulls=0"], "--set data.pulls: got 0, expected a number >= 1"),
+        ([SMALL, "data.horizon=0"], "--set data.horizon: got 0, expected a number >= 1"),
+        ([SMALL, "data.states=0"], "--set data.states: got 0, expected a number >= 1"),
+        (["learning.discount=1.5"], "--set learning.discount: got 1.5, expected a number <= 1"),
         (["learning.signal=rewards"], "--set learning.signal: got 'rewards', expected regret or reward"),
         (["training.batch_tokens=7"], "example 0 has 8 tokens, more than a batch of 7"),
-        (["training.label_smoothing=0.1"], "actions are not smoothed"),
+        (["training.label_smoothing=0.1"], "not for actions"),
     ],
 )
 def test_settings_that_cannot_be(settings: list[str], said: str, tmp_path: Path):

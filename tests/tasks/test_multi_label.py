@@ -8,16 +8,14 @@ import pytest
 import torch
 
 from regard import load
-from regard.data.generated.topics import CLAUSES, generate
-from regard.data.memory import Records
+from regard.data.generated.sentences import CLAUSES, generate_topics
+from regard.data.records import Records
 from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.tasks.classification.data import Labelled
-from regard.tasks.multi_label.data import LabelSetTables, Topics
-from regard.tasks.multi_label.outputs import LabelOutputs, label_metrics
-from regard.tasks.multi_label.run import MultiLabelRun
+from regard.tasks.multi_label import LabelOutputs, LabelSetTables, MultiLabelRun, Topics, label_metrics
 
 WORDS = ["one", "two", "three", "four", "five"]
 MODELS = {
@@ -139,10 +137,10 @@ def test_it_learns(run: Path):
     assert all(list(each.probabilities.values()) == sorted(each.probabilities.values(), reverse=True) for each in some)
 
 
-@pytest.mark.parametrize(("name", "least"), [("han", 90), ("rocktaschel", 90), ("bert", 70)])
+@pytest.mark.parametrize(("name", "least"), [("han", 90), ("rocktaschel", 95), ("bert", 70)])
 def test_other_classifiers_learn_too(name: str, least: float, tmp_path: Path):
-    more = ["training.steps=350", "training.learning_rate=3e-3"] if name == "bert" else []
-    assert figures(trained(tmp_path, name, *more))["test/micro-f1"] > least
+    more = {"bert": ["training.steps=350", "training.learning_rate=3e-3"], "rocktaschel": ["training.steps=250"]}
+    assert figures(trained(tmp_path, name, *more.get(name, [])))["test/micro-f1"] > least
 
 
 def test_the_commands(regard, run: Path, tmp_path: Path):
@@ -172,7 +170,7 @@ def test_a_gradient_explains_the_most_likely_label(run: Path):
 def test_what_does_not_fit(run: Path, tmp_path: Path):
     with pytest.raises(InputError, match="q: label 'six' is none of the training set's: five, four, one, three, two"):
         load(run, "cpu", task=MultiLabelRun).evaluate([Labelled(("one",), ("six",), "q")])
-    with pytest.raises(InputError, match="threshold: got 1, expected a number > 0 and < 1"):
+    with pytest.raises(InputError, match="threshold: got 1, expected a number"):
         run_file.read(path_of("multi-label"), ["data.train=a.tsv", "threshold=1"])
     (tmp_path / "a.tsv").write_text("text\tlabel\n" + "x\t\n" * 30, encoding="utf-8")
     none = run_file.read(path_of("multi-label"), [f"data.train={tmp_path / 'a.tsv'}", *QUICK])
@@ -181,7 +179,7 @@ def test_what_does_not_fit(run: Path, tmp_path: Path):
 
 
 def test_generated_messages_have_a_clause_for_each_topic():
-    train, valid, test = generate((200, 20, 30), 3, seed=1)
+    train, valid, test = generate_topics((200, 20, 30), 3, seed=1)
     assert (len(train), len(valid), len(test)) == (200, 20, 30)
     assert len({each.text for each in (*train, *valid, *test)}) == 250
     assert {topic for each in train for topic in each.topics} == set(CLAUSES)

@@ -7,23 +7,26 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.pair import Pair
-from regard.data.sources import Parallel
+from regard.data.pairs import Pair, Parallel
 from regard.data.splits import Splits
-from regard.data.tokenizer_pair import Tokenizers
+from regard.data.tokens import Tokenizers
 from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.models.bahdanau import BahdanauConfig
 from regard.models.bottleneck import BottleneckConfig
 from regard.models.one_to_many import OneToMany
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.pictures.labels import visible
+from regard.pictures.text import show_invisible
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.multi_target.config import MultiTarget
-from regard.tasks.multi_target.data import Multiparallel
-from regard.tasks.multi_target.run import MultiTargetPrediction, MultiTargetRun, build_many
-from regard.tasks.multi_target.setup import setup
-from regard.tasks.multi_target.training import MultiTargetObjective, of_all
+from regard.tasks.multi_target.data import Multiparallel, MultiTarget
+from regard.tasks.multi_target.run import (
+    MultiTargetObjective,
+    MultiTargetPrediction,
+    MultiTargetRun,
+    average_languages,
+    build_many,
+    setup,
+)
 from regard.tasks.seq2seq.metrics import Scoring
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.settings import Training
@@ -97,7 +100,7 @@ def test_validation_has_each_language_and_the_mean(config: MultiTarget):
         *("exact-match", "perplexity", "exact-match/de", "exact-match/fr", "perplexity/de", "perplexity/fr"),
     ]
     assert found["perplexity"] == pytest.approx((found["perplexity/de"] + found["perplexity/fr"]) / 2)
-    assert of_all({"a": {"x": 1.0}, "b": {"x": 4.0}}) == {"x": 2.5, "x/a": 1.0, "x/b": 4.0}
+    assert average_languages({"a": {"x": 1.0}, "b": {"x": 4.0}}) == {"x": 2.5, "x/a": 1.0, "x/b": 4.0}
 
 
 def test_predictions_are_those_of_each_language_alone_from_one_reading(config: MultiTarget):
@@ -126,7 +129,9 @@ def test_the_attribution_has_the_rows_of_each_language(config: MultiTarget):
     assert found.prediction.texts == {language: each.prediction.text for language, each in alone.items()}
     assert found.weights.source == alone["de"].weights.source
     np.testing.assert_allclose(found.weights.weights, np.concatenate([each.weights.weights for each in alone.values()]))
-    assert found.weights.target == tuple(visible(piece) for each in alone.values() for piece in each.weights.target)
+    assert found.weights.target == tuple(
+        show_invisible(piece) for each in alone.values() for piece in each.weights.target
+    )
     assert [each.name for each in found.lookups] == list(alone)
     figure = found.figure()
     words = [each.get_text() for each in figure.texts]

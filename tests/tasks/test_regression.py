@@ -9,15 +9,13 @@ import torch
 
 from regard import load
 from regard.errors import InputError
-from regard.metrics.numbers import number_metrics, pearson, ranks, spearman
+from regard.metrics import number_metrics, pearson, rank, spearman
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.classification.data import Labelled
-from regard.tasks.regression.config import NumberTables
-from regard.tasks.regression.outputs import SCALE, NumberOutput, NumberPrediction
-from regard.tasks.regression.run import RegressionRun
+from regard.tasks.regression import SCALE, NumberOutput, NumberPrediction, NumberTables, RegressionRun
 
 WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
 BERT = "model={name: bert, layers: 1, width: 32, heads: 4, hidden: 64, context: 16, dropout: 0.0}"
@@ -44,7 +42,7 @@ def test_correlations_of_a_published_example():
 
 
 def test_equal_numbers_share_their_rank():
-    assert ranks(torch.tensor([0.5, 3.0, 0.5, -1.0, 3.0, 3.0])).tolist() == [2.5, 5, 2.5, 1, 5, 5]
+    assert rank(torch.tensor([0.5, 3.0, 0.5, -1.0, 3.0, 3.0])).tolist() == [2.5, 5, 2.5, 1, 5, 5]
     assert spearman(torch.tensor([1.0, 2.0, 2.0]), torch.tensor([10.0, 30.0, 30.0])) == pytest.approx(1)
 
 
@@ -126,9 +124,9 @@ def test_a_gradient_explains_the_number(run: Path):
 
 def test_the_title_of_a_picture_says_what_the_number_is(run: Path):
     opened = load(run, "cpu", task=RegressionRun)
-    assert opened.titled(NumberPrediction(4.25)) == "predicted number: 4.25"
+    assert opened.make_title(NumberPrediction(4.25)) == "predicted number: 4.25"
     opened.column = "relatedness_score"
-    assert opened.titled(NumberPrediction(4.25)) == "predicted relatedness score: 4.25"
+    assert opened.make_title(NumberPrediction(4.25)) == "predicted relatedness score: 4.25"
     found = opened.attribute("two and five")
     assert found.title == f"predicted relatedness score: {found.prediction.text}"
 
@@ -143,7 +141,7 @@ def test_a_label_that_is_no_number(label: str, tmp_path: Path):
 def test_a_number_with_a_separator_of_thousands():
     for label, hint in (("1,022", ", without a separator of thousands"), ("high", "")):
         with pytest.raises(InputError) as caught:
-            NumberTables().label_of(label, "a.csv:7")
+            NumberTables().parse_label(label, "a.csv:7")
         assert str(caught.value) == f"a.csv:7: label '{label}' is no number; expected one such as 3.5 or 3,5{hint}"
 
 

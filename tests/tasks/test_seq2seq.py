@@ -5,17 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
 from regard.data.generated.pairs import Dates
-from regard.data.pair import Pair
+from regard.data.pairs import Pair
 from regard.data.splits import Splits
-from regard.data.tokenizer_pair import Tokenizers
+from regard.data.tokens import Tokenizers
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.scoring import encoded
 from regard.decoding.search import Search
+from regard.decoding.texts import encode_pairs
 from regard.errors import InputError
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.luong import Luong, LuongConfig
@@ -23,14 +24,13 @@ from regard.models.pointer_generator import PointerConfig, PointerGenerator
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.storage.run_folder import RunDirectory
+from regard.tasks.fine_tuning import WordVectors
 from regard.tasks.seq2seq import metrics
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
-from regard.tasks.seq2seq.metrics import Scoring, figures
+from regard.tasks.seq2seq.metrics import Scoring, score_pairs
 from regard.tasks.seq2seq.run import Seq2SeqRun
-from regard.tasks.seq2seq.setup import setup
-from regard.tasks.seq2seq.training import Seq2SeqObjective
-from regard.tasks.tokenizer_file import SOURCE
-from regard.tasks.word_vectors import WordVectors
+from regard.tasks.seq2seq.training import Seq2SeqObjective, setup
+from regard.tasks.tokenizers import SOURCE
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, IGNORED, UNKNOWN
 from regard.training.settings import Training
@@ -143,7 +143,7 @@ def test_bf16_takes_a_loss_in_full_precision():
     assert all(each.grad is not None and each.grad.dtype == torch.float32 for each in model.parameters())
 
 
-def test_row_53_dropped_merges_are_a_function_of_seed_epoch_and_pair():
+def test_dropped_merges_are_a_function_of_seed_epoch_and_pair():
     both = tokenizers(dropout=0.4)
     one = task(both)
     first = one.batch(2, [0, 3, 4])
@@ -197,13 +197,13 @@ def test_places_are_those_of_the_pairs():
     assert task(tokenizers()).place(3) == "pairs.tsv:4"
 
 
-def test_row_07_fewer_pairs_than_a_batch_lower_it():
+def test_fewer_pairs_than_a_batch_lower_it():
     few = task(tokenizers(), batch_tokens=4096)
-    assert few.tokens == int(few.lengths.max()) == 29  # more than a quarter
+    assert few.batch_tokens == int(np.max(few.lengths)) == 29  # more than a quarter
     assert sorted(index for batch in few.batches(0) for index in batch) == list(range(len(few.train)))
 
 
-def test_row_18_a_pair_longer_than_the_model_can_take(caplog: pytest.LogCaptureFixture):
+def test_a_pair_longer_than_the_model_can_take(caplog: pytest.LogCaptureFixture):
     """Location scores bound the source, learned positions both sides; END takes one of the places."""
     both = tokenizers()
     model = Luong(
@@ -243,10 +243,10 @@ def test_groups_are_scored_apart(monkeypatch: pytest.MonkeyPatch):
     targets = ["ein", "die Matte", "die Matte", "die"]
     groups = ["", "hard", "", ""]
     given = [Pair("x", target, "", group) for target, group in zip(targets, groups, strict=True)]
-    found = figures(model_for(both), both, given, Scoring(("exact-match",), Search()))
+    found = score_pairs(model_for(both), both, given, Scoring(("exact-match",), Search()))
     assert found == pytest.approx({"exact-match": 50.0, "exact-match/plain": 100 * 2 / 3, "exact-match/hard": 0.0})
     one_group = [Pair("x", target, "", "hard") for target in targets]
-    assert list(figures(model_for(both), both, one_group, Scoring(("exact-match",)))) == ["exact-match"]
+    assert list(score_pairs(model_for(both), both, one_group, Scoring(("exact-match",)))) == ["exact-match"]
 
 
 @pytest.mark.parametrize("start", ["zeros", "frequencies"])
@@ -303,7 +303,7 @@ def test_vectors_beside_the_weights_of_a_run_are_refused(tmp_path: Path):
 def test_perplexity_is_of_the_targets_tokens_and_lower_is_better():
     both = tokenizers()
     model = model_for(both).double().eval()
-    found = figures(model, both, PAIRS, Scoring(("perplexity", "exact-match")))
+    found = score_pairs(model, both, PAIRS, Scoring(("perplexity", "exact-match")))
     assert list(found) == ["perplexity", "exact-match"]
     one = task(both, model)
     batch = one.batch(0, list(range(len(PAIRS))))
@@ -321,12 +321,12 @@ def test_a_cut_source_takes_its_words_from_the_target():
     model = PointerGenerator(one.size, one.size, PointerConfig(embedding=3, width=5, attention=7, max_source=4)).eval()
     pairs = [Pair("a b c d zork", "zork a", "f:1")]
     cut, whole = (
-        encoded(model, both, pairs, truncate=True)[0],
-        encoded(model, both, [Pair("zork b", "zork a", "")])[0],
+        encode_pairs(model, both, pairs, truncate=True)[0],
+        encode_pairs(model, both, [Pair("zork b", "zork a", "")])[0],
     )
     assert cut[1] == [UNKNOWN, one.encode("a")[0]]
     assert whole[1][0] == one.size
-    assert figures(model, both, pairs, Scoring(("perplexity",), truncate=True))["perplexity"] > 1
+    assert score_pairs(model, both, pairs, Scoring(("perplexity",), truncate=True))["perplexity"] > 1
 
 
 def test_a_run_that_cuts_its_training_sources_cuts_its_test_sources():

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import InputError
-from regard.tasks.speech.data import SpeechTables
-from regard.tasks.speech.folders import speaker
+from regard.tasks.speech.data import SpeechTables, speaker_of
 from regard.tasks.summary import origin_of
 
 SPEAKERS = [f"{number:08x}" for number in range(20)]
@@ -36,9 +35,9 @@ def test_the_folder_s_name_is_the_transcript(tmp_path: Path, caplog: pytest.LogC
 
 def test_speakers_are_held_out(tmp_path: Path):
     splits = SpeechTables(train=str(commands(tmp_path))).load()
-    sets = [{speaker(str(each.audio)) for each in some} for some in (splits.train, splits.valid)]
+    sets = [{speaker_of(str(each.audio)) for each in some} for some in (splits.train, splits.valid)]
     assert (len(splits.valid), len(sets[1]), sets[0] & sets[1]) == (8, 2, set())
-    assert speaker("yes/1.wav") == "yes/1.wav"
+    assert speaker_of("yes/1.wav") == "yes/1.wav"
 
 
 def test_lists_of_sets(tmp_path: Path):

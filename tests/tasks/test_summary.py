@@ -12,19 +12,17 @@ import pytest
 from PIL.Image import open as open_image
 
 from regard.data.splits import Splits
-from regard.images import decode_image
-from regard.images.preview import preview
+from regard.images import decode_image, encode_preview
 from regard.models.bert import BertConfig
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
+from regard.tasks.base import Setup
 from regard.tasks.catalog import TASKS
-from regard.tasks.classification.summary import mostly_cut
-from regard.tasks.repeated import repeated_warnings
-from regard.tasks.setup import Setup
-from regard.tasks.summary import DataSummary, Lengths, sent
+from regard.tasks.classification.training import mostly_cut
+from regard.tasks.summary import DataSummary, Lengths, encode_for_request, warn_repeated
 from regard.text import Tokenizer, TokenizerSettings
-from regard.text.kind import KindName
+from regard.text.kinds import KindName
 from tests.witness.cases import CASES
 
 
@@ -92,7 +90,7 @@ def test_a_summary_has_an_example_as_a_request_has_it(recipe: str, inputs: str, 
 
 @pytest.mark.parametrize(("shape", "kind"), [((28, 28), "PNG"), ((600, 300, 3), "JPEG"), ((9, 9, 1), "PNG")])
 def test_a_preview_is_small_and_keeps_the_proportions(shape: tuple[int, ...], kind: str):
-    content = preview(np.random.default_rng(3).integers(0, 255, shape, dtype=np.uint8))
+    content = encode_preview(np.random.default_rng(3).integers(0, 255, shape, dtype=np.uint8))
     image = open_image(BytesIO(content))
     assert image.format == kind
     assert image.size == ((128, 256) if kind == "JPEG" else (shape[1], shape[0]))
@@ -100,7 +98,7 @@ def test_a_preview_is_small_and_keeps_the_proportions(shape: tuple[int, ...], ki
 
 def test_without_pillow_arrays_have_no_preview(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
-    assert sent(np.zeros((2, 2), np.uint8)) == ""
+    assert encode_for_request(np.zeros((2, 2), np.uint8)) == ""
 
 
 @pytest.mark.parametrize(("recipe", "each"), [("classify", 0), ("bert", 0), ("vit", 1), ("few-shot", 10)])
@@ -129,11 +127,11 @@ def test_unknown_words_are_words_and_unknown_characters_characters():
 def test_inputs_of_training_in_a_set_that_is_held_out_get_a_warning():
     data = SimpleNamespace(train="a.csv", valid=None, test="b.csv", split_seed=1)
     splits = Splits(["a", "b", "c"], ["a", "d", "c"], ["e"] * 99 + ["b"])
-    assert repeated_warnings(data, splits, str) == [
+    assert warn_repeated(data, splits, str) == [
         "2 of 3 (66.7 %) examples of valid have an input that is also in train, so its figures are too good"
     ]
-    assert len(repeated_warnings(data, Splits(["a"], ["b"], ["a", "b"]), str)) == 1
-    assert repeated_warnings(SimpleNamespace(train=7), splits, str) == []
+    assert len(warn_repeated(data, Splits(["a"], ["b"], ["a", "b"]), str)) == 1
+    assert warn_repeated(SimpleNamespace(train=7), splits, str) == []
 
 
 def test_texts_that_are_nearly_all_cut_get_a_warning():

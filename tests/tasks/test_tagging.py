@@ -15,25 +15,21 @@ from pyarrow import parquet
 from torch import nn
 
 from regard import load
-from regard.data.generated.names import generate
-from regard.data.memory import Records, records_of
+from regard.data.generated.sentences import generate_names
+from regard.data.records import Records, records_of
 from regard.errors import InputError
-from regard.maps.alignment import Alignment
+from regard.maps.alignment import Alignment, Words
 from regard.maps.heads import Side
-from regard.maps.words import Words
-from regard.metrics.entities import Entity, bio, entities, entity_metrics
+from regard.metrics import Entity, entity_metrics, find_entities, to_bio
 from regard.models.bert import BertConfig
 from regard.models.catalog import build_tagger
-from regard.models.recurrent_tagger import RecurrentTaggerConfig
+from regard.models.classifier import RecurrentTaggerConfig
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
-from regard.tasks.tagging.data import Tagged, TaggedFiles, of_spans, of_words, word_places
-from regard.tasks.tagging.figure import entity_weights, of_entities
-from regard.tasks.tagging.generated import Names, Pronouns
-from regard.tasks.tagging.parts import Part, collate_parts, first_tokens, parts
-from regard.tasks.tagging.run import TaggingRun, tagged
-from regard.tasks.tagging.training import Encoder, chosen_tags
+from regard.tasks.tagging.data import Names, Pronouns, Tagged, TaggedFiles, of_spans, of_words, word_places
+from regard.tasks.tagging.run import TaggingRun, append_tags, entity_weights, of_entities
+from regard.tasks.tagging.training import Encoder, Part, chosen_tags, collate_parts, first_tokens, parts
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, IGNORED, PAD, START
 
@@ -56,7 +52,7 @@ def test_the_example_of_seqeval():
     predicted = [["O", "O", "B-MISC", "I-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]]
     found = entity_metrics(predicted, expected)
     assert found == pytest.approx({"f1": 50, "precision": 50, "recall": 50, "accuracy": 80})
-    assert entities(["B-PER", "I-PER", "O", "B-LOC"]) == [(0, 2, "PER"), (3, 4, "LOC")]  # that of get_entities
+    assert find_entities(["B-PER", "I-PER", "O", "B-LOC"]) == [(0, 2, "PER"), (3, 4, "LOC")]  # that of get_entities
 
 
 @pytest.mark.parametrize(
@@ -76,8 +72,8 @@ def test_the_example_of_seqeval():
     ],
 )
 def test_entities_of_every_scheme(tags: str, found: list[tuple[int, int, str]]):
-    assert entities(tags.split()) == found
-    assert entities(bio(tags.split())) == found
+    assert find_entities(tags.split()) == found
+    assert find_entities(to_bio(tags.split())) == found
 
 
 def test_no_entity_is_no_division():
@@ -91,6 +87,18 @@ def test_words_of_texts():
     words = [text[start:end] for start, end in word_places(text)]
     assert words[:9] == ["Anna", "'s", "U.N.", "visit", "(", "1,000.5", "km", ")", ","]
     assert words[9:] == ["東", "京", "e.g.", "Berlin", "-", "based", "!"]
+
+
+@pytest.mark.parametrize("word", ["e-mail", "किताब", "cafe\u0301", "می\u200cروم", "北京", "don't"])
+def test_a_file_has_the_words_of_a_prediction(word: str):
+    read = of_words([word, "x"], ["B-A", "O"])
+    assert read.words == word_places(read.text)
+    assert find_entities(read.tags) == [(0, len(read.words) - 1, "A")]
+
+
+@pytest.mark.parametrize("word", ["किताब", "cafe\u0301", "می\u200cروم"])
+def test_marks_and_joiners_divide_no_word(word: str):
+    assert word_places(word) == ((0, len(word)),)
 
 
 def test_a_file_of_words(tmp_path: Path):
@@ -274,7 +282,7 @@ def test_a_table_with_a_row_for_each_word(tmp_path: Path):
 
 
 def test_generated_sentences_have_their_spans():
-    train, valid, test = generate((200, 20, 30), seed=1)
+    train, valid, test = generate_names((200, 20, 30), seed=1)
     assert len({each.text for each in (*train, *valid, *test)}) == 250
     assert {label for each in train for _, _, label in each.spans} == {"PER", "LOC", "ORG"}
     assert not any("<" in each.text or "{" in each.text for each in train)
@@ -506,10 +514,10 @@ def test_pictures_have_the_tag_of_each_word(run: Path):
 
 def test_several_tags_of_what_has_no_blank():
     read = Side(("a", "b", "-", "c"), Words(("ab", "-c"), (0, 0, 1, 1)))
-    found = tagged(read, {0: "B-X", 2: "O", 3: "B-Y"})
+    found = append_tags(read, {0: "B-X", 2: "O", 3: "B-Y"})
     assert found == Side(("a (B-X)", "b", "-", "c (B-Y)"), Words(("ab (B-X)", "-c (B-Y)"), (0, 0, 1, 1)))
-    assert tagged(read, {2: "B-X", 3: "B-Y"}).words.labels == ("ab", "-c (B-X, B-Y)")
-    assert tagged(read, {}) == read
+    assert append_tags(read, {2: "B-X", 3: "B-Y"}).words.labels == ("ab", "-c (B-X, B-Y)")
+    assert append_tags(read, {}) == read
 
 
 def test_run_files_that_fit_no_tagger(tmp_path: Path):

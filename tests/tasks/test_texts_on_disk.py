@@ -12,23 +12,21 @@ from typing import Any
 import pytest
 import torch
 
-from regard.data import stored
-from regard.data.columns import Ragged
-from regard.data.pieces import OnDisk
-from regard.data.sources import Table
-from regard.data.stored import StoredPairs
+from regard.data import cache
+from regard.data.cache import CachedChunks, CachedSet
+from regard.data.pairs import Table
+from regard.data.shards import Ragged
 from regard.errors import InputError
 from regard.runs import run_file, train
 from regard.runs.recipes import path_of
 from regard.storage import cache_folder
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.catalog import TASKS
-from regard.tasks.classification.data import LabelledTables, StoredLabelled
-from regard.tasks.classification.encoded import EncodedTexts
-from regard.tasks.multi_target.data import Multiparallel, StoredTargets
-from regard.tasks.regression.config import NumberTables
-from regard.tasks.seq2seq.setup import pairs_digest
-from regard.tasks.tagging.data import StoredTagged
+from regard.tasks.classification.data import LabelledTables
+from regard.tasks.classification.training import EncodedTexts
+from regard.tasks.multi_target.data import Multiparallel
+from regard.tasks.regression import NumberTables
+from regard.tasks.seq2seq.training import digest_pairs
 
 pytest.importorskip("pyarrow")
 WORDS = ["a", "bird", "saw", "the", "old", "tree", "while", "no", "one", "was", "near", "it", "and", "so", "on"]
@@ -76,9 +74,8 @@ WRITERS: dict[str, Callable[[Path], None]] = {"csv": csv, "jsonl": jsonl, "parqu
 
 @pytest.fixture(autouse=True)
 def everything_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(stored, "SMALL", 1)
-    monkeypatch.setattr("regard.data.stored.ROWS", 16)
-    monkeypatch.setattr("regard.data.table.ROWS", 16)
+    monkeypatch.setattr(cache, "SMALL", 1)
+    monkeypatch.setattr("regard.data.shards.ROWS", 16)
     monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "cache"))
 
 
@@ -89,9 +86,9 @@ def test_texts_on_disk_are_those_in_memory(ending: str, given: bool, tmp_path: P
     WRITERS[ending](path)
     data = LabelledTables(train=str(path), valid=str(path) if given else None, held_out=0.2)
     disk = data.load()
-    monkeypatch.setattr(stored, "SMALL", 1 << 30)
+    monkeypatch.setattr(cache, "SMALL", 1 << 30)
     memory = data.load()
-    assert isinstance(disk.train, StoredLabelled)
+    assert isinstance(disk.train, CachedSet)
     assert isinstance(memory.train, list)
     assert list(disk.train) == memory.train
     assert list(disk.valid) == memory.valid
@@ -115,9 +112,9 @@ def test_folds_on_disk_are_those_in_memory(folds: dict[str, Any], tmp_path: Path
         replace(data, test_folds=("last",)).load()
     with pytest.raises(InputError, match="no row is left to train on; give fewer folds"):
         replace(data, valid=None, valid_folds=("first", "third"), test_folds=("second",)).load()
-    monkeypatch.setattr(stored, "SMALL", 1 << 30)
+    monkeypatch.setattr(cache, "SMALL", 1 << 30)
     memory = data.load()
-    assert isinstance(disk.train, StoredLabelled)
+    assert isinstance(disk.train, CachedSet)
     for name, some in memory.named.items():
         assert list(disk.named[name]) == list(some)
         assert len(some) > 5
@@ -131,12 +128,12 @@ def test_pairs_of_a_table_on_disk_are_those_in_memory(ending: str, tmp_path: Pat
     target = "label" if ending == "csv" else "sets"
     data = Table(train=str(path), source="text", target=target, held_out=0.2)
     disk = data.load()
-    monkeypatch.setattr(stored, "SMALL", 1 << 30)
+    monkeypatch.setattr(cache, "SMALL", 1 << 30)
     memory = data.load()
-    assert isinstance(disk.train, StoredPairs)
+    assert isinstance(disk.train, CachedSet)
     assert list(disk.train) == memory.train
     assert list(disk.valid) == memory.valid
-    assert pairs_digest(disk) == pairs_digest(memory)
+    assert digest_pairs(disk) == digest_pairs(memory)
     assert any(pair.others for pair in disk.train) is (ending != "csv")
 
 
@@ -144,7 +141,7 @@ def started(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *setting
     """The setups of a recipe with its training set on disk and in memory, which are the same."""
     config, found = run_file.read(path_of(name), [*settings, "training.batch_tokens=64"]), []
     for folder, small in (("disk", 1), ("memory", 1 << 30)):
-        monkeypatch.setattr(stored, "SMALL", small)
+        monkeypatch.setattr(cache, "SMALL", small)
         with RunDirectory.create(tmp_path / folder) as run:
             found.append(TASKS[config.task].setup(config, run, 1))
     disk, memory = found
@@ -178,10 +175,10 @@ def test_tagged_texts_on_disk_are_those_in_memory(
         path.write_text("".join(json.dumps(each) + "\n" for each in lists))
     settings = [f"data.train={path}", *MODEL, "model.context=8"] + [f"data.valid={path}"] * given
     disk, _ = started("tagging", tmp_path, monkeypatch, *settings)
-    assert isinstance(disk.objective.train, StoredTagged)
+    assert isinstance(disk.objective.train, CachedSet)
     assert len(disk.objective.train) == (60 if given else 54)
     assert len(disk.objective.examples.items) > len(disk.objective.train)  # long texts have several parts
-    monkeypatch.setattr(stored, "SMALL", 1)
+    monkeypatch.setattr(cache, "SMALL", 1)
     path.write_text("a B-X\nb\n" if ending == "conll" else '{"text": "a"}\n{"text": "b"}\n')
     faults = {"conll": "a.conll:2: 1 columns, expected 2", "jsonl": "a.jsonl: .*name yours with --set data.spans=KEY"}
     with pytest.raises(InputError, match=faults[ending]):
@@ -202,9 +199,9 @@ def test_questions_on_disk_are_those_in_memory(name: str, given: bool, tmp_path:
     if name == "spans":
         settings.append("longest_question=8")
     disk, memory = started(name, tmp_path, monkeypatch, *settings)
-    assert isinstance(disk.objective.train, OnDisk)
+    assert isinstance(disk.objective.train, CachedChunks)
     assert isinstance(memory.objective.train, list)
-    monkeypatch.setattr(stored, "SMALL", 1)
+    monkeypatch.setattr(cache, "SMALL", 1)
     config: Any = run_file.read(path_of(name), [f"data.train={path}", *sizes])
     with pytest.raises(InputError, match=r"a.jsonl:61: the answer 'x y z' is not in the context"):
         config.data.load()
@@ -232,8 +229,8 @@ def test_several_targets_on_disk_are_those_in_memory(
 
     disk = begun("disk")
     parts = disk.objective.parts
-    assert isinstance(data.load()["label"].train, StoredTargets)
-    monkeypatch.setattr(stored, "SMALL", 1 << 30)
+    assert isinstance(data.load()["label"].train, CachedSet)
+    monkeypatch.setattr(cache, "SMALL", 1 << 30)
     memory = begun("memory")
     assert memory.digest == disk.digest
     assert memory.summary == disk.summary
@@ -265,7 +262,7 @@ def test_a_run_from_disk_is_one_from_memory(name: str, tmp_path: Path, monkeypat
     config = recipe(name, tmp_path / "a.csv", *RECIPES[name])
     disk = train.train(config, tmp_path / "disk")
     with monkeypatch.context() as patch:
-        patch.setattr(stored, "SMALL", 1 << 30)
+        patch.setattr(cache, "SMALL", 1 << 30)
         memory = train.train(config, tmp_path / "memory")
     figures = [{key: figure for key, figure in each.items() if key.startswith("valid")} for each in (disk, memory)]
     assert figures[0] == figures[1]
@@ -302,7 +299,7 @@ def test_decimal_commas_of_a_whole_file(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
     data = NumberTables(train=str(tmp_path / "a.csv"))
     disk = data.load()
-    assert isinstance(disk.train, StoredLabelled)
+    assert isinstance(disk.train, CachedSet)
     assert [each.label for each in disk.train][:3] == [0.5, 1.5, 2.5]
 
 

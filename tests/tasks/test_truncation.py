@@ -9,27 +9,25 @@ from typing import Any
 import pytest
 import torch
 
-from regard.cli import stream
-from regard.cli.predict import predictions
+from regard.cli import standard_input
+from regard.cli.predict import iterate_predictions
 from regard.data.generated.pairs import Dates
-from regard.data.pair import Pair
-from regard.data.tokenizer_pair import Tokenizers
+from regard.data.pairs import Pair
+from regard.data.tokens import Tokenizers
 from regard.errors import InputError
 from regard.models.bert import BertConfig, BertSpans
 from regard.models.catalog import build, build_classifier
 from regard.models.gpt2 import GPT2Config
 from regard.models.pointer_generator import PointerConfig
 from regard.models.transformer import TransformerConfig
-from regard.serve.operations import operations_of
-from regard.serve.replica import Replicas
+from regard.serve.operations import build_operations
+from regard.serve.worker import Replicas
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.extractive_qa.config import ExtractiveQA
-from regard.tasks.extractive_qa.data import Questions
+from regard.tasks.extractive_qa.data import ExtractiveQA, Questions
 from regard.tasks.extractive_qa.run import ExtractiveQARun
-from regard.tasks.multi_target.config import MultiTarget
-from regard.tasks.multi_target.data import Multiparallel
+from regard.tasks.multi_target.data import Multiparallel, MultiTarget
 from regard.tasks.multi_target.run import MultiTargetRun, build_many
 from regard.tasks.options import PredictOptions
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
@@ -141,16 +139,16 @@ def test_row_18_several_languages_cut_their_source_once(caplog: pytest.LogCaptur
 
 
 def test_row_18_one_line_for_all_of_standard_input(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
-    monkeypatch.setattr(stream, "CHUNK", 1)
+    monkeypatch.setattr(standard_input, "CHUNK", 1)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(f"{LONG}\na\n{LONG}\n".encode()))))
     run: Any = translator()
-    assert len(list(predictions(run, (), PredictOptions()))) == 3
+    assert len(list(iterate_predictions(run, (), PredictOptions()))) == 3
     assert caplog.messages == [f"2 of 3 sources were {SOURCES.format('them')}"]
 
 
 @pytest.mark.parametrize("name", ["predict", "attention"])
 def test_row_18_an_answer_of_the_server_has_the_warning(name: str, caplog: pytest.LogCaptureFixture):
-    operation: Any = operations_of(Replicas(translator()))[name]
+    operation: Any = build_operations(Replicas(translator()))[name]
     answers = [part.data for part in operation.respond([operation.request(text=LONG)], lambda number: True)]
     assert answers[0]["warnings"][-1] == f"the source was {SOURCES.format('it')}"
     assert not caplog.messages

@@ -13,20 +13,19 @@ from regard import load
 from regard.errors import InputError
 from regard.hub import import_run
 from regard.images import Preparation
-from regard.models.vit_trunk import VitGrid
+from regard.models.vit import VitGrid
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.load import CONFIG
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.image_captioning.attribution import one, pixels_of
 from regard.tasks.image_captioning.data import Captioned
-from regard.tasks.image_captioning.run import ImageCaptioningRun
+from regard.tasks.image_captioning.run import ImageCaptioningRun, collate_one, read_pixels
 from regard.tasks.image_classification.run import ImageClassificationRun
 from tests.hub.published_images import VITS, classifier
 from tests.tasks.test_image_captioning import settings, squares
 
-VIT = "{image: 12, patch: 4, channels: 1, layers: 1, width: 24, heads: 2, hidden: 48, dropout: 0.1}"
+VIT = "{name: vit, image: 12, patch: 4, channels: 1, layers: 1, width: 24, heads: 2, hidden: 48, dropout: 0.1}"
 QUICK = ["training.warmup=1", "training.threads=1", "training.precision=fp32", "training.validate_every=0"]
 QUICK += ["training.keep_best=0", "augmentation={}"]
 SIZES = "embedding: 12, width: 24, attention: 12, dropout: 0.0"
@@ -78,7 +77,7 @@ def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_learns_and_its_trunk_stays_bit_for_bit(folder: Path, whole: Path):
-    run, vit = opened(whole), load(folder / "vit", "cpu", task=ImageClassificationRun).model.encoder
+    run, vit = opened(whole), load(folder / "vit", "cpu", task=ImageClassificationRun).model.get_submodule("encoder")
     assert run.evaluate(run.config.data.load().train)["rouge-l"] > 80
     assert weights(run).keys() == vit.state_dict().keys()
     assert all(torch.equal(weights(run)[name], tensor) for name, tensor in vit.state_dict().items())
@@ -91,7 +90,7 @@ def test_its_cells_are_the_states_of_the_run_itself(folder: Path, whole: Path):
     assert (run.config.model.image, run.config.model.channels, run.config.model.stages) == (16, 1, ())
     image = np.random.default_rng(2).integers(0, 255, (20, 31), dtype=np.uint8)
     pixels = vit.config.images.pixels(image, vit.config.size, 1)
-    batch = one(run.model, pixels_of(Captioned(image, (), "x"), run.config), [], run.config)
+    batch = collate_one(run.model, read_pixels(Captioned(image, (), "x"), run.config), [], run.config)
     torch.testing.assert_close(batch.images, vit.config.images.tensor(pixels)[None], rtol=0, atol=0)
     with torch.no_grad():
         states, memory = vit.model.encoder(batch.images), run.model.encoder(batch.images)
@@ -152,8 +151,15 @@ def test_a_published_vit(folder: Path, tmp_path: Path):
     run, vit = opened(tmp_path / "run"), load(tmp_path / "vit", "cpu", task=ImageClassificationRun)
     assert run.config.images.mean == (0.4, 0.5, 0.6)
     assert (run.config.model.image, run.config.model.channels, run.config.cells) == (6, 3, 9)
-    assert all(torch.equal(weights(run)[name], each) for name, each in vit.model.encoder.state_dict().items())
+    assert all(
+        torch.equal(weights(run)[name], each) for name, each in vit.model.get_submodule("encoder").state_dict().items()
+    )
     assert run.attribute(folder / "images" / "0.png").weights.weights.shape[1:] == (3, 3)
+    with torch.no_grad():
+        run.model.get_parameter("decoder.output.bias")[run.tokenizer.special.end] = 99
+    empty = run.attribute(folder / "images" / "0.png")
+    assert (empty.prediction.text, empty.lookups[0].weights.shape) == ("", (1, 1, 0, 9))
+    empty.figure()
 
 
 def test_what_is_refused(folder: Path, whole: Path, tmp_path: Path):

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.text import Tokenizer, TokenizerSettings
-from regard.text.bpe_dropout import VARIANTS, MergeDropout, segment
+from regard.text.tokenizer import VARIANTS, MergeDropout, segment
 
 from .conftest import CORPUS
 

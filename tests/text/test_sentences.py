@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.text.sentences import sentence_spans
+from regard.text.words import sentence_spans
 
 
 def cut(text: str) -> list[str]:

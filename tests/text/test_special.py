@@ -9,8 +9,7 @@ import pytest
 
 from regard.errors import InputError
 from regard.text import SPECIAL, SpecialTokens, Tokenizer, TokenizerSettings
-from regard.text.byte_pair import ALPHABET
-from regard.text.kind import KindName
+from regard.text.kinds import ALPHABET, KindName
 from regard.text.unigram import Pieces, Segmenter
 
 WORDS = ["the", "##re", "[PAD]", "cat", "[SEP]", "[UNK]", "[CLS]", "[MASK]"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from regard.errors import InputError
 from regard.text import END, PAD, START, UNKNOWN, Tokenizer, TokenizerSettings
-from regard.text.kind import KindName, problem_with
+from regard.text.kinds import KindName, problem_with
 
 from .conftest import CORPUS
 

@@ -15,7 +15,7 @@ from regard.attention.heads import MultiHead
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.training.compiling import compiling
+from regard.training.layers import compile_layers
 
 SIZES = [(3, 13, 17), (5, 17, 19), (2, 19, 13)]
 """Sentences of a batch, and the longest of their sources and targets."""
@@ -71,7 +71,7 @@ def main(backend: str) -> dict[str, Any]:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     written, compiled = transformer(), transformer()
     plain, recorded = updates(written), maps(written)
-    with compiling(compiled, backend=backend):
+    with compile_layers(compiled, backend=backend):
         before = counters["stats"]["unique_graphs"]
         result: dict[str, Any] = {"updates": difference(plain, updates(compiled))}
         result["graphs"], result["breaks"] = counters["stats"]["unique_graphs"] - before, [*counters["graph_break"]]

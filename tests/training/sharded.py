@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from regard.data.batching import collate
+from regard.data.batches import collate
 from regard.models.bert import BertConfig
 from regard.models.catalog import build, build_classifier
 from regard.models.gpt2 import GPT2, GPT2Config
@@ -20,13 +20,12 @@ from regard.models.transformer import TransformerConfig
 from regard.models.vit import Vit, VitConfig
 from regard.text.special import SPECIAL
 from regard.training.batches import BEGINNING, Position, Prepared
-from regard.training.layers import recomputing, sharded_parts
-from regard.training.objective import Loss, LossModule
-from regard.training.processes import Processes
+from regard.training.layers import list_sharded_parts, recompute_layers
+from regard.training.objectives import Loss, LossModule
+from regard.training.processes import Processes, Stop
 from regard.training.settings import Training
-from regard.training.signals import Stop
-from regard.training.state import local
-from regard.training.update import Updater, make_optimizer
+from regard.training.state import local_part
+from regard.training.update import Updater, build_optimizer
 from tests.training.toy import ToyBatch
 
 ROWS, LENGTH, WORDS = 8, 7, 24
@@ -80,14 +79,14 @@ def models() -> dict[str, nn.Module]:
 
 
 def size(tensors: Any) -> int:
-    return sum(local(each).numel() * each.element_size() for each in tensors)
+    return sum(local_part(each).numel() * each.element_size() for each in tensors)
 
 
 def train(model: nn.Module, settings: Training) -> dict[str, Any]:
     here = Processes(settings)
     losses = here.wrap(LossModule(model, Next()), settings)
-    optimizer, bytes_of, gathered, kinds = make_optimizer(model, settings), {}, [], set()
-    parts = sharded_parts(losses)
+    optimizer, bytes_of, gathered, kinds = build_optimizer(model, settings), {}, [], set()
+    parts = list_sharded_parts(losses)
 
     def held(*_: Any) -> None:
         bytes_of["gradients"] = size(each.grad for each in losses.parameters() if each.grad is not None)
@@ -120,7 +119,7 @@ def main(path: Path, *choices: str) -> None:
     result = {}
     for name, model in models().items():
         if settings.recompute:
-            with recomputing(model):
+            with recompute_layers(model):
                 result[name] = train(model, settings)
         else:
             result[name] = train(model, settings)

@@ -8,8 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.tasks.meta_rl.actor_critic import ActorCritic, advantages, loss, loss_of_sampled
-from regard.tasks.meta_rl.environments import qualities
+from regard.tasks.meta_rl import (
+    ActorCritic,
+    compute_action_values,
+    compute_advantages,
+    compute_regret_loss,
+    compute_reward_loss,
+)
 
 SETTINGS = ActorCritic(discount=0.9, trace=0.7, entropy=0.3, value=0.2)
 
@@ -30,7 +35,7 @@ def given() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 def test_advantages():
     _, values, _, rewards = given()
-    found = advantages(rewards[..., 0], values, 0.9, 0.7)
+    found = compute_advantages(rewards[..., 0], values, 0.9, 0.7)
     for row in range(2):
         wanted = reference(rewards[row, :, 0].numpy(), values[row].numpy(), 0.9, 0.7)
         np.testing.assert_allclose(found[row].numpy(), wanted, rtol=1e-12)
@@ -40,11 +45,11 @@ def test_advantages_at_the_ends_of_the_trace():
     _, values, _, rewards = given()
     had = rewards[..., 0]
     undiscounted = had.flip(1).cumsum(1).flip(1) - values
-    torch.testing.assert_close(advantages(had, values, 1.0, 1.0), undiscounted, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(compute_advantages(had, values, 1.0, 1.0), undiscounted, rtol=1e-12, atol=1e-12)
     after = torch.nn.functional.pad(values[:, 1:], (0, 1))
     one_step = had + 0.9 * after - values
-    torch.testing.assert_close(advantages(had, values, 0.9, 0.0), one_step, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(advantages(had, values, 0.0, 1.0), had - values, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(compute_advantages(had, values, 0.9, 0.0), one_step, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(compute_advantages(had, values, 0.0, 1.0), had - values, rtol=1e-12, atol=1e-12)
 
 
 def test_the_loss():
@@ -60,7 +65,7 @@ def test_the_loss():
             later = gains[t] - taken[t] + expected[t]
             wanted += 0.2 * later**2 / 2 - expected[t] - np.log(chances[t, actions[row, t]]) * later
             wanted -= 0.3 * -float(chances[t] @ np.log(chances[t]))
-    assert loss(logits, guesses, actions, rewards, SETTINGS).item() == pytest.approx(wanted, rel=1e-12)
+    assert compute_regret_loss(logits, guesses, actions, rewards, SETTINGS).item() == pytest.approx(wanted, rel=1e-12)
 
 
 def test_one_step_goes_where_the_expected_reward_rises():
@@ -71,7 +76,9 @@ def test_one_step_goes_where_the_expected_reward_rises():
     plain = ActorCritic(entropy=0.0, value=0.0)
     found = torch.zeros_like(logits)
     for action in range(5):  # whatever was done, weighed by how likely that is
-        total = loss(logits, torch.full((1, 1), 0.3, dtype=torch.float64), torch.tensor([[action]]), rewards, plain)
+        total = compute_regret_loss(
+            logits, torch.full((1, 1), 0.3, dtype=torch.float64), torch.tensor([[action]]), rewards, plain
+        )
         found -= chances[0, 0, action].detach() * torch.autograd.grad(total, logits)[0]
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
@@ -90,7 +97,7 @@ def test_the_gradient_is_expected_to_be_that_of_the_return():
         logits = torch.stack([first[0], second[action]])[None]
         values = torch.tensor([[0.7, -0.2 + action]], dtype=torch.float64)  # as wrong as may be
         rewards = torch.stack([gives, then[action]])[None]
-        total = loss(logits, values, torch.tensor([[action, other]]), rewards, plain)
+        total = compute_regret_loss(logits, values, torch.tensor([[action, other]]), rewards, plain)
         likely = chances[action] * second.softmax(-1)[action, other]
         for part, gradient in zip(found, torch.autograd.grad(total, (first, second)), strict=True):
             part -= likely.detach() * gradient
@@ -109,10 +116,10 @@ def test_the_loss_of_sampled_rewards():
             wanted += 0.2 * gains[t] ** 2 / 2 - np.log(chances[t, actions[row, t]]) * gains[t]
             wanted -= 0.3 * -float(chances[t] @ np.log(chances[t]))
     values.requires_grad_()
-    found = loss_of_sampled(logits, values, actions, rewards[..., 0], SETTINGS)
+    found = compute_reward_loss(logits, values, actions, rewards[..., 0], SETTINGS)
     assert found.item() == pytest.approx(wanted, rel=1e-12)
     (towards,) = torch.autograd.grad(found, values)
-    gains = advantages(rewards[..., 0], values.detach(), 0.9, 0.7)
+    gains = compute_advantages(rewards[..., 0], values.detach(), 0.9, 0.7)
     torch.testing.assert_close(towards, -0.2 * gains, rtol=1e-12, atol=1e-12)
 
 
@@ -140,7 +147,7 @@ class Tiny:
         states = torch.stack([torch.zeros_like(had[:, 0]), EVERYTHING[:, 2]] * 2, 1)
         states[:, 3] = EVERYTHING[:, 7]
         self.rewards, expected = had.double(), means[0, states, self.actions]
-        worth = qualities(means, leads, 2)[0, [0, 1, 0, 1], states]
+        worth = compute_action_values(means, leads, 2)[0, [0, 1, 0, 1], states]
         self.regrets = worth.amax(-1, keepdim=True) - worth
         moved = leads[0, states[:, ::2], self.actions[:, ::2], states[:, 1::2]]
         taken = self.logits.softmax(-1).gather(-1, self.actions[..., None])[..., 0]
@@ -156,9 +163,9 @@ def test_both_signals_are_expected_to_raise_the_reward(signal: str):
     wanted = torch.autograd.grad((tiny.likely * tiny.rewards.sum(1)).sum(), tiny.tables, retain_graph=True)
     logits = tiny.logits.detach().requires_grad_()
     if signal == "regret":
-        total = loss(logits, tiny.guesses, tiny.actions, -tiny.regrets, plain)
+        total = compute_regret_loss(logits, tiny.guesses, tiny.actions, -tiny.regrets, plain)
     else:
-        total = loss_of_sampled(logits, tiny.guesses, tiny.actions, tiny.rewards, plain)
+        total = compute_reward_loss(logits, tiny.guesses, tiny.actions, tiny.rewards, plain)
     (each,) = torch.autograd.grad(total, logits)  # of one course nothing depends on another
     found = torch.autograd.grad(tiny.logits, tiny.tables, -each * tiny.likely.detach()[:, None, None])
     for one, other in zip(found, wanted, strict=True):
@@ -169,10 +176,10 @@ def test_both_signals_are_expected_to_raise_the_reward(signal: str):
 def test_guesses_learn_what_came_later():
     logits, guesses, actions, rewards = given()
     guesses.requires_grad_()
-    loss(logits, guesses, actions, rewards, SETTINGS).backward()
+    compute_regret_loss(logits, guesses, actions, rewards, SETTINGS).backward()
     expected = (logits.softmax(-1) * rewards).sum(-1)
     taken = rewards.gather(-1, actions[..., None])[..., 0]
-    later = advantages(taken, expected + guesses.detach(), 0.9, 0.7) - taken + expected
+    later = compute_advantages(taken, expected + guesses.detach(), 0.9, 0.7) - taken + expected
     torch.testing.assert_close(guesses.grad, -0.2 * later, rtol=1e-12, atol=1e-12)
 
 
@@ -180,7 +187,7 @@ def test_without_a_discount_nothing_later_counts():
     logits, _, actions, rewards = given()
     logits.requires_grad_()
     plain = ActorCritic(discount=0.0, entropy=0.0)
-    total = loss(logits, torch.zeros(2, 5, dtype=torch.float64), actions, rewards, plain)
+    total = compute_regret_loss(logits, torch.zeros(2, 5, dtype=torch.float64), actions, rewards, plain)
     expected = (logits.softmax(-1) * rewards).sum()
     torch.testing.assert_close(total, -expected, rtol=1e-12, atol=1e-12)
     ours, wanted = (torch.autograd.grad(each, logits)[0] for each in (total, -expected))
@@ -189,7 +196,7 @@ def test_without_a_discount_nothing_later_counts():
 
 def test_settings_from_the_first_update_to_the_last():
     settings = ActorCritic(discount=0.8, entropy=0.5, entropy_end=0.1)
-    found = [settings.at(update, 5) for update in range(1, 6)]
+    found = [settings.at_update(update, 5) for update in range(1, 6)]
     assert [each.discount for each in found] == pytest.approx([0, 0.2, 0.4, 0.6, 0.8])
     assert [each.entropy for each in found] == pytest.approx([0.5, 0.4, 0.3, 0.2, 0.1])
-    assert settings.at(1, 1).entropy == 0.5
+    assert settings.at_update(1, 1).entropy == 0.5

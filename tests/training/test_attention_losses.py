@@ -9,18 +9,17 @@ from torch import Tensor
 
 from regard.attention import Attend
 from regard.attention.align import Hard
-from regard.attention.align.losses import coverage, diagonal, doubly_stochastic, entropy, guided
+from regard.attention.align.losses import coverage, diagonal, doubly_stochastic, entropy, guidance
 from regard.attention.record import record
-from regard.data.pair import Pair
+from regard.data.pairs import Pair
 from regard.data.splits import Splits
-from regard.data.tokenizer_pair import Tokenizers
+from regard.data.tokens import Tokenizers
 from regard.errors import InputError
 from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.encoder_decoder import EncoderDecoder
-from regard.tasks.seq2seq.guidance import link_rows, piece_links
-from regard.tasks.seq2seq.training import Scoring, Seq2SeqObjective
+from regard.tasks.seq2seq.training import Scoring, Seq2SeqObjective, link_pieces, link_rows
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
 from regard.training.settings import Training
@@ -64,7 +63,7 @@ def task(
 def penalty(name: str, weights: Tensor, known: Tensor) -> Tensor:
     """The formula of a penalty, for the weights of one pair, `(head, query, key)`."""
     if name == "guided":
-        return guided(weights.mean(0), known)
+        return guidance(weights.mean(0), known)
     if name == "diagonal":
         targets, sources = map(torch.tensor, weights.shape[1:])
         return diagonal(weights.mean(0), targets, sources)
@@ -81,7 +80,7 @@ def test_a_penalty_is_added_for_real_positions(build, name: str):
     rows = [0, 1, 2]
     added = one.loss(model, one.batch(0, rows), 1).total - plain.loss(model, plain.batch(0, rows), 1).total
     expected = torch.zeros((), dtype=torch.float64)
-    links = piece_links(PAIRS, both)
+    links = link_pieces(PAIRS, both)
     for row in rows:
         batch = plain.batch(0, [row])
         targets, sources = int(batch.target_lengths), int(batch.source_lengths)
@@ -99,35 +98,33 @@ def test_a_penalty_is_added_for_real_positions(build, name: str):
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-7, atol=1e-9)
 
 
-class Prescribed(Hard):
-    """Draws what it is told, a key a call, for the only sequence there is; then the first key."""
-
-    def __init__(self):
-        super().__init__()
-        self.keys: list[int] = []
-
-    def draw(self, probabilities: Tensor) -> Tensor:
-        return torch.full(probabilities.shape[:-1], self.keys.pop(0) if self.keys else 0)
-
-
 @pytest.mark.parametrize("baseline", [0.0, 1.3])
-def test_reinforce_is_the_gradient_of_the_expected_loss(baseline: float):
+def test_reinforce_is_the_gradient_of_the_expected_loss(baseline: float, monkeypatch: pytest.MonkeyPatch):
     """Of a target of 2 positions and a source of 3, by enumerating all 9 ways to read; a baseline changes nothing."""
     both, pairs = tokenizers(), 2 * [Pair("ab", "y", "here:1")]
-    model, align = luong(both, align="hard"), Prescribed().double()
-    attend_of(model).align = align
+    model = luong(both, align="hard")
+    align = attend_of(model).align
+    assert isinstance(align, Hard)
+    prescribed: list[int] = []
+
+    def sample_keys(probabilities: Tensor) -> Tensor:
+        """Return the next prescribed key of the only sequence; the first key after them."""
+        return torch.full(probabilities.shape[:-1], prescribed.pop(0) if prescribed else 0)
+
+    monkeypatch.setattr("regard.attention.align.hard.sample_keys", sample_keys)
     learning, alone = (task(both, model, AttentionLosses(reinforce=share), pairs) for share in (1.0, 0.0))
     batch, parameters = learning.batch(0, [0]), list(model.parameters())
     expected = torch.zeros((), dtype=torch.float64)
     found = [torch.zeros_like(parameter) for parameter in parameters]
     for keys in itertools.product(range(3), repeat=2):
-        align.keys = list(keys)
+        prescribed[:] = keys
         with record(model.decoder, "attend") as maps:
             model(batch.source, batch.source_lengths, batch.target_in)
         probability = torch.cat([draw.log_probability for draw in maps.draws["attend"][:2]]).sum().exp()
-        align.keys, align.baseline = list(keys), torch.tensor(baseline, dtype=torch.float64)
+        prescribed[:] = keys
+        align.baseline.fill_(baseline)
         surrogate = learning.loss(model, batch, 1).total
-        align.keys = list(keys)
+        prescribed[:] = keys
         loss = alone.loss(model, batch, 1).total
         assert surrogate.item() == pytest.approx(loss.item())
         gradients = torch.autograd.grad(surrogate, parameters, materialize_grads=True, allow_unused=True)
@@ -174,7 +171,7 @@ def test_entropy_of_what_is_drawn_from_is_wanted():
 
 def test_links_of_words_become_rows_of_pieces():
     """Source "ab c" is a, b, blank, c and END, target "x yy" is x, blank, y, y and END; blanks go with what comes."""
-    (links, nothing, _) = piece_links(PAIRS, tokenizers())
+    (links, nothing, _) = link_pieces(PAIRS, tokenizers())
     found = link_rows([links, nothing], 5, 5)
     assert found[0].tolist() == [
         [0, 0, 0.5, 0.5, 0],

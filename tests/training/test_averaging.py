@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.training.selection import MovingAverage, mean
+from regard.training.schedules import MovingAverage, mean
 
 
 def test_the_moving_average_is_its_recurrence():
@@ -17,7 +17,7 @@ def test_the_moving_average_is_its_recurrence():
         decay = min(0.5, (1 + count) / (10 + count))
         expected = decay * expected + (1 - decay) * weights.detach()
     before = weights.detach().clone()
-    with average.applied():
+    with average.use():
         torch.testing.assert_close(weights.detach(), expected)
     assert torch.equal(weights, before)
 
@@ -27,7 +27,7 @@ def test_the_weights_come_back_after_an_error():
     average = MovingAverage([weights], 0.9)
     with torch.no_grad():
         weights.fill_(3)
-    with pytest.raises(ZeroDivisionError), average.applied():
+    with pytest.raises(ZeroDivisionError), average.use():
         weights /= 1 // int(weights[0].item() - 1)
     assert weights.tolist() == [3, 3]
 

@@ -17,9 +17,9 @@ from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 from regard.errors import InputError, RunError
 from regard.storage import tensor_shards
 from regard.storage.run_folder import RunDirectory
-from regard.training.checkpoint_writer import CheckpointWriter
 from regard.training.processes import Processes
 from regard.training.settings import Training
+from regard.training.snapshot import CheckpointWriter
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_failed_write_leaves_the_one_before(
         raise OSError(errno.ENOSPC, "full")
 
     with monkeypatch.context() as patch:
-        patch.setattr("regard.training.checkpoint_writer.sha256", full)
+        patch.setattr("regard.training.snapshot.sha256", full)
         writer.save(10, groups(mesh, 2.0), {}, [5])
         with pytest.raises(RunError, match=r"step-00000010: cannot be written: no space left on the device; free some"):
             writer.wait()

@@ -15,9 +15,9 @@ from torch._inductor import config
 
 from regard.errors import InputError, RunError
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nonfinite import debugging
+from regard.nonfinite import enable_debugging
 from regard.training.attention_losses import AttentionLoss, AttentionLosses
-from regard.training.compiling import CompiledForward, compiling
+from regard.training.layers import CompiledForward, compile_layers
 from tests.laws import cases
 from tests.training import toy
 
@@ -34,7 +34,7 @@ def transformer() -> Transformer:
 
 def told(caplog: pytest.LogCaptureFixture, model: torch.nn.Module) -> str:
     """The one line that is logged."""
-    with caplog.at_level(logging.INFO, "regard"), compiling(model):
+    with caplog.at_level(logging.INFO, "regard"), compile_layers(model):
         assert not any("forward" in vars(module) for module in model.modules())
     (line,) = caplog.messages
     return line
@@ -77,7 +77,7 @@ def test_updates_are_the_same_and_one_graph_serves_all_lengths():
 
 
 @pytest.mark.usefixtures("without_compiler")
-def test_row_47_no_compiler_is_one_warning_and_the_same_weights(regard: Any, tmp_path: Path):
+def test_no_compiler_is_one_warning_and_the_same_weights(regard: Any, tmp_path: Path):
     given = ["data.train=60", "data.valid=3", "data.test=3", "model.width=8", "model.hidden=8", "training.steps=2"]
     given += ["training.batch_tokens=128", "training.warmup=0", "training.threads=1", "training.tensorboard=false"]
     options = [part for pair in given for part in ("--set", pair)]
@@ -103,14 +103,14 @@ def test_a_recurrence_is_not_compiled(caplog: pytest.LogCaptureFixture):
 
 
 def test_with_debug_nothing_is_compiled(caplog: pytest.LogCaptureFixture):
-    with debugging():
+    with enable_debugging():
         line = told(caplog, transformer())
     assert line.endswith("nothing of this model is compiled: --debug checks every module; leave it out")
 
 
 @pytest.mark.usefixtures("without_compiler")
 def test_other_processes_are_silent(caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.INFO, "regard"), compiling(transformer(), log_layers=False):
+    with caplog.at_level(logging.INFO, "regard"), compile_layers(transformer(), log_layers=False):
         pass
     assert not caplog.messages
 

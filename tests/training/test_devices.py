@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.training.devices import choose_device, choose_precision, multiplies_bf16
+from regard.training.devices import choose_device, choose_precision, supports_bf16_products
 
 
 def test_what_is_named_is_taken():
@@ -18,4 +18,4 @@ def test_auto_is_bf16_where_the_processor_multiplies_it(able: bool, precision: s
 
 
 def test_no_bf16_on_a_device_that_nobody_knows():
-    assert not multiplies_bf16("mps")
+    assert not supports_bf16_products("mps")

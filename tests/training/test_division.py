@@ -13,8 +13,8 @@ from regard.cli.main import main
 from regard.errors import InputError, RunError
 from regard.runs.load import load
 from regard.tasks.options import EvaluationOptions
-from regard.training.processes import Everyone
-from regard.work import computed, divided_by
+from regard.training.processes import ProcessGroup
+from regard.work import compute_batches, divide_among
 from tests import forked
 from tests.cli.command import environment, tiny
 from tests.witness.cases import CASES
@@ -45,7 +45,7 @@ class Threads:
         def run(rank: int) -> None:
             self.local.rank = rank
             try:
-                with divided_by(self):
+                with divide_among(self):
                     found[rank] = work()
             except Exception as error:
                 found[rank] = error
@@ -68,10 +68,10 @@ def test_each_process_computes_its_part(count: int, batches: int):
         return number**2
 
     expected = [number**2 for number in range(batches)]
-    for found in Threads(count).each(lambda: computed(square, iter(range(batches)))):
+    for found in Threads(count).each(lambda: compute_batches(square, iter(range(batches)))):
         assert found == expected
     assert sorted(calls) == list(range(batches))
-    assert computed(square, range(3)) == [0, 1, 4]
+    assert compute_batches(square, range(3)) == [0, 1, 4]
 
 
 def test_an_error_of_one_process_ends_all():
@@ -80,7 +80,7 @@ def test_an_error_of_one_process_ends_all():
             raise InputError("file:3: is bad")
         return number
 
-    one, other = Threads(2).each(lambda: computed(refuse, range(6)))
+    one, other = Threads(2).each(lambda: compute_batches(refuse, range(6)))
     assert isinstance(other, InputError)
     assert str(other) == "file:3: is bad"
     assert isinstance(one, RunError)
@@ -148,5 +148,5 @@ def test_processes_of_a_machine_without_accelerators_find_each_other(
     chosen: list[bool] = []
     monkeypatch.setattr("regard.training.devices.devices", lambda: found)
     monkeypatch.setattr("regard.training.processes.PartialState", State)
-    everyone = Everyone()
+    everyone = ProcessGroup()
     assert (everyone.count, everyone.rank, chosen) == (2, 1, [cpu])

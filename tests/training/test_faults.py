@@ -18,8 +18,8 @@ from regard.errors import InputError, RunError
 from regard.storage.run_folder import RunDirectory
 from regard.training.devices import devices
 from regard.training.loop import fit
-from regard.training.objective import Loss
-from regard.training.snapshot import regrouped
+from regard.training.objectives import Loss
+from regard.training.snapshot import describe_regrouping
 from regard.training.state import random_state, restore_random_state
 from tests.training import toy
 from tests.training.test_loop import records, run
@@ -39,7 +39,7 @@ class Poisoned(toy.Following):
 
 
 @pytest.mark.parametrize("factor", [float("nan"), float("inf")])
-def test_row_27_one_bad_update_is_skipped(tmp_path: Path, factor: float, capsys: pytest.CaptureFixture[str]):
+def test_one_bad_update_is_skipped(tmp_path: Path, factor: float, capsys: pytest.CaptureFixture[str]):
     model = toy.model()
     result = run(tmp_path / "run", Poisoned({3, 8, 9}, factor), model, maximum_bad_updates=3)
     assert result["steps"] == 24
@@ -49,18 +49,18 @@ def test_row_27_one_bad_update_is_skipped(tmp_path: Path, factor: float, capsys:
     assert "update 3 skipped: loss" in capsys.readouterr().err
 
 
-def test_row_27_many_bad_updates_end_the_run(tmp_path: Path):
+def test_many_bad_updates_end_the_run(tmp_path: Path):
     with pytest.raises(RunError, match=r"in 3 updates in a row, the last 13; the last good checkpoint is of update 10"):
         run(tmp_path / "run", Poisoned({11, 12, 13}, float("nan")), maximum_bad_updates=3)
     assert RunDirectory.open(tmp_path / "run").checkpoint_steps()[-1] == 10
 
 
-def test_row_28_a_loss_that_explodes_can_end_the_run(tmp_path: Path):
+def test_a_loss_that_explodes_can_end_the_run(tmp_path: Path):
     with pytest.raises(RunError, match=r"the loss per token is .* at update 7, above stop_above"):
         run(tmp_path / "run", Poisoned({7}, 1e6), stop_above=100.0)
 
 
-def test_row_29_out_of_memory(tmp_path: Path):
+def test_out_of_memory(tmp_path: Path):
     class Huge(toy.Following):
         def loss(self, model: nn.Module, batch: Any, update: int, carried: Any) -> Loss:
             loss = super().loss(model, batch, update, carried)
@@ -95,24 +95,24 @@ class Broken(toy.Following):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_row_45_an_example_that_cannot_be_read(tmp_path: Path, workers: int):
+def test_an_example_that_cannot_be_read(tmp_path: Path, workers: int):
     with pytest.raises(RunError, match=r"^example 5 \(train.tsv:6\) cannot be .*KeyError: 'no such column'") as caught:
         run(tmp_path / "run", Broken(dies=False), workers=workers)
     assert "test_faults.py:" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_row_45_a_worker_that_dies(tmp_path: Path):
+def test_a_worker_that_dies(tmp_path: Path):
     with pytest.raises(RunError, match=r"a worker died while it prepared the batch of examples .*\b7\b.*train.tsv"):
         run(tmp_path / "run", Broken(dies=True), workers=2)
 
 
-def test_row_07_fewer_batches_than_processes(tmp_path: Path):
+def test_fewer_batches_than_processes(tmp_path: Path):
     with pytest.raises(InputError, match="epoch 0 has 0 batches for 1 processes"):
         run(tmp_path / "run", toy.Following(0))
 
 
-def test_row_40_another_number_of_processes(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_another_number_of_processes(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     """A checkpoint of 3 processes, behind 2 x 3 of 7 batches, on one: it goes on with the seventh, and says so."""
     run(tmp_path / "run", steps=2, validate_every=0, checkpoint_every=1)
     directory = RunDirectory.create(tmp_path / "run", resume=True)
@@ -132,16 +132,18 @@ def test_row_40_another_number_of_processes(tmp_path: Path, caplog: pytest.LogCa
 
 def test_what_another_number_of_processes_changes():
     before = {"processes": 4, "accumulate": 1}
-    line = regrouped(before, 2, 1)
+    line = describe_regrouping(before, 2, 1)
     assert line.startswith(
         "the checkpoint is of 4 processes and there are 2: examples keep their order, and an update has"
     )
     assert "2 batches instead of 4, so the weights differ; training.accumulate=2 with --allow-change keeps 4" in line
-    assert "accumulate" not in regrouped(before, 3, 1)
-    assert regrouped(before, 2, 2).endswith("an update has 4 batches as before; rounding and random numbers differ")
+    assert "accumulate" not in describe_regrouping(before, 3, 1)
+    assert describe_regrouping(before, 2, 2).endswith(
+        "an update has 4 batches as before; rounding and random numbers differ"
+    )
 
 
-def test_row_48_a_device_that_is_not_there(tmp_path: Path):
+def test_a_device_that_is_not_there(tmp_path: Path):
     absent = next(name for name in ("cuda", "mps", "xpu") if name not in devices())
     with pytest.raises(InputError, match=rf"device '{absent}' is not available here; choose from: auto, .*cpu"):
         run(tmp_path / "run", device=absent)
@@ -152,7 +154,7 @@ def test_sharding_needs_several_processes(tmp_path: Path):
         run(tmp_path / "run", sharded=True)
 
 
-def test_row_53_the_same_seed_gives_the_same_weights(tmp_path: Path):
+def test_the_same_seed_gives_the_same_weights(tmp_path: Path):
     for name, workers in (("a", 0), ("b", 0), ("c", 1), ("d", 2)):
         run(tmp_path / name, workers=workers, keep_best=0)
     run(tmp_path / "other", seed=2, keep_best=0)
@@ -160,7 +162,7 @@ def test_row_53_the_same_seed_gives_the_same_weights(tmp_path: Path):
     assert toy.digest(tmp_path / "other") != toy.digest(tmp_path / "a")
 
 
-def test_row_64_nothing_piles_up(tmp_path: Path):
+def test_nothing_piles_up(tmp_path: Path):
     counts: list[tuple[int, int]] = []
 
     class Counting(toy.Following):

@@ -21,13 +21,11 @@ from regard.storage.run_folder import RunDirectory
 from regard.storage.tensors import read
 from regard.training.batches import BatchStream
 from regard.training.loop import fit
-from regard.training.objective import Loss, LossModule
-from regard.training.processes import Processes
-from regard.training.progress import Metrics
+from regard.training.objectives import Loss, LossModule
+from regard.training.processes import Processes, Stop, Stopped
+from regard.training.progress import Board, Metrics
 from regard.training.settings import Training
-from regard.training.signals import Stop, Stopped
-from regard.training.state import keeping_random_state
-from regard.training.trackers import Board
+from regard.training.state import keep_random_state
 from regard.training.update import Updater
 from tests.training import toy
 
@@ -50,7 +48,7 @@ def test_what_is_global_stays_as_the_caller_had_it(tmp_path: Path):
 def test_the_random_states_of_the_caller_come_back():
     random.seed(5)
     before = random.getstate()
-    with keeping_random_state(torch.device("cpu")):
+    with keep_random_state(torch.device("cpu")):
         assert random.getstate() == before
         random.random()
     assert random.getstate() == before
@@ -164,7 +162,7 @@ def test_bf16_learns_and_keeps_fp32_weights(tmp_path: Path):
 
 
 @pytest.mark.parametrize("clip", [0.0, 0.25])
-def test_row_28_the_gradient_norm_is_logged_and_clipped(tmp_path: Path, clip: float):
+def test_the_gradient_norm_is_logged_and_clipped(tmp_path: Path, clip: float):
     run(tmp_path / "run", clip=clip, learning_rate=1e-9)
     assert all(record["gradient_norm"] > 0.25 for record in records(tmp_path / "run", "training"))
 
@@ -258,14 +256,14 @@ class HungUp(toy.Following):
         return super().loss(model, batch, update, carried)
 
 
-def test_row_32_a_hangup_saves(tmp_path: Path):
+def test_a_hangup_saves(tmp_path: Path):
     with pytest.raises(Stopped, match="stopped by SIGHUP after update 3, which is saved") as stopped:
         run(tmp_path, HungUp())
     assert stopped.value.exit_code == 129
     assert RunDirectory.open(tmp_path).checkpoint_steps() == [3]
 
 
-def test_row_32_a_hangup_that_nohup_ignores_stops_nothing(tmp_path: Path):
+def test_a_hangup_that_nohup_ignores_stops_nothing(tmp_path: Path):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         assert run(tmp_path, HungUp())["steps"] == 24
@@ -273,7 +271,7 @@ def test_row_32_a_hangup_that_nohup_ignores_stops_nothing(tmp_path: Path):
         signal.signal(signal.SIGHUP, before)
 
 
-def test_row_30_the_clock_saves_too(tmp_path: Path):
+def test_the_clock_saves_too(tmp_path: Path):
     changes: dict[str, Any] = {"steps": 7, "validate_every": 0, "checkpoint_every": 0, "average_last": 2}
     run(tmp_path / "never", checkpoint_minutes=0.0, **changes)
     run(tmp_path / "always", checkpoint_minutes=1e-9, **changes)
@@ -285,7 +283,7 @@ def test_row_30_the_clock_saves_too(tmp_path: Path):
     assert RunDirectory.open(tmp_path / "stopped").checkpoint_steps() == [2, 3]
 
 
-def test_row_75_a_full_disk_under_tensorboard(tmp_path: Path):
+def test_a_full_disk_under_tensorboard(tmp_path: Path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     board, written, failed = Board(tmp_path / "tensorboard"), 0, ""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -308,6 +306,7 @@ def test_tensorboard_is_used_where_it_is_installed(tmp_path: Path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     with RunDirectory.create(tmp_path) as directory:
         metrics = Metrics(directory, Training())
+        metrics.open_trackers()
         metrics.write("validation", 5, {"bleu": 31.5, "loss": 2.0})
         metrics.write("validation", 7, {"bleu": 32.5, "loss": math.nan})
         read = accumulator.EventAccumulator(str(tmp_path / "tensorboard")).Reload()  # while it is written

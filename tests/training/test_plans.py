@@ -12,10 +12,10 @@ from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.runs.train import log_setup
-from regard.tasks.setup import Setup
+from regard.tasks.base import Setup
 from regard.training import progress
 from regard.training.progress import Progress
-from regard.training.selection import Selection, Validated
+from regard.training.schedules import Selection, Validated
 from regard.training.settings import Training
 from regard.work import checkpoint
 from tests.training import toy
@@ -48,9 +48,9 @@ def test_a_warm_up_of_an_option_stays():
 
 def test_epochs_in_place_of_steps():
     assert training("epochs=2.5").epochs == 2.5
-    settings = Training(epochs=2.5, warmup=400, accumulate=2).of_epochs(100)
+    settings = Training(epochs=2.5, warmup=400, accumulate=2).with_epochs_as_steps(100)
     assert (settings.steps, settings.warmup) == (125, 12)
-    assert settings.plan() == "125 updates (2.5 epochs), 12 of them warm-up; validation at the end"
+    assert settings.describe() == "125 updates (2.5 epochs), 12 of them warm-up; validation at the end"
     with pytest.raises(InputError, match=r"training\.steps and training\.epochs are both set; choose one"):
         training("steps=50", "epochs=2")
     with pytest.raises(ValueError, match="teacher_forcing_end changes by updates"):
@@ -96,17 +96,17 @@ def test_the_end_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_plan_names_validation_and_the_early_end():
-    assert Training(steps=9000, warmup=30).plan() == (
+    assert Training(steps=9000, warmup=30).describe() == (
         "9,000 updates, 30 of them warm-up; validation every 1,000; it ends early after 5 without improvement"
     )
-    assert Training(patience=0).plan() == "10,000 updates, 0 of them warm-up; validation every 1,000"
+    assert Training(patience=0).describe() == "10,000 updates, 0 of them warm-up; validation every 1,000"
 
 
 def test_a_long_validation_shows_that_it_goes_on(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
     now = iter([0.0, 0.0, 0.0, 20.0, 31.0, 40.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
-    with Progress(9, every=1).elapsed("validating"):
+    with Progress(9, interval=1).show_elapsed("validating"):
         for _ in range(3):
             checkpoint()
     assert stream.getvalue() == "validating, 0:31\n"

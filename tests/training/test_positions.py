@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from regard.data import order
-from regard.data.order import START, Mark, Order, Shuffled
+from regard.data.order import START, Order, OrderPosition, Shuffled
 from regard.errors import InputError
 from regard.storage.run_folder import RunDirectory
 from regard.training.batches import BEGINNING, Positions
@@ -30,13 +30,13 @@ class Chunked(toy.Following):
 
     def __init__(self, **rest: Any) -> None:
         super().__init__(**rest)
-        self.walks: list[tuple[int, int, Mark]] = []
+        self.walks: list[tuple[int, int, OrderPosition]] = []
 
     def batches(self, epoch: int) -> Order:  # pyright: ignore[reportIncompatibleMethodOverride]
         walks = self.walks
 
         class Noted(Shuffled):
-            def walk(self, start: int = 0, mark: Mark = START) -> Iterator[tuple[Mark, list[int]]]:
+            def walk(self, start: int = 0, mark: OrderPosition = START) -> Iterator[tuple[OrderPosition, list[int]]]:
                 walks.append((epoch, start, mark))
                 return super().walk(start, mark)
 
@@ -87,5 +87,5 @@ def test_a_run_stopped_in_a_later_chunk_goes_on_exactly(tmp_path: Path):
         assert run.checkpoint_steps() == [26]
         task, again = Chunked(), toy.model()
         fit(again, task, settings, run, resume=True)
-    assert (0, 26, Mark(3, 20)) in task.walks
+    assert (0, 26, OrderPosition(3, 20)) in task.walks
     assert all(bool((one == other).all()) for one, other in zip(whole.parameters(), again.parameters(), strict=True))

@@ -5,18 +5,17 @@ from typing import Any
 import pytest
 import torch
 
-from regard.data.pair import Pair
+from regard.data.pairs import Pair
 from regard.data.splits import Splits
-from regard.data.tokenizer_pair import Tokenizers
+from regard.data.tokens import Tokenizers
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.tasks.seq2seq.training import Scoring, Seq2SeqObjective
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.batches import BatchStream
-from regard.training.objective import LossModule
-from regard.training.processes import Processes
+from regard.training.objectives import LossModule
+from regard.training.processes import Processes, Stop
 from regard.training.settings import Training
-from regard.training.signals import Stop
-from regard.training.update import Updater, make_optimizer
+from regard.training.update import Updater, build_optimizer
 from tests.laws import cases
 from tests.training.toy import settings
 
@@ -46,7 +45,7 @@ def test_an_update_in_bf16(name: str, forcing: float):
     model = cases.MODELS[name]().train()
     chosen = settings(batch_tokens=23, precision="bf16", teacher_forcing=forcing, label_smoothing=0.1)
     here, pairs = Processes(chosen), task(model, chosen)
-    updater = Updater(LossModule(model, pairs), make_optimizer(model, chosen), chosen, here, Stop())
+    updater = Updater(LossModule(model, pairs), build_optimizer(model, chosen), chosen, here, Stop())
     before = [parameter.detach().clone() for parameter in model.parameters()]
     with BatchStream(pairs, chosen, here) as stream:
         outcome = updater([next(stream)], 1, 0.01)
@@ -72,7 +71,7 @@ def test_bf16_and_fp32_agree_on_the_loss(name: str):
 
 
 @pytest.mark.parametrize("name", cases.MODELS)
-def test_row_53_one_and_four_threads_agree_up_to_rounding(name: str):
+def test_one_and_four_threads_agree_up_to_rounding(name: str):
     """Bit for bit is promised for the same number of threads alone (`Training`)."""
     model = cases.MODELS[name]().train()
     pairs = task(model, SETTINGS)

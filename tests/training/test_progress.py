@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from regard.training.objective import unit_of
+from regard.training.objectives import unit_of
 from regard.training.progress import Progress, Window, duration
-from regard.training.update import Outcome
+from regard.training.update import UpdateResult
 
 
 class Terminal(io.StringIO):
@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 
 def test_plain_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
-    progress = Progress(10, every=4)
+    progress = Progress(10, interval=4)
     for update in range(1, 11):
         progress.update(update, 2.5, 1234.0)
     progress.close()
@@ -33,13 +33,13 @@ def test_the_speed_counts_what_the_objective_reads(monkeypatch: pytest.MonkeyPat
     assert unit_of(SimpleNamespace(unit="images")) == "images"
     assert unit_of(SimpleNamespace()) == "tokens"
     monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
-    Progress(1, every=1, unit="images").update(1, 2.5, 1234.0)
+    Progress(1, interval=1, unit="images").update(1, 2.5, 1234.0)
     assert "1,234 images/s" in stream.getvalue()
 
 
 def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stderr", stream := Terminal())
-    progress = Progress(5, every=1)
+    progress = Progress(5, interval=1)
     for update in (4, 5):  # a run that goes on after update 3
         progress.update(update, 2.5, 1234.0)
     progress.note("validated")
@@ -54,7 +54,7 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
 
 def test_other_processes_are_silent(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
-    progress = Progress(2, every=1, shown=False)
+    progress = Progress(2, interval=1, visible=False)
     progress.update(1, 2.5, 10.0)
     progress.note("x")
     progress.close()
@@ -67,8 +67,8 @@ def test_durations():
 
 def test_a_window_weighs_losses_by_their_terms_and_counts_what_the_model_read():
     window = Window()
-    window.add(Outcome(1.0, 30, 60, 5.0, 0), 0.5)
-    window.add(Outcome(3.0, 10, 20, 2.0, 0), 0.5)
+    window.add(UpdateResult(1.0, 30, 60, 5.0, 0), 0.5)
+    window.add(UpdateResult(3.0, 10, 20, 2.0, 0), 0.5)
     assert window.figures() == {"loss": 1.5, "gradient_norm": 5.0, "tokens": 80, "tokens_per_second": 80.0}
 
 
@@ -86,22 +86,22 @@ def closed() -> io.StringIO:
 
 
 @pytest.mark.parametrize("stream", [Gone(), None, closed()], ids=["reader gone", "no descriptor", "closed"])
-def test_row_67_progress_that_nobody_reads_ends_nothing(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO | None):
+def test_progress_that_nobody_reads_ends_nothing(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO | None):
     monkeypatch.setattr(sys, "stderr", stream)
-    progress = Progress(3, every=1)
+    progress = Progress(3, interval=1)
     for update in range(1, 4):
         progress.update(update, 2.5, 10.0)
         progress.note("x")
     progress.close()
-    assert stream is None or not progress.shown
+    assert stream is None or not progress.visible
 
 
-def test_row_67_a_bar_on_a_terminal_that_is_gone(monkeypatch: pytest.MonkeyPatch):
+def test_a_bar_on_a_terminal_that_is_gone(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stderr", stream := Terminal())
-    progress = Progress(3, every=1)
+    progress = Progress(3, interval=1)
     progress.update(1, 2.5, 10.0)
     monkeypatch.setattr(stream, "write", Gone().write)
     progress.update(2, 2.5, 10.0)
     progress.note("x")
     progress.close()
-    assert not progress.shown
+    assert not progress.visible

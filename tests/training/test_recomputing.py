@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.training.layers import recomputing
+from regard.training.layers import recompute_layers
 from tests.training.sharded import LENGTH, ROWS, WORDS, Next, models
 from tests.training.toy import ToyBatch
 
@@ -16,7 +16,7 @@ def test_gradients_are_those_of_kept_activations(kind: str):
     for again in (False, True):
         model = models()[kind]
         if again:
-            with recomputing(model):
+            with recompute_layers(model):
                 Next().loss(model, batch, 1, None).total.backward()
         else:
             Next().loss(model, batch, 1, None).total.backward()

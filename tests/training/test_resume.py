@@ -26,7 +26,7 @@ from tests.training import toy
         pytest.param(2, {"sharded": True, "average_decay": 0.9, "workers": 2}, marks=pytest.mark.slow),
     ],
 )
-def test_row_30_killed_and_resumed(tmp_path: Path, processes: int, changes: dict[str, Any]):
+def test_killed_and_resumed(tmp_path: Path, processes: int, changes: dict[str, Any]):
     result = toy.call(toy.matrix, tmp_path, processes, changes)
     for name, codes in result["codes"].items():
         assert codes == [0 if name == "whole" or "resumed" in name else -9] * processes, name
@@ -45,7 +45,7 @@ def test_row_30_killed_and_resumed(tmp_path: Path, processes: int, changes: dict
         pytest.param(2, 22, {"average_last": 3}, marks=pytest.mark.slow),
     ],
 )
-def test_row_32_asked_to_stop(tmp_path: Path, processes: int, at: int, changes: dict[str, Any]):
+def test_asked_to_stop(tmp_path: Path, processes: int, at: int, changes: dict[str, Any]):
     result = toy.call(toy.signals, tmp_path, processes, at, changes)
     codes, steps = result["codes"], result["steps"]
     assert codes["terminate"] == [143] * processes
@@ -75,7 +75,7 @@ def test_under_torchrun(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_row_46_one_process_fails(tmp_path: Path):
+def test_one_process_fails(tmp_path: Path):
     began = time.monotonic()
     done = torchrun(tmp_path / "run", "trouble=('raise', 11)")
     assert time.monotonic() - began < 60
@@ -84,7 +84,7 @@ def test_row_46_one_process_fails(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_row_46_and_81_an_accident_of_one_process(tmp_path: Path):
+def test_an_accident_of_one_process(tmp_path: Path):
     done = toy.call(toy.accidents, tmp_path)
     killed = -signal.SIGKILL  # as a launcher ends the rest
     expected = {"raise": [1, 1], "kill one": [1, killed], "terminate one": [143, 143], "stop one": [1, killed]}

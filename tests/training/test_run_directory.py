@@ -91,7 +91,7 @@ def test_a_folder_that_is_no_run_is_left_alone_and_named(tmp_path: Path) -> None
         RunDirectory.create(tmp_path / "photo.png")
 
 
-def test_row_35_what_was_given_in_place_of_a_run_is_named(tmp_path: Path) -> None:
+def test_what_was_given_in_place_of_a_run_is_named(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path / "run") as run:
         run.save_checkpoint(3, GROUPS, {})
     (tmp_path / "hub").mkdir()
@@ -112,7 +112,7 @@ def test_row_35_what_was_given_in_place_of_a_run_is_named(tmp_path: Path) -> Non
             RunDirectory.open(tmp_path / name)
 
 
-def test_row_31_leftovers_of_a_killed_run_are_removed_at_the_next_start(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_run_are_removed_at_the_next_start(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path / "run") as run:
         run.save_checkpoint(3, GROUPS, {"epoch": 1})
         run.append_jsonl("log.jsonl", {"step": 1})
@@ -186,7 +186,7 @@ for moment in range(200):
 """
 
 
-def test_row_31_killed_at_every_moment_of_a_save_the_newest_whole_files_load(tmp_path: Path) -> None:
+def test_killed_at_every_moment_of_a_save_the_newest_whole_files_load(tmp_path: Path) -> None:
     done = script(KILLED, tmp_path)
     assert done.returncode == 0, done.stderr
     seen = done.stdout.splitlines()
@@ -221,7 +221,7 @@ with RunDirectory.create(Path(sys.argv[1])) as run:
 """
 
 
-def test_row_33_a_full_disk_is_one_line_and_leaves_no_partial_file(tmp_path: Path) -> None:
+def test_a_full_disk_is_one_line_and_leaves_no_partial_file(tmp_path: Path) -> None:
     done = script(LIMITED, tmp_path / "run")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -248,7 +248,7 @@ def test_row_33_a_full_disk_is_one_line_and_leaves_no_partial_file(tmp_path: Pat
     ],
 )
 @pytest.mark.parametrize("function", ["replace", "fsync", "mkdir", "open"])
-def test_row_33_whatever_the_system_refuses_with_the_old_file_stays(
+def test_whatever_the_system_refuses_with_the_old_file_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, said: str, function: str
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -269,7 +269,7 @@ def test_row_33_whatever_the_system_refuses_with_the_old_file_stays(
         assert leftovers == (["step-00000003.tmp"] if function == "open" else [])  # a folder is opened to be emptied
 
 
-def test_row_33_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, "read-only")
 
@@ -280,7 +280,7 @@ def test_row_33_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("name", ["model.safetensors", "state.json", "manifest.json"])
 @pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
-def test_row_34_a_damaged_checkpoint_is_passed_over_for_the_previous_one(
+def test_a_damaged_checkpoint_is_passed_over_for_the_previous_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, damage: str
 ) -> None:
     with RunDirectory.create(tmp_path / "run") as run:
@@ -305,7 +305,7 @@ def test_row_34_a_damaged_checkpoint_is_passed_over_for_the_previous_one(
         assert run.checkpoint(5).state == {"step": 5}
 
 
-def test_row_34_with_every_checkpoint_damaged_the_run_is_not_begun_again(tmp_path: Path) -> None:
+def test_with_every_checkpoint_damaged_the_run_is_not_begun_again(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path / "run") as run:
         assert run.newest_checkpoint() is None
         run.save_checkpoint(2, GROUPS, {})
@@ -315,7 +315,7 @@ def test_row_34_with_every_checkpoint_damaged_the_run_is_not_begun_again(tmp_pat
 
 
 @pytest.mark.parametrize("name", ["a.txt", "weights.safetensors"])
-def test_row_34_a_changed_file_is_named(tmp_path: Path, name: str) -> None:
+def test_a_changed_file_is_named(tmp_path: Path, name: str) -> None:
     with RunDirectory.create(tmp_path / "run") as run:
         run.write_text("a.txt", "old")
         run.save_tensors("weights.safetensors", GROUPS["model"])
@@ -329,7 +329,7 @@ def test_row_34_a_changed_file_is_named(tmp_path: Path, name: str) -> None:
             run.file("b.txt")
 
 
-def test_row_40_a_manifest_of_a_newer_format_is_refused_with_both_versions(tmp_path: Path) -> None:
+def test_a_manifest_of_a_newer_format_is_refused_with_both_versions(tmp_path: Path) -> None:
     RunDirectory.create(tmp_path / "run").close()
     path = tmp_path / "run" / "manifest.json"
     path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
@@ -358,7 +358,7 @@ sys.stdin.readline()
 """
 
 
-def test_row_44_a_second_process_is_refused_until_the_first_ends(tmp_path: Path) -> None:
+def test_a_second_process_is_refused_until_the_first_ends(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": SOURCE}
     command = [sys.executable, "-c", HOLDING, str(tmp_path / "run")]
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
@@ -373,7 +373,7 @@ def test_row_44_a_second_process_is_refused_until_the_first_ends(tmp_path: Path)
     RunDirectory.create(tmp_path / "run", resume=True).close()
 
 
-def test_row_44_one_process_cannot_write_twice_either(tmp_path: Path) -> None:
+def test_one_process_cannot_write_twice_either(tmp_path: Path) -> None:
     with (
         RunDirectory.create(tmp_path / "run"),
         pytest.raises(InputError, match=f"in use by process {os.getpid()}"),
@@ -382,7 +382,7 @@ def test_row_44_one_process_cannot_write_twice_either(tmp_path: Path) -> None:
     RunDirectory.create(tmp_path / "run", resume=True).close()
 
 
-def test_row_65_checkpoints_are_ordered_by_step_whatever_the_clock_says(tmp_path: Path) -> None:
+def test_checkpoints_are_ordered_by_step_whatever_the_clock_says(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path / "run") as run:
         for age, step in enumerate((99_999_999, 100_000_000, 5)):
             run.save_checkpoint(step, GROUPS, {"step": step})
@@ -406,7 +406,7 @@ def test_row_65_checkpoints_are_ordered_by_step_whatever_the_clock_says(tmp_path
         *("CON", "nul.txt", "aux", "a:b?*<>|", "trailing. "),  # none of which Windows allows
     ],
 )
-def test_row_66_any_output_path_works(tmp_path: Path, name: str) -> None:
+def test_any_output_path_works(tmp_path: Path, name: str) -> None:
     with RunDirectory.create(tmp_path / name) as run:
         run.save_checkpoint(3, GROUPS, {})
         run.write_json("a.json", 1)
@@ -417,7 +417,7 @@ def test_row_66_any_output_path_works(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["l" * 256, "/".join(["d" * 200] * 21)])
-def test_row_66_a_path_longer_than_the_system_allows_is_bad_usage(tmp_path: Path, name: str) -> None:
+def test_a_path_longer_than_the_system_allows_is_bad_usage(tmp_path: Path, name: str) -> None:
     for resume in (False, True):
         with pytest.raises(InputError, match="too long"):
             RunDirectory.create(tmp_path / name, resume=resume)

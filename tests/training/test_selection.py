@@ -4,7 +4,7 @@ import json
 
 from pydantic import TypeAdapter
 
-from regard.training.selection import Selection, Validated
+from regard.training.schedules import Selection, Validated
 from tests.training.toy import settings
 
 
@@ -16,10 +16,18 @@ def observe(selection: Selection, values: list[float], higher: bool = True, **ch
     ]
 
 
-def test_the_best_are_kept_in_order_and_equals_by_age():
+def test_the_best_are_kept_in_order_and_of_equals_the_later_is_better():
     selection = Selection()
     assert observe(selection, [3.0, 7.0, 7.0, 5.0], keep_best=3) == [True, True, False, False]
-    assert [(kept.value, kept.update) for kept in selection.best] == [(7, 10), (7, 15), (5, 20)]
+    assert [(kept.value, kept.update) for kept in selection.best] == [(7, 15), (7, 10), (5, 20)]
+
+
+def test_equals_are_ranked_by_the_next_metric_in_its_direction():
+    selection = Selection()
+    for update, (chrf, perplexity) in enumerate([(0.0, 9.0), (47.7, 9.0), (47.7, 4.0), (47.7, 5.0)], 1):
+        figures = {"bleu": 0.0, "chrf": chrf, "perplexity": perplexity}
+        selection.observe(Validated(update, 0.0, figures), settings(keep_best=4), True)
+    assert [kept.update for kept in selection.best] == [3, 4, 2, 1]
 
 
 def test_lower_can_be_better_and_a_nan_never_is():
@@ -39,26 +47,26 @@ def test_patience():
 def test_what_is_no_longer_wanted():
     selection, chosen = Selection(), settings(keep_best=1)
     selection.observe(Validated(3, 1.0, {}), chosen, True)
-    assert [selection.saved(update, chosen) for update in (3, 6, 9, 12, 12)] == [[], [], [], [6], []]
+    assert [selection.add_regular(update, chosen) for update in (3, 6, 9, 12, 12)] == [[], [], [], [6], []]
     selection.observe(Validated(15, 2.0, {}), chosen, True)
-    assert selection.saved(15, chosen) == [3, 9]
+    assert selection.add_regular(15, chosen) == [3, 9]
     assert selection.last(2) == [12, 15]
 
 
 def test_checkpoints_of_stops_go_with_the_next_regular_one():
     selection, chosen = Selection(), settings(average_last=3)
     for update in (3, 6, 9, 12):
-        selection.saved(update, chosen)
-    assert [selection.stopped(update) for update in (13, 14, 15)] == [[], [], [13]]
+        selection.add_regular(update, chosen)
+    assert [selection.add_stop(update) for update in (13, 14, 15)] == [[], [], [13]]
     assert selection.last(3) == [6, 9, 12]
-    assert selection.saved(15, chosen) == [6, 14]  # the last of the stops has become a regular one
+    assert selection.add_regular(15, chosen) == [6, 14]  # the last of the stops has become a regular one
     assert selection.last(3) == [9, 12, 15]
-    assert selection.saved(18, chosen) == [9]
+    assert selection.add_regular(18, chosen) == [9]
 
 
 def test_it_survives_json():
     selection = Selection()
     observe(selection, [3.0, 7.0])
-    selection.saved(10, settings())
-    selection.stopped(11)
+    selection.add_regular(10, settings())
+    selection.add_stop(11)
     assert TypeAdapter(Selection).validate_json(json.dumps(selection.state()), strict=True) == selection

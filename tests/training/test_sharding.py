@@ -12,7 +12,7 @@ from regard.models.bert import BertConfig
 from regard.models.catalog import build_classifier
 from regard.runs import run_file
 from regard.runs.recipes import path_of
-from regard.training.layers import recomputing, sharded_parts
+from regard.training.layers import list_sharded_parts, recompute_layers
 from tests import forked
 from tests.cli.command import environment
 from tests.training import sharded, toy
@@ -71,7 +71,7 @@ def test_recomputed_activations_have_the_same_gradients():
         words = torch.arange(21).view(3, 7)
         batch = toy.ToyBatch(words, words)
         if recompute:
-            with recomputing(model):
+            with recompute_layers(model):
                 sharded.Next().loss(model, batch, 1, None).total.backward()
         else:
             sharded.Next().loss(model, batch, 1, None).total.backward()
@@ -84,7 +84,7 @@ def test_recomputed_activations_have_the_same_gradients():
 
 def test_layers_that_share_a_parameter_are_in_one_group():
     config = BertConfig(layers=2, width=8, heads=2, hidden=8, context=8, relative="bucketed")
-    assert sharded_parts(build_classifier(config, 13, 2)) == []
+    assert list_sharded_parts(build_classifier(config, 13, 2)) == []
 
 
 @pytest.mark.parametrize(

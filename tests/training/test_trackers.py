@@ -15,9 +15,8 @@ from accelerate import PartialState
 
 from regard.errors import InputError, RunError
 from regard.storage.run_folder import RunDirectory
-from regard.training.progress import Metrics
+from regard.training.progress import Metrics, check_tracker
 from regard.training.settings import Training
-from regard.training.trackers import check_tracker
 from tests.cli.command import tiny
 
 
@@ -87,6 +86,7 @@ def directory(tmp_path: Path) -> Iterator[RunDirectory]:
 def test_a_service_follows_the_records(name: Any, directory: RunDirectory, monkeypatch: pytest.MonkeyPatch):
     recorded = installed(name, monkeypatch)
     metrics = Metrics(directory, Training(tracker=name, tensorboard=False, learning_rate=3e-4))
+    metrics.open_trackers()
     metrics.write("training", 50, {"loss": 2.0})
     metrics.write("validation", 60, {"bleu": 31.5})
     metrics.close()
@@ -102,6 +102,7 @@ def test_a_service_that_fails_does_not_end_the_run(
 ):
     installed("wandb", monkeypatch, fails="log")
     metrics = Metrics(directory, Training(tracker="wandb", tensorboard=False))
+    metrics.open_trackers()
     with caplog.at_level(logging.WARNING):
         metrics.write("training", 50, {"loss": math.inf})
         metrics.write("training", 100, {"loss": 1.0})
@@ -112,7 +113,7 @@ def test_a_service_that_fails_does_not_end_the_run(
 def test_a_service_that_cannot_start(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch):
     installed("mlflow", monkeypatch, fails="init")
     with pytest.raises(RunError, match=r"training\.tracker mlflow cannot start \(OSError: no network\); see its sett"):
-        Metrics(directory, Training(tracker="mlflow"))
+        Metrics(directory, Training(tracker="mlflow")).open_trackers()
 
 
 @pytest.mark.parametrize("name", ["wandb", "tensorboard"])

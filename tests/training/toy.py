@@ -23,7 +23,7 @@ from torch.nn import functional
 from regard.errors import InputError, RunError
 from regard.storage.run_folder import RunDirectory
 from regard.training.loop import fit
-from regard.training.objective import Loss
+from regard.training.objectives import Loss
 from regard.training.settings import Training
 from tests import forked
 

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 import regard
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
-from regard.maps.lookups import of_alignment
+from regard.maps.lookups import lookups_from_alignment
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
+from regard.tasks.base import Setup
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import TextPrediction
 from regard.tasks.run import Run
-from regard.tasks.setup import Setup
 from regard.tasks.task import LazyTask
 from regard.training.settings import Training
 from regard_interpolation.model import Interpolator
@@ -115,7 +115,7 @@ class InterpolationRun(Run[Curve, TextPrediction]):
             (prediction,) = self._predict([example], PredictOptions())
         points, place = [f"{x:g}, {y:g}" for x, y in example.points], f"at {example.place:g}"
         weights = Alignment(maps["attend"][0].numpy(), tuple(points), (place,))
-        return Attribution(prediction, place, (of_alignment(weights),), weights)
+        return Attribution(prediction, place, (lookups_from_alignment(weights),), weights)
 
 
 TASK = LazyTask("regard_interpolation", "task:Interpolation", "task:setup", "task:InterpolationRun")

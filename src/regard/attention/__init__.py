@@ -1,6 +1,8 @@
-"""The soft dictionary lookup and its parts: scores, masks, alignments, memories, heads, and the recorder of weights."""
+"""The soft dictionary lookup and its parts.
 
-from regard.attention.lookup import Read, attend
-from regard.attention.module import Attend
+Scores, masks, alignments, memories, heads, and the recorder of weights.
+"""
+
+from regard.attention.attend import Attend, Read, attend
 
 __all__ = ["Attend", "Read", "attend"]

@@ -1,6 +1,7 @@
 """Features of past weights, added to a score's prepared keys.
 
-The past is a tensor `(*batch, key)`. It travels with the alignment's state and is never stored on the module.
+The past is a tensor `(*batch, key)`. It travels with the alignment's state and is never
+stored on the module.
 """
 
 from abc import ABC, abstractmethod
@@ -10,60 +11,62 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.align import Align
-from regard.attention.align.protocol import reaching
-from regard.attention.checks import expect_size
-from regard.attention.lookup import Lookup, Read, mix
-from regard.attention.memory import Memory
-from regard.attention.module import Attend
-from regard.attention.scores.protocol import Score, TanhSum
+from regard.attention.align.soft import pad_keys
+from regard.attention.attend import Attend, Lookup, Read, mix
+from regard.attention.memory import Memory, expect_size
+from regard.attention.scores import Score, TanhSum
 from regard.shapes import Float
 
 Past = Float[Tensor, "*batch key"]
-Addition = Float[Tensor, "*batch key width"]
+Features = Float[Tensor, "*batch key width"]
 
 
 class History(nn.Module, ABC):
     """Features of each key from the weights of earlier queries."""
 
     width: int | None = None
-    """Width of the prepared keys that the features are added to; None if it is not known."""
+    """Width of the prepared keys that the features are added to; None if unknown."""
 
     @abstractmethod
-    def forward(self, past: Past) -> Addition:
-        """The features to add to the prepared keys, `(*batch, key, width)`."""
+    def forward(self, past: Past) -> Features:
+        """Return the features to add to the prepared keys."""
 
     @abstractmethod
-    def after(self, past: Past, weights: Past) -> Past:
-        """The past after one more query with these weights."""
+    def update(self, past: Past, weights: Past) -> Past:
+        """Return the past after one more query with these weights."""
 
 
 class Coverage(History):
-    """w_c c_i, where c_i is the total weight of key i so far (See 2017, 1704.04368, equations 10 and 11).
+    """w_c c_i, where c_i is the total weight of key i so far (See 2017, 1704.04368).
+
+    Equations 10 and 11.
 
     Args:
-        width: width of the prepared keys, the hidden width of an additive score.
+        width: Width of the prepared keys, the hidden width of an additive score.
     """
 
     def __init__(self, width: int):
         super().__init__()
         self.width = width
-        self.weight = nn.Parameter(
-            torch.empty(width).uniform_(-(width**-0.5), width**-0.5)
-        )
+        bound = width**-0.5
+        self.weight = nn.Parameter(torch.empty(width).uniform_(-bound, bound))
 
-    def forward(self, past: Past) -> Addition:
+    def forward(self, past: Past) -> Features:
         return past[..., None] * self.weight
 
-    def after(self, past: Past, weights: Past) -> Past:
+    def update(self, past: Past, weights: Past) -> Past:
         return past + weights
 
 
 class LocationAware(History):
-    """U f_i, where f = F * a_{t-1} convolves the previous query's weights (Chorowski 2015, 1506.07503, equation 8).
+    """U f_i, where f = F * a_{t-1} convolves the last weights (Chorowski 2015, 1506.07503).
+
+    Equation 8.
 
     Args:
-        width: width of the prepared keys, the hidden width of an additive score.
-        filters, kernel: number and length of the filters F; the length is odd.
+        width: Width of the prepared keys, the hidden width of an additive score.
+        filters: Number of filters F.
+        kernel: Length of the filters, odd.
     """
 
     def __init__(self, width: int, filters: int = 10, kernel: int = 21):
@@ -76,24 +79,26 @@ class LocationAware(History):
         self.filters = nn.Conv1d(1, filters, kernel, padding=kernel // 2, bias=False)
         self.linear = nn.Linear(filters, width, bias=False)
 
-    def forward(self, past: Past) -> Addition:
+    def forward(self, past: Past) -> Features:
         if not past.numel():
             return past.new_zeros(*past.shape, self.linear.out_features)
         features = self.filters(past.reshape(-1, 1, past.shape[-1])).mT
         return self.linear(features).view(*past.shape, -1)
 
-    def after(self, past: Past, weights: Past) -> Past:
+    def update(self, past: Past, weights: Past) -> Past:
         return weights
 
 
-class AttendInTurn(Attend):
-    """Read with one query after another, each with the history of those before it. The state is the history and the
-    alignment's own state.
+class SequentialAttend(Attend):
+    """A lookup of one query after another, each with the history of those before it.
+
+    The state is the history and the alignment's own state.
 
     Raises:
-        ValueError: the score is not additive, so there is no sum to add the history to.
+        ValueError: The score is not additive, so there is no sum to add the history to.
     """
 
+    fused = False
     constant_keys = False
 
     def __init__(
@@ -107,66 +112,63 @@ class AttendInTurn(Attend):
         super().__init__(score, align, dropout=dropout)
         if not isinstance(score, TanhSum):
             raise ValueError(
-                f"a history adds to the sum in an additive score; {type(score).__name__} has none"
+                "a history adds to the sum in an additive score; "
+                f"{type(score).__name__} has none"
             )
-        expect_size(
-            f"the history {type(history).__name__}",
-            history.width,
-            "the score Additive",
-            score.hidden_width,
-        )
+        name = f"the history {type(history).__name__}"
+        expect_size(name, history.width, "the score Additive", score.hidden_width)
         self.history = history
 
     def prepare(self, memory: Memory) -> Memory:
-        return replace(
-            super().prepare(memory), exponentials=None, clean=False
-        )  # the keys change with every query
+        # the keys change with every query, so their exponentials would be wrong
+        prepared = super().prepare(memory)
+        return replace(prepared, exponentials=None, zero_masked=False)
 
-    def compute(self, lookup: Lookup, *, weights: bool) -> Read:
+    def compute(self, lookup: Lookup) -> Read:
         query, memory = lookup.query, lookup.memory
-        nothing = query.new_zeros(*query.shape[:-2], 0, memory.key.shape[-2])
-        past, inner = (
-            (query.new_zeros(memory.key.shape[:-1]), None)
-            if lookup.state is None
-            else lookup.state
-        )
-        past, reads = (
-            reaching(past, memory.key.shape[-2]),
-            [Read(nothing, None, nothing, nothing)],
-        )
-        for place, one in enumerate(query.split(1, -2) if query.shape[-2] else ()):
-            mask = None if memory.mask is None else memory.mask.of_query(place)
-            moved = replace(
-                memory, key=memory.key + self.history(past), mask=mask, clean=False
-            )
-            bias = (
-                None
-                if lookup.bias is None
-                else lambda heads, rows, at=place: lookup.bias(heads, [at])
-            )
-            read = lookup._replace(
-                query=one, memory=moved, state=inner, bias=bias, dropout=0.0
-            ).read()
+        keys = memory.key.shape[-2]
+        if lookup.state is None:
+            past, state = query.new_zeros(memory.key.shape[:-1]), None
+        else:
+            past, state = lookup.state
+        past = pad_keys(past, keys)
+        empty = query.new_zeros(*query.shape[:-2], 0, keys)
+        weights, scores, draws = [empty], [empty], []
+        for index in range(query.shape[-2]):
+            step = self._select_query(lookup, index, past)
+            read = step._replace(state=state).read()
             assert read.weights is not None
-            past, inner = self.history.after(past, read.weights[..., 0, :]), read.state
-            reads.append(read)
-        found, scores = (
-            torch.cat([each[part] for each in reads], -2) for part in (2, 3)
+            assert read.scores is not None
+            past, state = self.history.update(past, read.weights[..., 0, :]), read.state
+            weights.append(read.weights)
+            scores.append(read.scores)
+            draws.extend(read.draws)
+        all_weights = torch.cat(weights, -2)
+        context = mix(all_weights, memory.value, lookup.dropout)
+        all_scores = torch.cat(scores, -2)
+        return Read(context, (past, state), all_weights, all_scores, tuple(draws))
+
+    def _select_query(self, lookup: Lookup, index: int, past: Past) -> Lookup:
+        """Return the lookup of one query, with the history added to the keys."""
+        memory, bias = lookup.memory, lookup.bias
+        memory = replace(
+            memory,
+            key=memory.key + self.history(past),
+            mask=None if memory.mask is None else memory.mask.select_queries([index]),
+            zero_masked=False,
         )
-        draws = tuple(draw for each in reads for draw in each.draws)
-        return Read(
-            mix(found, memory.value, lookup.dropout),
-            (past, inner),
-            found,
-            scores,
-            draws,
+        return lookup._replace(
+            query=lookup.query[..., index, None, :],
+            memory=memory,
+            bias=None if bias is None else lambda heads, rows: bias(heads, [index]),
+            dropout=0.0,
         )
 
 
-def attend_with(
+def make_attend(
     history: History | None, score: Score, align: Align | None = None
 ) -> Attend:
-    """The lookup of a score and an alignment, with a history if there is one."""
-    return (
-        Attend(score, align) if history is None else AttendInTurn(score, history, align)
-    )
+    """Return the lookup of a score and an alignment, with a history if there is one."""
+    if history is None:
+        return Attend(score, align)
+    return SequentialAttend(score, history, align)

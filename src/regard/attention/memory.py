@@ -1,6 +1,7 @@
-"""The dictionary of a lookup: keys, values, and a mask of the keys that may be read.
+"""The dictionary of a lookup: keys, values and a mask of the keys.
 
-Encoder states, a cache of past steps, an image's grid of features and a document's sentences are all a `Memory`.
+Encoder states, a cache of past steps, an image's grid of features and a document's
+sentences are all a `Memory`. A `Tape` is a memory that can be written to.
 """
 
 from dataclasses import InitVar, dataclass, replace
@@ -8,25 +9,39 @@ from functools import partial
 from typing import Any
 
 import torch
+from einops import rearrange
 from torch import Tensor
 
 from regard.attention.masks import Mask, Padding, as_mask, padding
+from regard.errors import InputError
 from regard.shapes import Float, Int, Lengths, Rows, States, Tokens
+
+HEADS = "number of heads"
+"""The name of this size in messages."""
+Widths = tuple[int | None, int | None, int | None]
+"""Expected widths of queries, keys and values; None accepts any."""
 
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Keys `(*batch, key, key_width)`, values `(*batch, key, value_width)` and the mask over them.
+    """Keys, values and the mask over them.
 
-    Keys and values that no query may read are set to 0 at construction, so that padding has no influence, NaN included.
-    `clean=False` skips this for keys and values of a memory that was cleaned before.
+    Keys and values hidden from every query are set to 0 at construction, so that
+    padding has no influence, NaN included. `zero_masked=False` skips this for a memory
+    whose keys and values were set to 0 before.
 
-    `summary (batch, width)` is an encoder's vector of the whole sequence, for decoders that start from one. `tokens
-    (batch, key)` are the ids at the keys, for decoders that copy them. `exponentials (*batch, key, any width)` is the
-    input of an additive score's kernel, computed from these keys by `prepare`. `places ([batch,] key)` are the
-    positions of the keys, for relative positions, or the first of successive ones; None for 0, 1, 2, ... `bias
-    ([*batch,] query, key)` is added to the scores; with an axis for heads before `query` it is that of each head of a
-    `MultiHead`.
+    key: `(*batch, key, key_width)`.
+    value: `(*batch, key, value_width)`.
+    mask: Broadcastable to `(*batch, query, key)`.
+    summary: An encoder's vector of the whole sequence, `(batch, width)`, for decoders
+        that start from one.
+    tokens: The ids at the keys, `(batch, key)`, for decoders that copy them.
+    exponentials: The input of the kernel of additive scores, from `Attend.prepare`,
+        `(*batch, key, any width)`.
+    position_ids: The positions of the keys, `([batch,] key)`, or the first of
+        successive ones; None for 0, 1, 2, ...
+    bias: Numbers to add to the scores, `([*batch,] query, key)`; with an axis for heads
+        before `query`, one for each head of a `MultiHead`.
     """
 
     key: Tensor
@@ -35,28 +50,29 @@ class Memory:
     summary: Tensor | None = None
     tokens: Tokens | None = None
     exponentials: Tensor | None = None
-    places: Tensor | int | None = None
+    position_ids: Tensor | int | None = None
     bias: Tensor | None = None
-    clean: InitVar[bool] = True
+    zero_masked: InitVar[bool] = True
 
-    def __post_init__(self, clean: bool) -> None:
+    def __post_init__(self, zero_masked: bool) -> None:
         if self.mask is None:
             return
         if not isinstance(self.mask, Mask):
             object.__setattr__(self, "mask", as_mask(self.mask))
-        readable = self.mask.readable()
-        if not clean or readable is None:
+        readable = self.mask.readable() if zero_masked else None
+        if readable is None:
             return
         hidden = ~readable[..., None]
-        if hidden.shape[-2] not in (1, self.key.shape[-2]):
+        keys = self.key.shape[-2]
+        if hidden.shape[-2] not in (1, keys):
             raise ValueError(
-                f"the mask covers {hidden.shape[-2]} keys, but the memory has {self.key.shape[-2]}"
+                f"the mask covers {hidden.shape[-2]} keys, but the memory has {keys}"
             )
-        same = self.key is self.value
-        object.__setattr__(self, "key", self.key.masked_fill(hidden, 0.0))
-        object.__setattr__(
-            self, "value", self.key if same else self.value.masked_fill(hidden, 0.0)
-        )
+        key = self.key.masked_fill(hidden, 0.0)
+        shared = self.key is self.value
+        value = key if shared else self.value.masked_fill(hidden, 0.0)
+        object.__setattr__(self, "key", key)
+        object.__setattr__(self, "value", value)
         object.__setattr__(self, "exponentials", None)
 
     @classmethod
@@ -67,8 +83,10 @@ class Memory:
         summary: Tensor | None = None,
         tokens: Tokens | None = None,
     ) -> "Memory":
-        """A memory whose keys and values are both the states `(batch, position, width)`, masked past `lengths
-        (batch,)`."""
+        """Return a memory whose keys and values are both `(batch, position, width)`.
+
+        They are masked past `lengths (batch,)`.
+        """
         mask = None if lengths is None else padding(lengths, states.shape[1])
         return cls(states, states, mask, summary, tokens)
 
@@ -78,108 +96,259 @@ class Memory:
         return self.mask.lengths if isinstance(self.mask, Padding) else None
 
     def append(self, key: Tensor, value: Tensor) -> "Memory":
-        """The memory with more positions `(*batch, more, width)` at its end.
+        """Return the memory with more positions `(*batch, position, width)` at its end.
 
         Raises:
-            ValueError: the memory has a mask or positions of its keys, which do not cover the new positions.
+            ValueError: The memory has a mask, a bias or positions, which do not cover
+                the new keys.
         """
-        if self.mask is not None:
-            raise ValueError(
-                "a memory with a mask does not grow; append to one without and mask when it is read"
-            )
-        if self.bias is not None:
-            raise ValueError(
-                "a memory with a bias does not grow; give the bias when it is read"
-            )
-        if self.places is not None:
-            raise ValueError(
-                "a memory with positions of its keys does not grow; give them when it is read"
-            )
+        fixed = {"mask": self.mask, "bias": self.bias}
+        fixed["position_ids"] = self.position_ids
+        for name, part in fixed.items():
+            if part is not None:
+                raise ValueError(
+                    f"a memory with {name} does not grow; append to one without, and "
+                    f"give {name} when it is read"
+                )
         key, value = torch.cat([self.key, key], -2), torch.cat([self.value, value], -2)
         return replace(self, key=key, value=value, exponentials=None)
 
     def select(self, rows: Rows) -> "Memory":
-        """The memory of the batch rows `rows`, in this order; rows may repeat."""
+        """Return the memory of some batch rows in this order; rows may repeat."""
         pick = partial(torch.index_select, dim=0, index=rows)
         key = pick(self.key)
         value = key if self.value is self.key else pick(self.value)
-        mask = None if self.mask is None else self.mask.select(rows)
-        parts = (
-            None if part is None else pick(part)
-            for part in (self.summary, self.tokens, self.exponentials)
+        position_ids, bias = self.position_ids, self.bias
+        if isinstance(position_ids, Tensor) and position_ids.ndim > 1:
+            position_ids = pick(position_ids)
+        if bias is not None and bias.ndim > 2 and len(bias) > 1:
+            bias = pick(bias)
+        return Memory(
+            key,
+            value,
+            None if self.mask is None else self.mask.select(rows),
+            index_batch(self.summary, rows),
+            index_batch(self.tokens, rows),
+            index_batch(self.exponentials, rows),
+            position_ids,
+            bias,
+            zero_masked=False,
         )
-        places = self.places
-        places = (
-            pick(places) if isinstance(places, Tensor) and places.ndim > 1 else places
-        )
-        bias = self.bias
-        bias = bias if bias is None or bias.ndim < 3 or len(bias) == 1 else pick(bias)
-        return Memory(key, value, mask, *parts, places=places, bias=bias, clean=False)
 
-    def positions(self) -> Int[Tensor, "..."]:
-        """The positions of the keys, `([batch,] key)`."""
-        if isinstance(self.places, Tensor):
-            return self.places
-        first = self.places or 0
+    def key_positions(self) -> Int[Tensor, "..."]:
+        """Return the positions of the keys, `([batch,] key)`."""
+        if isinstance(self.position_ids, Tensor):
+            return self.position_ids
+        first = self.position_ids or 0
         return torch.arange(first, first + self.key.shape[-2], device=self.key.device)
 
-    def first_places(self, count: int) -> Tensor | int:
-        """The positions of the first `count` keys, where the queries of self-attention stand. Raises ValueError for
-        fewer keys with positions of their own."""
-        if not isinstance(self.places, Tensor):
-            return self.places or 0
-        if count > self.places.shape[-1]:
-            known = self.places.shape[-1]
+    def query_positions(self, count: int) -> Tensor | int:
+        """Return the positions of the first `count` keys, for queries that stand there.
+
+        Raises:
+            ValueError: There are fewer keys, and they have positions of their own.
+        """
+        if not isinstance(self.position_ids, Tensor):
+            return self.position_ids or 0
+        keys = self.position_ids.shape[-1]
+        if count > keys:
             raise ValueError(
-                f"{count} queries read {known} keys with places; give the queries' places too"
+                f"the memory has positions for {keys} keys; pass position_ids= for the "
+                f"{count} queries"
             )
-        return self.places[..., :count]
+        return self.position_ids[..., :count]
 
 
-def selected(part: Any, rows: Rows) -> Any:
-    """The batch rows `rows`, in this order, of a tensor, a tuple of parts, None, or an object with a `select`
-    method."""
-    match part:
+def index_batch(value: Any, rows: Rows) -> Any:
+    """Return batch rows of a tensor, a tuple, None or an object with `select`."""
+    match value:
         case None:
             return None
         case Tensor():
-            return part.index_select(0, rows)
+            return value.index_select(0, rows)
         case tuple():
-            return tuple(selected(each, rows) for each in part)
+            return tuple(index_batch(item, rows) for item in value)
         case _:
-            return part.select(rows)
+            return value.select(rows)
 
 
-PAYS = 0.9
+PACKING_SHARE = 0.9
 """Packing saves time up to this share of real tokens."""
 
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Positions `(token,)` of the real tokens in a flattened batch of `batch` rows and `positions` columns."""
+    """The real tokens of a padded batch of `batch` rows and `positions` columns.
 
-    places: Int[Tensor, " token"]
+    token_indices: Their indices in the flattened batch, `(token,)`.
+    """
+
+    token_indices: Int[Tensor, " token"]
     batch: int
     positions: int
 
     @classmethod
     def of(cls, lengths: Lengths, positions: int) -> "Packing | None":
-        """The packing of sequences of `lengths (batch,)`. None where it does not pay: with little padding, on an
-        accelerator (counting would wait for it), and in a graph that is exported for all sizes."""
+        """Return the packing of sequences of `lengths (batch,)`, where it saves time.
+
+        It doesn't with little padding, on an accelerator (counting would wait for it),
+        or in a graph that is exported for all sizes.
+        """
         if not lengths.is_cpu or torch.compiler.is_exporting():
             return None
-        if int(lengths.sum()) > PAYS * len(lengths) * positions:
+        if int(lengths.sum()) > PACKING_SHARE * len(lengths) * positions:
             return None
         inside = torch.arange(positions) < lengths[:, None]
         return cls(inside.flatten().nonzero()[:, 0], len(lengths), positions)
 
     def pack(self, states: States) -> Float[Tensor, "token width"]:
-        """The real tokens of `(batch, position, width)`, row by row."""
-        return states.flatten(0, 1).index_select(0, self.places)
+        """Return the real tokens of `(batch, position, width)`, row by row."""
+        return states.flatten(0, 1).index_select(0, self.token_indices)
 
     def unpack(self, states: Float[Tensor, "token width"]) -> States:
         """Put packed tokens back at their positions; padding is zeros."""
         empty = states.new_zeros(self.batch * self.positions, states.shape[1])
-        return empty.index_copy(0, self.places, states).unflatten(
-            0, (self.batch, self.positions)
+        padded = empty.index_copy(0, self.token_indices, states)
+        return padded.unflatten(0, (self.batch, self.positions))
+
+
+BLANK_CONTENT = 1e-6
+"""Initial content of every row: a small number, which trains steadily (Collier 2018,
+1807.08518). The paper does not define it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """The writable memory of a neural Turing machine (Graves 2014, 1410.5401).
+
+    It is a value like `Memory`: writing returns a new tape.
+
+    rows: Both keys and values, `(batch, row, width)`.
+    """
+
+    rows: Float[Tensor, "batch row width"]
+
+    @classmethod
+    def blank(cls, batch: int, rows: int, width: int, like: Tensor) -> "Tape":
+        """Return a blank tape with the dtype and device of `like`."""
+        return cls(like.new_full((batch, rows, width), BLANK_CONTENT))
+
+    def memory(self, heads: int) -> Memory:
+        """Return the rows as a memory for each head, `(batch, head, row, width)`."""
+        rows = self.rows[:, None].expand(-1, heads, -1, -1)
+        return Memory(rows, rows)
+
+    def write(
+        self,
+        weights: Float[Tensor, "batch head row"],
+        erase: Float[Tensor, "batch head width"],
+        add: Float[Tensor, "batch head width"],
+    ) -> "Tape":
+        """Let every head erase, then every head add, so that their order is irrelevant.
+
+            M'(i) = M(i) prod_h (1 - w_h(i) e_h) + sum_h w_h(i) a_h     (equations 3, 4)
+
+        Args:
+            weights: How much each head writes to each row.
+            erase: From 0, which leaves the row's numbers, to 1.
+            add: Vectors to add.
+        """
+        rows = self.rows
+        for weight, share in zip(weights.unbind(1), erase.unbind(1), strict=True):
+            rows = rows.addcmul(rows * share[:, None], weight[..., None], value=-1)
+        return Tape(torch.baddbmm(rows, rearrange(weights, "b h n -> b n h"), add))
+
+    def select(self, rows: Rows) -> "Tape":
+        """Return the tape of some batch rows in this order; rows may repeat."""
+        return Tape(self.rows.index_select(0, rows))
+
+
+def check_inputs(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask | Tensor | None = None,
+    widths: Widths = (None, None, None),
+) -> None:
+    """Refuse inputs that would broadcast silently or fail late.
+
+    Args:
+        query: `(*batch, query, query_width)`.
+        key: `(*batch, key, key_width)`.
+        value: `(*batch, key, value_width)`.
+        mask: Broadcastable to `(*batch, query, key)`.
+        widths: Expected widths of query, key and value. None accepts any width; for
+            queries it means the keys' width.
+
+    Raises:
+        ValueError: Shapes, dtypes or devices do not fit together.
+        TypeError: The mask is not boolean.
+    """
+    shapes = (
+        f"got query {tuple(query.shape)}, key {tuple(key.shape)}, "
+        f"value {tuple(value.shape)}"
+    )
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise ValueError(f"each input needs a position and a width axis; {shapes}")
+    if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
+        raise ValueError(f"the inputs need the same leading axes; {shapes}")
+    if key.shape[-2] != value.shape[-2]:
+        raise ValueError(f"every key needs one value; {shapes}")
+    if not query.dtype == key.dtype == value.dtype:
+        raise ValueError(
+            "query, key and value need one dtype; got "
+            f"{query.dtype}, {key.dtype}, {value.dtype}"
+        )
+    if not query.device == key.device == value.device:
+        raise ValueError(
+            "query, key and value need one device; got "
+            f"{query.device}, {key.device}, {value.device}"
+        )
+    sizes = query.shape[-1], key.shape[-1], value.shape[-1]
+    if widths[0] is None and sizes[0] != sizes[1]:
+        raise ValueError(f"query and key need one width; {shapes}")
+    for width, size in zip(widths, sizes, strict=True):
+        if width not in (None, size):
+            names = ["any" if width is None else str(width) for width in widths]
+            raise ValueError(
+                f"query, key and value need widths {', '.join(names)}; {shapes}"
+            )
+    if mask is not None:
+        check_mask(as_mask(mask), query, key)
+
+
+def check_mask(mask: Mask, query: Tensor, key: Tensor) -> None:
+    """Raise ValueError for a mask of another shape or on another device."""
+    expected = (*query.shape[:-1], key.shape[-2])
+    fits = len(mask.shape) <= len(expected)
+    for size, full in zip(mask.shape[::-1], expected[::-1], strict=False):
+        fits = fits and size in (1, full)
+    if not fits:
+        raise ValueError(
+            f"the mask has shape {tuple(mask.shape)}; it must broadcast to "
+            f"(*batch, query, key) = {expected}"
+        )
+    if mask.device != query.device:
+        raise ValueError(
+            f"the mask is on {mask.device}, the query on {query.device}; they need one "
+            "device"
+        )
+
+
+def expect_size(
+    part: str, size: int | None, container: str, actual: int | None, name: str = "width"
+) -> None:
+    """Raise InputError if a part was made for another size than that of the whole.
+
+    Args:
+        part: What was made for `size`, for the message.
+        size: The expected size; None accepts any.
+        whole: What has the `actual` size, for the message.
+        actual: The size; None if it is unknown.
+        name: The name of the size.
+    """
+    if size is not None and actual is not None and size != actual:
+        raise InputError(
+            f"the {name} of {container} is {actual}, but {part} expects {size}; make both "
+            "the same"
         )

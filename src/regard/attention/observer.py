@@ -1,7 +1,8 @@
 """Observers of lookups. An observer receives lookups of its own thread or task only.
 
-A module reports one record of each lookup to `observe`. A function in a record runs only if the observer calls it.
-Nothing is stored on modules; outside of `with record(...)` blocks the check costs one look at an empty list.
+A module reports one event of each lookup. A function in an event runs only if the
+observer calls it. Nothing is stored on modules; without an observer the check costs one
+look at an empty list.
 """
 
 from abc import ABC, abstractmethod
@@ -12,18 +13,21 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from regard.attention.align.protocol import Draw
+from regard.attention.align import Draw
 from regard.attention.masks import Mask
-from regard.attention.scores.protocol import Sides
-from regard.kernels.product import part
+from regard.attention.scores import Sides, index_rows
 
-Chosen = Callable[[Sequence[int] | None, Sequence[int] | None], Tensor]
-"""Heads and query positions (None: all) -> weights `(batch, [head,] query, key)`."""
+SelectWeights = Callable[[Sequence[int] | None, Sequence[int] | None], Tensor]
+"""Heads and queries (None: all) -> weights `(batch, [head,] query, key)`."""
 
 
 class Projected(NamedTuple):
-    """The parts of scaled-product scores: query `(batch, head, query, width)`, key and value `(batch, group, key,
-    width)`, where several heads share a group, and the scale."""
+    """The parts of scaled-product scores of a model of transformers.
+
+    query: `(batch, head, query, width)`.
+    key, value: `(batch, group, key, width)`, where several heads may share a group.
+    scale: Factor of the products.
+    """
 
     query: Tensor
     key: Tensor
@@ -31,24 +35,26 @@ class Projected(NamedTuple):
     scale: float
 
 
-class LookupRecord(NamedTuple):
+class LookupEvent(NamedTuple):
     """One lookup of a module.
 
-    queries: number of queries.
-    weights: heads and query positions (None: all) -> weights `(*batch, query, key)`.
+    queries: Number of queries.
+    weights: Function that returns the weights of some heads and queries.
     value: `(*batch, key, value_width)`; None if unknown.
-    mask: mask over the keys.
-    scores: the score's two sides, or the scores before the mask; None if unknown.
-    draws: sampled keys, for training.
-    projected: queries, keys and values of a model of transformers.
-    width: number of weights of a query in all rows and heads; 0 if unknown.
-    call: number of this call of the module within a pass; several calls are several layers.
-    first_key: absolute position of the first key, where a cache has forgotten those before it.
-    cached: whether the keys come from a cache of transformers.
+    mask: Mask over the keys.
+    scores: Function that returns the score's two sides, or the scores before the mask;
+        None if unknown.
+    draws: Sampled keys, for training.
+    projected: Queries, keys and values of a model of transformers.
+    width: Number of weights of a query in all rows and heads; 0 if unknown.
+    call: Number of this call of the module within a pass; several calls are several
+        layers.
+    first_key: Position of the first key, where a cache has forgotten those before it.
+    cached: Whether the keys come from a cache of transformers.
     """
 
     queries: int
-    weights: Chosen
+    weights: SelectWeights
     value: Tensor | None = None
     mask: Mask | None = None
     scores: Callable[[], Sides | Tensor] | None = None
@@ -61,78 +67,92 @@ class LookupRecord(NamedTuple):
 
 
 class Observer(ABC):
-    """Receives the lookups of some modules."""
+    """A receiver of the lookups of some modules."""
 
     @abstractmethod
     def observes(self, module: nn.Module) -> bool:
-        """Whether it observes this module."""
+        """Return whether it observes this module."""
 
     @property
     @abstractmethod
     def needs_weights(self) -> bool:
-        """Whether it needs all weights; a module then does not compute them apart from the read."""
+        """Whether it needs all weights, so that a module computes them at once."""
 
     @abstractmethod
-    def receive(self, module: nn.Module, record: LookupRecord) -> None:
+    def receive(self, module: nn.Module, event: LookupEvent) -> None:
         """Receive a lookup of a module that it observes."""
 
-    def reordered(self, rows: Tensor) -> None:
-        """The rows of a decode continue as these of them, `(row,)`."""
+    def reorder_rows(self, rows: Tensor) -> None:
+        """Reorder the batch of a decode: row i becomes the former row `rows[i]`."""
         return
 
-    def rejected(self, queries: int) -> None:
-        """The last queries of a decode are dropped."""
+    def reject_queries(self, count: int) -> None:
+        """Drop the last queries of a decode."""
         return
 
-    def search_started(self) -> None:
-        """A beam search begins."""
+    def start_search(self) -> None:
+        """Begin a beam search."""
         return
 
-    def search_ended(self, rows: Tensor) -> None:
-        """The beam search returned sequences, each with its row in every pass `(sequence, pass)`; -1 after its end."""
+    def end_search(self, rows: Tensor) -> None:
+        """End a beam search.
+
+        Args:
+            rows: The row of each returned sequence in each pass, `(sequence, pass)`; -1
+                after the sequence's end.
+        """
         return
 
 
-_here: ContextVar[tuple[Observer, ...]] = ContextVar("regard_observers", default=())
-_open: list[int] = []
-"""Observers of all threads. `torch.compile` guards on this list; it cannot guard on a context variable."""
+_observers: ContextVar[tuple[Observer, ...]] = ContextVar(
+    "regard_observers", default=()
+)
+OBSERVERS: list[int] = []
+"""Identities of the observers of all threads. `torch.compile` guards on this list; it
+cannot guard on a context variable."""
 
 
 @contextmanager
-def observing(observer: Observer) -> Iterator[None]:
-    """Inside the block `observer` alone receives the lookups of the modules that it observes; those of other modules
-    still go to the observers around the block."""
-    token = _here.set((observer, *_here.get()))
-    _open.append(id(observer))
+def observe_with(observer: Observer) -> Iterator[None]:
+    """Send the lookups of the modules that `observer` observes to it alone.
+
+    Those of other modules still go to the observers around the block.
+    """
+    token = _observers.set((observer, *_observers.get()))
+    OBSERVERS.append(id(observer))
     try:
         yield
     finally:
-        _open.remove(id(observer))
-        _here.reset(token)
+        OBSERVERS.remove(id(observer))
+        _observers.reset(token)
 
 
-def observers() -> tuple[Observer, ...]:
-    """The observers of this thread or task, innermost first."""
-    return _here.get() if _open else ()
+def active_observers() -> tuple[Observer, ...]:
+    """Return the observers of this thread or task, innermost first."""
+    return _observers.get() if OBSERVERS else ()
 
 
-def current() -> Observer | None:
-    """The innermost observer of this thread or task, or None."""
-    return next(iter(observers()), None)
+def current_observer() -> Observer | None:
+    """Return the innermost observer of this thread or task."""
+    return next(iter(active_observers()), None)
 
 
-def observer_of(module: nn.Module) -> Observer | None:
-    """The observer of this module's lookups, or None."""
-    return next((each for each in observers() if each.observes(module)), None)
+def find_observer(module: nn.Module) -> Observer | None:
+    """Return the observer of this module's lookups."""
+    for observer in active_observers():
+        if observer.observes(module):
+            return observer
+    return None
 
 
-def observe(module: nn.Module, record: LookupRecord) -> None:
+def report_event(module: nn.Module, event: LookupEvent) -> None:
     """Report a lookup of `module` to its observer, if there is one."""
-    observer = observer_of(module)
+    observer = find_observer(module)
     if observer is not None:
-        observer.receive(module, record)
+        observer.receive(module, event)
 
 
-def chosen_of(weights: Tensor) -> Chosen:
-    """Select from weights `(batch, [head,] query, key)` that exist already."""
-    return lambda heads, rows: part(weights, heads if weights.ndim > 3 else None, rows)
+def select_from(weights: Tensor) -> SelectWeights:
+    """Return a function that selects from weights `(batch, [head,] query, key)`."""
+    has_heads = weights.ndim > 3
+    return lambda heads, rows: index_rows(weights, heads if has_heads else None, rows)

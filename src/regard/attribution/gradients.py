@@ -9,73 +9,84 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.attention.record import ReportsWeights
 from regard.errors import InputError
-from regard.maps.averages import shares
+from regard.maps.reductions import shares
 from regard.nn.embeddings import Embedding
-from regard.shapes import Float, wide
+from regard.shapes import Float, to_float32
 from regard.work import checkpoint
 
 
 @dataclass(frozen=True, eq=False)
-class Contributed:
-    """embedded: the argument of the module's call.
-    amounts: `(target, *position)`, the contribution of each position, of any sign.
+class Contribution:
+    """The contributions of the inputs of one call of an embedding.
+
+    Attributes:
+        embedded: The argument of the call.
+        amounts: The contribution of each position, of any sign.
     """
 
     embedded: Any
     amounts: Float[Tensor, "target *position"]
 
     def shares(self) -> Float[np.ndarray, "target position"]:
-        """Absolute amounts as shares of their target's sum, for one text."""
+        """Return absolute amounts as shares of their target's sum, for one text."""
         return shares(self.amounts[:, 0].double().cpu().numpy())
 
 
-def embeddings(model: nn.Module) -> list[nn.Module]:
-    """The modules that embed tokens."""
-    return [each for each in model.modules() if isinstance(each, Embedding)]
+def find_embeddings(model: nn.Module) -> list[nn.Module]:
+    """Return the modules that embed tokens."""
+    if isinstance(model, ReportsWeights):
+        return [model.token_table]
+    return [module for module in model.modules() if isinstance(module, Embedding)]
 
 
-def contributions(
+def compute_contributions(
     modules: Iterable[nn.Module], scores: Callable[[], Float[Tensor, " target"]]
-) -> list[Contributed]:
-    """The contributions at each call of the modules while `scores` is computed, in order:
+) -> list[Contribution]:
+    """Compute the contributions at each call of the modules while `scores` runs.
 
         amount_ti = sum_d x_id  d score_t / d x_id
 
-    x_i `(width,)` is the module's output at position i (Denil et al. 2014, 1412.6815; Shrikumar et al. 2016,
-    1605.01713). If a score is linear in x, its amounts sum to the score minus the score at x = 0.
+    x_i `(width,)` is the module's output at position i (Denil et al. 2014, 1412.6815;
+    Shrikumar et al. 2016, 1605.01713). If a score is linear in x, its amounts sum to
+    the score minus the score at x = 0.
+
+    Args:
+        modules: The modules whose outputs are the inputs x.
+        scores: Computes the scores.
+
+    Returns:
+        One item per call, in order.
     """
-    with torch.enable_grad(), _watched(modules) as calls:
-        predicted = scores().unbind()
+    with torch.enable_grad(), _watch(modules) as calls:
+        targets = scores().unbind()
     vectors = [vector for _, vector in calls]
-    rows = []
-    for each in predicted:
+    amounts: list[list[Tensor]] = [[] for _ in calls]
+    for target in targets:
         checkpoint()
-        rows.append(
-            torch.autograd.grad(
-                each, vectors, retain_graph=True, materialize_grads=True
-            )
+        gradients = torch.autograd.grad(
+            target, vectors, retain_graph=True, materialize_grads=True
         )
+        for rows, gradient, vector in zip(amounts, gradients, vectors, strict=True):
+            rows.append((gradient * vector).sum(-1).detach())
     return [
-        Contributed(
-            embedded,
-            torch.stack([(row[number] * vector).sum(-1) for row in rows]).detach(),
-        )
-        for number, (embedded, vector) in enumerate(calls)
+        Contribution(embedded, torch.stack(rows))
+        for (embedded, _), rows in zip(calls, amounts, strict=True)
     ]
 
 
 @contextmanager
-def _watched(modules: Iterable[nn.Module]) -> Iterator[list[tuple[Any, Tensor]]]:
-    """Collect each call's argument and output in this block. Gradients end at the outputs."""
+def _watch(modules: Iterable[nn.Module]) -> Iterator[list[tuple[Any, Tensor]]]:
+    """Collect each call's argument and output; gradients end at the outputs."""
     calls: list[tuple[Any, Tensor]] = []
 
-    def keep(module: nn.Module, arguments: tuple, output: Tensor) -> Tensor:
+    def replace_output(module: nn.Module, arguments: tuple, output: Tensor) -> Tensor:
         leaf = output.detach().requires_grad_()
         calls.append((arguments[0], leaf))
         return leaf
 
-    hooks = [module.register_forward_hook(keep) for module in modules]
+    hooks = [module.register_forward_hook(replace_output) for module in modules]
     try:
         yield calls
     finally:
@@ -83,16 +94,19 @@ def _watched(modules: Iterable[nn.Module]) -> Iterator[list[tuple[Any, Tensor]]]
             hook.remove()
 
 
-def log_probabilities_of(
-    logits: Float[Tensor, "target choice"], chosen: Sequence[int]
+def select_log_probabilities(
+    logits: Float[Tensor, "target choice"], choices: Sequence[int]
 ) -> Float[Tensor, " target"]:
-    """The log-probability of one choice per row, in float32 or wider."""
-    return wide(logits).log_softmax(-1)[
-        torch.arange(len(chosen), device=logits.device), list(chosen)
-    ]
+    """Return the log-probability of one choice per row, in float32 or wider."""
+    rows = torch.arange(len(choices), device=logits.device)
+    return to_float32(logits).log_softmax(-1)[rows, list(choices)]
 
 
 def check_no_maps(maps: Sequence[int] | None) -> None:
-    """Raises InputError if maps are chosen: a gradient belongs to the whole model."""
+    """Check that no maps are chosen: a gradient belongs to the whole model.
+
+    Raises:
+        InputError: Maps are chosen.
+    """
     if maps is not None:
         raise InputError("a gradient is of the whole model; choose no map")

@@ -1,11 +1,13 @@
-"""Kinds of attribution maps and roles of attention. This module imports nothing heavy, because the command line uses
-it."""
+"""Kinds of attribution maps and roles of attention.
+
+The command line uses this module, so it imports nothing heavy.
+"""
 
 from typing import Literal
 
 Kind = Literal["weights", "gradient", "norms", "rollout"]
 """weights: the attention weights.
-gradient: the first-order effect of each input on the output's log-probability, gradient x input.
+gradient: the first-order effect of each input on the output's log-probability.
 norms: the norms of the weighted, transformed values.
 rollout: the product of the weights of all layers, each with its residual.
 """
@@ -18,18 +20,18 @@ KIND_NAMES: dict[Kind, str] = {
 }
 """The name of each kind in a picture."""
 
-AMOUNTS: frozenset[Kind] = frozenset({"norms"})
+KINDS_WITH_UNIT: frozenset[Kind] = frozenset({"norms"})
 """Kinds with a unit; the others are shares of a row."""
 
-VERBS: dict[Kind, tuple[str, str]] = {"gradient": ("depends on", "is depended on")}
-"""Verbs from row to column and from column to row, for kinds other than reading."""
+KIND_VERBS: dict[Kind, tuple[str, str]] = {"gradient": ("depends on", "is depended on")}
+"""Verbs from row to column and back, for kinds that are no attention."""
 
 Role = Literal["cross", "encoder", "decoder"]
 """The attention of an encoder-decoder (Vaswani 2017, section 3.2.3).
 
-cross: the output reads its source.
-encoder: positions of the source read each other.
-decoder: tokens of the output read earlier tokens and themselves.
+cross: the output attends to its source.
+encoder: positions of the source attend to each other.
+decoder: tokens of the output attend to earlier tokens and themselves.
 """
 
 ROLES: dict[Role, str] = {

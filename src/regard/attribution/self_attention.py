@@ -1,4 +1,4 @@
-"""Attention between the tokens of one text."""
+"""Attention between the tokens of one text, also within each side of an encoder-decoder."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -8,19 +8,23 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.record import record, record_breakdown
-from regard.attribution.aggregation import AGGREGATIONS, single_map
-from regard.attribution.gradients import check_no_maps, contributions, embeddings
-from regard.attribution.kinds import Kind
+from regard.attribution.aggregation import AGGREGATIONS, to_single_map
+from regard.attribution.gradients import (
+    check_no_maps,
+    compute_contributions,
+    find_embeddings,
+)
+from regard.attribution.kinds import ROLES, Kind, Role
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
-from regard.maps.greatest import GreatestWeights, greatest
-from regard.maps.heads import Side
+from regard.maps.heads import GreatestWeights, Side, keep_greatest
 from regard.maps.lookups import Lookups
+from regard.nn.encoder_decoder import EncoderDecoder
 from regard.shapes import Float
 
 
 @torch.no_grad()
-def attribute_within(
+def attribute_text(
     model: nn.Module,
     names: str | tuple[str, ...] | None,
     text: Side,
@@ -30,36 +34,49 @@ def attribute_within(
     kind: Kind = "weights",
     before: str = "",
 ) -> tuple[Lookups, Alignment]:
-    """The lookups of every layer and head while `call` runs the model on the pieces of one text, and one aggregated map
-    of a `kind` in `AGGREGATIONS`. `names` are the modules that attend, as patterns for `record`; `maps` are the numbers
-    of the maps to aggregate, layer x heads + head (None: all); `before` labels a key in front of the first piece.
+    """Attribute the tokens of one text to each other.
+
+    Args:
+        model: The model.
+        names: The modules that attend, as patterns for `record`.
+        text: The pieces of the text.
+        call: Runs the model on the text.
+        maps: The numbers of the maps to aggregate, layer x heads + head. Default: all.
+        kind: A kind in `AGGREGATIONS`.
+        before: The label of a key in front of the first piece.
+
+    Returns:
+        The lookups of every layer and head, and one aggregated map.
 
     Raises:
-        InputError: the model has no self-attention, no such map, or no maps for a rollout.
+        InputError: The model has no self-attention, no such map, or no maps for a
+            rollout.
     """
     aggregation = AGGREGATIONS[kind]
-    with record_breakdown(model, _known(names), aggregation.measure(model)) as found:
+    measure = aggregation.measure(model)
+    with record_breakdown(model, _check_names(names), measure) as recorded:
         call()
-    joined = aggregation.aggregate(found, maps)
-    more = joined.shape[-1] - len(text.pieces)
-    source = text.after(before, more)
-    attention = Alignment(_placed(joined, -more), source.pieces, text.pieces)
+    joined = aggregation.aggregate(recorded, maps)
+    extra = joined.shape[-1] - len(text.pieces)
+    source = text.prepend(before, extra)
+    attention = Alignment(_pad_columns(joined, -extra), source.pieces, text.pieces)
     if kind == "rollout":
-        return single_map(attention, kind), attention
-    lookups = found.lookups(source.pieces[: joined.shape[-1]], text.pieces)
-    breakdown = found.breakdown(lookups.weights)
+        return to_single_map(attention, kind), attention
+    lookups = recorded.lookups(source.pieces[: joined.shape[-1]], text.pieces)
+    breakdown = recorded.breakdown(lookups.weights)
     lookups = replace(
         lookups,
-        weights=_placed(lookups.weights, -more),
+        weights=_pad_columns(lookups.weights, -extra),
         source=source.pieces,
-        breakdown=breakdown and breakdown.with_more(max(0, -more)),
+        breakdown=breakdown and breakdown.pad_sources(max(0, -extra)),
+        source_words=source.words,
+        target_words=text.words,
     )
-    words = {"source_words": source.words, "target_words": text.words}
-    return aggregation.lookups(replace(lookups, **words)), attention
+    return aggregation.lookups(lookups), attention
 
 
 @torch.no_grad()
-def greatest_within(
+def greatest_text_weights(
     model: nn.Module,
     names: str | tuple[str, ...] | None,
     text: Side,
@@ -69,60 +86,154 @@ def greatest_within(
     target: Sequence[str] | None = None,
     before: str = "",
 ) -> GreatestWeights:
-    """The `count` greatest weights of each query in every layer and head while `call(length)` runs the model on that
-    many pieces of one text; of its last queries only, under their labels, if there is a `target`. Other arguments are
-    those of `attribute_within`. Weights of a few queries exist at a time.
+    """Return the greatest weights of each query in every layer and head.
 
-    Raises InputError for a model without self-attention, and for a count below 1.
+    The weights of a few queries exist at a time. The other arguments are those of
+    `attribute_text`.
+
+    Args:
+        model: The model.
+        names: The modules that attend.
+        text: The pieces of the text.
+        call: Runs the model on that many pieces of the text.
+        count: The number of weights per query.
+        target: The labels of the last queries, if only those are wanted.
+        before: The label of a key in front of the first piece.
+
+    Raises:
+        InputError: The model has no self-attention, or the count is below 1.
     """
-    names, reduction, length = _known(names), greatest(count), len(text.pieces)
-    with record(
-        model, names
-    ) as one:  # a pass over one piece has the keys in front of the text
+    names, reduction, length = (
+        _check_names(names),
+        keep_greatest(count),
+        len(text.pieces),
+    )
+    # a pass over one piece shows how many keys are in front of the text
+    with record(model, names) as first:
         call(1)
-    source = text.after(before, max(each.shape[-1] for each in one.values()) - 1)
+    keys = max(weights.shape[-1] for weights in first.values())
+    source = text.prepend(before, keys - 1)
     target = text.pieces if target is None else tuple(target)
-    with record(
-        model, names, rows=range(length - len(target), length), reduce=reduction
-    ) as found:
+    rows = range(length - len(target), length)
+    with record(model, names, rows=rows, reduce=reduction) as recorded:
         call(length)
-    places = torch.cat(
-        [_with_heads(found.places(name)) for name in found], 1
-    ).unflatten(1, (len(found), -1))
-    weights = torch.cat([_with_heads(each) for each in found.values()], 1).unflatten(
-        1, (len(found), -1)
-    )
+    places = [_add_head_axis(recorded.key_indices(name)) for name in recorded]
+    weights = [_add_head_axis(values) for values in recorded.values()]
+    layers = (len(recorded), -1)
     return GreatestWeights(
-        weights[0].float().cpu().numpy(), places[0].cpu().numpy(), source.pieces, target
+        torch.cat(weights, 1).unflatten(1, layers)[0].float().cpu().numpy(),
+        torch.cat(places, 1).unflatten(1, layers)[0].cpu().numpy(),
+        source.pieces,
+        target,
     )
 
 
-def _with_heads(recorded: Tensor) -> Tensor:
+def _add_head_axis(recorded: Tensor) -> Tensor:
     return recorded if recorded.ndim == 4 else recorded[:, None]
 
 
-def _known(names: str | tuple[str, ...] | None) -> str | tuple[str, ...]:
+def _check_names(names: str | tuple[str, ...] | None) -> str | tuple[str, ...]:
     if names is None:
         raise InputError(
-            "the run's model is recurrent without attention, so there is nothing to draw"
+            "the run's model is recurrent without attention, so there is nothing to plot"
         )
     return names
 
 
-def _placed(weights: np.ndarray, less: int) -> np.ndarray:
-    """Add `less` columns of zeros: a tape has no row for the last piece yet."""
-    return np.pad(weights, [(0, 0)] * (weights.ndim - 1) + [(0, max(0, less))])
+def _pad_columns(weights: np.ndarray, count: int) -> np.ndarray:
+    """Append columns of zeros: a tape has no row for the last piece yet."""
+    return np.pad(weights, [(0, 0)] * (weights.ndim - 1) + [(0, max(0, count))])
 
 
-def contributed(
+def attribute_gradient(
     model: nn.Module,
     tokens: Sequence[str],
     targets: Sequence[str],
     scores: Callable[[], Float[Tensor, " target"]],
     maps: Sequence[int] | None = None,
 ) -> Alignment:
-    """The shares of gradient x input of each token of one text in each of some scores. The model embeds the text at its
-    first call. Raises InputError if maps are chosen."""
+    """Attribute scores to the tokens of one text by gradient x input, as shares.
+
+    The model embeds the text at its first call.
+
+    Raises:
+        InputError: Maps are chosen.
+    """
     check_no_maps(maps)
-    first = contributions(embeddings(model), scores)[0]
-    return Alignment(first.shares(), tuple(tokens), tuple(targets))
+    contribution = compute_contributions(find_embeddings(model), scores)[0]
+    return Alignment(contribution.shares(), tuple(tokens), tuple(targets))
+
+
+def attribute_self_attention(
+    model: EncoderDecoder,
+    role: Role,
+    pair: tuple[list[int], list[int]],
+    texts: tuple[Side, Side],
+    maps: Sequence[int] | None = None,
+    kind: Kind = "weights",
+) -> tuple[Lookups, Alignment]:
+    """Attribute the tokens of one side of an encoder-decoder to each other.
+
+    Args:
+        model: The model, which reads the output by forced decoding.
+        role: The side.
+        pair: The source, and the output.
+        texts: The inputs of both sides: the source with its end, the output with its
+            start.
+        maps: The numbers of the maps to aggregate. Default: all.
+        kind: The kind of the maps.
+
+    Returns:
+        The lookups of every layer and head, and one aggregated map.
+
+    Raises:
+        InputError: As `attribute_part`.
+    """
+    batch = model.collate([pair]).to(next(model.parameters()).device)
+    part, text = model.encoder, texts[0]
+    if role == "decoder":
+        part, text = model.decoder, texts[1]
+
+    def call() -> object:
+        return model(batch.source, batch.source_lengths, batch.target_in)
+
+    return attribute_part(part, part.self_attention, role, text, call, maps, kind)
+
+
+def attribute_part(
+    part: nn.Module,
+    names: str | tuple[str, ...] | None,
+    role: Role,
+    text: Side,
+    call: Callable[[], object],
+    maps: Sequence[int] | None,
+    kind: Kind,
+) -> tuple[Lookups, Alignment]:
+    """Attribute the tokens of one module's text while `call` runs the model.
+
+    Args:
+        part: The module.
+        names: The modules in it that attend, as patterns for `record`.
+        role: Its role.
+        text: The pieces of the text.
+        call: Runs the model.
+        maps: The numbers of the maps to aggregate. Default: all.
+        kind: The kind of the maps.
+
+    Raises:
+        InputError: It has no self-attention or no such map, or the kind is gradient,
+            which belongs to the whole model.
+    """
+    if names is None:
+        raise InputError(
+            f"the {role} of this run's model has no self-attention, so there is none to "
+            "plot"
+        )
+    if kind == "gradient":
+        raise InputError(
+            f"a gradient is of the whole model, not of its {ROLES[role]}; choose weights "
+            "or norms"
+        )
+    lookups, attention = attribute_text(part, names, text, call, maps, kind=kind)
+    name = f"{ROLES[role]}, {kind}" if kind == "rollout" else ROLES[role]
+    return replace(lookups, name=name), attention

@@ -1,1 +1,4 @@
-"""The commands. Each imports its dependencies when it runs, so that `--help` is quick."""
+"""The commands.
+
+Each imports its dependencies when it runs, so that `--help` is quick.
+"""

@@ -1,4 +1,4 @@
-"""`regard align`."""
+"""Commands of word alignment: `regard align` and `regard aer`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,15 +6,25 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from regard.cli.options import Maps, RunFolder, map_numbers
+from regard.cli.options import RunFolder, parse_maps
 from regard.cli.output import say, table, warn
 from regard.errors import InputError
+from regard.tasks.options import AttributionOptions, list_options
 
 if TYPE_CHECKING:
-    from regard.data.pair import Pair
+    from regard.data.pairs import Pair
     from regard.maps.alignment import Alignment
     from regard.tasks.capabilities import Aligns
 
+Maps = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--map",
+        negative="",
+        show_default=False,
+        help=list_options(AttributionOptions)["maps"].help,
+    ),
+]
 Joined = Literal["intersection", "union", "grow-diag-final-and", "agreement"]
 
 
@@ -24,7 +34,7 @@ def align(
     *,
     source: Annotated[Path, Parameter(help="Text to align, a sentence a line.")],
     target: Annotated[Path, Parameter(help="Its translation, line by line.")],
-    maps: Maps = None,
+    maps: Maps = (),
     reverse: Annotated[
         Path | None,
         Parameter(
@@ -50,30 +60,30 @@ def align(
 
     Links of words are printed as i-j, from the attention under teacher forcing.
     """
-    numbers = map_numbers(maps)
+    numbers = parse_maps(maps)
     if pick is not None:
-        _refuse_with_pick({"--map": maps, "--reverse": reverse, "--join": join})
+        _refuse_with_pick({"--map": maps or None, "--reverse": reverse, "--join": join})
     if join is not None and reverse is None:
         raise InputError(
             "--join is given; it joins the links of two runs, so give --reverse as well"
         )
-    from regard.data.readers import read_parallel
+    from regard.data.pairs import read_parallel
 
     pairs = read_parallel(source, target)
     if pick is not None:
-        say(table(_ranked(run, pairs, pick)))
+        say(table(_rank_maps(run, pairs, pick)))
         return
-    how = "grow-diag-final-and" if join is None else join
+    method = "grow-diag-final-and" if join is None else join
     for line in (
         _links(run, pairs, numbers)
         if reverse is None
-        else _joined((run, reverse), pairs, numbers, how)
+        else _join_directions((run, reverse), pairs, numbers, method)
     ):
         say(line)
 
 
 def _refuse_with_pick(options: Mapping[str, object]) -> None:
-    """Raises InputError for options without an effect."""
+    """Raise InputError for options without an effect."""
     for option, value in options.items():
         if value is not None:
             raise InputError(
@@ -81,18 +91,21 @@ def _refuse_with_pick(options: Mapping[str, object]) -> None:
             )
 
 
-def aligning(run: Path) -> "Aligns":
-    """The run in a folder. Raises InputError for a run without word alignments."""
+def load_aligner(run: Path) -> "Aligns":
+    """Return the run in a folder.
+
+    Raises InputError for a run without word alignments.
+    """
     from regard.runs.load import load
-    from regard.tasks.capabilities import Aligns, capable
+    from regard.tasks.capabilities import Aligns, require_capability
 
-    return capable(load(run), Aligns, run)
+    return require_capability(load(run), Aligns, run)
 
 
-def _ranked(run: Path, pairs: "list[Pair]", pick: Path) -> dict[str, str]:
-    """The error rate of each map in per cent, best first."""
-    from regard.data.links import check_inside, read_gold
-    from regard.maps.links import errors_of_maps
+def _rank_maps(run: Path, pairs: "list[Pair]", pick: Path) -> dict[str, str]:
+    """Return the error rate of each map in per cent, best first."""
+    from regard.data.pairs import check_inside, read_gold
+    from regard.maps.links import score_maps
 
     gold = read_gold(pick)
     if len(gold) != len(pairs):
@@ -105,63 +118,108 @@ def _ranked(run: Path, pairs: "list[Pair]", pick: Path) -> dict[str, str]:
             links.possible,
             (len(pair.source.split()), len(pair.target.split())),
         )
-    errors = enumerate(errors_of_maps(aligning(run).word_maps(pairs), gold))
+    errors = enumerate(score_maps(load_aligner(run).word_maps(pairs), gold))
     return {
         f"map {number}": f"{100 * error:.2f}"
-        for number, error in sorted(errors, key=lambda each: each[1])
+        for number, error in sorted(errors, key=lambda alignment: alignment[1])
     }
 
 
 def _links(run: Path, pairs: "list[Pair]", maps: Sequence[int] | None) -> list[str]:
-    """The links of each pair in one direction."""
-    from regard.maps.links import pharaoh, strongest
+    """Return the links of each pair in one direction."""
+    from regard.maps.links import format_pharaoh, link_strongest
 
-    return [pharaoh(strongest(each.weights)) for each in _aligned(run, pairs, maps)]
+    return [
+        format_pharaoh(link_strongest(alignment.weights))
+        for alignment in _align_pairs(run, pairs, maps)
+    ]
 
 
-def _aligned(
+def _align_pairs(
     run: Path, pairs: "list[Pair]", maps: Sequence[int] | None = None
 ) -> "list[Alignment]":
-    """The alignment of each pair, with a warning for one that the run can hardly read."""
-    from regard.tasks.capabilities import pair_warnings
+    """Return the alignment of each pair, with a warning for one that is hard to read."""
+    from regard.tasks.capabilities import warn_pair
 
-    loaded = aligning(run)
+    loaded = load_aligner(run)
     for pair in pairs:
-        warn(pair.place, pair_warnings(loaded, pair))
+        warn(pair.place, warn_pair(loaded, pair))
     return loaded.align(pairs, maps)
 
 
-def _joined(
+def _join_directions(
     runs: tuple[Path, Path],
     pairs: "list[Pair]",
     maps: Sequence[int] | None,
     join: Joined,
 ) -> list[str]:
-    """The links of each pair in both directions; `maps` are those of the first."""
-    from regard.data.pair import Pair
+    """Return the links of each pair in both directions.
+
+    `maps` are those of the first.
+    """
+    from regard.data.pairs import Pair
     from regard.maps.links import (
         agreement,
+        format_pharaoh,
         grow_diag_final_and,
         intersection,
-        pharaoh,
-        strongest,
-        turned,
+        link_strongest,
+        transpose_links,
         union,
     )
 
-    exchanged = [Pair(pair.target, pair.source, pair.place) for pair in pairs]
-    forward, backward = _aligned(runs[0], pairs, maps), _aligned(runs[1], exchanged)
-    both = [
-        (one.weights, other.weights)
-        for one, other in zip(forward, backward, strict=True)
+    reversed_pairs = [Pair(pair.target, pair.source, pair.place) for pair in pairs]
+    forward, backward = (
+        _align_pairs(runs[0], pairs, maps),
+        _align_pairs(runs[1], reversed_pairs),
+    )
+    weights_of_pairs = [
+        (forward_alignment.weights, backward_alignment.weights)
+        for forward_alignment, backward_alignment in zip(forward, backward, strict=True)
     ]
     if join == "agreement":
-        return [pharaoh(agreement(*maps)) for maps in both]
-    how = {
+        return [format_pharaoh(agreement(*maps)) for maps in weights_of_pairs]
+    method = {
         "intersection": intersection,
         "union": union,
         "grow-diag-final-and": grow_diag_final_and,
     }[join]
     return [
-        pharaoh(how(strongest(one), turned(strongest(other)))) for one, other in both
+        format_pharaoh(
+            method(
+                link_strongest(forward_alignment),
+                transpose_links(link_strongest(backward_alignment)),
+            )
+        )
+        for forward_alignment, backward_alignment in weights_of_pairs
     ]
+
+
+def aer(
+    links_file: Annotated[
+        Path, Parameter(name="FOUND", help="Links as `regard align` prints them.")
+    ],
+    gold: Annotated[
+        Path,
+        Parameter(
+            name="GOLD",
+            help="Gold links: lines of i-j (sure) and i?j (possible), or .jsonl with lists `sure` and `possible`.",
+        ),
+    ],
+    /,
+) -> None:
+    """Score word alignments against gold ones.
+
+    Alignment error rate, precision and recall, in per cent.
+    """
+    from regard.data.pairs import read_gold, read_links
+    from regard.maps.links import score_links
+
+    links, truth = read_links(links_file), read_gold(gold)
+    if len(links) != len(truth):
+        raise InputError(
+            f"{links_file} has {len(links)} lines, {gold} has {len(truth)}; expected equally many"
+        )
+    scores = score_links(links, truth)
+    rows = {"aer": scores.aer, "precision": scores.precision, "recall": scores.recall}
+    say(table({name: f"{100 * share:.2f}" for name, share in rows.items()}))

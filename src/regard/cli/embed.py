@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, AnyFolder, BatchFlags, Piped, check_source
 from regard.cli.output import say_json, warn
-from regard.errors import quoted
+from regard.cli.standard_input import pause_collection
+from regard.errors import quote
 
 if TYPE_CHECKING:
-    from regard.cli.batch import Loaded
+    from regard.cli.predict import Loaded
 
 Texts = Annotated[
     str,
     Parameter(name="TEXT", help="Texts to embed. None: the lines of standard input."),
 ]
 Pool = Literal["mean", "first"]
-LINE_BY_LINE = BatchFlags()
+NO_FILES = BatchFlags()
 
 
 def embed(
@@ -46,7 +46,7 @@ def embed(
         ),
     ] = False,
     allow_missing: AllowMissing = False,
-    batch: BatchFlags = LINE_BY_LINE,
+    batch: BatchFlags = NO_FILES,
     piped: Piped = False,
 ) -> None:
     """Print a vector for each text, or for its words.
@@ -62,9 +62,9 @@ def embed(
         if value is not None
     }
     if batch.used:
-        from regard.cli.batch import run_batch
+        from regard.cli.predict import run_batch
 
-        load = partial(embedder, run, words, chosen, allow_missing)
+        load = partial(load_embedder, run, words, chosen, allow_missing)
         return run_batch(
             "embed",
             run,
@@ -72,41 +72,41 @@ def embed(
             {**chosen, "words": words, "allow_missing": allow_missing},
             load,
         )
-    from regard.cli.stream import parts
+    from regard.cli.standard_input import iterate_texts
 
-    loaded = opened(run, allow_missing)
-    for some in parts(texts):
-        for text, found in zip(
-            some, vectors(loaded, run, some, words, **chosen), strict=True
+    loaded = open_model(run, allow_missing)
+    for chunk in iterate_texts(texts):
+        for text, vectors in zip(
+            chunk, compute_vectors(loaded, run, chunk, words, **chosen), strict=True
         ):
-            warn(quoted(text), loaded.warnings(text))
-            say_json({"text": text} | found)
+            warn(quote(text), loaded.warnings(text))
+            say_json({"text": text} | vectors)
 
 
-def opened(run: Path, allow_missing: bool) -> Any:
-    """The run, or the published model."""
-    with loading():
-        from regard.hub.opening import open_run
+def open_model(run: Path, allow_missing: bool) -> Any:
+    """Return the run, or the published model."""
+    with pause_collection():
+        from regard.hub.open_run import open_run
 
         return open_run(run, allow_missing=allow_missing)
 
 
-def embedder(
+def load_embedder(
     run: Path, words: bool, chosen: Mapping[str, str], allow_missing: bool
 ) -> "Loaded":
-    """The run as the worker of a batch, and the column of its texts."""
-    from regard.runs.batch_prediction.workers import Embedder
-    from regard.tasks.capabilities import capable
+    """Return the run as the worker of a batch, and the column of its texts."""
+    from regard.runs.batch_worker import Embedder
+    from regard.tasks.capabilities import require_capability
 
-    loaded = opened(run, allow_missing)
-    capable(loaded, required(words, chosen), run)
-    return Embedder(lambda texts: vectors(loaded, run, texts, words, **chosen)), {
-        "text": "text"
-    }
+    loaded = open_model(run, allow_missing)
+    require_capability(loaded, choose_capability(words, chosen), run)
+    return Embedder(
+        lambda texts: compute_vectors(loaded, run, texts, words, **chosen)
+    ), {"text": "text"}
 
 
-def required(words: bool, chosen: Mapping[str, str]) -> type[Any]:
-    """The capability that the options require of a run."""
+def choose_capability(words: bool, chosen: Mapping[str, str]) -> type[Any]:
+    """Return the capability that the options require of a run."""
     from regard.tasks.capabilities import EmbedsPrompted, EmbedsTexts, EmbedsWords
 
     if words:
@@ -114,14 +114,20 @@ def required(words: bool, chosen: Mapping[str, str]) -> type[Any]:
     return EmbedsPrompted if "prompt" in chosen else EmbedsTexts
 
 
-def vectors(
+def compute_vectors(
     run: Any, path: Path, texts: Sequence[str], words: bool, **chosen: Any
 ) -> list[dict[str, Any]]:
-    """The vector of each text, or those of its words. Raises InputError for a run without embeddings, and for a prompt
-    of a run without prompts."""
-    from regard.tasks.capabilities import capable
+    """Return the vector of each text, or those of its words.
 
-    found = capable(run, required(words, chosen), path)
+    Raises InputError for a run without embeddings, and for a prompt of a run without
+    prompts.
+    """
+    from regard.tasks.capabilities import require_capability
+
+    vectors = require_capability(run, choose_capability(words, chosen), path)
     if words:
-        return [{"words": each.to_json()} for each in found.embed_words(texts)]
-    return [{"vector": vector} for vector in found.embed(texts, **chosen).tolist()]
+        return [
+            {"words": words_of_text.to_json()}
+            for words_of_text in vectors.embed_words(texts)
+        ]
+    return [{"vector": vector} for vector in vectors.embed(texts, **chosen).tolist()]

@@ -1,4 +1,7 @@
-"""Errors of the command line: a message, one line for each mistake, and an exit code."""
+"""Errors of the command line.
+
+A message, one line for each mistake, and an exit code.
+"""
 
 import errno
 import re
@@ -15,7 +18,7 @@ from cyclopts import (
 )
 
 from regard.cli.output import one_line
-from regard.errors import InputError, RunError, quoted
+from regard.errors import InputError, RunError, quote
 from regard.extras import EXTRAS, how_to_install
 
 ALLOCATION = ("can't allocate memory", "not enough memory", "out of memory")
@@ -24,7 +27,10 @@ SETTING = re.compile(r"[a-z_]+(\.\w+)*=.*", re.DOTALL)
 
 
 def explain(error: BaseException) -> tuple[str, int]:
-    """The message, without a name in front, and the exit code: 1 failed, 2 bad usage, 130 interrupted."""
+    """Return the message, without a name in front, and the exit code.
+
+    1 failed, 2 bad usage, 130 interrupted.
+    """
     match error:
         case InputError() | RunError():
             return str(error), error.exit_code
@@ -53,15 +59,17 @@ def explain(error: BaseException) -> tuple[str, int]:
             )
     if _is_out_of_memory(error):
         return f"out of memory ({one_line(str(error))[:200]}); {_advice()}", 1
-    what = f"{type(error).__name__}: {one_line(str(error))[:500]}".removesuffix(": ")
-    return f"unexpected {what}; run again with --debug to see where", 1
+    description = f"{type(error).__name__}: {one_line(str(error))[:500]}".removesuffix(
+        ": "
+    )
+    return f"unexpected {description}; run again with --debug to see where", 1
 
 
 def _usage(error: CycloptsError) -> str:
     error.verbose = False
     command = " ".join(("regard", *(error.command_chain or ())))
     if isinstance(error, UnusedCliTokensError):
-        message = _unused(error.unused_tokens or (), command)
+        message = _explain_unused(error.unused_tokens or (), command)
     elif (
         isinstance(error, MissingArgumentError)
         and error.argument is not None
@@ -81,24 +89,27 @@ def _usage(error: CycloptsError) -> str:
 
 
 def _choices(hint: object) -> str:
-    """The values of an option that has a few; nothing for another one."""
+    """Return the values of an option that has a few; nothing for another one."""
     values = [
         value
-        for each in (hint, *get_args(hint))
-        if get_origin(each) is Literal
-        for value in get_args(each)
+        for part in (hint, *get_args(hint))
+        if get_origin(part) is Literal
+        for value in get_args(part)
     ]
     return f": {' or '.join(map(str, values))}" if values else ""
 
 
-def _unused(tokens: Sequence[str], command: str) -> str:
-    """The message about arguments that a command does not take. A setting is one without its --set."""
+def _explain_unused(tokens: Sequence[str], command: str) -> str:
+    """Return the message about arguments that a command does not take.
+
+    A setting is one without its --set.
+    """
     settings = [token for token in tokens if SETTING.fullmatch(token)]
     if settings and command == "regard train":
-        meant = " ".join(f"--set {shlex.quote(each)}" for each in settings)
+        meant = " ".join(f"--set {shlex.quote(part)}" for part in settings)
         return f"{' '.join(tokens)}: a setting needs --set; did you mean {meant}?"
-    what = "an argument" if len(tokens) == 1 else "arguments"
-    return f"{command}: {', '.join(map(quoted, tokens))}: {what} too many; put a text with blanks in quotes"
+    description = "an argument" if len(tokens) == 1 else "arguments"
+    return f"{command}: {', '.join(map(quote, tokens))}: {description} too many; put a text with blanks in quotes"
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -42,9 +42,9 @@ def experiment(
     ] = None,
 ) -> None:
     """Measure a claim about attention."""
-    from regard.config.yaml_nodes import nearest
+    from regard.config.yaml_tree import suggest
     from regard.experiments import EXPERIMENTS, ON_TEXT
-    from regard.experiments.setting import Setting
+    from regard.experiments.sweep import Setting
 
     if name is None:
         for each in EXPERIMENTS:
@@ -52,7 +52,7 @@ def experiment(
         return
     if name not in EXPERIMENTS:
         raise InputError(
-            f"{name!r} is no experiment; {nearest(name, list(EXPERIMENTS))}"
+            f"{name!r} is no experiment; {suggest(name, list(EXPERIMENTS))}"
         )
     text = None if source is None or target is None else (source, target)
     if text is None and (source or target):

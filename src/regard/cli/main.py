@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cyclopts import App, Group
 
 from regard.cli.errors import explain
-from regard.cli.output import guarded
+from regard.cli.output import guard_streams
 from regard.errors import OutputClosed
 from regard.version import VERSION
 
@@ -23,121 +23,154 @@ Exit codes: 0 done, 1 failed, 2 bad usage or input.
 
 
 class Command(NamedTuple):
-    """A command of `regard --help`: its group, the first line of its docstring, and its arguments in the usage line."""
+    """A command of `regard --help`."""
 
     group: str
+    module: str
+    """The module of `regard.cli` that has its function."""
     summary: str
+    """The first line of its docstring."""
     arguments: str = ""
+    """Its arguments in the usage line."""
 
 
 TRAIN, USE, INSIDE, SHARE = "Train", "Use a run", "Look inside", "Share and install"
 COMMANDS = {
-    "recipes": Command(TRAIN, "List the recipes."),
+    "recipes": Command(TRAIN, "run_files", "List the recipes."),
     "new": Command(
         TRAIN,
-        "Print a recipe as a run file with every key and its meaning.",
+        "run_files",
+        "Print a recipe as a run file, to change and to train.",
         "RECIPE > FILE.yaml",
     ),
     "train": Command(
         TRAIN,
+        "train",
         "Train a recipe, or your own run file.",
         "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
     ),
     "runs": Command(
         TRAIN,
+        "runs",
         "List runs with their figures, or the differences of two.",
         "[DIR | RUN...] [--sort KEY] [--out FILE]",
     ),
     "predict": Command(
         USE,
+        "predict",
         "Predict for texts, or for the lines of standard input.",
         "RUN [TEXT... | -] [--n-best N] [--json]",
     ),
     "evaluate": Command(
-        USE, "Score a run on its test set, or on your files.", "RUN [FILES] [--json]"
+        USE,
+        "evaluate",
+        "Score a run on its test set, or on your files.",
+        "RUN [FILES] [--json]",
     ),
     "generate": Command(
         USE,
+        "generate",
         "Continue prompts with a language model.",
         "RUN [PROMPT... | -] [--tokens N] [--temperature T] [--json]",
     ),
     "chat": Command(
         USE,
+        "predict",
         "Reply to each line that you type, in its context.",
         "RUN [--beam K | --temperature T]",
     ),
     "fill": Command(
         USE,
+        "generate",
         "Fill the blanks of texts.",
         "RUN [TEXT... | -] [--best N] [--json]",
     ),
     "embed": Command(
         USE,
+        "embed",
         "Print a vector for each text, or for its words.",
         "RUN [TEXT... | -] [--pool mean|first] [--words]",
     ),
     "score": Command(
         USE,
+        "evaluate",
         "Print the log-probability of given targets.",
         "RUN --source FILE --target FILE [--json]",
     ),
     "align": Command(
         USE,
+        "align",
         "Align words by the attention of a run.",
         "RUN --source FILE --target FILE [--map N]... [--pick GOLD]",
     ),
     "aer": Command(
         USE,
+        "align",
         "Score word alignments against gold ones.",
         "FOUND GOLD",
     ),
     "show": Command(
         INSIDE,
+        "show",
         "Draw the attention behind a prediction.",
         "RUN TEXT|IMAGE [--out FILE.png|.svg|.pdf|.html] [--view VIEW]",
     ),
     "serve": Command(
         INSIDE,
+        "serve",
         "Serve runs to a browser and to programs.",
         "RUN... [--host HOST] [--port N]",
     ),
     "experiment": Command(
         INSIDE,
+        "experiment",
         "Measure a claim about attention.",
         "[NAME] [--out DIR] [--full]",
     ),
     "import_": Command(
         SHARE,
+        "share",
         "Convert a published model into a run.",
         "SOURCE [--out DIR] [--revision NAME]",
     ),
     "export": Command(
         SHARE,
+        "share",
         "Write a run's model for other libraries.",
         "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
     ),
     "cache": Command(
-        SHARE, "Show the cache of encoded sets, or remove it.", "[--clear]"
+        SHARE, "runs", "Show the cache of encoded sets, or remove it.", "[--clear]"
     ),
     "schema": Command(
         SHARE,
+        "run_files",
         "Print the JSON schema of run files, for editors.",
         "> regard.schema.json",
     ),
     "completion": Command(
-        SHARE, "Print the completion of commands for a shell.", "bash|zsh|fish"
+        SHARE,
+        "run_files",
+        "Print the completion of commands for a shell.",
+        "bash|zsh|fish",
     ),
     "info": Command(
-        SHARE, "Show the installation, or a run: its data, figures and files.", "[RUN]"
+        SHARE,
+        "runs",
+        "Show the installation, or a run: its data, figures and files.",
+        "[RUN]",
     ),
 }
-"""The commands in the order of `--help`. Each is a function in the module of `regard.cli` of its name, imported when
-the command is called."""
+"""The commands in the order of `--help`, by their functions, which are imported when
+they are called."""
 
 
 def application(named: Collection[str] = ()) -> App:
-    """The commands and their options. Those that are `named` on the command line show their whole docstring as help,
-    which takes their import; the others one line."""
+    """Return the commands and their options.
+
+    Those that are `named` on the command line show their whole docstring as help, which
+    takes their import; the others one line.
+    """
     app = App(
         name="regard",
         help=HELP,
@@ -149,26 +182,29 @@ def application(named: Collection[str] = ()) -> App:
         group_parameters=Group("Options", sort_key=1),
         suppress_keyboard_interrupt=False,
     )
-    groups = {
-        name: Group(name, sort_key=place)
-        for place, name in enumerate((TRAIN, USE, INSIDE, SHARE))
-    }
-    for place, (module, command) in enumerate(COMMANDS.items()):
-        name = module.rstrip("_")  # `import` is no name for a function
+    groups = {}
+    for order, name in enumerate((TRAIN, USE, INSIDE, SHARE)):
+        groups[name] = Group(name, sort_key=order)
+    for order, (function, command) in enumerate(COMMANDS.items()):
+        name = function.rstrip("_")  # `import` is no name for a function
         app.command(
-            f"regard.cli.{module}:{module}",
+            f"regard.cli.{command.module}:{function}",
             name=name,
             usage=f"Usage: regard {name} {command.arguments}".rstrip(),
             group=groups[command.group],
             help=None if name in named else command.summary,
-            sort_key=place,
+            sort_key=order,
         )
     return app
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code: 0 done, 1 failed, 2 bad usage or input, 130 interrupted, 143 and
-    129 terminated and hung up while training. Errors are printed on standard error, one line for each mistake."""
+    """Run one command line and return its exit code.
+
+    0 done, 1 failed, 2 bad usage or input, 130 interrupted, 143 and 129 terminated and
+    hung up while training. Errors are printed on standard error, one line for each
+    mistake.
+    """
     argv = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in (argv[: argv.index("--")] if "--" in argv else argv)
     if debug:
@@ -177,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "0"
     ):  # some terminals report a width of 0, which nothing fits
         del os.environ["COLUMNS"]
-    with guarded():
+    with guard_streams():
         return _run(argv, debug)
 
 
@@ -211,15 +247,18 @@ def _run(argv: Sequence[str], debug: bool) -> int:
 
 
 def _watching(debug: bool) -> AbstractContextManager[None]:
-    """The context of a command under --debug."""
+    """Return the context of a command under --debug."""
     if not debug:
         return nullcontext()
-    from regard.nonfinite import debugging
+    from regard.nonfinite import enable_debugging
 
-    return debugging()
+    return enable_debugging()
 
 
 def _speaker() -> str:
-    """The rank of the process, for messages of all but the first: an error may concern one machine only."""
+    """Return the rank of the process, for messages of all but the first.
+
+    An error may concern one machine only.
+    """
     rank = os.environ.get("RANK", "0")
     return "" if rank == "0" else f"process {rank}: "

@@ -1,15 +1,14 @@
 """The arguments that several commands share."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Group, Parameter
 
 from regard.errors import InputError
-from regard.tasks.options import PredictOptions
+from regard.tasks.options import Options, PredictOptions, list_options
 
 RunFolder = Annotated[Path, Parameter(name="RUN", help="Folder of a trained run.")]
 AnyFolder = Annotated[
@@ -17,20 +16,6 @@ AnyFolder = Annotated[
     Parameter(
         name="RUN",
         help="Folder of a trained run or of a transformers model, or its name on the hub, OWNER/NAME.",
-    ),
-]
-Beam = Annotated[
-    int | None,
-    Parameter(
-        name="--beam", help="Width of the search; 1 is greedy. Default: the run's own."
-    ),
-]
-Maps = Annotated[
-    list[str] | None,
-    Parameter(
-        name="--map",
-        negative="",
-        help="Only this map: layer x heads + head, from 0; or the maps A to B-1, as A:B. Repeatable. Default: all.",
     ),
 ]
 AllowMissing = Annotated[
@@ -47,7 +32,7 @@ Int8 = Annotated[
         name="--int8",
         negative="",
         show_default=False,
-        help="Of a Transformer or GPT-2, on a CPU: weights as bytes, for nearly the same predictions faster.",
+        help="Multiply in 8-bit integers, on a CPU by CTranslate2: faster, for nearly the same texts.",
     ),
 ]
 Overwrite = Annotated[
@@ -69,129 +54,97 @@ Json = Annotated[
 ]
 
 
-@Parameter(name="*", group=Group("Search and sampling", sort_key=2))
+Flags = TypeVar("Flags")
+
+
+def derive_flags(
+    kind: type[Options], title: str, order: int
+) -> Callable[[type[Flags]], type[Flags]]:
+    """Give the fields of a dataclass the name and help of a verb's options.
+
+    Args:
+        kind: The options; fields that it does not have keep their annotation.
+        title: The heading of the flags in `--help`.
+        order: The place of the heading.
+    """
+
+    def derive(flags: type[Flags]) -> type[Flags]:
+        annotated: Any = Annotated
+        options = list_options(kind)
+        for name, hint in flags.__annotations__.items():
+            if name not in options:
+                continue
+            option = options[name]
+            parameter = Parameter(
+                name=f"--{option.flag}" if option.flag else None,
+                negative="",
+                show_default=False,
+                help=option.help,
+            )
+            flags.__annotations__[name] = annotated[hint, parameter]
+        return Parameter(name="*", group=Group(title, sort_key=order))(flags)
+
+    return derive
+
+
+def check_flags(kind: type[Options], values: Mapping[str, Any]) -> None:
+    """Raise InputError for a number out of bounds, with the name of its flag."""
+    for name, option in list_options(kind).items():
+        value = values.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            option.check(f"--{option.flag or name.replace('_', '-')}", value)
+
+
+@derive_flags(PredictOptions, "Search and sampling", 2)
 @dataclass(frozen=True)
 class SearchFlags:
-    """The flags of search and sampling; without a flag the run's own setting applies."""
+    """Flags of search and sampling; without a flag the run's own setting applies."""
 
-    beam: Beam = None
-    n_best: Annotated[
-        int,
-        Parameter(
-            help="Different predictions for each text, best first, a line each: the number of the text, from 1, the "
-            "score and the prediction, with tabs between. When sampling, the one sampled first stays first."
-        ),
-    ] = 1
-    temperature: Annotated[
-        float | None,
-        Parameter(
-            help="Sample: 1 from the model's distribution, below 1 likely tokens more often."
-        ),
-    ] = None
-    top_k: Annotated[
-        int | None,
-        Parameter(help="When sampling: from the k best tokens only; 0 is all."),
-    ] = None
-    top_p: Annotated[
-        float | None,
-        Parameter(
-            help="When sampling: from the best tokens that together have this probability."
-        ),
-    ] = None
-    seed: Annotated[
-        int | None, Parameter(help="When sampling: the seed of the random numbers.")
-    ] = None
-    phrases: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name="--phrase",
-            negative="",
-            show_default=False,
-            help="A text that every prediction contains. Repeatable.",
-        ),
-    ] = ()
-    banned: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name="--ban",
-            negative="",
-            show_default=False,
-            help="A text that no prediction contains. Repeatable.",
-        ),
-    ] = ()
-    min_length: Annotated[
-        int | None,
-        Parameter(help="The least tokens of a prediction, its end included."),
-    ] = None
-    end_at_limit: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="End a prediction at its longest, even within a sentence.",
-        ),
-    ] = False
-    repetition_penalty: Annotated[
-        float | None,
-        Parameter(
-            help="Above 1: tokens that the prediction or its prompt contains become less likely."
-        ),
-    ] = None
-    no_repeat: Annotated[
-        int | None,
-        Parameter(
-            help="No sequence of this many tokens comes twice in a prediction; 0 allows all."
-        ),
-    ] = None
-    length_penalty: Annotated[
-        float | None,
-        Parameter(
-            help="Of a beam: above 0 favours longer predictions, the more the greater it is."
-        ),
-    ] = None
+    beam: int | None = None
+    n_best: int = 1
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    phrases: tuple[str, ...] = ()
+    banned: tuple[str, ...] = ()
+    min_length: int | None = None
+    end_at_limit: bool = False
+    repetition_penalty: float | None = None
+    no_repeat: int | None = None
+    length_penalty: float | None = None
 
     def check(self) -> None:
-        """Raises InputError for options that no model supports, before one is loaded."""
-        check_search(self.beam, self.n_best)
+        """Raise InputError for options that no model supports."""
+        check_flags(PredictOptions, vars(self))
         self.options().check()
+        if self.beam is not None and self.n_best > self.beam:
+            raise InputError(
+                f"--n-best is {self.n_best}; expected at least 1, at most --beam "
+                f"{self.beam}"
+            )
 
     def options(self) -> PredictOptions:
-        """The options of the library."""
+        """Return the options of the library."""
         return PredictOptions(**vars(self))
 
 
-@Parameter(name="*", group=Group("Search and sampling", sort_key=2))
+@derive_flags(PredictOptions, "Search and sampling", 2)
 @dataclass(frozen=True)
 class PredictFlags(SearchFlags):
-    """The flags of predictions."""
+    """Flags of predictions."""
 
-    prefix: Annotated[
-        str, Parameter(show_default=False, help="The beginning of every prediction.")
-    ] = ""
-    mbr: Annotated[
-        bool,
-        Parameter(
-            name="--least-risk",
-            negative="",
-            show_default=False,
-            help="Of the --n-best sampled, the one most like the others.",
-        ),
-    ] = False
-    attention: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="With --json: add the attention of each step.",
-        ),
-    ] = False
+    prefix: str = ""
+    mbr: bool = False
+    attention: bool = False
 
     def check(self) -> None:
-        """Raises InputError for options that no model supports, before one is loaded."""
+        """Raise InputError for options that no model supports."""
         super().check()
         if self.mbr and self.n_best < 2:
             raise InputError(
-                "--least-risk chooses among predictions; give --n-best, and --temperature to sample them"
+                "--least-risk chooses among predictions; give --n-best, and "
+                "--temperature to sample them"
             )
 
 
@@ -253,7 +206,7 @@ class BatchFlags:
         return self != BatchFlags()
 
     def check(self, texts: Sequence[str], piped: bool) -> None:
-        """Raises InputError for flags that do not go together."""
+        """Raise InputError for flags that do not go together."""
         if not self.used:
             return
         if not self.input or self.output is None:
@@ -267,35 +220,30 @@ class BatchFlags:
             raise InputError(f"--part-rows is {self.part_rows}; expected at least 1")
 
 
-def map_numbers(maps: Sequence[str] | None) -> tuple[int, ...] | None:
-    """The numbers of maps, each A or A:B. Raises InputError for another form, and for a range without a map."""
-    if maps is None:
+def parse_maps(maps: Sequence[str]) -> tuple[int, ...] | None:
+    """Return the numbers of maps, each A or A:B; None without any.
+
+    Raises:
+        InputError: A text has another form, or is a range without a map.
+    """
+    if not maps:
         return None
     numbers: list[int] = []
-    for each in maps:
-        first, colon, last = each.partition(":")
-        if not first.isdecimal() or (
-            colon and not (last.isdecimal() and int(first) < int(last))
-        ):
+    for text in maps:
+        first, colon, last = text.partition(":")
+        is_number = first.isdecimal() and not colon
+        is_range = first.isdecimal() and last.isdecimal() and int(first) < int(last)
+        if not is_number and not is_range:
             raise InputError(
-                f"--map is {each}; expected a number from 0, or A:B for the maps A to B-1"
+                f"--map is {text}; expected a number from 0, or A:B for the maps A to B-1"
             )
         numbers += range(int(first), int(last) if colon else int(first) + 1)
     return tuple(numbers)
 
 
 def check_source(texts: Sequence[str], piped: bool) -> None:
-    """Raises InputError for texts from both arguments and standard input."""
+    """Raise InputError for texts from both arguments and standard input."""
     if texts and piped:
         raise InputError(
             "texts and - are both given; choose one, or put a text that is - after --"
         )
-
-
-def check_search(beam: int | None, n_best: int = 1) -> None:
-    """Raises InputError for options that no model supports, before one is loaded."""
-    if beam is not None and beam < 1:
-        raise InputError(f"--beam is {beam}; expected at least 1")
-    if not 1 <= n_best <= (math.inf if beam is None else beam):
-        most = "" if beam is None else f", at most --beam {beam}"
-        raise InputError(f"--n-best is {n_best}; expected at least 1{most}")

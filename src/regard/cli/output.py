@@ -11,8 +11,11 @@ from typing import Any, TextIO, cast
 from regard.errors import OutputClosed, RunError
 
 
-class Guarded:
-    """A standard stream whose failure is handled once, wherever something is written; afterwards it writes nowhere."""
+class GuardedStream:
+    """A standard stream whose failure is handled once, wherever something is written.
+
+    Afterwards it writes nowhere.
+    """
 
     def __init__(self, stream: Any, failed: Callable[[OSError], None]) -> None:
         self._stream, self._failed = stream, failed
@@ -42,13 +45,17 @@ class Guarded:
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
-    """The context of a command. Standard output raises OutputClosed when its reader is gone and RunError when it
-    cannot be written; standard error falls silent instead, since training outlives those who watch it."""
+def guard_streams() -> Iterator[None]:
+    """Return the context of a command.
+
+    Standard output raises OutputClosed when its reader is gone and RunError when it
+    cannot be written; standard error falls silent instead, since training outlives
+    those who watch it.
+    """
     _fill()
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        output = Guarded(sys.stdout or nowhere, _output_failed)
-        errors = Guarded(sys.stderr or nowhere, lambda error: None)
+        output = GuardedStream(sys.stdout or nowhere, _output_failed)
+        errors = GuardedStream(sys.stderr or nowhere, lambda error: None)
         with (
             redirect_stdout(cast(TextIO, output)),
             redirect_stderr(cast(TextIO, errors)),
@@ -84,7 +91,7 @@ def say_json(value: object) -> None:
 
 
 def one_line(text: str) -> str:
-    """The text with its white space, line ends too, as single spaces."""
+    """Return the text with its white space, line ends too, as single spaces."""
     return " ".join(text.split())
 
 
@@ -94,7 +101,7 @@ def table(rows: Mapping[str, object]) -> str:
     return "\n".join(f"{name:{width}}  {_value(value)}" for name, value in rows.items())
 
 
-def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def format_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Rows of cells in columns below their headings."""
     lines = [header, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
@@ -117,7 +124,7 @@ def _value(value: object) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text with escapes for characters that standard output cannot encode, such as a lone surrogate."""
+    """Return the text with escapes for what standard output cannot encode."""
     return text.encode(_encoding(), "backslashreplace").decode(_encoding())
 
 

@@ -77,21 +77,21 @@ AllowChange = Annotated[
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Places:
+class FolderFlags:
     """The folders that a training writes."""
 
     out: Out = None
     cache: Cache = None
 
 
-PLACES = Places()
+DEFAULT_FOLDERS = FolderFlags()
 
 
 def train(
     recipe: Recipe = None,
     /,
     *,
-    places: Places = PLACES,
+    folders: FolderFlags = DEFAULT_FOLDERS,
     settings: Settings = None,
     resume: Resume = False,
     compile: Compile = False,
@@ -99,9 +99,9 @@ def train(
     overwrite: Overwrite = False,
 ) -> None:
     """Train a recipe, or your own run file."""
-    out = places.out
-    if places.cache is not None:
-        os.environ[VARIABLE] = str(places.cache)
+    out = folders.out
+    if folders.cache is not None:
+        os.environ[VARIABLE] = str(folders.cache)
     if overwrite:
         check_overwriting(recipe, out, resume)
     path = _run_file(recipe, out, resume)
@@ -109,8 +109,6 @@ def train(
         [*(["training.compile=true"] if compile else []), *(settings or ())],
         list[str](),
     )
-    from regard.runs import keys
-
     name = path.stem
     if path.is_dir():
         name, overrides, path = (
@@ -121,8 +119,7 @@ def train(
     folder = Path("runs") / name if out is None else out
     by_file = resume and recipe is not None and path == Path(recipe)
     if resume and recipe is not None and not by_file:
-        path = _recorded(path, folder)
-    keys.check(path, overrides)  # a second before PyTorch is imported
+        path = _find_recorded(path, folder)
     from regard.runs import run_file
     from regard.runs import train as launch
     from regard.storage.replacement import is_run, replaced
@@ -131,18 +128,18 @@ def train(
     with (
         replaced(folder, is_run, "a run")
         if overwrite
-        else advised(path, folder, by_file)
+        else advise_own_settings(path, folder, by_file)
     ):
         figures = launch.train(
             config, folder, resume=resume, allow_change=allow_change, notes=notes
         )
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         say(table(figures))
-        say(trained(folder, config))
+        say(describe_result(folder, config))
 
 
 def check_overwriting(recipe: str | None, out: Path | None, resume: bool) -> None:
-    """Raises InputError where a run cannot be replaced by the new one."""
+    """Raise InputError where a run cannot be replaced by the new one."""
     if resume:
         raise InputError(
             "--resume continues a run and --overwrite replaces it; choose one of them"
@@ -162,9 +159,12 @@ def check_overwriting(recipe: str | None, out: Path | None, resume: bool) -> Non
 
 
 @contextmanager
-def advised(path: Path, folder: Path, by_file: bool) -> Iterator[None]:
-    """Where a run is continued by a run file that does not fit it, since its first command had further settings, the
-    InputError has the command that continues it with its own."""
+def advise_own_settings(path: Path, folder: Path, by_file: bool) -> Iterator[None]:
+    """Add the command that continues a run with its own settings to an InputError.
+
+    It is added where a run file does not fit the run, whose first command had further
+    settings.
+    """
     try:
         yield
     except InputError as error:
@@ -176,13 +176,13 @@ def advised(path: Path, folder: Path, by_file: bool) -> Iterator[None]:
         ) from error
 
 
-def trained(folder: Path, config: "RunConfig") -> str:
-    """Where a run is, and how it is used."""
-    return f"The run is in {folder}. Next: {usage(folder, config)}"
+def describe_result(folder: Path, config: "RunConfig") -> str:
+    """Return where a run is, and how it is used."""
+    return f"The run is in {folder}. Next: {describe_usage(folder, config)}"
 
 
-def usage(folder: Path, config: "RunConfig") -> str:
-    """The command that uses a run; without any class it predicts none."""
+def describe_usage(folder: Path, config: "RunConfig") -> str:
+    """Return the command that uses a run; without any class it predicts none."""
     from regard.storage.run_folder import LABELS
     from regard.tasks.catalog import TASKS
 
@@ -193,7 +193,10 @@ def usage(folder: Path, config: "RunConfig") -> str:
 
 
 def _run_file(recipe: str | None, out: Path | None, resume: bool) -> Path:
-    """The run file of a recipe or path; with --resume, by default the run's own."""
+    """Return the run file of a recipe or path.
+
+    With --resume, by default the run's own.
+    """
     if recipe is not None:
         from regard.runs.recipes import path_of
 
@@ -209,19 +212,25 @@ def _run_file(recipe: str | None, out: Path | None, resume: bool) -> Path:
     return out / CONFIG
 
 
-def _recorded(path: Path, folder: Path) -> Path:
-    """The run's own file in place of the recipe that it was started with: settings of the command line, such as the
-    data, are recorded there alone."""
-    own = folder / CONFIG
-    if not own.is_file() or not own.stat().st_size or _kind(own) != _kind(path):
+def _find_recorded(path: Path, folder: Path) -> Path:
+    """Return the run's own file in place of the recipe that it was started with.
+
+    Settings of the command line, such as the data, are recorded there alone.
+    """
+    recorded = folder / CONFIG
+    if (
+        not recorded.is_file()
+        or not recorded.stat().st_size
+        or _kind(recorded) != _kind(path)
+    ):
         return path
-    log.info("the run goes on with its own settings, those of %s", own)
-    return own
+    log.info("the run goes on with its own settings, those of %s", recorded)
+    return recorded
 
 
 def _kind(path: Path) -> tuple[object, object]:
-    """The task and the model's name of a run file."""
-    from regard.config import yaml_nodes
+    """Return the task and the model's name of a run file."""
+    from regard.config import yaml_tree
 
-    found = yaml_nodes.read(path)[0].plain()
-    return found.get("task"), found.get("model", {}).get("name")
+    values = yaml_tree.read(path)[0].plain()
+    return values.get("task"), values.get("model", {}).get("name")

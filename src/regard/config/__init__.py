@@ -1,1 +1,4 @@
-"""Run files: YAML becomes frozen dataclasses, and names become the classes that they stand for."""
+"""Run files.
+
+YAML becomes frozen dataclasses, and names become the classes that they stand for.
+"""

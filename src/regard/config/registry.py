@@ -1,4 +1,4 @@
-"""Parts by name: the built-in ones from one literal table, the others from the entry points of installed packages."""
+"""Parts by name: built-in ones from a literal table, others from installed packages."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,91 +11,103 @@ from regard.errors import InputError
 
 
 class Registry(Mapping[str, Any]):
-    """Parts by name. A part is imported at its first use, so that a command imports no part that it does not use.
+    """Parts by name, each imported at its first use.
 
-    `places` gives each built-in part as `module:attribute` within `package`. Other packages add parts by entry points
-    of `group`, and a built-in name wins over theirs; an empty group takes none.
+    Args:
+        package: The package of the built-in parts.
+        locations: Each built-in part, or its `module:attribute` within `package`.
+        group: Entry points by which other packages add parts; a built-in name wins
+            over theirs. Empty: they add none.
     """
 
     def __init__(
-        self, package: str, places: Mapping[str, str], group: str = ""
+        self, package: str, locations: Mapping[str, Any], group: str = ""
     ) -> None:
-        self.package, self.places, self.group = package, places, group
+        self.package, self.locations, self.group = package, locations, group
 
     @cached_property
     def plugins(self) -> Mapping[str, list[EntryPoint]]:
         """The entry points of each name that other packages add."""
-        return plugins_of(self.group) if self.group else {}
+        return find_plugins(self.group) if self.group else {}
 
     def __getitem__(self, name: str) -> Any:
-        """Import the part. Raises KeyError for an unknown name, InputError for a plugin that cannot be imported or a
-        name that two packages give."""
-        if name not in self.places:
-            return self._plugin(name)
-        module, _, attribute = self.places[name].partition(":")
+        """Import the part.
+
+        Raises:
+            KeyError: The name is unknown.
+            InputError: A plugin cannot be imported, or two packages give the name.
+        """
+        if name not in self.locations:
+            return self._load_plugin(name)
+        location = self.locations[name]
+        if not isinstance(location, str):
+            return location
+        module, _, attribute = location.partition(":")
         return getattr(import_module(f"{self.package}.{module}"), attribute)
 
-    def _plugin(self, name: str) -> Any:
+    def _load_plugin(self, name: str) -> Any:
         points = self.plugins[name]
         if len(points) > 1:
             raise InputError(
-                f"{packages(points)} both add {self.group} {name!r}; uninstall one of them"
+                f"{name_packages(points)} both add {self.group} {name!r}; uninstall "
+                "one of them"
             )
         try:
             return points[0].load()
         except Exception as error:
             raise InputError(
-                f"{packages(points)}: {self.group} {name!r} cannot be imported from {points[0].value} "
-                f"({type(error).__name__}: {error}); repair or uninstall the package"
+                f"{name_packages(points)}: {self.group} {name!r} cannot be imported "
+                f"from {points[0].value} ({type(error).__name__}: {error}); repair or "
+                "uninstall the package"
             ) from error
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a part. A built-in one is known without a search among the installed packages."""
-        return name in self.places or name in self.plugins
+        """Return whether there is such a part; built-in ones need no search."""
+        return name in self.locations or name in self.plugins
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*self.places, *sorted(self.plugins)]))
+        return iter(dict.fromkeys([*self.locations, *sorted(self.plugins)]))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
 
-def plugins_of(group: str) -> dict[str, list[EntryPoint]]:
-    """The entry points of a group by their names; several packages may give one."""
-    found: dict[str, list[EntryPoint]] = {}
+def find_plugins(group: str) -> dict[str, list[EntryPoint]]:
+    """Return the entry points of a group by name; several packages may give one."""
+    plugins: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=group):
-        found.setdefault(point.name, []).append(point)
-    return found
+        plugins.setdefault(point.name, []).append(point)
+    return plugins
 
 
-def packages(points: Iterable[EntryPoint]) -> str:
-    """The packages that entry points belong to, with their versions."""
-    found = [point.dist for point in points]
+def name_packages(points: Iterable[EntryPoint]) -> str:
+    """Return the packages that entry points belong to, with their versions."""
+    distributions = [point.dist for point in points if point.dist is not None]
     return " and ".join(
-        sorted(f"{each.name} {each.version}" for each in found if each is not None)
+        sorted(f"{package.name} {package.version}" for package in distributions)
     )
 
 
-def plugins_named(names: Iterable[str]) -> list[str]:
-    """The packages, with their versions, that add a part to regard under one of these names."""
-    known, every = set(names), entry_points()
-    groups = [group for group in every.groups if group.startswith("regard.")]
-    points = [
-        point
-        for group in groups
-        for point in every.select(group=group)
-        if point.name in known
-    ]
-    return sorted({packages([point]) for point in points})
+def find_packages(names: Iterable[str]) -> list[str]:
+    """Return the packages, with versions, that add a part under one of these names."""
+    names, points = set(names), entry_points()
+    packages = set()
+    for group in points.groups:
+        if not group.startswith("regard."):
+            continue
+        for point in points.select(group=group):
+            if point.name in names:
+                packages.add(name_packages([point]))
+    return sorted(packages)
 
 
 @dataclass(frozen=True, eq=False)
 class RegisteredName:
-    """A note, `Annotated[str, RegisteredName(...)]`, on a field that names a part of `registry`. A run file may give
-    any name but those in `without`, the names that packages add too."""
+    """A note on a `str` field that names a part of a registry."""
 
     registry: Registry
     without: tuple[str, ...] = ()
+    """Names that the field does not accept."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -103,27 +115,40 @@ class RegisteredName:
         return tuple(name for name in self.registry if name not in self.without)
 
     def check(self, name: str) -> str:
-        """The name. Raises ValueError for an unknown one."""
+        """Return the name. Raises ValueError for an unknown one."""
         if name in self.without or name not in self.registry:
-            raise ValueError(f"got {name!r}, expected one of {', '.join(self.names)}")
+            raise ValueError(", ".join(self.names))
         return name
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> dict[str, Any]:
-        """How pydantic checks such a field: first the type, then the name."""
-        check = {"type": "no-info", "function": self.check}
-        return {"type": "function-after", "function": check, "schema": handler(source)}
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema  # not for commands that read no run file
+
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
+        return {"enum": list(self.names)}
 
 
 @dataclass(frozen=True, eq=False)
 class Discriminated:
-    """A note, `Annotated[Any, Discriminated(...)]`, on a field that is one of several dataclasses: the part of
-    `registry` that the field `key` names, or an attribute of that part."""
+    """A note on a field that is one of several dataclasses, `Annotated[Any, ...]`."""
 
     key: str
+    """The field that names the dataclass."""
     registry: Mapping[str, Any]
+    """The dataclasses by name, or parts that have one."""
     attribute: str = ""
+    """The attribute of a part that is its dataclass."""
 
     def choose(self, name: str) -> Any:
-        """The dataclass of a name. Raises as the registry."""
+        """Return the dataclass of a name. Raises as the registry."""
         part = self.registry[name]
         return getattr(part, self.attribute) if self.attribute else part
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        choices = {}
+        for name in self.registry:
+            choices[name] = handler.generate_schema(self.choose(name))
+        return core_schema.tagged_union_schema(choices, self.key)

@@ -1,6 +1,7 @@
-"""Tables of columns between delimiters: CSV, TSV, and what spreadsheets call by these names."""
+"""Tables of columns between delimiters: CSV and TSV."""
 
 import csv
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -9,10 +10,102 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.data.bad_records import MissingColumns, Row, RowCollector
-from regard.data.headers import FIRST_LINE, check_no_header, is_row
-from regard.data.lines import DEFAULT_LIMITS, Limits, Line, placed_lines, with_text
+from regard.data.files import (
+    DEFAULT_LIMITS,
+    Limits,
+    Line,
+    iterate_lines,
+    iterate_numbered_lines,
+    require_text,
+)
+from regard.data.records import Records
+from regard.data.rows import MissingColumns, Row, RowCollector
 from regard.errors import InputError
+
+NAMES = frozenset(
+    word
+    for line in (
+        "text texts sentence sentence1 sentence2 sentence_a sentence_b review document doc content body title subject",
+        "summary label labels class category target source target_text source_text src tgt input output question",
+        "answer context premise hypothesis score rating sentiment gold gold_label caption captions image image_id file",
+        "filename path id split fold de en fr es cs entailment_judgment relatedness_score",
+    )
+    for word in line.split(" ")
+)
+"""Names of columns, in lower case, that are hardly ever a text or a class of their own."""
+NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?")
+SECOND = {"1": "2", "a": "b", "A": "B"}
+"""The end of a column's name and that of the other text of a pair."""
+PARTNERS = {
+    "premise": "hypothesis",
+    "question": "sentence",
+    "query": "passage",
+    "text": "text_pair",
+    "first": "second",
+}
+
+
+FIRST_LINE = "first line"
+"""Where names of columns were searched for, if it looks like a row and not like a header."""
+LONGEST_NAME, WORDS = 80, 6
+"""Characters that no name of a column exceeds; words that none has with a full stop or beside a number."""
+
+
+def is_row(cells: Sequence[str]) -> bool:
+    """Whether the first line of a table is probably a row: a cell is as long as a text, or one is a sentence and has a
+    full stop or stands beside a number."""
+    numbers = any(NUMBER.fullmatch(cell.strip()) for cell in cells)
+    sentences = [cell.rstrip() for cell in cells if len(cell.split()) > WORDS]
+    return any(len(cell) > LONGEST_NAME for cell in cells) or any(
+        numbers or cell[-1] in ".!" for cell in sentences
+    )
+
+
+def check_no_header(cells: Sequence[str], place: str) -> None:
+    """Raises InputError for a first line whose cells are all names of columns, where columns are numbered and each line
+    is a row."""
+    names = [cell.strip() for cell in cells]
+    if len(set(names)) == len(names) and {name.lower() for name in names} <= NAMES:
+        raise InputError(
+            f"{place}: the line looks like a header ({', '.join(names)}) and not like a row; name the columns instead "
+            "of numbering them, or remove the line"
+        )
+
+
+def column_names(path: str | Path) -> list[str]:
+    """The cells of the first line of a delimited table, or the keys of the first object of JSON lines or of rows in
+    memory; none of another file. Raises InputError for a file that cannot be read."""
+    if isinstance(path, Records):
+        return list(path.records[0])
+    number, line = next(iterate_numbered_lines(path))
+    if line.lstrip().startswith(("{", "[")):
+        try:
+            record: Any = json.loads(line)
+        except (ValueError, RecursionError):
+            return []
+        return list(record) if isinstance(record, dict) else []
+    try:
+        return next(csv.reader([line], delimiter=delimiter_of(line)), [])
+    except csv.Error as error:
+        raise InputError(
+            f"{path}:{number}: has no names of columns ({error}); save the table anew"
+        ) from error
+
+
+def delimiter_of(line: str) -> str:
+    """The delimiter that a header most probably has: the most frequent of those that tables have."""
+    return max(",;\t|", key=line.count)
+
+
+def find_partner(column: str, names: Sequence[str]) -> str | None:
+    """The column with the other text of a pair, by its name; None where no name says so."""
+    other = (
+        column[:-1] + SECOND[column[-1]]
+        if column[-1:] in SECOND
+        else PARTNERS.get(column.lower())
+    )
+    return other if other in names else None
+
 
 Columns = tuple[str, ...] | tuple[int, ...]
 """The columns to read: names from a header line, or numbers from 1 for a file without a header."""
@@ -32,10 +125,14 @@ def read_tsv(
     *,
     skip_bad: bool = False,
     **layout: Any,
-) -> list[Row]:
-    """Read tab-separated columns. A quotation mark is an ordinary character, so no row can swallow the next, unless
-    `quoting`. Another delimiter is found as by `read_csv`; `layout` as there."""
-    return list(stream_tsv(path, columns, limits, skip_bad=skip_bad, **layout))
+) -> Iterator[Row]:
+    """Yield the rows of tab-separated columns, as `read_csv` does.
+
+    A quotation mark is an ordinary character, so no row can swallow the next, unless
+    `quoting`.
+    """
+    how = delimiter_settings("tsv", **layout)
+    return _rows(path, columns, limits, RowCollector(path, skip_bad), how)
 
 
 def read_csv(
@@ -45,57 +142,40 @@ def read_csv(
     *,
     skip_bad: bool = False,
     **layout: Any,
-) -> list[Row]:
-    """Read comma-separated columns, quoted with `"`. An unclosed quote is an error even with `skip_bad`. Without
-    `delimiter` it is a comma, or the only one with which the first line has the columns. The other keys of `layout`
-    are `quoting`, and in `lists` the columns that may be empty."""
-    return list(stream_csv(path, columns, limits, skip_bad=skip_bad, **layout))
-
-
-def stream_tsv(
-    path: str | Path,
-    columns: Columns,
-    limits: Limits = DEFAULT_LIMITS,
-    *,
-    skip_bad: bool = False,
-    **layout: Any,
 ) -> Iterator[Row]:
-    """The rows of `read_tsv`, one in memory at a time."""
-    return _rows(
-        path, columns, limits, RowCollector(path, skip_bad), preference("tsv", **layout)
-    )
+    """Yield the rows of comma-separated columns, quoted with `"`.
+
+    Args:
+        path: The file.
+        columns: The columns of the fields, by name or by number from 1.
+        limits: What a file may expand to.
+        skip_bad: Whether bad rows are skipped and counted.
+        layout: `delimiter`, by default a comma or the only one with which the first line
+            has the columns; `quoting`; and `lists`, the columns that may be empty.
+
+    Raises:
+        InputError: A row is bad, or a quote is not closed, even with `skip_bad`.
+    """
+    how = delimiter_settings("csv", **layout)
+    return _rows(path, columns, limits, RowCollector(path, skip_bad), how)
 
 
-def stream_csv(
-    path: str | Path,
-    columns: Columns,
-    limits: Limits = DEFAULT_LIMITS,
-    *,
-    skip_bad: bool = False,
-    **layout: Any,
-) -> Iterator[Row]:
-    """The rows of `read_csv`, one in memory at a time."""
-    return _rows(
-        path, columns, limits, RowCollector(path, skip_bad), preference("csv", **layout)
-    )
-
-
-def preference(
+def delimiter_settings(
     kind: str,
     *,
     delimiter: str | None = None,
     quoting: bool | None = None,
     lists: tuple[str | int, ...] = (),
-) -> "Preference":
+) -> "DelimiterSettings":
     """The settings of the kind `tsv` or `csv`, where no others are stated."""
     usual = "," if kind == "csv" else "\t"
-    return Preference(
+    return DelimiterSettings(
         usual, delimiter, kind == "csv" if quoting is None else quoting, lists
     )
 
 
 @dataclass(frozen=True)
-class Preference:
+class DelimiterSettings:
     """The usual delimiter of a kind of file, the stated one, whether fields may be in quotation marks, and the columns
     that may be empty."""
 
@@ -120,7 +200,11 @@ class Preference:
             self, quoting=False
         )  # a quote that is not closed hides delimiters, and is refused when read
         fits = (
-            [each for each in DELIMITERS if how._fits(lines, columns, each)]
+            [
+                delimiter
+                for delimiter in DELIMITERS
+                if how._fits(lines, columns, delimiter)
+            ]
             for how in (self, plain)
         )
         fit = next(filter(None, fits), [])
@@ -146,12 +230,12 @@ class Preference:
             line.replace("\r", " ") for line in lines
         ]  # a carriage return ends a record for the module csv
         counts = {
-            each: [len(self.split(line, each)) for line in plain]
-            for each in (chosen, *DELIMITERS)
+            item: [len(self.split(line, item)) for line in plain]
+            for item in (chosen, *DELIMITERS)
         }
         even = [
-            each
-            for each, found in counts.items()
+            item
+            for item, found in counts.items()
             if len(set(found)) == 1 and found[0] > 1
         ]
         if even:
@@ -159,7 +243,7 @@ class Preference:
         return (
             chosen
             if counts[chosen][0] > 1
-            else max(counts, key=lambda each: counts[each][0])
+            else max(counts, key=lambda item: counts[item][0])
         )
 
 
@@ -224,16 +308,16 @@ class Layout:
         return collector.row(number, cells)
 
 
-def begun(
+def detect_layout(
     path: str | Path,
     lines: Iterable[Line],
     columns: Columns,
     collector: RowCollector,
-    how: Preference,
+    how: DelimiterSettings,
 ) -> tuple[Layout, Iterator[Record]]:
     """The layout of a table by its first lines, and its records without the header. Raises InputError and
     MissingColumns."""
-    lines = with_text(path, lines)
+    lines = require_text(path, lines)
     head = list(islice(lines, COMPARED))
     if (stated := SPREADSHEET.fullmatch(head[0].text)) and len(head) > 1:
         head, how = head[1:], replace(how, stated=how.stated or stated[1])
@@ -243,7 +327,7 @@ def begun(
     first = next(records)
     number, _, fields = first
     if isinstance(columns[0], int):
-        chosen = _numbered(
+        chosen = _number_columns(
             columns,
             fields,
             f"{path}:{number}",
@@ -254,7 +338,7 @@ def begun(
         records = chain([first], records)
     else:
         header = how.split(texts[0], how.probable(texts, delimiter))
-        chosen = _named(columns, fields, header, number, collector)
+        chosen = _find_named(columns, fields, header, number, collector)
     return Layout(
         columns, chosen, len(fields), number, delimiter, how.quoting, how.optional
     ), records
@@ -265,11 +349,11 @@ def _rows(
     columns: Columns,
     limits: Limits,
     collector: RowCollector,
-    how: Preference,
+    how: DelimiterSettings,
 ) -> Iterator[Row]:
     # Closed here, since an error that is kept would keep the file open.
-    with closing(placed_lines(path, limits)) as lines:
-        layout, records = begun(path, lines, columns, collector, how)
+    with closing(iterate_lines(path, limits)) as lines:
+        layout, records = detect_layout(path, lines, columns, collector, how)
         yield from (
             row
             for record in records
@@ -278,7 +362,7 @@ def _rows(
     collector.check(collector.kept)
 
 
-def _numbered(
+def _number_columns(
     columns: Columns, first: list[str], place: str, probable: str, delimiter: str
 ) -> list[int]:
     """The indices of columns by number. Raises InputError for one that the first line lacks."""
@@ -286,7 +370,7 @@ def _numbered(
         if not 1 <= column <= len(first):
             option = f"--set data.delimiter='{TYPED.get(probable, probable)}'"
             hint = (
-                f"; between them stands {named(probable)}: {option}"
+                f"; between them stands {name_delimiter(probable)}: {option}"
                 if probable != delimiter
                 else ""
             )
@@ -296,7 +380,7 @@ def _numbered(
     return [int(column) - 1 for column in columns]
 
 
-def _named(
+def _find_named(
     columns: Columns,
     first: list[str],
     header: list[str],
@@ -336,10 +420,10 @@ def _records(
             Record(line.number, line.offset, line.text.split(delimiter))
             for line in lines
         )
-    return _quoted_records(path, lines, delimiter)
+    return _parse_quoted(path, lines, delimiter)
 
 
-def _quoted_records(
+def _parse_quoted(
     path: str | Path, lines: Iterable[Line], delimiter: str
 ) -> Iterator[Record]:
     current: list[Line] = []  # of the record that is being read
@@ -380,6 +464,6 @@ def _bad_quote(lines: list[str], mark: str) -> int:
     return 0
 
 
-def named(delimiter: str) -> str:
+def name_delimiter(delimiter: str) -> str:
     """A delimiter in words."""
     return DELIMITERS.get(delimiter, repr(delimiter))

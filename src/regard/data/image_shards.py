@@ -9,23 +9,17 @@ from itertools import groupby
 from pathlib import PurePath
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
-from regard.config.recognition import Kind, compression, suffix
-from regard.data.bad_records import MissingColumns
-from regard.data.columns import Ragged, Shard
-from regard.data.images import ImageSets, LabelledImage, file_of
-from regard.data.opening import DAMAGED, opened
-from regard.data.parquet import (
+from regard.config.file_kinds import Kind, compression, suffix
+from regard.data.arrow_tables import (
     class_names,
-    opened_parquet,
+    open_parquet,
     parquet_rows,
     values_in_group,
 )
+from regard.data.files import DAMAGED, list_set_files, open_file
+from regard.data.images import ImageSets, LabelledImage, file_of
 from regard.data.records import parse_json
-from regard.data.set_files import set_files
-from regard.data.splits import Splits, spread_rows
-from regard.data.stored import Stored, is_large, stored
+from regard.data.rows import MissingColumns
 from regard.errors import InputError
 from regard.images import SUFFIXES
 
@@ -56,7 +50,7 @@ class Part:
                 _group(self.file, self.first, self.column)[self.second].as_py()
             )
             return found if isinstance(found, bytes) else b""
-        with opened(self.file) as stream:
+        with open_file(self.file) as stream:
             try:
                 stream.seek(self.first)
                 content = stream.read(self.second)
@@ -84,52 +78,6 @@ class Sample:
         return LabelledImage(self.part.read, self.label, self.place)
 
 
-class StoredImages(Stored[LabelledImage]):
-    """Images by the columns file, label and place, and column, and by the two numbers of their parts."""
-
-    def example(self, shard: Shard, place: int) -> LabelledImage:
-        label, origin = (shard.columns[name].text(place) for name in ("label", "place"))
-        return Sample(stored_part(shard, place), label, origin).image()
-
-    def values(self, name: str) -> Iterator[Any]:
-        """An attribute of each example; the label and the place are read without the rest of the image."""
-        if name not in ("label", "place"):
-            return super().values(name)
-        rows = range(len(self)) if self.rows is None else self.rows.tolist()
-        return (
-            shard.columns[name].text(place) for shard, place in map(self.table.at, rows)
-        )
-
-    @staticmethod
-    def shard(samples: Sequence[Sample]) -> Shard:
-        """Samples as a shard."""
-        texts = {
-            "label": [each.label for each in samples],
-            "place": [each.place for each in samples],
-        }
-        columns = {name: Ragged.of_texts(some) for name, some in texts.items()}
-        return Shard(columns | part_columns([each.part for each in samples]), {})
-
-
-def part_columns(parts: Sequence[Part]) -> dict[str, Ragged]:
-    """The columns of a shard that have parts: file, column, and the two numbers."""
-    texts = {
-        "file": [each.file for each in parts],
-        "column": [each.column or "" for each in parts],
-    }
-    numbers = Ragged.of_ids([(each.first, each.second) for each in parts], np.int64)
-    return {name: Ragged.of_texts(some) for name, some in texts.items()} | {
-        "part": numbers
-    }
-
-
-def stored_part(shard: Shard, place: int) -> Part:
-    """The part at a place of a shard with `part_columns`."""
-    file, column = (shard.columns[name].text(place) for name in ("file", "column"))
-    first, second = shard.columns["part"][place].tolist()
-    return Part(file, first, second, column or None)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ImageShards(ImageSets):
     """Each set is a .tar or a .parquet file, or a folder or a pattern of several. In a tar file, consecutive files of
@@ -143,6 +91,8 @@ class ImageShards(ImageSets):
     classes: tuple[str, ...] = ()
 
     recognised: ClassVar[tuple[Kind, ...]] = ("shards",)
+    example_type = Sample
+    convert = Sample.image
     describing: ClassVar[tuple[str, ...]] = ("classes",)
     """The keys that describe one set: a recipe's names of classes are not those of another set."""
 
@@ -151,38 +101,17 @@ class ImageShards(ImageSets):
         """The columns of image and class of a Parquet table."""
         return {"image": self.image, "label": self.label}
 
-    def load(self) -> Splits[LabelledImage]:
-        """Read the indices of all sets. Raises InputError naming the file at fault."""
-        if self.train is None or self.valid is not None:
-            return super().load()
-        train = self.read(self.train)
-        if not isinstance(train, StoredImages):
-            return super().load()
-        rest, held = spread_rows(
-            len(train), self.held_out, f"{self.train}: {len(train)} images"
-        )
-        name = f"held out {self.held_out}"
-        return Splits(
-            train.part(rest, f"not {name}"), train.part(held, name), self.tests()
-        )
+    def examples(self, path: str) -> Iterator[Sample]:
+        """Yield the samples of shards. Raises InputError naming the file at fault."""
+        for file in shard_files(path):
+            if suffix(file) == "parquet":
+                yield from self._of_parquet(file)
+            else:
+                yield from self._of_tar(file)
 
-    def read(self, path: str) -> Sequence[LabelledImage]:
-        """Read the index of another set. Raises InputError as `load` does."""
-        files = shard_files(path)
-        if not is_large([path]):
-            return [sample.image() for sample in self._samples(files)]
-        settings = f"{self.image} {self.label} {self.classes}"
-        return stored(
-            StoredImages, [path], settings, lambda: self._samples(files), lambda: 0
-        )
-
-    def _samples(self, files: Sequence[str]) -> Iterator[Sample]:
-        for file in files:
-            yield from (
-                self._of_parquet(file)
-                if suffix(file) == "parquet"
-                else self._of_tar(file)
-            )
+    def keep_valid(self, examples: Sequence[Any]) -> Sequence[Any]:
+        """Return the held out images, which stay on disk."""
+        return examples
 
     def _of_tar(self, file: str) -> Iterator[Sample]:
         for key, parts, image in tar_samples(file):
@@ -191,7 +120,7 @@ class ImageShards(ImageSets):
 
     def _label(self, file: str, key: str, parts: Parts) -> str:
         """The class of a sample of a tar file. Raises InputError if it has none."""
-        value = stated(file, parts, (CLASS, str.strip), self.label)
+        value = read_label(file, parts, (CLASS, str.strip), self.label)
         if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
             found = f"{file}: sample {key!r} has no class ({', '.join(parts)})"
             raise InputError(
@@ -221,7 +150,7 @@ class ImageShards(ImageSets):
 
 def shard_files(path: str) -> Sequence[str]:
     """The files of shards. Raises InputError for files of other kinds."""
-    files = set_files(path)
+    files = list_set_files(path)
     if not {suffix(file) for file in files} <= {"tar", "parquet"} or any(
         map(compression, files)
     ):
@@ -250,7 +179,7 @@ def tar_samples(file: str) -> Iterator[tuple[str, Parts, str]]:
         raise InputError(f"{file}: has no images")
 
 
-def stated(
+def read_label(
     file: str, parts: Parts, own: tuple[str, Callable[[str], Any]], key: str
 ) -> Any:
     """What a sample of a tar file says of its image: the text of the file with an ending of its `own`, as a function
@@ -275,7 +204,7 @@ def parquet_parts(
     except MissingColumns as error:
         keys = " and ".join(f"data.{key}=COLUMN" for key in columns)
         raise error.advised(f"name yours with {keys}", columns) from error
-    with opened_parquet(file) as table:
+    with open_parquet(file) as table:
         row = 0
         for group in range(table.num_row_groups):
             for number, value in enumerate(
@@ -287,14 +216,14 @@ def parquet_parts(
 
 def _class_names(file: str, label: str) -> tuple[str, ...]:
     """The names of classes that `datasets` writes into a Parquet table."""
-    with opened_parquet(file) as table:
+    with open_parquet(file) as table:
         return tuple(class_names(table.schema_arrow).get(label, ()))
 
 
 def _members(file: str) -> Iterator[tuple[str, str, int, int]]:
     """The name up to its first dot, the ending, the offset and the size of each file in a tar file. Raises InputError
     for one that is damaged or cut off."""
-    with opened(file) as stream:
+    with open_file(file) as stream:
         size = stream.seek(0, 2)
         stream.seek(max(0, size - len(END)))
         if (
@@ -335,5 +264,5 @@ def _members(file: str) -> Iterator[tuple[str, str, int, int]]:
 @lru_cache(maxsize=GROUPS)
 def _group(file: str, group: int, column: str) -> Any:
     """The images of a group of rows of a Parquet table."""
-    with opened_parquet(file) as table:
+    with open_parquet(file) as table:
         return values_in_group(table, file, group, column)

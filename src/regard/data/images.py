@@ -1,21 +1,21 @@
-"""Images with their classes: the `data:` section of a run file for image classification."""
+"""Images with their classes: folders, tables and IDX files."""
 
 import hashlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from regard.config.recognition import Kind, named_table
-from regard.config.yaml_nodes import setting
-from regard.data.bad_records import RowCollector
-from regard.data.idx import read_idx
-from regard.data.opening import hidden
-from regard.data.set_files import SETS
-from regard.data.splits import Splits, check_share, spread
+from regard.config.file_kinds import Kind, is_table_name
+from regard.config.yaml_tree import format_setting
+from regard.data.arrays import read_idx
+from regard.data.data_files import DataFiles
+from regard.data.files import check_classes, folders_in, is_hidden
+from regard.data.media_files import MediaFiles
+from regard.data.rows import Row, RowCollector, iterate_converted
+from regard.data.tables import Tabular
 from regard.errors import InputError
 from regard.images import SUFFIXES, Image, read_image
 
@@ -39,44 +39,26 @@ class LabelledImage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageSets(ABC):
-    """One path per set; an imported run has none for training. Without `valid`, the share `held_out` of the training
-    set, evenly spaced, is the validation set."""
+class ImageSets(DataFiles[LabelledImage]):
+    """A path for each set; an imported run has none for training.
 
-    kind: str = ""
+    Without `valid`, the share `held_out` of each class is the validation set.
+    """
+
     train: str | None = None
     valid: str | None = None
     test: str | None = None
-    held_out: float = 0.1
 
-    def __post_init__(self) -> None:
-        check_share(self.held_out, "images")
+    expected = "images, as --set data.train=PATH"
+    noun = "images"
 
-    def load(self) -> Splits[LabelledImage]:
-        """Read all sets. Raises InputError naming the file at fault."""
-        if self.train is None:
-            raise InputError(
-                "data.train is not given; expected images, as --set data.train=PATH"
-            )
-        train = self.read(self.train)
-        if self.valid is not None:
-            return Splits(train, self.read(self.valid), self.tests())
-        return Splits(
-            *spread(train, self.held_out, f"{self.train}: {len(train)} images"),
-            self.tests(),
-        )
-
-    def tests(self) -> Sequence[LabelledImage]:
-        """The images of the test set, or none if there is no test set. Raises InputError as `load` does."""
-        return self.read(self.test) if self.test else []
+    def stratum(self, example: Any) -> str:
+        """Return the class of an image."""
+        return example.label
 
     def skipping(self, skip_bad: bool) -> "ImageSets":
-        """The section that with `skip_bad` skips bad files; of another one that has none, itself."""
+        """Return the section that with `skip_bad` skips bad files, if it can."""
         return self
-
-    @abstractmethod
-    def read(self, path: str) -> Sequence[LabelledImage]:
-        """Read the images of another set. Raises InputError as `load` does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,35 +76,31 @@ class ImageFolders(ImageSets):
     def skipping(self, skip_bad: bool) -> "ImageFolders":
         return replace(self, skip_bad=skip_bad or self.skip_bad)
 
-    def read(self, path: str) -> list[LabelledImage]:
-        """Read another folder. Raises InputError as `load` does, and for files that are no images."""
+    def examples(self, path: str) -> Iterator[LabelledImage]:
+        """Yield the images of a folder. Raises InputError for files that are no images."""
         root = Path(path)
         if not root.is_dir():
             raise InputError(
                 f"{path}: {'is a file' if root.exists() else 'no such folder'}; expected a folder a class"
             )
-        collector, found = RowCollector(path, self.skip_bad), []
+        collector = RowCollector(path, self.skip_bad)
         folders = folders_in(root)
         check_classes(path, [folder.name for folder in folders])
         for folder in class_folders(root, folders, self.depth):
             for file in sorted(
-                each
-                for each in folder.rglob("*")
-                if not each.is_dir() and not hidden(each)
+                path
+                for path in folder.rglob("*")
+                if not path.is_dir() and not is_hidden(path)
             ):
                 if fault := self._fault(file):
                     collector.refuse_record(f"{file}: {fault}")
                 else:
-                    found.append(
-                        LabelledImage(
-                            file, folder.relative_to(root).as_posix(), str(file)
-                        )
-                    )
-        if found or collector.skipped:
-            collector.check(len(found))
-        else:
+                    collector.kept += 1
+                    label = folder.relative_to(root).as_posix()
+                    yield LabelledImage(file, label, str(file))
+        if not collector.kept and not collector.skipped:
             raise InputError(f"{path}: {_no_folders(root)}")
-        return found
+        collector.check(collector.kept)
 
     def _fault(self, file: Path) -> str:
         """Why a file is no image by its name, and with `skip_bad` by its content; empty for one that may be."""
@@ -140,31 +118,30 @@ class ImageFolders(ImageSets):
 
 def _no_folders(root: Path) -> str:
     """What a folder without folders of images has, and the table that may list its images: one in it or beside it."""
-    count = sum(_is_image(each) for each in root.iterdir() if each.is_file())
+    count = sum(_is_image(path) for path in root.iterdir() if path.is_file())
     if not count:
         return "has no folders with images; expected a folder a class, with its images"
     near = [
-        each
+        path
         for folder in (root, root.parent)
-        for each in sorted(folder.iterdir())
-        if each.is_file()
+        for path in sorted(folder.iterdir())
+        if path.is_file()
     ]
     table = next(
-        (str(each) for each in near if named_table(each.name) and not hidden(each)),
+        (
+            str(path)
+            for path in near
+            if is_table_name(path.name) and not is_hidden(path)
+        ),
         None,
     )
     named = (
-        setting("data.train", table) if table else "name one with --set data.train=FILE"
+        format_setting("data.train", table)
+        if table
+        else "name one with --set data.train=FILE"
     )
     expected = f"expected a folder a class, or a table with a row an image: {named}"
     return f"has {count:,} {'image' if count == 1 else 'images'} and no folders with images; {expected}"
-
-
-def folders_in(folder: Path) -> list[Path]:
-    """The folders in a folder, sorted."""
-    return sorted(
-        each for each in folder.iterdir() if each.is_dir() and not hidden(each)
-    )
 
 
 def class_folders(
@@ -174,7 +151,7 @@ def class_folders(
     for images above them."""
     own = [
         next(
-            (each for each in folder.iterdir() if each.suffix.lower() in SUFFIXES), None
+            (path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES), None
         )
         for folder in folders
     ]
@@ -183,17 +160,17 @@ def class_folders(
             raise InputError(
                 f"{above}: is above the folders of classes, since data.depth is 2; move it into one"
             )
-        return [each for folder in folders for each in folders_in(folder)]
+        return [item for folder in folders for item in folders_in(folder)]
     if depth is not None or any(own):
         return folders
     inner = [
-        each
+        item
         for folder in folders
-        for each in folders_in(folder)
-        if any(map(_is_image, each.rglob("*")))
+        for item in folders_in(folder)
+        if any(map(_is_image, item.rglob("*")))
     ]
     if inner:
-        names = ", ".join(each.name for each in folders[:2]) + (
+        names = ", ".join(folder.name for folder in folders[:2]) + (
             ", ..." if len(folders) > 2 else ""
         )
         raise InputError(
@@ -215,13 +192,13 @@ def _deeper(folders: Sequence[Path]) -> str:
         for folder in folders_in(folders[0])
         for file in folder.iterdir()
     )
-    return setting("data.train", str(folders[0])) + (
+    return format_setting("data.train", str(folders[0])) + (
         "" if classes else " --set data.depth=2"
     )
 
 
 def _is_image(file: Path) -> bool:
-    return file.suffix.lower() in SUFFIXES and not hidden(file)
+    return file.suffix.lower() in SUFFIXES and not is_hidden(file)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,8 +211,8 @@ class IdxImages(ImageSets):
 
     recognised: ClassVar[tuple[Kind, ...]] = ("idx",)
 
-    def read(self, path: str) -> list[LabelledImage]:
-        """Read another file. Raises InputError as `load` does."""
+    def examples(self, path: str) -> Iterator[LabelledImage]:
+        """Yield the images of a file. Raises InputError as `load` does."""
         file = Path(path)
         if not file.exists():
             raise InputError(f"{path}: no such file or folder; check the path")
@@ -255,23 +232,8 @@ class IdxImages(ImageSets):
             )
         names = self.classes or tuple(map(str, range(256)))
         pairs = zip(images, labels.tolist(), strict=True)
-        return [
-            LabelledImage(image, names[label], f"{path}:{place}")
-            for place, (image, label) in enumerate(pairs, 1)
-        ]
-
-
-def check_classes(path: str, names: Sequence[str]) -> None:
-    """Raises InputError for folders named after sets, which are one level above the folders of classes."""
-    found = {SETS[name.lower()]: name for name in names if name.lower() in SETS}
-    if len(names) > 1 and len(found) == len(names):
-        options = " ".join(
-            setting(f"data.{key}", str(Path(path) / name))
-            for key, name in found.items()
-        )
-        raise InputError(
-            f"{path}: its folders are the sets {', '.join(names)} and no classes; name each: {options}"
-        )
+        for number, (image, label) in enumerate(pairs, 1):
+            yield LabelledImage(image, names[label], f"{path}:{number}")
 
 
 def file_of(value: Any) -> Any:
@@ -284,7 +246,7 @@ def file_of(value: Any) -> Any:
     )
 
 
-def contents(image: Image) -> str:
+def digest_image(image: Image) -> str:
     """A digest of an image's bytes."""
     if isinstance(image, np.ndarray | bytes):
         return hashlib.sha256(
@@ -292,3 +254,70 @@ def contents(image: Image) -> str:
         ).hexdigest()
     with Path(image).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageRows(Tabular):
+    """The reading of tables of images and their classes, a part of `data:` sections.
+
+    A path may be a folder with one such table.
+
+    images: The folder of the images, seen from here or from the table's folder; without
+        it they are beside the table or in a folder there.
+    image: The column of the image's file, or its number from 1.
+    label: The column of its class, or its number from 1.
+    """
+
+    images: str = "."
+    image: str | int = "image"
+    label: str | int = "label"
+
+    recognised: ClassVar[tuple[Kind, ...]] = ("table", "folder of a table")
+
+    @property
+    def image_columns(self) -> dict[str, str | int]:
+        """The columns of image and class."""
+        return {"image": self.image, "label": self.label}
+
+    @property
+    def files(self) -> MediaFiles:
+        """Where the images are."""
+        return MediaFiles(
+            "image", "table of images", SUFFIXES, "data.images", self.images
+        )
+
+    def read_images(self, path: str) -> Iterator[LabelledImage]:
+        """Yield the images of a table.
+
+        Raises:
+            InputError: A record is invalid, or an image is not there.
+        """
+        table = self.files.table_in(Path(path)) if Path(path).is_dir() else None
+        rows = self.streamed(table or path, self.image_columns, numbers=(self.label,))
+        return iterate_converted(rows, self._find_image, path, skip_bad=self.skip_bad)
+
+    def _find_image(self, row: Row) -> LabelledImage:
+        file = self.files.find(row.fields[0], row.place)
+        if self.skip_bad:  # before images are held out, so that none of those is bad
+            read_image(file)
+        return LabelledImage(file, row.fields[1], row.place)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageTables(ImageRows, ImageSets):
+    """A table for each set with images and their classes (`ImageRows`)."""
+
+    kind: Literal["image-tables"] = "image-tables"
+
+    @property
+    def columns(self) -> dict[str, str | int]:
+        """The columns of image and class."""
+        return self.image_columns
+
+    def examples(self, path: str) -> Iterator[LabelledImage]:
+        """Yield the images of a table. Raises InputError as `load` does."""
+        return self.read_images(path)
+
+    def skipping(self, skip_bad: bool) -> "ImageTables":
+        """Return the section that with `skip_bad` skips bad files."""
+        return self.with_columns(None, skip_bad=skip_bad)

@@ -19,14 +19,14 @@ CHUNK, BLOCK = 1 << 17, 1 << 10
 
 
 @dataclass(frozen=True)
-class Mark:
+class OrderPosition:
     """A chunk of an order, and the number of batches before it."""
 
     chunk: int = 0
     before: int = 0
 
 
-START = Mark()
+START = OrderPosition()
 
 
 class Order(Sequence[list[int]], ABC):
@@ -42,15 +42,15 @@ class Order(Sequence[list[int]], ABC):
         """The batches of a chunk, in the order of training."""
 
     def walk(
-        self, start: int = 0, mark: Mark = START
-    ) -> Iterator[tuple[Mark, list[int]]]:
+        self, start: int = 0, mark: OrderPosition = START
+    ) -> Iterator[tuple[OrderPosition, list[int]]]:
         """The batches from number `start` on, each with the mark of its chunk. A mark at or before `start` spares the
         chunks before it."""
         before = mark.before
         for number in range(mark.chunk, self.chunks):
             batches = self.chunk(number)
             for place in range(max(0, start - before), len(batches)):
-                yield Mark(number, before), batches[place]
+                yield OrderPosition(number, before), batches[place]
             before += len(batches)
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class Order(Sequence[list[int]], ABC):
 
 
 @dataclass(frozen=True)
-class Listed(Order):
+class ListOrder(Order):
     """Batches in memory."""
 
     batches: Sequence[list[int]]
@@ -125,13 +125,14 @@ class Consecutive(Order):
         first = number * self._together
         numbers = range(first, min(self.total, first + self._together))
         return [
-            list(range(each * self.size, (each + 1) * self.size)) for each in numbers
+            list(range(number * self.size, (number + 1) * self.size))
+            for number in numbers
         ]
 
 
-def ordered(batches: Order | Sequence[list[int]]) -> Order:
+def as_order(batches: Order | Sequence[list[int]]) -> Order:
     """The batches as an order."""
-    return batches if isinstance(batches, Order) else Listed(batches)
+    return batches if isinstance(batches, Order) else ListOrder(batches)
 
 
 def chunks_of(count: int) -> int:

@@ -1,21 +1,21 @@
-"""Tables whose records have keys: JSON lines and a JSON array. A key `review.body` is `body` inside `review`."""
+"""Records with keys: JSON lines, JSON arrays, Parquet, Arrow and rows in memory."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from regard.data.bad_records import MissingColumns, Row, RowCollector
-from regard.data.lines import (
+from regard.data.files import (
     DEFAULT_LIMITS,
     Limits,
-    placed_lines,
+    iterate_lines,
     read_lines,
-    with_text,
+    require_text,
 )
-from regard.errors import InputError, quoted
+from regard.data.rows import MissingColumns, Row, RowCollector
+from regard.errors import InputError, quote
 
 ONE_LINE = Limits(max_line=2**28)
 """A published JSON file is a single line."""
@@ -33,31 +33,25 @@ def read_jsonl(
     skip_bad: bool = False,
     numbers: tuple[str, ...] = (),
     lists: tuple[str, ...] = (),
-) -> list[Row]:
-    """Read one JSON object per line. `columns` name the keys, whose values must be strings. The last value may be a
-    list: its first item is the field, the rest are the row's `others`. Values of the keys `numbers` may also be
-    numbers, read as text; those of `lists` may be empty, or lists of texts or numbers. Other keys are ignored."""
-    return list(
-        stream_jsonl(
-            path, columns, limits, skip_bad=skip_bad, numbers=numbers, lists=lists
-        )
-    )
-
-
-def stream_jsonl(
-    path: str | Path,
-    columns: tuple[str, ...],
-    limits: Limits = DEFAULT_LIMITS,
-    *,
-    skip_bad: bool = False,
-    numbers: tuple[str, ...] = (),
-    lists: tuple[str, ...] = (),
 ) -> Iterator[Row]:
-    """The rows of `read_jsonl`, one in memory at a time."""
-    with closing(placed_lines(path, limits)) as lines:
+    """Yield one row for each line, a JSON object, with one in memory at a time.
+
+    Args:
+        path: The file.
+        columns: The keys of the fields, whose values must be texts. The last value may be
+            a list: its first item is the field, the rest are the row's `others`.
+        limits: What a file may expand to.
+        skip_bad: Whether bad records are skipped and counted.
+        numbers: Keys whose values may also be numbers, read as text.
+        lists: Keys whose values may be empty, or lists of texts or numbers.
+
+    Raises:
+        InputError: A record is bad, or the file cannot be read.
+    """
+    with closing(iterate_lines(path, limits)) as lines:
         parsed = (
             (line.number, line.text, *parse_json(line.text))
-            for line in with_text(path, lines)
+            for line in require_text(path, lines)
         )
         yield from _rows(parsed, columns, RowCollector(path, skip_bad), numbers, lists)
 
@@ -69,24 +63,24 @@ def read_json(
     skip_bad: bool = False,
     numbers: tuple[str, ...] = (),
     lists: tuple[str, ...] = (),
-) -> list[Row]:
+) -> Iterator[Row]:
     """Read a JSON array of objects as `read_jsonl` reads its lines. Places count the objects from 1."""
     parsed = (
         (number, "", record, None)
         for number, record in enumerate(list_of_objects(path), 1)
     )
-    return list(_rows(parsed, columns, RowCollector(path, skip_bad), numbers, lists))
+    return _rows(parsed, columns, RowCollector(path, skip_bad), numbers, lists)
 
 
 def list_of_objects(path: str | Path) -> list[Any]:
     """The list in a JSON file, or the annotations of one of COCO's form. Raises InputError for another file."""
-    records, fault = parsed_document(path)
+    records, fault = parse_document(path)
     if (
         not fault
         and isinstance(records, dict)
         and {"images", "annotations"} <= records.keys()
     ):
-        return annotations(records, path)
+        return join_annotations(records, path)
     if fault or not isinstance(records, list):
         found = (fault or "is no list").removesuffix(CUT_OFF)
         raise InputError(
@@ -95,7 +89,7 @@ def list_of_objects(path: str | Path) -> list[Any]:
     return records
 
 
-def parsed_document(path: str | Path) -> tuple[Any, str | None]:
+def parse_document(path: str | Path) -> tuple[Any, str | None]:
     """The value in a JSON file, or None and the error. Raises InputError for a file with an object a line."""
     lines = read_lines(path, ONE_LINE)
     found, fault = parse_json("\n".join(lines))
@@ -107,12 +101,12 @@ def parsed_document(path: str | Path) -> tuple[Any, str | None]:
     return found, fault
 
 
-def annotations(content: Mapping[str, Any], path: str | Path) -> list[Any]:
+def join_annotations(content: Mapping[str, Any], path: str | Path) -> list[Any]:
     """The annotations of a file of COCO's form (Lin 2014, 1405.0312), such as captions, each with the fields of its
     image, such as `file_name`. Raises InputError for one without an image."""
     try:
-        images = {each["id"]: each for each in content["images"]}
-        return [images[each["image_id"]] | each for each in content["annotations"]]
+        images = {item["id"]: item for item in content["images"]}
+        return [images[item["image_id"]] | item for item in content["annotations"]]
     except (LookupError, TypeError) as error:
         raise InputError(
             f"{path}: has COCO's 'images' and 'annotations', but {error} is missing or of another form; expected an "
@@ -146,7 +140,7 @@ def parse_object(line: str, form: str) -> tuple[Any, str]:
     """The object of a line that a user types, or None, and the error with the `form` that the object has."""
     found, fault = parse_json(line)
     if fault and not line.lstrip().startswith("{"):
-        fault = f"got {quoted(line)}"
+        fault = f"got {quote(line)}"
     return (
         found,
         f"{fault.removesuffix(CUT_OFF)}; expected {form}"
@@ -155,7 +149,7 @@ def parse_object(line: str, form: str) -> tuple[Any, str]:
     )
 
 
-def value_at(record: Mapping[str, Any], key: str) -> Any:
+def get_value(record: Mapping[str, Any], key: str) -> Any:
     """The value of a key, or of one inside: `review.body`, and `answers.0` in a list. ABSENT if there is none."""
     if key in record:
         return record[key]
@@ -170,12 +164,12 @@ def value_at(record: Mapping[str, Any], key: str) -> Any:
     return found
 
 
-def with_class_names(
+def name_classes(
     record: Mapping[str, Any], names: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
     """A record with the names of its classes for their numbers, by column; in a list each. A number without a name, as
     the -1 of `datasets` for no class, is None."""
-    found = ((column, value_at(record, column), own) for column, own in names.items())
+    found = ((column, get_value(record, column), own) for column, own in names.items())
     return {
         **record,
         **{
@@ -188,7 +182,7 @@ def with_class_names(
 
 def _class_name(value: Any, names: Sequence[str]) -> Any:
     if isinstance(value, list):
-        return [_class_name(each, names) for each in value]
+        return [_class_name(item, names) for item in value]
     if isinstance(value, bool) or not isinstance(value, int):
         return value
     return names[value] if 0 <= value < len(names) else None
@@ -206,10 +200,12 @@ def _rows(
     for number, line, record, fault in parsed:
         values = []
         if _is_object(record):
-            found = ((each, value_at(record, each)) for each in columns)
+            found = ((column, get_value(record, column)) for column in columns)
             values = [
-                _joined(value) if each in listed else _written(value, each in counted)
-                for each, value in found
+                _join_items(value)
+                if item in listed
+                else _number_to_text(value, item in counted)
+                for item, value in found
             ]
         if not fault and (
             lacking := [
@@ -226,7 +222,7 @@ def _rows(
         if fault:
             collector.refuse(number, fault)
         else:
-            last, *others = _several(values[-1])
+            last, *others = _list_items(values[-1])
             yield collector.row(
                 number,
                 [*values[:-1], last],
@@ -272,7 +268,7 @@ def _fault(
         place = f"character {max(line.find(json.dumps(name)), 0) + 1}: " if line else ""
         if isinstance(whole, list) and not whole:
             return f"{place}{column!r} is an empty list, expected at least one text"
-        for value in _several(whole) if column == columns[-1] else [whole]:
+        for value in _list_items(whole) if column == columns[-1] else [whole]:
             if not isinstance(value, str):
                 return f"{place}{column!r} is {type(value).__name__}, expected text{_hint(column, value)}"
             if not value.strip() and column not in listed:
@@ -280,7 +276,7 @@ def _fault(
     return None
 
 
-def _written(value: Any, number: bool) -> Any:
+def _number_to_text(value: Any, number: bool) -> Any:
     """A number of a column of numbers as text; a tuple as a list, any other value as it is."""
     if (
         number
@@ -292,12 +288,12 @@ def _written(value: Any, number: bool) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _joined(value: Any) -> Any:
+def _join_items(value: Any) -> Any:
     """A list of texts or numbers as its items, each with an end; nothing as an empty text; any other value as one that
     is no list."""
     if not isinstance(value, list | tuple):
-        return "" if value is None else _written(value, number=True)
-    items = [_written(each, number=True) for each in value]
+        return "" if value is None else _number_to_text(value, number=True)
+    items = [_number_to_text(item, number=True) for item in value]
     return (
         "".join(f"{item}{ITEM}" for item in items)
         if all(isinstance(item, str) for item in items)
@@ -305,7 +301,7 @@ def _joined(value: Any) -> Any:
     )
 
 
-def _several(value: Any) -> list[Any]:
+def _list_items(value: Any) -> list[Any]:
     """The items of a non-empty list, or any other value as a single item."""
     return value if isinstance(value, list) and value else [value]
 
@@ -314,3 +310,84 @@ def _hint(column: str, value: Any) -> str:
     """What a list of labels is for."""
     several = isinstance(value, list) and "label" in column.lower()
     return "; learn several labels by the recipe multi-label" if several else ""
+
+
+MEMORY_SUFFIX = ".memory"
+
+
+class Records(str):
+    """Rows in memory by the keys of their columns. As text it is their name, which stands in a run file and in
+    messages instead of the path of a table."""
+
+    records: Sequence[Mapping[str, Any]]
+
+    def __new__(cls, name: str, records: Sequence[Mapping[str, Any]]) -> "Records":
+        found = super().__new__(cls, name + MEMORY_SUFFIX)
+        found.records = records
+        return found
+
+    def __str__(self) -> "Records":
+        return self
+
+    def __deepcopy__(self, memo: object) -> "Records":
+        return self
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """A data frame of pandas or polars: its columns by name."""
+
+    @property
+    def columns(self) -> Iterable[Any]: ...
+
+    def __getitem__(self, name: Any, /) -> Any: ...
+
+
+def records_of(data: Any) -> Sequence[Mapping[str, Any]] | None:
+    """The records of a list of mappings, a data frame, or a data set that yields mappings, such as those of `datasets`;
+    None for anything else. Classes that a data set has as numbers with names are read by name."""
+    if isinstance(data, str | bytes | Mapping):
+        return None
+    if isinstance(data, list | tuple):
+        return data if data and isinstance(data[0], Mapping) else None
+    if isinstance(data, Frame):
+        names = [str(name) for name in data.columns]
+        return [
+            dict(zip(names, row, strict=True))
+            for row in zip(*(data[name] for name in data.columns), strict=True)
+        ]
+    if not (isinstance(data, Iterable) and isinstance(data, Sized)):
+        return None
+    kinds: Any = getattr(data, "features", None) or {}
+    inner = {
+        name: getattr(kind, "feature", kind) for name, kind in kinds.items()
+    }  # of a list what its items are
+    named = {
+        name: kind.names for name, kind in inner.items() if getattr(kind, "names", None)
+    }
+    found = [
+        name_classes(row, named) if isinstance(row, Mapping) else row for row in data
+    ]
+    return found if all(isinstance(item, Mapping) for item in found) else None
+
+
+def read_memory(
+    path: str,
+    columns: tuple[str, ...],
+    *,
+    skip_bad: bool = False,
+    numbers: tuple[str, ...] = (),
+    lists: tuple[str, ...] = (),
+) -> Iterator[Row]:
+    """Read rows in memory as `read_jsonl` reads its lines. Raises InputError for the name of rows that are no more."""
+    collector = RowCollector(path, skip_bad)
+    return records_to_rows(records_in_memory(path), columns, collector, numbers, lists)
+
+
+def records_in_memory(path: str) -> Sequence[Mapping[str, Any]]:
+    """The rows in memory of a name. Raises InputError for the name of rows that are no more."""
+    if not isinstance(path, Records):
+        raise InputError(
+            f"{path}: were rows in memory, which are not saved with a run; give them again, or a file"
+        )
+    return path.records

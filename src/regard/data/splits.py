@@ -1,12 +1,11 @@
-"""The three sets of a run, and examples held out from training."""
+"""The three sets of a run, and the choice of validation examples from the training set."""
 
+import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Generic, TypeVar
-
-import numpy as np
-from jaxtyping import Int
+from typing import Any, Generic, TypeVar
 
 from regard.errors import InputError
 
@@ -16,8 +15,13 @@ E_co = TypeVar("E_co", covariant=True)
 
 @dataclass(frozen=True)
 class Splits(Generic[E_co]):
-    """The examples for training, for the choice of the best checkpoint, and for the final evaluation. `test` may be
-    empty."""
+    """The examples for training, for the choice of a checkpoint and for the test.
+
+    Attributes:
+        train: Examples to train on.
+        valid: Examples that choose the best checkpoint.
+        test: Examples of the final evaluation; may be empty.
+    """
 
     train: Sequence[E_co]
     valid: Sequence[E_co]
@@ -31,10 +35,13 @@ class Splits(Generic[E_co]):
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:
-    """Validation examples from the training set, a part of `data:` sections: without `valid`, the share `held_out` of
-    the training examples, chosen at random by `split_seed`. Examples of one group are all in one set.
+    """Validation examples from the training set, a part of `data:` sections.
 
-    held_out: The share of the training examples that is held out where there is no `valid`.
+    Without `valid`, the share `held_out` of the training examples is chosen at random.
+    Examples of one group are all in one set.
+
+    held_out: The share of the training examples that is held out where there is no
+        `valid`.
     split_seed: The seed of the choice of held out examples.
     """
 
@@ -48,66 +55,99 @@ class HeldOut:
     def hold_out(
         self,
         examples: Sequence[E],
-        what: str,
+        name: str,
         group: Callable[[E], Hashable] | None = None,
+        stratum: Callable[[E], Any] | None = None,
     ) -> tuple[list[E], list[E]]:
-        """The examples to train on and those held out, each in their order. `what` describes the examples in messages.
-        Raises InputError if there are too few groups."""
-        names = (
-            list(range(len(examples)))
-            if group is None
-            else [group(each) for each in examples]
-        )
-        sets: tuple[list[E], list[E]] = ([], [])
-        for each, held in zip(examples, self.held(names, what), strict=True):
-            sets[held].append(each)
-        return sets
+        """Split validation examples off.
 
-    def held(self, names: Sequence[Hashable], what: str) -> list[bool]:
-        """Whether each example is held out, by the names of their groups. Raises InputError as `hold_out` does."""
-        groups = list(dict.fromkeys(names))
-        Random(f"held out {self.split_seed}").shuffle(groups)
-        counts: dict[Hashable, int] = {}
-        for name in names:
-            counts[name] = counts.get(name, 0) + 1
-        held: set[Hashable] = set()
-        count = 0
-        while groups and count < self.held_out * len(names):
-            name = groups.pop()
-            held.add(name)
-            count += counts[name]
-        if not groups:
-            raise too_few(what)
-        return [name in held for name in names]
+        Args:
+            examples: Training examples, in file order.
+            name: What to call the examples in an error, such as `a.csv: 300 rows`.
+            group: Examples of one group are all in one set.
+            stratum: Each stratum, such as a class, gets its share of held out examples.
+
+        Returns:
+            The remaining examples and the held out ones, each in file order.
+
+        Raises:
+            InputError: There are too few examples or groups.
+        """
+        groups = None if group is None else list(map(group, examples))
+        strata = None if stratum is None else list(map(stratum, examples))
+        held_out = self.choose_rows(len(examples), name, groups, strata)
+        rows = set(held_out)
+        remaining = [x for row, x in enumerate(examples) if row not in rows]
+        return remaining, [examples[row] for row in held_out]
+
+    def choose_rows(
+        self,
+        count: int,
+        name: str,
+        groups: Sequence[Hashable] | None = None,
+        strata: Sequence[Any] | None = None,
+    ) -> list[int]:
+        """Choose the rows of `count` examples that are held out, in ascending order.
+
+        Raises:
+            InputError: There are too few examples or groups.
+        """
+        if strata is not None:
+            rows = choose_from_strata(strata, self.held_out, self.split_seed)
+        else:
+            groups = range(count) if groups is None else groups
+            rows = choose_groups(groups, self.held_out, self.split_seed)
+        if not 0 < len(rows) < count:
+            raise too_few(name)
+        return rows
+
+
+def choose_groups(groups: Sequence[Hashable], share: float, seed: int) -> list[int]:
+    """Choose whole groups at random until they have the share of all rows.
+
+    Returns:
+        The rows of the chosen groups, in ascending order.
+    """
+    counts = Counter(groups)
+    names = list(counts)
+    Random(f"held out {seed}").shuffle(names)
+    chosen: set[Hashable] = set()
+    size = 0
+    while names and size < share * len(groups):
+        name = names.pop()
+        chosen.add(name)
+        size += counts[name]
+    return [row for row, name in enumerate(groups) if name in chosen]
+
+
+def choose_from_strata(strata: Sequence[Any], share: float, seed: int) -> list[int]:
+    """Choose rows at random such that each stratum gives its share.
+
+    Shuffled rows are sorted by stratum and taken at equal distances. The only row of a
+    stratum stays in training, unless most strata have a single row, as numbers do.
+
+    Returns:
+        The chosen rows, in ascending order.
+    """
+    counts = Counter(strata)
+    rows = [row for row, stratum in enumerate(strata) if counts[stratum] > 1]
+    if 2 * len(rows) < len(strata):
+        rows = list(range(len(strata)))
+    Random(f"held out {seed}").shuffle(rows)
+    rows.sort(key=lambda row: strata[row])
+    number = min(len(rows), math.ceil(share * len(strata)))
+    distance = len(rows) / max(1, number)
+    return sorted(rows[int((index + 0.5) * distance)] for index in range(number))
 
 
 def check_share(held_out: float, kind: str) -> None:
-    """Raises InputError for a share that cannot be held out."""
+    """Raise InputError for a share that cannot be held out."""
     if not 0 < held_out <= 0.5:
         raise InputError(
             f"{kind}: held_out is {held_out}; expected a share above 0, at most 0.5"
         )
 
 
-def spread(examples: Sequence[E], share: float, what: str) -> tuple[list[E], list[E]]:
-    """Hold out a share of the examples, evenly spaced. Returns the rest and those held out. Raises InputError if there
-    are too few; `what` describes them in the message."""
-    rest, held = spread_rows(len(examples), share, what)
-    return [examples[row] for row in rest.tolist()], [
-        examples[row] for row in held.tolist()
-    ]
-
-
-def spread_rows(
-    count: int, share: float, what: str
-) -> tuple[Int[np.ndarray, " kept"], Int[np.ndarray, " held"]]:
-    """The rows of so many examples that `spread` keeps, and those that it holds out. Raises InputError as it does."""
-    held = np.arange(1, count + 1) % round(1 / share) == 0
-    if not held.any():
-        raise too_few(what)
-    return np.flatnonzero(~held), np.flatnonzero(held)
-
-
-def too_few(what: str) -> InputError:
-    """The error where nothing can be held out."""
-    return InputError(f"{what} are too few to hold some out; give data.valid")
+def too_few(name: str) -> InputError:
+    """Return the error where nothing can be held out."""
+    return InputError(f"{name} are too few to hold some out; give data.valid")

@@ -1,7 +1,4 @@
-"""Tables of texts: TSV without quoting, CSV, JSON lines, a JSON array. Each may be a .gz file.
-
-A bad record (wrong number of columns, blank, wrong type) raises InputError with file and line. With `skip_bad` it is
-skipped, and one warning per file counts such records on the logger `regard.data.bad_records`."""
+"""Tables of texts of any format, by the ending of their names."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,19 +6,76 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from regard.config.recognition import SPREADSHEETS, TEXTS, suffix, text_table
+from regard.config.file_kinds import (
+    SPREADSHEETS,
+    TABLES,
+    TEXTS,
+    detect_text_table,
+    suffix,
+)
 from regard.config.registry import Registry
-from regard.config.yaml_nodes import setting
-from regard.data.bad_records import MissingColumns, Row
-from regard.data.delimited import TYPED, Columns
-from regard.data.headers import FIRST_LINE, column_names
-from regard.data.lines import WORKBOOK
-from regard.data.memory import Records
-from regard.data.opening import files_of
-from regard.data.remote import is_remote
-from regard.data.set_files import check_one_set
-from regard.data.text_folders import has_texts
+from regard.config.yaml_tree import format_setting
+from regard.data.delimited import FIRST_LINE, TYPED, Columns, column_names
+from regard.data.files import (
+    WORKBOOK,
+    check_classes,
+    check_one_set,
+    folders_in,
+    is_remote,
+    list_files,
+    read_lines,
+)
+from regard.data.records import Records
+from regard.data.rows import MissingColumns, Row, RowCollector
 from regard.errors import InputError
+
+COLUMNS = ("text", "label")
+ASIDE = "unsup"
+"""The folder of IMDB's reviews that have no class."""
+
+
+def has_texts(path: Any) -> bool:
+    """Whether a path is a folder without tables that has .txt files in its folders."""
+    if not isinstance(path, str | os.PathLike) or not os.path.isdir(path):
+        return False
+    return any(Path(path).glob("*/*.txt")) and not any(
+        suffix(name) in TABLES for name in os.listdir(path)
+    )
+
+
+def read_text_folders(
+    path: str | Path,
+    columns: Sequence[str | int],
+    *,
+    skip_bad: bool = False,
+    **layout: Any,
+) -> Iterator[Row]:
+    """A row for each .txt file in the folders of a folder: its lines as one text, and the name of its folder.
+
+    Raises InputError for another column, for folders that are named after sets, and for a blank or unreadable file, or
+    skips and counts such files with `skip_bad`."""
+    if unknown := [str(column) for column in columns if column not in COLUMNS]:
+        raise MissingColumns(
+            unknown, COLUMNS, "folders of texts", f"{path}: ", "leave these options out"
+        )
+    folders = [
+        folder
+        for folder in folders_in(Path(path))
+        if folder.name != ASIDE and any(folder.glob("*.txt"))
+    ]
+    check_classes(str(path), [folder.name for folder in folders])
+    collector = RowCollector(path, skip_bad)
+    for folder in folders:
+        for file in sorted(folder.glob("*.txt")):
+            try:
+                found = {"text": " ".join(read_lines(file)), "label": folder.name}
+            except InputError as error:
+                collector.refuse_record(str(error))
+                continue
+            collector.kept += 1
+            yield Row(tuple(found[str(column)] for column in columns), f"{file}:1")
+    collector.check(collector.kept)
+
 
 T = TypeVar("T", bound="Tabular")
 READERS = Registry(
@@ -31,24 +85,14 @@ READERS = Registry(
         "csv": "delimited:read_csv",
         "jsonl": "records:read_jsonl",
         "json": "records:read_json",
-        "parquet": "parquet:read_parquet",
-        "arrow": "parquet:read_arrow",
-        "memory": "memory:read_memory",
+        "parquet": "arrow_tables:read_parquet",
+        "arrow": "arrow_tables:read_arrow",
+        "memory": "records:read_memory",
+        "folders": "tables:read_text_folders",
     },
     "regard.readers",
 )
-"""Readers of tables by the ending of a file's name: `read(path, columns, *, skip_bad) -> list[Row]`."""
-STREAMS = Registry(
-    "regard.data",
-    {
-        "tsv": "delimited:stream_tsv",
-        "csv": "delimited:stream_csv",
-        "jsonl": "records:stream_jsonl",
-        "parquet": "parquet:stream_parquet",
-        "folders": "text_folders:stream_text_folders",
-    },
-)
-"""Readers that have one row in memory at a time."""
+"""Readers of tables by the ending of a file's name: `read(path, columns, *, skip_bad) -> Iterable[Row]`."""
 KEYED = frozenset({"jsonl", "json", "parquet", "arrow", "memory"})
 """The kinds of table whose records have keys instead of columns in an order."""
 HEADED = frozenset({"tsv", "csv", "jsonl"})
@@ -61,7 +105,7 @@ WRITTEN = {"tab": "\t"} | {typed: delimiter for delimiter, typed in TYPED.items(
 
 def kinds() -> str:
     """The endings of file names that have a reader."""
-    return ", ".join(f".{name}" for name in READERS if name != "memory")
+    return ", ".join(f".{name}" for name in READERS if name not in ("memory", FOLDERS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +132,7 @@ class Tabular:
             return own
         parts = [part.strip() for part in names.split(",")]
         if len(parts) != len(self.columns) or not all(parts):
-            expected = ",".join(each.upper() for each in self.columns)
+            expected = ",".join(column.upper() for column in self.columns)
             raise InputError(
                 f"columns is {names!r}; expected {len(self.columns)} names or numbers, {expected}"
             )
@@ -169,10 +213,10 @@ class Tabular:
                 + _set(key, names)
             )
         for column in columns.values():
-            same = [other for other, each in columns.items() if each == column]
+            same = [other for other, item in columns.items() if item == column]
             if len(same) > 1:
                 raise InputError(
-                    f"{' and '.join(f'data.{each}' for each in same)} name one column, {column!r}; expected a column "
+                    f"{' and '.join(f'data.{item}' for item in same)} name one column, {column!r}; expected a column "
                     f"for each, so name another one with --set data.{same[1]}=COLUMN"
                 )
 
@@ -214,8 +258,7 @@ def stream_table(
     form = kind(path)
     more: dict[str, Any] = {"numbers": numbers} if form in KEYED else dict(layout or {})
     more |= {"lists": lists} if lists else {}
-    read = (STREAMS if form in STREAMS else READERS)[form]
-    return iter(read(path, columns, skip_bad=skip_bad, **more))
+    return iter(READERS[form](path, columns, skip_bad=skip_bad, **more))
 
 
 def table_files(path: str | Path) -> Sequence[str | Path]:
@@ -226,10 +269,10 @@ def table_files(path: str | Path) -> Sequence[str | Path]:
         return [path]
     if has_texts(path):
         return [path]
-    found = files_of(str(path))
+    found = list_files(str(path))
     if not os.path.isdir(path):
         return [path] if found == [str(path)] else found
-    kinds_here = {suffix(file) for file in found} & set(READERS) - {"json"}
+    kinds_here = {suffix(file) for file in found} & set(READERS) - {"json", FOLDERS}
     if (len(kinds_here) > 1 and "arrow" not in kinds_here) or not kinds_here:
         what = f"tables of {len(kinds_here)} kinds" if kinds_here else "no table"
         raise InputError(
@@ -271,7 +314,7 @@ def kind(path: str | Path) -> str:
 
 def _text_kind(path: str | Path) -> str:
     """The kind of a table that ends in .txt or has no ending. Raises InputError for a file that is no table."""
-    if listed := text_table(path):
+    if listed := detect_text_table(path):
         return listed
     if not os.path.exists(path) and not is_remote(str(path)):
         raise InputError(f"{path}: no such file; check the path")
@@ -298,7 +341,7 @@ def _advice(
         )
     )
     advice = f"name yours with {' and '.join(lacking)}"
-    if not keyed and all(each.endswith("=COLUMN") for each in lacking):
+    if not keyed and all(name.endswith("=COLUMN") for name in lacking):
         advice += f"; without a header name them by number, as {lacking[0].removesuffix('COLUMN')}1"
     return advice
 
@@ -306,7 +349,7 @@ def _advice(
 def _setting(key: str, columns: Mapping[str, str | int], error: MissingColumns) -> str:
     """The option that names the missing column of a key, probably the closest one that the table has; of a key with
     several columns, all of them."""
-    return _set(key, _proposed(columns, error))
+    return _set(key, _propose_columns(columns, error))
 
 
 def _set(key: str, columns: Mapping[str, str | int]) -> str:
@@ -314,13 +357,13 @@ def _set(key: str, columns: Mapping[str, str | int]) -> str:
     name, several, _ = key.partition("[")
     found = [
         column
-        for each, column in columns.items()
-        if several and each.startswith(f"{name}[")
+        for item, column in columns.items()
+        if several and item.startswith(f"{name}[")
     ]
-    return setting(f"data.{name}", found if several else columns[key])
+    return format_setting(f"data.{name}", found if several else columns[key])
 
 
-def _proposed(
+def _propose_columns(
     columns: Mapping[str, str | int], error: MissingColumns
 ) -> dict[str, str]:
     """For each key its column, or probably the closest one that the table has and no other key names."""

@@ -1,14 +1,16 @@
-"""Search: from a decoder and a memory to sequences. Decoders are used only through their protocol."""
+"""Search: from a decoder and a memory to sequences.
 
-from regard.decoding.beam import Beam, DiverseBeam
-from regard.decoding.constrained_beam import ConstrainedBeam
+Decoders are used only through their protocol.
+"""
+
+from regard.decoding.beam import Beam, ConstrainedBeam, DiverseBeam
 from regard.decoding.hypothesis import (
     BrevityPenalty,
     CoveragePenalty,
     Hypothesis,
     LengthPenalty,
 )
-from regard.decoding.logits_processors import NoRepeat, Prefix
+from regard.decoding.processors import NoRepeat, Prefix
 from regard.decoding.sampling import greedy, sample
 
 __all__ = [

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.decoding.logits_processors import LogitsProcessor, process
+from regard.decoding.processors import LogitsProcessor, process
 from regard.errors import RunError
-from regard.nn.decoders.protocol import Decoder, State
+from regard.nn.decoders import Decoder, State
 from regard.shapes import Float
 from regard.text.special import SPECIAL, SpecialTokens
 from regard.work import checkpoint
@@ -18,7 +18,7 @@ LEAST = 1e-6
 """The coverage of a source position without any attention weight, so that its logarithm is finite."""
 
 
-def unreadable(memory: Memory) -> Tensor:
+def padding_mask(memory: Memory) -> Tensor:
     """1 for padding and other masked positions, 0 for the others, `(batch, key)`."""
     readable = None if memory.mask is None else memory.mask.readable()
     nothing = memory.value.new_zeros(memory.value.shape[:2])
@@ -37,11 +37,11 @@ class Hypothesis:
     finished: bool
 
 
-def limits(memory: Memory, max_length: int | Tensor) -> Tensor:
-    """The limit of each row in tokens, the end included: `(batch,)`.
+def max_lengths(memory: Memory, max_length: int | Tensor) -> Tensor:
+    """Return the limit of each row in tokens, the end included: `(batch,)`.
 
     Raises:
-        ValueError: a limit is below 1, or there is not one for each row.
+        ValueError: A limit is below 1, or there is not one for each row.
     """
     batch = memory.value.shape[0]
     limit = torch.as_tensor(max_length, device=memory.value.device)
@@ -55,15 +55,22 @@ def limits(memory: Memory, max_length: int | Tensor) -> Tensor:
 
 
 def last_tokens(tokens: Tensor, start: int) -> Tensor:
-    """The last token of each row `(row, length)`; the token `start` if the length is 0."""
+    """Return the last token of each row `(row, length)`.
+
+    The token `start` if the length is 0.
+    """
     return tokens[:, -1] if tokens.shape[1] else tokens.new_full((len(tokens),), start)
 
 
 def next_scores(logits: Tensor, special: SpecialTokens) -> Tensor:
-    """Logits -> log-probabilities of the same shape, with minus infinity for padding, start and unused ids, which no
-    text contains.
+    """Process logits.
 
-    The others are not normalised again, so that a hypothesis has the same score as in forced decoding.
+    The others are not normalised again, so that a hypothesis has the same score as in
+    forced decoding.
+
+    Returns:
+        Log-probabilities of the same shape, with minus infinity for padding, start
+        and unused ids, which no text contains.
     """
     scores = logits.float().log_softmax(-1)
     for token in special.unwritten:
@@ -73,12 +80,12 @@ def next_scores(logits: Tensor, special: SpecialTokens) -> Tensor:
     return scores
 
 
-def ended(tokens: Tensor, special: SpecialTokens) -> Tensor:
+def is_end(tokens: Tensor, special: SpecialTokens) -> Tensor:
     """Whether each token ends a text, in the shape of `tokens`."""
-    found = tokens == special.end
+    result = tokens == special.end
     for end in special.more_ends:
-        found = found | (tokens == end)
-    return found
+        result = result | (tokens == end)
+    return result
 
 
 class NoTokenError(RunError, ValueError):
@@ -92,15 +99,24 @@ class NoTokenError(RunError, ValueError):
 
 
 def require_token(best: Tensor) -> None:
-    """Raise NoTokenError if the best score of a row is not finite."""
+    """Check the arguments.
+
+    Raises:
+        NoTokenError: The best score of a row is not finite.
+    """
     if not best.isfinite().all():
         raise NoTokenError
 
 
 @dataclass(frozen=True)
 class BrevityPenalty:
-    """weight * min(0, 1 - expected / length), the logarithm of BLEU's brevity penalty against an expected length (Yang
-    2018, 1808.09582, BP-Norm); 0 for a text that is long enough. `expected` has the length of each source's output."""
+    """weight * min(0, 1 - expected / length), a penalty of short texts.
+
+    It is the logarithm of BLEU's brevity penalty against an expected length (Yang 2018,
+    1808.09582, BP-Norm), and 0 for a text that is long enough.
+
+    `expected` has the length of each source's output.
+    """
 
     weight: float
     expected: tuple[float, ...]
@@ -108,17 +124,21 @@ class BrevityPenalty:
     @classmethod
     def of(cls, weight: float, ratio: float, memory: Memory) -> "BrevityPenalty":
         """Expect `ratio` tokens for each readable key of a source."""
-        return cls(weight, tuple((ratio * (1 - unreadable(memory)).sum(1)).tolist()))
+        return cls(weight, tuple((ratio * (1 - padding_mask(memory)).sum(1)).tolist()))
 
     def __call__(self, length: int, source: int) -> float:
-        """The penalty of a text of `length` tokens, at least 1."""
+        """Return the penalty of a text of `length` tokens, at least 1."""
         return self.weight * min(0.0, 1 - self.expected[source] / length)
 
 
 @dataclass(frozen=True)
 class LengthPenalty:
-    """Divide a log-probability by ((offset + length) / (offset + 1))^alpha (Wu 2016, equation 14, with offset 5);
-    offset 0 divides by length^alpha, alpha 0 by 1. A `brevity` penalty is added.
+    """Divide a log-probability by ((offset + length) / (offset + 1))^alpha.
+
+    Offset 0 divides by length^alpha, alpha 0 by 1. See Wu 2016, equation 14, with
+    offset 5.
+
+    A `brevity` penalty is added.
 
     The length counts END.
     """
@@ -130,7 +150,10 @@ class LengthPenalty:
     def __call__(
         self, log_probability: float, length: int, source: int | None = None
     ) -> float:
-        """The score of a text of `length` tokens, at least 1; without its source, that of a text long enough."""
+        """Return the score of a text of `length` tokens, at least 1.
+
+        Without its source, that of a text long enough.
+        """
         score = (
             log_probability / ((self.offset + length) / (self.offset + 1)) ** self.alpha
         )
@@ -143,8 +166,11 @@ class LengthPenalty:
 
 @dataclass(frozen=True)
 class CoveragePenalty:
-    """beta * sum_i log(min(sum_t a_ti, 1)) over the positions of the source (Wu 2016, 1609.08144, equation 14): 0 with
-    full coverage, END included, and negative for positions with a total weight below 1."""
+    """beta * sum_i log(min(sum_t a_ti, 1)) over the positions of the source.
+
+    0 with full coverage, END included, and negative for positions with a total weight
+    below 1. See Wu 2016, 1609.08144, equation 14.
+    """
 
     beta: float
 
@@ -159,8 +185,8 @@ class SequenceState:
     `rows (place,)` are rows of the memory; `tokens (place, length)` are the tokens so far and `scores (place,)` their
     log-probabilities; `state` is the decoder's.
 
-    special: ids of the start and end tokens.
-    begins: the number of tokens of each row of the memory that belong to its prompt; none if it is empty.
+    special: ids of the start and end tokens. begins: the number of tokens of each row
+    of the memory that belong to its prompt; none if it is empty.
     """
 
     rows: Tensor
@@ -188,17 +214,23 @@ class SequenceState:
         choose: Callable[[Tensor], Tensor],
         processors: Sequence[LogitsProcessor],
     ) -> tuple["SequenceState", Tensor]:
-        """Feed every sequence its last token -> the sequences with one more, and the scores `(place, vocabulary)` of
-        the model. `choose` selects the token by the scores after the processors."""
+        """Feed every sequence its last token.
+
+        `choose` selects the token by the scores after the processors.
+
+        Returns:
+            The sequences with one more, and the scores `(place, vocabulary)` of the
+            model.
+        """
         checkpoint()
         logits, state = decoder.step(
             last_tokens(self.tokens, self.special.start), self.state
         )
-        early = [each for each in processors if each.on_logits]
+        early = [processor for processor in processors if processor.on_logits]
         following = next_scores(
             process(early, logits.float(), self.tokens, self.rows), self.special
         )
-        late = [each for each in processors if not each.on_logits]
+        late = [processor for processor in processors if not processor.on_logits]
         allowed = process(late, following, self.tokens, self.rows)
         chosen = choose(allowed)
         scores = self.scores + allowed.gather(1, chosen[:, None])[:, 0]
@@ -206,24 +238,27 @@ class SequenceState:
         return replace(self, tokens=grown, scores=scores, state=state), following
 
     def done(self, limit: Tensor) -> Tensor:
-        """Whether each sequence has ended or reached its row's `limit (batch,)`: `(place,)`."""
-        return ended(self.tokens[:, -1], self.special) | (
+        """Return whether each sequence has ended or reached its row's `limit (batch,)`.
+
+        `(place,)`.
+        """
+        return is_end(self.tokens[:, -1], self.special) | (
             self.tokens.shape[1] >= limit[self.rows]
         )
 
     def hypothesis(self, place: int, penalty: LengthPenalty) -> Hypothesis:
-        """The hypothesis of a sequence that is done."""
+        """Return the hypothesis of a sequence that is done."""
         text, source = self.tokens[place].tolist(), int(self.rows[place])
         prompt = self.begins[source] if self.begins else 0
         score = penalty(float(self.scores[place]), len(text) - prompt, source)
         finished = text[-1] in self.special.ends
         return Hypothesis(tuple(text[:-1] if finished else text), score, finished)
 
-    def without(self, which: Tensor) -> "SequenceState":
-        """The sequences for which `which (place,)` is false."""
-        if not which.any():
+    def drop(self, done: Tensor) -> "SequenceState":
+        """Return the sequences for which `done (place,)` is false."""
+        if not done.any():
             return self
-        stay = (~which).nonzero()[:, 0]
+        stay = (~done).nonzero()[:, 0]
         state = self.state.select(stay)
         return replace(
             self,

@@ -12,23 +12,23 @@ from regard.decoding.hypothesis import (
     Hypothesis,
     LengthPenalty,
     SequenceState,
-    limits,
+    max_lengths,
     require_token,
 )
-from regard.decoding.logits_processors import LogitsProcessor
-from regard.decoding.whole_search import Searcher, whole_search
-from regard.nn.decoders.protocol import Decoder
+from regard.decoding.processors import LogitsProcessor
+from regard.nn.decoders import Decoder
 
 
 @dataclass(frozen=True)
 class Sampler:
     """Sample tokens from logits.
 
-    Temperature 0 chooses the best token; `top_k` keeps the k best (0: all); `top_p` keeps the fewest tokens whose
-    probabilities reach p (Holtzman 2020, 1904.09751).
+    Temperature 0 chooses the best token; `top_k` keeps the k best (0: all); `top_p`
+    keeps the fewest tokens whose probabilities reach p (Holtzman 2020, 1904.09751).
 
     Raises:
-        ValueError: temperature negative or NaN, top_k negative, top_p outside (0, 1].
+        ValueError: Temperature negative or NaN, top_k negative, top_p outside (0,
+            1].
     """
 
     temperature: float = 1.0
@@ -49,7 +49,11 @@ class Sampler:
             raise ValueError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
 
     def __call__(self, logits: Tensor) -> Tensor:
-        """Logits `(row, vocabulary)` -> tokens `(row,)`. Raises ValueError for a row without a possible token."""
+        """Map logits `(row, vocabulary)` to tokens `(row,)`.
+
+        Raises:
+            ValueError: A row without a possible token.
+        """
         require_token(logits.amax(-1))
         if self.temperature == 0:
             return logits.argmax(-1)
@@ -77,25 +81,29 @@ def sample(
     processors: Sequence[LogitsProcessor] = (),
     begins: tuple[int, ...] = (),
 ) -> list[list[Hypothesis]]:
-    """Sample one hypothesis for each row of the memory, scored as in `Beam`. Finished sequences leave the batch.
+    """Sample one hypothesis for each row of the memory, scored as in `Beam`.
+
+    Finished sequences leave the batch.
 
     Args:
-        max_length: the maximal number of tokens, the end included: one number, or `(batch,)`.
-        begins: the number of tokens of each row that belong to its prompt and have no length for the penalty.
+        max_length: The maximal number of tokens, the end included: one number, or
+            `(batch,)`.
+        begins: The number of tokens of each row that belong to its prompt and have
+            no length for the penalty.
     """
-    limit = limits(memory, max_length)
+    limit = max_lengths(memory, max_length)
     penalty = LengthPenalty() if penalty is None else penalty
-    found: list[list[Hypothesis]] = [[] for _ in limit]
+    hypotheses: list[list[Hypothesis]] = [[] for _ in limit]
     sequences = SequenceState.first(decoder, memory, begins)
     while len(sequences.rows):
         sequences, _ = sequences.step(decoder, sampler, processors)
         done = sequences.done(limit)
         for place in done.nonzero()[:, 0].tolist():
-            found[int(sequences.rows[place])].append(
+            hypotheses[int(sequences.rows[place])].append(
                 sequences.hypothesis(place, penalty)
             )
-        sequences = sequences.without(done)
-    return found
+        sequences = sequences.drop(done)
+    return hypotheses
 
 
 @torch.no_grad()
@@ -108,21 +116,16 @@ def greedy(
     processors: Sequence[LogitsProcessor] = (),
     begins: tuple[int, ...] = (),
 ) -> list[list[Hypothesis]]:
-    """Choose the best token at every step: one hypothesis for each row of the memory."""
-    limit, length = (
-        limits(memory, max_length),
-        LengthPenalty() if penalty is None else penalty,
-    )
-    if isinstance(decoder, Searcher) and not begins:
-        whole = whole_search(decoder, memory, limit, 0, length, processors)
-        if whole is not None:
-            return whole
+    """Choose the best token at every step.
+
+    One hypothesis for each row of the memory.
+    """
     return sample(
         decoder,
         memory,
         Sampler(temperature=0.0),
-        max_length=limit,
-        penalty=length,
+        max_length=max_length,
+        penalty=penalty,
         processors=processors,
         begins=begins,
     )

@@ -10,32 +10,31 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.decoding.banned_texts import BannedTexts
-from regard.decoding.beam import Beam, DiverseBeam
-from regard.decoding.constrained_beam import ConstrainedBeam, Phrase
-from regard.decoding.constraints import DecodingConstraints
+from regard.decoding.beam import Beam, ConstrainedBeam, DiverseBeam, Phrase
+from regard.decoding.constraints import BannedTexts, DecodingConstraints
 from regard.decoding.hypothesis import (
     BrevityPenalty,
     CoveragePenalty,
     Hypothesis,
     LengthPenalty,
 )
-from regard.decoding.logits_processors import (
+from regard.decoding.processors import (
+    PROCESSORS,
+    AfterPrompt,
     Banned,
-    Behind,
     EndAtLimit,
     FirstToken,
     LogitsProcessor,
     MinimumLength,
     NoRepeat,
     Prefix,
+    ProcessorName,
     Renormalize,
     RepetitionPenalty,
 )
-from regard.decoding.processor_names import PROCESSORS, ProcessorName
 from regard.decoding.sampling import Sampler, greedy, sample
 from regard.decoding.streaming import Step, StepOptions, stream
-from regard.nn.decoders.protocol import Decoder
+from regard.nn.decoders import Decoder
 
 SEEDS = 2**63
 """Number of seeds of a generator."""
@@ -43,13 +42,16 @@ SEEDS = 2**63
 
 @dataclass(frozen=True)
 class Search:
-    """Settings of a search. Beam 1 is greedy. An output has at most `length_ratio` x the source's tokens +
-    `length_extra` tokens, the end included. A `temperature` samples outputs by `Sampler` instead of a beam; the same
-    seed gives the same samples for the same batch.
+    """Settings of a search.
+
+    Beam 1 is greedy. An output has at most `length_ratio` x the source's tokens +
+    `length_extra` tokens, the end included. A `temperature` samples outputs by
+    `Sampler` instead of a beam; the same seed gives the same samples for the same
+    batch.
 
     Raises:
-        ValueError: a number out of range, top_k or top_p without a temperature, an empty sequence, or groups that do
-            not divide the beam.
+        ValueError: A number out of range, top_k or top_p without a temperature, an
+            empty sequence, or groups that do not divide the beam.
     """
 
     beam: Annotated[int, Field(ge=1)] = 1
@@ -119,24 +121,27 @@ class Search:
             "coverage": self.coverage_penalty,
             "brevity": self.brevity_penalty,
         }
-        more = [
+        descriptions = [
             f"{name} penalty {value:g}" for name, value in penalties.items() if value
         ]
         return ", ".join(
             [
                 "greedy" if self.beam == 1 else f"beam {self.beam}",
-                *(more if self.beam > 1 else []),
+                *(descriptions if self.beam > 1 else []),
             ]
         )
 
-    def searching(self, beam: int | None) -> "Search":
-        """The same settings with this beam, in one group and without sampling; unchanged for None."""
+    def with_beam(self, beam: int | None) -> "Search":
+        """Return the same settings with this beam, in one group and without sampling.
+
+        Unchanged for None.
+        """
         if beam is None:
             return self
         return replace(self, beam=beam, groups=1, temperature=None, top_k=0, top_p=1.0)
 
     def limit(self, lengths: Tensor) -> Tensor:
-        """The maximal number of output tokens for sources of `lengths (batch,)`."""
+        """Return the maximal number of output tokens for sources of `lengths (batch,)`."""
         return (lengths * self.length_ratio).long() + self.length_extra
 
     def __call__(
@@ -146,12 +151,14 @@ class Search:
         limit: Tensor,
         constraints: DecodingConstraints | None = None,
     ) -> list[list[Hypothesis]]:
-        """The best or sampled hypotheses for each row of the memory, as many as `constraints` requires. The first one
-        does not depend on their number.
+        """Return the best or sampled hypotheses for each row of the memory, as many as `constraints` requires.
+
+        The first one does not depend on their number.
 
         Raises:
-            ValueError: n_best below 1, above the beam, or above 1 at temperature 0; phrases longer than the limit of a
-                row, or with groups or a temperature.
+            ValueError: `n_best` below 1, above the beam, or above 1 at temperature
+                0; phrases longer than the limit of a row, or with groups or a
+                temperature.
         """
         constraints = DecodingConstraints() if constraints is None else constraints
         constraints.check(limit.tolist())
@@ -196,8 +203,14 @@ class Search:
         constraints: DecodingConstraints,
         options: StepOptions,
     ) -> Iterator[Step]:
-        """Decode one sequence for each row of the memory, behind its prefix, step by step: sampled with a temperature,
-        else greedy, since a beam has no result before its end. Raises ValueError as `__call__` does."""
+        """Decode one sequence for each row of the memory step by step.
+
+        It stands behind the row's prefix. It is sampled with a temperature and else
+        greedy, since a beam has no result before its end.
+
+        Raises:
+            ValueError: As `__call__`.
+        """
         constraints.check(limit.tolist())
         return stream(
             decoder,
@@ -210,13 +223,16 @@ class Search:
         )
 
     def length(self, memory: Memory) -> LengthPenalty:
-        """The penalties of lengths for these sources."""
+        """Return the penalties of lengths for these sources."""
         weight, ratio = self.brevity_penalty, self.brevity_ratio
         brevity = BrevityPenalty.of(weight, ratio, memory) if weight else None
         return LengthPenalty(self.length_penalty, self.length_offset, brevity)
 
     def sampler(self, device: torch.device) -> Sampler:
-        """The sampler of these settings. Without a temperature it chooses the best token."""
+        """Return the sampler of these settings.
+
+        Without a temperature it chooses the best token.
+        """
         if self.temperature is None:
             return Sampler(temperature=0.0)
         return Sampler(
@@ -229,8 +245,13 @@ class Search:
     def processors(
         self, constraints: DecodingConstraints, limit: Tensor, decoder: Decoder
     ) -> tuple[LogitsProcessor, ...]:
-        """The logits processors of every step. A prefix may contain what is forbidden. Raises ValueError for an id
-        beyond the vocabulary."""
+        """Return the logits processors of every step.
+
+        A prefix may contain what is forbidden.
+
+        Raises:
+            ValueError: An id beyond the vocabulary.
+        """
         self._check_ids(decoder.output.out_features)
         before = (
             torch.tensor(constraints.before, device=limit.device)
@@ -258,30 +279,37 @@ class Search:
     def _by_text(
         self, decoder: Decoder, banned: BannedTexts | None, before: Tensor | None
     ) -> tuple[list[LogitsProcessor], list[LogitsProcessor]]:
-        """The processors that depend on the text so far, with the prompt `before` it: those of logits, the others."""
-        found: list[LogitsProcessor] = []
-        found += (
+        """Return the processors of logits that depend on the text so far, and the others.
+
+        The prompt `before` the text belongs to it.
+        """
+        processors: list[LogitsProcessor] = []
+        processors += (
             [RepetitionPenalty(self.repetition_penalty)]
             if self.repetition_penalty != 1
             else []
         )
-        found += (
+        processors += (
             [NoRepeat(self.no_repeat, decoder.special.ends)] if self.no_repeat else []
         )
-        found += [Banned(self.banned)] if self.banned else []
-        found += [] if banned is None else [banned]
-        found += [
+        processors += [Banned(self.banned)] if self.banned else []
+        processors += [] if banned is None else [banned]
+        processors += [
             PROCESSORS[name](decoder.special, decoder.output.out_features)
             for name in self.logits_processors
         ]
         if before is not None:
-            found = [Behind(each, before) for each in found]
-        return [each for each in found if each.on_logits], [
-            each for each in found if not each.on_logits
+            processors = [AfterPrompt(processor, before) for processor in processors]
+        return [processor for processor in processors if processor.on_logits], [
+            processor for processor in processors if not processor.on_logits
         ]
 
     def _check_ids(self, vocabulary: int) -> None:
-        """Raises ValueError for an id beyond the vocabulary."""
+        """Check the arguments.
+
+        Raises:
+            ValueError: An id beyond the vocabulary.
+        """
         ids = {token for sequence in self.banned for token in sequence}
         ids |= set() if self.first_token is None else {self.first_token}
         wrong = sorted(token for token in ids if not 0 <= token < vocabulary)
@@ -291,7 +319,11 @@ class Search:
             )
 
     def kind(self, phrases: Sequence[Sequence[Phrase]]) -> Callable[..., Beam]:
-        """The beam search of these settings. Raises ValueError for groups with phrases."""
+        """Return the beam search of these settings.
+
+        Raises:
+            ValueError: Groups with phrases.
+        """
         if any(phrases):
             if self.groups > 1:
                 raise ValueError(
@@ -312,8 +344,14 @@ class Search:
         constraints: DecodingConstraints,
         processors: tuple[LogitsProcessor, ...],
     ) -> list[list[Hypothesis]]:
-        """As many samples for each row as `constraints` requires. The first is the same for every number; the others
-        follow, the finished ones first, and best first. Raises ValueError for a number out of range."""
+        """As many samples for each row as `constraints` requires.
+
+        The first is the same for every number; the others follow, the finished ones
+        first, and best first.
+
+        Raises:
+            ValueError: A number out of range.
+        """
         assert self.temperature is not None
         n_best = constraints.n_best
         if n_best < 1 or (n_best > 1 and self.temperature == 0):
@@ -333,8 +371,16 @@ class Search:
             )
             for _ in range(n_best)
         ]
-        rows = [[one for (one,) in row] for row in zip(*draws, strict=True)]
+        rows = [
+            [hypothesis for (hypothesis,) in row] for row in zip(*draws, strict=True)
+        ]
         return [
-            [first, *sorted(rest, key=lambda one: (not one.finished, -one.score))]
-            for first, *rest in rows
+            [
+                first,
+                *sorted(
+                    others_sampled,
+                    key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score),
+                ),
+            ]
+            for first, *others_sampled in rows
         ]

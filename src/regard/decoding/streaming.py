@@ -12,12 +12,17 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.attention.record import Maps, record
-from regard.decoding.hypothesis import Hypothesis, LengthPenalty, SequenceState, limits
-from regard.decoding.logits_processors import LogitsProcessor
+from regard.decoding.hypothesis import (
+    Hypothesis,
+    LengthPenalty,
+    SequenceState,
+    max_lengths,
+)
+from regard.decoding.processors import LogitsProcessor
 from regard.decoding.sampling import Sampler
 from regard.errors import InputError
 from regard.maps.lookups import Patches
-from regard.nn.decoders.protocol import Decoder
+from regard.nn.decoders import Decoder
 from regard.text.special import SpecialTokens
 
 
@@ -31,9 +36,9 @@ class StepOptions:
     """The contents of each step, and the sequences to continue.
 
     model, names: modules of `model` whose weights are recorded; None for none.
-    candidates: number of likely tokens to return.
-    active: called with a row before each step; a row for which it is false is dropped.
-    begins: the number of tokens of each row that belong to its prompt and have no length for the penalty.
+    candidates: number of likely tokens to return. active: called with a row before each
+    step; a row for which it is false is dropped. begins: the number of tokens of each
+    row that belong to its prompt and have no length for the penalty.
     """
 
     model: nn.Module
@@ -47,12 +52,11 @@ class StepOptions:
 class Step:
     """One more token for a `row` of the memory.
 
-    tokens: all tokens so far, END included.
-    score: log-probability of all tokens.
-    log_probability: log-probability of this token.
-    attention: weights `(layer, head, key)` with which it was predicted; None without recording.
-    candidates: the likeliest tokens at this position with their log-probabilities, best first.
-    hypothesis: the whole sequence once it is done.
+    tokens: all tokens so far, END included. score: log-probability of all tokens.
+    log_probability: log-probability of this token. attention: weights `(layer, head,
+    key)` with which it was predicted; None without recording. candidates: the likeliest
+    tokens at this position with their log-probabilities, best first. hypothesis: the
+    whole sequence once it is done.
     """
 
     row: int
@@ -74,16 +78,18 @@ def stream(
     penalty: LengthPenalty | None = None,
     processors: Sequence[LogitsProcessor] = (),
 ) -> Iterator[Step]:
-    """Decode as `greedy`, or as `sample` if `choose` is a `Sampler`, and yield each step of all open sequences in the
-    order of their rows.
+    """Decode as `greedy`, or as `sample` if `choose` is a `Sampler`, and yield each step.
+
+    Steps of all open sequences come in the order of their rows.
 
     Args:
-        max_length: the maximal number of tokens, the end included: one number, or `(batch,)`.
+        max_length: The maximal number of tokens, the end included: one number, or
+            `(batch,)`.
 
     Raises:
-        ValueError: max_length below 1, or no token can follow a sequence.
+        ValueError: Max_length below 1, or no token can follow a sequence.
     """
-    limit, penalty = limits(memory, max_length), penalty or LengthPenalty()
+    limit, penalty = max_lengths(memory, max_length), penalty or LengthPenalty()
     choose = Sampler(temperature=0.0) if choose is None else choose
     with (
         torch.no_grad()
@@ -93,7 +99,9 @@ def stream(
         with torch.no_grad(), _recording(options) as maps:
             state, following = state.step(decoder, choose, processors)
         attention = (
-            None if maps is None else maps.layered()[:, :, :, 0].double().cpu().numpy()
+            None
+            if maps is None
+            else maps.stack_layers()[:, :, :, 0].double().cpu().numpy()
         )
         done = state.done(limit)
         for place, finished in enumerate(done.tolist()):
@@ -106,14 +114,12 @@ def stream(
                 _best(following[place], options.candidates),
                 state.hypothesis(place, penalty) if finished else None,
             )
-        state = _active(state.without(done), options)
+        state = _active(state.drop(done), options)
 
 
 def _active(state: SequenceState, options: StepOptions) -> SequenceState:
     dropped = [not options.active(row) for row in state.rows.tolist()]
-    return state.without(
-        torch.tensor(dropped, dtype=torch.bool, device=state.rows.device)
-    )
+    return state.drop(torch.tensor(dropped, dtype=torch.bool, device=state.rows.device))
 
 
 def _recording(options: StepOptions) -> AbstractContextManager[Maps | None]:
@@ -143,10 +149,9 @@ class Candidate:
 class StreamSource:
     """The source of a streamed output.
 
-    labels: labels of the keys that the first token can read.
-    patches: the image whose parts these are, if any.
-    forced: number of tokens that belong to the prefix.
-    growth: largest number of own tokens that the output can read as well.
+    labels: labels of the keys that the first token can read. patches: the image whose
+    parts these are, if any. forced: number of tokens that belong to the prefix. growth:
+    largest number of own tokens that the output can read as well.
     """
 
     labels: Sequence[str]
@@ -159,13 +164,13 @@ class StreamSource:
 class StreamEvent:
     """One more token of the output for example `number`.
 
-    source: the source of the output, the same in all its events.
-    token, piece, log_probability: the newest token, its readable form, and its log-probability.
-    text, score: the output so far and its log-probability; at the end the score of the search.
-    attention: weights `(layer, head, key)` with which the token was predicted; None for a model without attention.
-    candidates: the likeliest tokens at this position, best first.
-    last: this is the last event of the output.
-    finished: the model ended the output; false if the limit did.
+    source: the source of the output, the same in all its events. token, piece,
+    log_probability: the newest token, its readable form, and its log-probability. text,
+    score: the output so far and its log-probability; at the end the score of the
+    search. attention: weights `(layer, head, key)` with which the token was predicted;
+    None for a model without attention. candidates: the likeliest tokens at this
+    position, best first. last: this is the last event of the output. finished: the
+    model ended the output; false if the limit did.
     """
 
     number: int
@@ -215,7 +220,12 @@ class StreamEvent:
 def check_prefixes(
     prefixes: Sequence[Sequence[int]], vocabulary: int, special: SpecialTokens
 ) -> None:
-    """Raises InputError for tokens that no output contains, for a vocabulary of this size with these special ids."""
+    """Check the arguments.
+
+    Raises:
+        InputError: Tokens that no output contains, for a vocabulary of this size
+            with these special ids.
+    """
     for token in (token for prefix in prefixes for token in prefix):
         if token in special.silent or not 0 <= token < vocabulary:
             raise InputError(

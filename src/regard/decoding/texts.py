@@ -1,4 +1,4 @@
-"""Decode texts to texts: batches by length, search, and outputs in the order of the inputs."""
+"""Decode texts to texts, score given targets, and choose by minimum Bayes risk."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -7,15 +7,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from regard.data.token_batches import token_batches
-from regard.data.tokenizer_pair import Tokenizers
-from regard.data.truncation import Limit, limit_lengths
+from regard.data.batches import token_batches
+from regard.data.pairs import Pair
+from regard.data.tokens import Limit, Tokenizers, limit_lengths, replace_absent_copies
 from regard.decoding.constraints import DecodingConstraints
+from regard.decoding.engine import Engine
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.decoding.streaming import Step, StepOptions, always
 from regard.nn.encoder_decoder import EncoderDecoder
-from regard.work import computed
+from regard.work import compute_batches
 
 BATCH = 4096
 """Padded source tokens times beam width in one batch."""
@@ -25,13 +26,13 @@ Side = Literal["source", "target"]
 
 
 def limit_of(maximum: int | None, side: Side = "source") -> Limit | None:
-    """The limit of a side of a model with this maximum, END included."""
+    """Return the limit of a side of a model with this maximum, END included."""
     return (
         None if maximum is None else Limit(maximum, 1, f"model.max_{side}", f"{side}s")
     )
 
 
-def limited(
+def check_lengths(
     maximum: int | None,
     ids: Sequence[list[int]],
     places: Sequence[str],
@@ -42,7 +43,7 @@ def limited(
     """Sequences of at most `maximum` tokens, END included, and the number of those that were cut.
 
     Raises:
-        InputError: a sequence is longer, without `truncate`.
+        InputError: A sequence is longer, without `truncate`.
     """
     limit = limit_of(maximum, side)
     return (
@@ -61,20 +62,23 @@ def search_texts(
     constraints: DecodingConstraints | None = None,
     places: Sequence[str] | None = None,
     truncate: bool = False,
+    engine: Engine | None = None,
 ) -> list[list[Hypothesis]]:
     """Hypotheses for each text, best first, in the order of the texts.
 
     Args:
-        constraints: number of hypotheses, prefixes and phrases; by default one hypothesis without any.
-        places: origins of the texts, for messages.
-        truncate: cut texts longer than the model's maximum.
+        constraints: Number of hypotheses, prefixes and phrases; by default one
+            hypothesis without any.
+        places: Origins of the texts, for messages.
+        truncate: Cut texts longer than the model's maximum.
+        engine: The model's engine, used where it supports the search.
 
     Raises:
-        InputError: a text is longer than the model's maximum, without `truncate`.
-        ValueError: the settings of the search contradict each other (see `Search`).
+        InputError: A text is longer than the model's maximum, without `truncate`.
+        ValueError: The settings of the search contradict each other (see `Search`).
     """
     ids, _ = source_ids(model.max_source, tokenizers, texts, places, truncate=truncate)
-    return search_ids([model], ids, search, constraints)[0]
+    return search_ids([model], ids, search, constraints, engine)[0]
 
 
 def source_ids(
@@ -85,15 +89,18 @@ def source_ids(
     *,
     truncate: bool = False,
 ) -> tuple[list[list[int]], int]:
-    """The ids of sources of at most `maximum` tokens, and the number of sources that were cut. Raises InputError as
-    `search_texts` does."""
+    """Return the ids of sources of at most `maximum` tokens, and the number of sources that were cut.
+
+    Raises:
+        InputError: As `search_texts`.
+    """
     ids = [tokenizers.source_ids(text) for text in texts]
     places = (
         [f"text {number}" for number in range(1, len(ids) + 1)]
         if places is None
         else places
     )
-    return limited(maximum, ids, places, truncate=truncate)
+    return check_lengths(maximum, ids, places, truncate=truncate)
 
 
 @torch.no_grad()
@@ -102,30 +109,48 @@ def search_ids(
     ids: Sequence[list[int]],
     search: Search,
     constraints: DecodingConstraints | None = None,
+    engine: Engine | None = None,
 ) -> list[list[list[Hypothesis]]]:
-    """Hypotheses of several models with a shared encoder, for each source; each source is encoded once. Raises
-    ValueError as `search_texts` does."""
+    """Hypotheses of several models with a shared encoder, for each source.
+
+    Each source is encoded once. A single model may have an `engine`.
+
+    Raises:
+        ValueError: As `search_texts`.
+    """
     encoder = models[0].encoder
     device = next(encoder.parameters()).device
 
     def decode(rows: list[int]) -> list[list[list[Hypothesis]]]:
         batch = models[0].collate([(ids[row], []) for row in rows]).to(device)
-        own = None if constraints is None else constraints.of(rows)
+        row_constraints = None if constraints is None else constraints.of(rows)
         memory, limit = (
             encoder(batch.source, batch.source_lengths),
             search.limit(batch.source_lengths),
         )
         return [
-            search(model.decoder, memory, _most(model, limit), own) for model in models
+            search(model.decoder, memory, _most(model, limit), row_constraints)
+            for model in models
         ]
 
-    found: list[list[list[Hypothesis]]] = [[[] for _ in ids] for _ in models]
+    def decode_by_engine(rows: list[int]) -> list[list[list[Hypothesis]]]:
+        assert engine is not None
+        results = engine.search([ids[row] for row in rows], search)
+        missing = [row for row, best in zip(rows, results, strict=True) if best is None]
+        results_in_pytorch = iter(decode(missing)[0] if missing else ())
+        return [
+            [next(results_in_pytorch) if best is None else [best] for best in results]
+        ]
+
+    supported = engine is not None and engine.supports(search, constraints)
+    compute = decode_by_engine if supported else decode
+    outputs_by_model: list[list[list[Hypothesis]]] = [[[] for _ in ids] for _ in models]
     batches = list(_batches(ids, max(1, BATCH // search.beam)))
-    for rows, decoded in zip(batches, computed(decode, batches), strict=True):
-        for outputs, hypotheses in zip(found, decoded, strict=True):
-            for row, each in zip(rows, hypotheses, strict=True):
-                outputs[row] = each
-    return found
+    for rows, decoded in zip(batches, compute_batches(compute, batches), strict=True):
+        for outputs, hypotheses in zip(outputs_by_model, decoded, strict=True):
+            for row, row_hypotheses in zip(rows, hypotheses, strict=True):
+                outputs[row] = row_hypotheses
+    return outputs_by_model
 
 
 def stream_ids(
@@ -138,12 +163,14 @@ def stream_ids(
     active: Callable[[int], bool] = always,
 ) -> Iterator[Step]:
     """Decode all sources together under the constraints, step by step, with weights and `candidates` likely tokens.
-    An output continues as long as `active(row)` is true, which is called before each step.
+
+    An output continues as long as `active(row)` is true, which is called before each
+    step.
 
     Raises:
-        ValueError: a prefix is longer than its output may be.
+        ValueError: A prefix is longer than its output may be.
     """
-    batch = model.collate([(each, []) for each in ids]).to(
+    batch = model.collate([(tokens, []) for tokens in ids]).to(
         next(model.parameters()).device
     )
     with torch.no_grad():
@@ -165,17 +192,19 @@ def stream_ids(
 
 
 def best_texts(
-    tokenizers: Tokenizers, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]]
+    tokenizers: Tokenizers,
+    texts: Sequence[str],
+    hypotheses: Sequence[Sequence[Hypothesis]],
 ) -> list[str]:
-    """The text of the best hypothesis for each source."""
+    """Return the text of the best hypothesis for each source."""
     return [
         tokenizers.text(best.tokens, text)
-        for text, (best, *_) in zip(texts, found, strict=True)
+        for text, (best, *_) in zip(texts, hypotheses, strict=True)
     ]
 
 
 def _most(model: EncoderDecoder, limit: Tensor) -> Tensor:
-    """The limit of a search, at most the model's own maximum."""
+    """Return the limit of a search, at most the model's own maximum."""
     return limit if model.max_target is None else limit.clamp(max=model.max_target)
 
 
@@ -184,6 +213,86 @@ def _batches(ids: Sequence[list[int]], tokens: int) -> Iterator[list[int]]:
     if len(ids) == 1:
         yield [0]
         return
-    lengths = [(len(each) + 1, 0) for each in ids]
+    lengths = [(len(tokens_of_row) + 1, 0) for tokens_of_row in ids]
     longest = max((length for length, _ in lengths), default=1)
     yield from token_batches(lengths, max(tokens, longest), seed=0, epoch=0)
+
+
+def least_risk(texts: Sequence[str]) -> int:
+    """Return the index of the text with the highest mean chrF against all samples.
+
+    Repeats count, and the first of equals wins (Eikema and Aziz 2020, 2005.10283).
+
+    Raises:
+        ValueError: There is no text.
+    """
+    if not texts:
+        raise ValueError("there is no text to choose from")
+    from sacrebleu.metrics.chrf import CHRF
+
+    chrf = CHRF()
+    counts = {text: texts.count(text) for text in dict.fromkeys(texts)}
+
+    def mean_similarity(text: str) -> float:
+        return sum(
+            chrf.sentence_score(text, [reference]).score * count
+            for reference, count in counts.items()
+        )
+
+    return texts.index(max(counts, key=mean_similarity))
+
+
+ROWS = 32  # pairs that are scored together
+
+
+def encode_pairs(
+    model: EncoderDecoder,
+    tokenizers: Tokenizers,
+    pairs: Sequence[Pair],
+    *,
+    truncate: bool = False,
+) -> list[tuple[list[int], list[int]]]:
+    """Encode pairs.
+
+    `truncate` cuts texts longer than the model's maximum; a copied word behind the cut
+    becomes the unknown token.
+
+    Raises:
+        InputError: A text is longer than the model's maximum, without `truncate`.
+    """
+    places = [pair.place for pair in pairs]
+    sources = [tokenizers.source_ids(pair.source) for pair in pairs]
+    targets = [tokenizers.target_ids(pair.target, pair.source) for pair in pairs]
+    sources, _ = check_lengths(model.max_source, sources, places, truncate=truncate)
+    targets, _ = check_lengths(
+        model.max_target, targets, places, truncate=truncate, side="target"
+    )
+    return [
+        (source, replace_absent_copies(target, source, tokenizers.target))
+        for source, target in zip(sources, targets, strict=True)
+    ]
+
+
+@torch.no_grad()
+def log_probabilities(
+    model: EncoderDecoder, pairs: Sequence[tuple[list[int], list[int]]]
+) -> list[list[float]]:
+    """Return the natural log-probability of each token of each target, the end last, given its source."""
+    device = next(model.parameters()).device
+
+    def score(first: int) -> list[list[float]]:
+        batch = model.collate(pairs[first : first + ROWS]).to(device)
+        logits = model(batch.source, batch.source_lengths, batch.target_in).float()
+        scores = logits.log_softmax(-1).gather(
+            -1, batch.target_out.clamp(min=0)[..., None]
+        )[..., 0]
+        lengths = batch.target_lengths.tolist()
+        return [
+            row[:length] for row, length in zip(scores.tolist(), lengths, strict=True)
+        ]
+
+    return [
+        row
+        for rows in compute_batches(score, range(0, len(pairs), ROWS))
+        for row in rows
+    ]

@@ -2,19 +2,17 @@
 
 from collections.abc import Callable
 
-from regard.experiments.alignment import alignment
-from regard.experiments.bottleneck import bottleneck
-from regard.experiments.context import context
 from regard.experiments.cost import cost
-from regard.experiments.finding import Finding
-from regard.experiments.gradients import gradients
-from regard.experiments.heads import heads
-from regard.experiments.languages import languages
-from regard.experiments.positions import positions
-from regard.experiments.scaling import scaling
-from regard.experiments.setting import Setting
-from regard.experiments.teacher_forcing import teacher_forcing
-from regard.experiments.variants import variants
+from regard.experiments.learning import (
+    gradients,
+    languages,
+    scaling,
+    teacher_forcing,
+    variants,
+)
+from regard.experiments.lengths import bottleneck, positions
+from regard.experiments.structure import alignment, context, heads
+from regard.experiments.sweep import Finding, Setting
 
 EXPERIMENTS: dict[str, Callable[[Setting], Finding]] = {
     "alignment": alignment,

@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from regard.runs.environment import ENVIRONMENT
-from regard.runs.listing import Record, record, settings
+from regard.runs.listing import Record, read_record, read_settings
+from regard.runs.resume import ENVIRONMENT
 from regard.storage.atomic import write
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.summary import FILE as DATA
@@ -28,13 +28,13 @@ def write_card(run: Path, out: Path, form: str) -> None:
 
 def card(run: Path, name: str, form: str) -> str:
     """The card of a run that is exported in a `form` under a `name`."""
-    about, folder = record(run), RunDirectory.open(run)
+    about, folder = read_record(run), RunDirectory.open(run)
     parts = [
         f"# {name}",
         f"A model named `{about.model}` for the task `{about.task}`, trained with regard and exported for {form}.",
         *_figures(about.figures),
         *_data(folder.read_object(DATA) if folder.has(DATA) else {}),
-        *_settings(settings(folder)),
+        *_settings(read_settings(folder)),
         *_environment(
             folder.read_object(ENVIRONMENT) if folder.has(ENVIRONMENT) else {}
         ),
@@ -47,8 +47,8 @@ def header(about: Record, name: str) -> str:
     values: dict[str, Any] = {"tags": [TAG, "attention", about.task, about.model]}
     if about.figures:
         metrics = [
-            {"type": figure.rpartition("/")[2], "name": figure, "value": each}
-            for figure, each in about.figures.items()
+            {"type": figure.rpartition("/")[2], "name": figure, "value": value}
+            for figure, value in about.figures.items()
         ]
         data = {"name": "held-out examples", "type": "private"}
         results = [{"task": {"type": about.task}, "dataset": data, "metrics": metrics}]
@@ -81,8 +81,8 @@ def _figures(figures: Mapping[str, float]) -> list[str]:
 def _data(data: Mapping[str, Any]) -> list[str]:
     """The number of examples; without the names of files, which are the user's."""
     rows = "\n".join(
-        f"| {name} | {each['count']:,} {data['unit']} |"
-        for name, each in data.get("rows", {}).items()
+        f"| {name} | {value['count']:,} {data['unit']} |"
+        for name, value in data.get("rows", {}).items()
     )
     return [f"## Data\n\n| set | examples |\n| --- | --- |\n{rows}"] if rows else []
 
@@ -91,7 +91,7 @@ def _settings(values: Mapping[str, Any]) -> list[str]:
     shown = {name: values[name] for name in SHOWN if name in values}
     if isinstance(shown.get("training"), dict):
         shown["training"] = {
-            key: each for key, each in shown["training"].items() if key not in PRIVATE
+            key: value for key, value in shown["training"].items() if key not in PRIVATE
         }
     return (
         [

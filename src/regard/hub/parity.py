@@ -1,35 +1,31 @@
-"""Check that an exported model computes the same as its run."""
+"""Check that a published model computes the same as its run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.attention.masks import padding
 from regard.errors import RunError
-from regard.hub.formats import families
-from regard.hub.formats.folder import Folder
-from regard.hub.formats.pretrained_model import Files
-from regard.hub.text_runs import build_model
-from regard.hub.tolerances import SHAPES, as_transformers, checked_against, compare
-from regard.models.bert import Bert, BertClassifier, BertEncoder, BertSpans, BertTagger
+from regard.models.bert import Bert, BertClassifier, BertSpans, BertTagger
 from regard.models.gpt2 import GPT2, GPT2Classifier
 from regard.models.llama import Llama
+from regard.models.vit import Vit
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.shapes import Bool, Lengths, Tokens
-from regard.text import Tokenizer
 from regard.text.special import SpecialTokens
 
-Outputs = dict[str, dict[str, Tensor]]
-"""Outputs of a model by transformers' class and name: `(batch, ...)` per text, `(token, ...)` per token without
-padding."""
+SHAPES = (1, 1), (2, 7), (3, 64)
+"""Numbers of texts and of tokens per text in each check."""
+CLOSE = 1e-4
+"""Largest difference as a share of the median magnitude."""
 
 
 @dataclass(frozen=True)
 class ParityBatch:
-    """Tokens `(batch, position)` padded past `lengths`, their segments if the model has any, and the `special` ids."""
+    """Tokens padded past `lengths`, their segments if the model has several."""
 
     tokens: Tokens
     lengths: Lengths
@@ -37,186 +33,137 @@ class ParityBatch:
     special: SpecialTokens
 
     @classmethod
-    def of(
-        cls, texts: int, tokens: int, model: nn.Module, tokenizer: Tokenizer
+    def create(
+        cls, texts: int, tokens: int, segments: int, size: int, special: SpecialTokens
     ) -> "ParityBatch":
-        """Make texts of distinct tokens as far as the vocabulary reaches, each shorter than the one before, with every
-        segment."""
-        special = tokenizer.special
-        some = torch.tensor(
-            [index for index in range(tokenizer.size) if index != special.pad]
-        )
-        ids = some[torch.arange(texts * tokens).view(texts, -1) % len(some)]
+        """Return texts of distinct tokens, each shorter than the one before."""
+        ids = torch.tensor([index for index in range(size) if index != special.pad])
+        rows = ids[torch.arange(texts * tokens).view(texts, -1) % len(ids)]
         lengths = 1 + (tokens - 1) * (texts - torch.arange(texts)) // texts
-        known = encoder.segments if (encoder := encoder_of(model)) is not None else None
-        segments = (
-            None
-            if known is None
-            else torch.arange(tokens).expand_as(ids) * known.num_embeddings // tokens
-        )
-        return cls(
-            ids.masked_fill(~padding(lengths, tokens).readable(), special.pad),
-            lengths,
-            segments,
-            special,
-        )
+        real = padding(lengths, tokens).readable()
+        kinds = torch.arange(tokens).expand_as(rows) * segments // tokens
+        rows = rows.masked_fill(~real, special.pad)
+        return cls(rows, lengths, kinds if segments else None, special)
 
     @property
     def real(self) -> Bool[Tensor, "batch position"]:
-        """Return True for each position with a token."""
+        """True for each position with a token."""
         return padding(self.lengths, self.tokens.shape[1]).readable()
 
     @property
-    def target_in(self) -> Tokens:
-        """Return the decoder's input: the start and all tokens but the last."""
-        return torch.cat(
-            [
-                torch.full_like(self.tokens[:, :1], self.special.start),
-                self.tokens[:, :-1],
-            ],
-            1,
-        )
+    def target(self) -> Tokens:
+        """The decoder's input: the start and all tokens but the last."""
+        start = torch.full_like(self.tokens[:, :1], self.special.start)
+        return torch.cat([start, self.tokens[:, :-1]], 1)
 
-    def inputs(self, kind: str) -> dict[str, Tensor]:
-        """Return the inputs of transformers' class `kind`."""
-        segments = {} if self.segments is None else {"token_type_ids": self.segments}
-        written = (
-            {"decoder_input_ids": self.target_in}
-            if kind == "AutoModelForSeq2SeqLM"
-            else {}
-        )
-        return {
-            "input_ids": self.tokens,
-            "attention_mask": self.real.long(),
-            **segments,
-            **written,
-        }
+    def inputs(self, *, pairs: bool) -> dict[str, Tensor]:
+        """Return the inputs of a network of transformers."""
+        published = {"input_ids": self.tokens, "attention_mask": self.real.long()}
+        if self.segments is not None:
+            published["token_type_ids"] = self.segments
+        if pairs:
+            published["decoder_input_ids"] = self.target
+        return published
 
 
-def encoder_of(model: nn.Module) -> BertEncoder | None:
-    """Return the encoder of a BERT."""
-    return (
-        model.encoder if isinstance(model, Bert | BertClassifier | BertSpans) else None
-    )
+def batches(
+    model: nn.Module, context: int, size: int, special: SpecialTokens
+) -> Iterator[ParityBatch]:
+    """Yield batches of three sizes for a model of texts."""
+    segments = 0
+    if isinstance(model, Bert | BertClassifier | BertSpans):
+        table = model.encoder.segments
+        segments = 0 if table is None else table.num_embeddings
+    for texts, tokens in SHAPES:
+        yield ParityBatch.create(texts, min(tokens, context), segments, size, special)
 
 
-def check_parity(
-    model: nn.Module, context: int, out: Path, files: Files, tokenizer: Tokenizer
-) -> list[str]:
-    """Compare a model with its export: the tensors, the outputs of regard, and those of transformers if installed.
+@torch.no_grad()
+def check_texts(
+    model: nn.Module, network: Any, context: int, size: int, special: SpecialTokens
+) -> None:
+    """Compare a model of texts with a network of transformers.
 
     Raises:
-        RunError: the two differ; the message has the largest difference.
+        RunError: The two differ; the message has the largest difference.
     """
-    check_tensors(files.tensors, out)
-    again = build_model(families.read(Folder(out)))
-    examples = [
-        ParityBatch.of(texts, min(tokens, context), model, tokenizer)
-        for texts, tokens in SHAPES
-    ]
-    expected = [outputs(model, batch) for batch in examples]
-    for batch, own in zip(examples, expected, strict=True):
-        found = outputs(again, batch)
-        for kind, named in own.items():
-            for name, tensor in named.items():
-                compare(tensor, found[kind][name], out)
-    return checked_against(
-        all(run_by_transformers(examples, expected, kind, out) for kind in expected[0])
-    )
-
-
-def check_tensors(tensors: Mapping[str, Tensor], out: Path) -> None:
-    """Raises RunError for a tensor of the files that differs from the one written."""
-    found = Folder(out).tensors()
-    for name, tensor in tensors.items():
-        if name not in found or not torch.equal(found[name], tensor):
-            raise RunError(
-                f"{out}: {name} differs in the written files; they are removed"
-            )
+    pairs = bool(network.config.is_encoder_decoder)
+    for batch in batches(model, context, size, special):
+        published = network.eval()(**batch.inputs(pairs=pairs))
+        for name, expected in run_model(model.eval(), batch).items():
+            found = published[name]
+            if found.ndim != expected.ndim:
+                found = found[batch.real]
+            compare(expected, found)
 
 
 @torch.no_grad()
-def run_by_transformers(
-    examples: Sequence[ParityBatch], expected: Sequence[Outputs], kind: str, out: Path
-) -> bool:
-    """Compare the outputs with those of transformers' class `kind`; return False without transformers. Raises RunError
-    for a difference."""
-    loaded = as_transformers(out, kind)
-    if loaded is None:
-        return False
-    for batch, outputs in zip(examples, expected, strict=True):
-        theirs = loaded(**batch.inputs(kind))
-        for name, own in outputs[kind].items():
-            compare(
-                own,
-                theirs[name]
-                if theirs[name].ndim == own.ndim
-                else theirs[name][batch.real],
-                out,
-            )
-    return True
+def check_images(model: Vit, network: Any) -> None:
+    """Compare a model of images with a network of transformers.
+
+    Raises:
+        RunError: The two differ.
+    """
+    config = model.config
+    for images in (1, 2, 3):
+        shape = images, config.channels, config.image, config.image
+        count = images * config.channels * config.image**2
+        pixels = torch.linspace(-2, 2, count).sin().view(shape)
+        outputs = network.eval()(pixels)
+        if model.classes:
+            compare(model.eval()(pixels), outputs.logits)
+        else:
+            compare(model.eval().encoder(pixels), outputs.last_hidden_state)
 
 
-@torch.no_grad()
-def outputs(model: nn.Module, batch: ParityBatch) -> Outputs:
-    """Return the outputs of a model; a sequence-to-sequence model scores the source as its target."""
+def run_model(model: nn.Module, batch: ParityBatch) -> dict[str, Tensor]:
+    """Return the outputs of a model by transformers' names, of real tokens only."""
     tokens, lengths, real = batch.tokens, batch.lengths, batch.real
     match model:
         case GPT2() | Llama():
             logits, _ = model(tokens, model.begin(len(tokens)))
-            return {"AutoModelForCausalLM": {"logits": logits[real]}}
+            return {"logits": logits[real]}
         case EncoderDecoder():
-            logits = model(tokens, lengths, batch.target_in)
-            return {"AutoModelForSeq2SeqLM": {"logits": logits[real]}}
+            return {"logits": model(tokens, lengths, batch.target)[real]}
         case BertClassifier():
-            return {
-                "AutoModelForSequenceClassification": {
-                    "logits": model(tokens, lengths, batch.segments)
-                }
-            }
+            return {"logits": model(tokens, lengths, batch.segments)}
         case GPT2Classifier():
-            return {
-                "AutoModelForSequenceClassification": {"logits": model(tokens, lengths)}
-            }
+            return {"logits": model(tokens, lengths)}
         case BertTagger():
-            return {
-                "AutoModelForTokenClassification": {
-                    "logits": model(tokens, lengths)[real]
-                }
-            }
+            return {"logits": model(tokens, lengths)[real]}
         case BertSpans():
             begins, ends = model(tokens, lengths, batch.segments).unbind(-1)
-            return {
-                "AutoModelForQuestionAnswering": {
-                    "start_logits": begins[real],
-                    "end_logits": ends[real],
-                }
-            }
+            return {"start_logits": begins[real], "end_logits": ends[real]}
+        case Bert():
+            return run_bert(model, batch)
         case _:
-            assert isinstance(model, Bert)
-            return bert_outputs(model, batch)
+            raise TypeError(f"{type(model).__name__} has no published form")
 
 
-def bert_outputs(model: Bert, batch: ParityBatch) -> Outputs:
-    """Return the encoder's states and the outputs of each head."""
+def run_bert(model: Bert, batch: ParityBatch) -> dict[str, Tensor]:
+    """Return the outputs of the heads of a BERT, or its states without a head."""
     states = model(batch.tokens, batch.lengths, batch.segments)
     pooled = None if model.pooler is None else model.pooler(states)
-    words = None if model.predictions is None else model.predictions(states)[batch.real]
-    follows = None if model.next_sentence is None else model.next_sentence(pooled)
-    found = {"AutoModel": {"last_hidden_state": states[batch.real]}}
-    if pooled is not None:
-        found["AutoModel"]["pooler_output"] = pooled
-    if words is not None and follows is not None:
-        found["AutoModelForPreTraining"] = {
-            "prediction_logits": words,
-            "seq_relationship_logits": follows,
-        }
-    elif words is not None:
-        found["AutoModelForMaskedLM"] = {"logits": words}
-    elif model.discriminator is not None:
-        found["AutoModelForPreTraining"] = {
-            "logits": model.discriminator(states)[batch.real]
-        }
-    elif follows is not None:
-        found["AutoModelForNextSentencePrediction"] = {"logits": follows}
-    return found
+    predictions = (
+        None if model.predictions is None else model.predictions(states)[batch.real]
+    )
+    if predictions is None:
+        published = {"last_hidden_state": states[batch.real]}
+        return published if pooled is None else published | {"pooler_output": pooled}
+    if model.next_sentence is None:
+        return {"logits": predictions}
+    follows = model.next_sentence(pooled)
+    return {"prediction_logits": predictions, "seq_relationship_logits": follows}
+
+
+def compare(expected: Tensor, published: Tensor, place: Any = "") -> None:
+    """Raise RunError for a difference above `CLOSE` of the median magnitude."""
+    difference = (
+        (expected - published).masked_fill(expected == published, 0.0).abs().max()
+    )
+    if not float(difference) <= CLOSE * max(1.0, float(expected.abs().median())):
+        beginning = f"{place}: " if place else ""
+        raise RunError(
+            f"{beginning}the published model differs from the run by up to "
+            f"{float(difference):.3g}"
+        )

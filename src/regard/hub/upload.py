@@ -10,7 +10,7 @@ from huggingface_hub.errors import (
 )
 
 from regard.errors import InputError, RunError
-from regard.hub.download import NAME
+from regard.storage.hub_download import NAME
 
 REFUSED = (401, 403)
 

@@ -1,5 +1,7 @@
-"""Additive scores: the plain form, and PyTorch operators around `additive.cpp`, which store no query x key x width
-tensor."""
+"""Additive scores: the plain form, and the operators around `additive.cpp`.
+
+The operators store no query x key x width tensor.
+"""
 
 import ctypes
 import math
@@ -16,114 +18,104 @@ ROUND = 16
 
 
 class _Problem(ctypes.Structure):
+    _pointers = ("query", "key", "exponentials", "energy")
+    _sizes = ("batches", "queries", "keys", "width")
     _fields_ = [
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("query", "key", "exponentials", "energy")
-        ),
-        *((name, ctypes.c_int64) for name in ("batches", "queries", "keys", "width")),
-        *(
-            (name, ctypes.c_int64)
-            for name in ("query_step", "key_step", "exponentials_step", "energy_step")
-        ),
+        *((name, ctypes.c_void_p) for name in _pointers),
+        *((name, ctypes.c_int64) for name in _sizes),
+        *((f"{name}_step", ctypes.c_int64) for name in _pointers),
     ]
 
 
 def additive(query: Tensor, key: Tensor, energy: Tensor) -> Tensor:
-    """e_ti = energy . tanh(query_t + key_i), in its plain form, which stores query x key x width numbers.
+    """Return e_ti = energy . tanh(query_t + key_i), in its plain form.
 
-    `(*batch, query, width)`, `(*batch, key, width)` and `energy`, broadcastable to `(*batch, 1, width)` -> `(*batch,
-    query, key)`.
+    It stores query x key x width numbers.
+
+    Args:
+        query: `(*batch, query, width)`.
+        key: `(*batch, key, width)`.
+        energy: Broadcastable to `(*batch, width)`.
     """
     hidden = (query[..., :, None, :] + key[..., None, :, :]).tanh()
-    return (
-        hidden @ energy[..., None, :, None]
-        if energy.ndim > 1
-        else hidden @ energy[:, None]
-    ).squeeze(-1)
+    column = energy[:, None] if energy.ndim == 1 else energy[..., None, :, None]
+    return (hidden @ column).squeeze(-1)
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The kernel for this machine; None if there is none."""
+    """Return the kernel for this machine, if there is one."""
     built = find("additive").library
     if built is not None:
-        problem, size, half, pointer = (
-            ctypes.POINTER(_Problem),
-            ctypes.c_int64,
-            ctypes.c_int,
-            ctypes.c_void_p,
-        )
-        built.additive_exponentials.argtypes = [
-            pointer,
-            size,
-            size,
-            half,
-            pointer,
-            pointer,
-        ]
+        size, half, pointer = ctypes.c_int64, ctypes.c_int, ctypes.c_void_p
+        problem = ctypes.POINTER(_Problem)
+        exponentials = [pointer, size, size, half, pointer, pointer]
+        built.additive_exponentials.argtypes = exponentials
         built.additive_scores.argtypes = [problem, half, pointer, pointer]
         built.additive_gradients.argtypes = [problem, half, *(5 * [pointer])]
     return built
 
 
 def can_fuse(key: Tensor) -> bool:
-    """Whether `fused_additive` serves these keys: on a CPU, in float32 or bfloat16, if the kernel is available. On a
-    GPU the plain form is used; the Triton kernel there has not been measured."""
+    """Return whether `score_additive` serves these keys.
+
+    It does on a CPU, in float32 or bfloat16, if the kernel is available. On a GPU the
+    plain form is used; the Triton kernel there has not been measured.
+    """
     if torch.compiler.is_exporting():
-        return False  # other runtimes lack the kernel
+        return False  # runtimes of exported graphs lack the kernel
     supported = key.device.type == "cpu" and key.dtype in DTYPES
     return supported and (torch.compiler.is_compiling() or library() is not None)
 
 
-def exponentials(key: Tensor) -> Tensor:
-    """The input of `fused_additive` for keys `(*batch, key, width)`, without a gradient: `(*batch, key, any width)`."""
+def prepare_keys(key: Tensor) -> Tensor:
+    """Return the kernel's input for keys, `(*batch, key, any width)`, without gradient."""
     return _EXPONENTIALS(key.detach())
 
 
-def fused_additive(
+def score_additive(
     query: Tensor, key: Tensor, energy: Tensor, prepared: Tensor | None = None
 ) -> Tensor:
-    """`additive` of the same arguments, whose batch axes may also broadcast to each other.
+    """Compute `additive` by the kernel; batch axes may also broadcast to each other.
 
-    Sums are in float32; the result and gradients have the dtype that query and key promote to. They do not depend on
-    the number of threads. Second derivatives use the plain form.
+    Sums are in float32; the result and gradients have the dtype that query and key
+    promote to. They do not depend on the number of threads. Second derivatives use the
+    plain form.
 
     Args:
-        prepared: `exponentials(key)`, for keys that are read more than once. Default: computed here.
+        query: `(*batch, query, width)`.
+        key: `(*batch, key, width)`.
+        energy: Broadcastable to `(*batch, width)`.
+        prepared: `prepare_keys(key)`, for keys that are read more than once.
     """
     batch, dtype = query.shape[:-2], query.dtype
     if batch != key.shape[:-2]:
         batch = torch.broadcast_shapes(batch, key.shape[:-2])
     if dtype != key.dtype:
         dtype = torch.promote_types(dtype, key.dtype)
-    prepared = exponentials(key) if prepared is None else prepared
-    energy = (
-        energy.to(torch.float32)
-        .expand(*batch, energy.shape[-1])
-        .reshape(math.prod(batch), energy.shape[-1])
-    )
-    sides = (_rows(side, batch) for side in (query.to(dtype), key.to(dtype), prepared))
+    prepared = prepare_keys(key) if prepared is None else prepared
+    width = energy.shape[-1]
+    energy = energy.float().expand(*batch, width).reshape(math.prod(batch), width)
+    sides = [
+        _flatten_batch(side, batch)
+        for side in (query.to(dtype), key.to(dtype), prepared)
+    ]
     return _SCORES(*sides, energy).view(*batch, query.shape[-2], key.shape[-2])
 
 
-def _rows(states: Tensor, batch: torch.Size) -> Tensor:
-    """Flatten the batch axes to one."""
+def _flatten_batch(states: Tensor, batch: torch.Size) -> Tensor:
     if states.ndim == 3 and states.shape[:1] == batch:
         return states
-    return states.expand(*batch, *states.shape[-2:]).reshape(
-        math.prod(batch), *states.shape[-2:]
-    )
+    rows = states.expand(*batch, *states.shape[-2:])
+    return rows.reshape(math.prod(batch), *states.shape[-2:])
 
 
+SIDES = "Tensor query, Tensor key, Tensor exponentials, Tensor energy"
 torch.library.define("regard::additive_exponentials", "(Tensor key) -> Tensor")
-torch.library.define(
-    "regard::additive_scores",
-    "(Tensor query, Tensor key, Tensor exponentials, Tensor energy) -> Tensor",
-)
+torch.library.define("regard::additive_scores", f"({SIDES}) -> Tensor")
 torch.library.define(
     "regard::additive_gradients",
-    "(Tensor scores, Tensor query, Tensor key, Tensor exponentials, Tensor energy) -> (Tensor, Tensor, Tensor)",
+    f"(Tensor scores, {SIDES}) -> (Tensor, Tensor, Tensor)",
 )
 _EXPONENTIALS = torch.ops.regard.additive_exponentials.default
 _SCORES = torch.ops.regard.additive_scores.default
@@ -131,111 +123,94 @@ _GRADIENTS = torch.ops.regard.additive_gradients.default
 
 
 @torch.library.impl("regard::additive_exponentials", "cpu")
-def _exponentials(key: Tensor) -> Tensor:
-    kernel, new = library(), _empty_exponentials(key)
+def _compute_exponentials(key: Tensor) -> Tensor:
+    kernel, result = library(), _allocate_exponentials(key)
     if kernel is None:
-        return new.zero_()  # the plain form reads the keys
+        return result.zero_()  # the plain form reads the keys
     key = key.contiguous()
-    rows, half = math.prod(key.shape[:-1]), key.dtype == torch.bfloat16
-    _check(
-        kernel.additive_exponentials(
-            key.data_ptr(), rows, key.shape[-1], half, new.data_ptr(), threads()
-        )
-    )
-    return new
+    rows, width = math.prod(key.shape[:-1]), key.shape[-1]
+    half = key.dtype == torch.bfloat16
+    address = key.data_ptr(), rows, width, half, result.data_ptr(), threads()
+    _check(kernel.additive_exponentials(*address))
+    return result
 
 
 @torch.library.impl("regard::additive_scores", "cpu")
-def _scores(query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor) -> Tensor:
+def _compute_scores(
+    query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor
+) -> Tensor:
     kernel = library()
     if kernel is None:
-        return _plain(query, key, energy)
-    sides = [_dense(each) for each in (query, key, exponentials, energy)]
-    scores = query.new_empty(*query.shape[:2], key.shape[1])
-    _check(
-        kernel.additive_scores(
-            _problem(*sides),
-            query.dtype == torch.bfloat16,
-            scores.data_ptr(),
-            threads(),
-        )
-    )
+        return _score_plainly(query, key, energy)
+    sides = [_pack_rows(side) for side in (query, key, exponentials, energy)]
+    scores, half = _allocate_scores(query, key), query.dtype == torch.bfloat16
+    problem = _describe(*sides)
+    _check(kernel.additive_scores(problem, half, scores.data_ptr(), threads()))
     return scores
 
 
 @torch.library.impl("regard::additive_gradients", "cpu")
-def _gradients(
+def _compute_gradients(
     scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor
 ):
     kernel = library()
     if kernel is None:
-        return _plain_gradients(scores, query, key, energy)
-    scores, sides = (
-        scores.contiguous(),
-        [_dense(each) for each in (query, key, exponentials, energy)],
-    )
-    new = tuple(each.new_empty(each.shape) for each in (query, key, energy))
-    pointers = (each.data_ptr() for each in (scores, *new))
-    _check(
-        kernel.additive_gradients(
-            _problem(*sides), query.dtype == torch.bfloat16, *pointers, threads()
-        )
-    )
-    return new
+        return _differentiate_plainly(scores, query, key, energy)
+    scores, half = scores.contiguous(), query.dtype == torch.bfloat16
+    sides = [_pack_rows(side) for side in (query, key, exponentials, energy)]
+    gradients = _allocate_gradients(query, key, energy)
+    pointers = [tensor.data_ptr() for tensor in (scores, *gradients)]
+    problem = _describe(*sides)
+    _check(kernel.additive_gradients(problem, half, *pointers, threads()))
+    return gradients
 
 
 def _triton():
-    """The Triton kernels; Triton is only in PyTorch's builds for GPUs."""
+    """Return the Triton kernels; Triton is only in PyTorch's builds for GPUs."""
     from regard.kernels import triton_additive
 
     return triton_additive
 
 
 @torch.library.impl("regard::additive_exponentials", "cuda")
-def _exponentials_cuda(key: Tensor) -> Tensor:
-    new = _empty_exponentials(key).zero_()
-    new[..., : key.shape[-1]] = _triton().exponentials(key)
-    return new
+def _compute_exponentials_cuda(key: Tensor) -> Tensor:
+    result = _allocate_exponentials(key).zero_()
+    result[..., : key.shape[-1]] = _triton().exponentials(key)
+    return result
 
 
 @torch.library.impl("regard::additive_scores", "cuda")
-def _scores_cuda(
+def _compute_scores_cuda(
     query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor
 ) -> Tensor:
-    return (
-        _triton()
-        .scores(query, key, exponentials[..., : key.shape[-1]], energy)
-        .to(query.dtype)
-    )
+    exponentials = exponentials[..., : key.shape[-1]]
+    return _triton().scores(query, key, exponentials, energy).to(query.dtype)
 
 
 @torch.library.impl("regard::additive_gradients", "cuda")
-def _gradients_cuda(
+def _compute_gradients_cuda(
     scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor
 ):
-    exponentials = exponentials[..., : key.shape[-1]]
-    of_query, of_key, of_energy = _triton().gradients(
-        scores, query, key, exponentials, energy
-    )
+    sides = query, key, exponentials[..., : key.shape[-1]], energy
+    of_query, of_key, of_energy = _triton().gradients(scores, *sides)
     return of_query.to(query.dtype), of_key.to(key.dtype), of_energy
 
 
-def _problem(*sides: Tensor) -> _Problem:
+def _describe(*sides: Tensor) -> _Problem:
     query, key = sides[:2]
-    sizes = (*query.shape[:2], key.shape[1], query.shape[2])
-    return _Problem(
-        *(each.data_ptr() for each in sides),
-        *sizes,
-        *(each.stride(0) for each in sides),
-    )
+    pointers = [side.data_ptr() for side in sides]
+    strides = [side.stride(0) for side in sides]
+    sizes = *query.shape[:2], key.shape[1], query.shape[2]
+    return _Problem(*pointers, *sizes, *strides)
 
 
-def _dense(rows: Tensor) -> Tensor:
-    """Make the rows within each batch row contiguous. Batch rows may lie anywhere in memory and may overlap."""
-    if (
-        rows.is_contiguous()
-        or rows.stride()[1:] == (rows.shape[-1], 1)[-rows.ndim + 1 :]
-    ):
+def _pack_rows(rows: Tensor) -> Tensor:
+    """Make the rows within each batch row contiguous.
+
+    Batch rows may lie anywhere in memory and may overlap.
+    """
+    strides = (rows.shape[-1], 1)[-rows.ndim + 1 :]
+    if rows.is_contiguous() or rows.stride()[1:] == strides:
         return rows
     return rows.contiguous()
 
@@ -247,33 +222,44 @@ def _check(failed: int) -> None:
         )
 
 
-def _plain(query: Tensor, key: Tensor, energy: Tensor) -> Tensor:
+def _score_plainly(query: Tensor, key: Tensor, energy: Tensor) -> Tensor:
     return additive(query, key, energy.to(query.dtype))
 
 
-def _plain_gradients(
+def _differentiate_plainly(
     scores: Tensor, query: Tensor, key: Tensor, energy: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.func.vjp(_plain, query, key, energy)[1](scores)
+    return torch.func.vjp(_score_plainly, query, key, energy)[1](scores)
 
 
-def _empty_exponentials(key: Tensor) -> Tensor:
-    return key.new_empty(
-        *key.shape[:-1], -(-key.shape[-1] // ROUND) * ROUND, dtype=torch.float32
-    )
+def _allocate_exponentials(key: Tensor) -> Tensor:
+    width = -(-key.shape[-1] // ROUND) * ROUND
+    return key.new_empty(*key.shape[:-1], width, dtype=torch.float32)
 
 
-torch.library.register_fake("regard::additive_exponentials", _empty_exponentials)
-
-
-@torch.library.register_fake("regard::additive_scores")
-def _(query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor) -> Tensor:
+def _allocate_scores(query: Tensor, key: Tensor) -> Tensor:
     return query.new_empty(*query.shape[:2], key.shape[1])
 
 
+def _allocate_gradients(*sides: Tensor) -> tuple[Tensor, ...]:
+    return tuple(side.new_empty(side.shape) for side in sides)
+
+
+torch.library.register_fake("regard::additive_exponentials", _allocate_exponentials)
+
+
+@torch.library.register_fake("regard::additive_scores")
+def _fake_scores(
+    query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor
+) -> Tensor:
+    return _allocate_scores(query, key)
+
+
 @torch.library.register_fake("regard::additive_gradients")
-def _(scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor):
-    return tuple(each.new_empty(each.shape) for each in (query, key, energy))
+def _fake_gradients(
+    scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor
+):
+    return _allocate_gradients(query, key, energy)
 
 
 def _save(ctx, inputs, output) -> None:
@@ -287,10 +273,9 @@ def _backward(ctx, scores):
 
 def _backward_twice(ctx, query, key, energy):
     scores, *sides, _, gradient = ctx.saved_tensors
-    *of_sides, of_energy = torch.func.vjp(_plain_gradients, scores, *sides, gradient)[
-        1
-    ]((query, key, energy))
-    return *of_sides, None, of_energy
+    pull = torch.func.vjp(_differentiate_plainly, scores, *sides, gradient)[1]
+    of_scores, of_query, of_key, of_energy = pull((query, key, energy))
+    return of_scores, of_query, of_key, None, of_energy
 
 
 torch.library.register_autograd(

@@ -1,5 +1,8 @@
-"""Compilation of the C++ sources beside this file: into a wheel by `setup.py`, or on the user's machine at their first
-use. It needs no PyTorch."""
+"""Compilation of the C++ sources beside this file.
+
+Into a wheel by `setup.py`, or on the user's machine at their first use. It needs no
+PyTorch.
+"""
 
 import hashlib
 import os
@@ -20,8 +23,11 @@ LONGEST = 600
 
 
 class Instructions(NamedTuple):
-    """Instructions of a processor that libraries are compiled for: their name in files and in messages, the machine as
-    `platform.machine` names it, and the compiler's flags."""
+    """Instructions of a processor that libraries are compiled for.
+
+    Their name in files and in messages, the machine as `platform.machine` names it, and
+    the compiler's flags.
+    """
 
     name: str
     title: str
@@ -39,38 +45,44 @@ INSTRUCTIONS = (AVX512VNNI, AVX512, AVX2, NEON)
 
 
 def compiler() -> str | None:
-    """The C++ compiler of this machine: the environment variable CXX, else `c++`. None if there is none or the system
-    is not Linux."""
+    """Return the C++ compiler: the environment variable CXX, else `c++`.
+
+    None if there is none or the system is not Linux.
+    """
     if platform.system() != "Linux":
         return None
     return shutil.which(os.environ.get("CXX", "c++"))
 
 
-def served(program: str) -> tuple[Instructions, ...]:
-    """The instructions of the machine that a compiler, which may be a cross compiler, compiles for; none if its C
-    library is not glibc. Raises OSError or SubprocessError."""
+def supported_instructions(program: str) -> tuple[Instructions, ...]:
+    """Return the instructions that a compiler, perhaps a cross compiler, compiles for.
+
+    None if its C library is not glibc. Raises OSError or SubprocessError.
+    """
     command = [program, "-dumpmachine"]
     done = subprocess.run(
         command, check=True, capture_output=True, text=True, timeout=LONGEST
     )
     machine, _, system = done.stdout.strip().partition("-")
     return tuple(
-        each
-        for each in INSTRUCTIONS
-        if each.machine == machine and system.endswith("linux-gnu")
+        instructions
+        for instructions in INSTRUCTIONS
+        if instructions.machine == machine and system.endswith("linux-gnu")
     )
 
 
 def names() -> list[str]:
-    """The sources, each of which becomes a library, without their suffix."""
-    return sorted(each.stem for each in SOURCES.glob("*.cpp"))
+    """Return the names of the sources, each of which becomes a library."""
+    return sorted(source.stem for source in SOURCES.glob("*.cpp"))
 
 
 def compile_library(
     program: str, name: str, instructions: Instructions, path: Path
 ) -> None:
-    """Compile a source into a library that ends in its own SHA-256, which loaders ignore. Raises OSError or
-    SubprocessError."""
+    """Compile a source into a library that ends in its own SHA-256, which loaders ignore.
+
+    Raises OSError or SubprocessError.
+    """
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         built = Path(folder) / path.name
         command = [

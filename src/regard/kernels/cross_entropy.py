@@ -1,8 +1,10 @@
-"""Cross-entropy over a large vocabulary: exact with label smoothing and without storing all logits, or estimated from a
-sample of words.
+"""Cross-entropy over a large vocabulary.
 
-The sample follows a log-uniform distribution over ids, P(k) = log((k + 2) / (k + 1)) / log(V + 1), which is close to
-word frequencies if ids are sorted by frequency.
+Exact with label smoothing and without storing all logits, or estimated from a sample of
+words.
+
+The sample follows a log-uniform distribution over ids, P(k) = log((k + 2) / (k + 1)) /
+log(V + 1), which is close to word frequencies if ids are sorted by frequency.
 """
 
 import math
@@ -12,13 +14,13 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from regard.shapes import Float, Int, wide
+from regard.shapes import Float, Int, to_float32
 
 CHUNK = 1024
 """Number of rows whose logits exist at one time."""
 ROWS, COLUMNS = 64, 32
-"""Padding of the last chunk's rows and of columns to a multiple of these: it keeps matrix products fast and their
-shapes few."""
+"""Padding of the last chunk's rows and of columns to a multiple of these: it keeps
+matrix products fast and their shapes few."""
 
 
 def cross_entropy(
@@ -28,11 +30,14 @@ def cross_entropy(
     targets: Tensor,
     smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """Sum over rows of the cross-entropy between softmax(W f + b) and (1 - smoothing) onehot + smoothing / V.
+    """Sum the cross-entropy between softmax(W f + b) and the smoothed targets over rows.
 
-    The forward pass computes the gradients chunk by chunk, while a chunk's logits exist. Under autocast the matrix
-    products use its precision, and logits and probabilities are stored in it. Sums, result and gradients have the
-    precision of `weight`. A probability that underflows counts as the smallest positive number.
+    Smoothed targets are (1 - smoothing) onehot + smoothing / V.
+
+    The forward pass computes the gradients chunk by chunk, while a chunk's logits
+    exist. Under autocast the matrix products use its precision, and logits and
+    probabilities are stored in it. Sums, result and gradients have the precision of
+    `weight`. A probability that underflows counts as the smallest positive number.
 
     Args:
         features: `(row, width)`.
@@ -55,14 +60,14 @@ def cross_entropy(
         )
 
 
-def plain(
+def cross_entropy_reference(
     features: Tensor,
     weight: Tensor,
     bias: Tensor,
     targets: Tensor,
     smoothing: float = 0.0,
 ) -> Tensor:
-    """The reference, which stores all logits."""
+    """Compute the reference, which stores all logits."""
     logits = functional.linear(features, weight, bias)
     return functional.cross_entropy(
         logits, targets, label_smoothing=smoothing, reduction="sum"
@@ -74,10 +79,10 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(ctx, features, weight, bias, targets, smoothing, products):
         count, width = features.shape
         # The bias is the weight of one more feature, the constant 1.
-        inputs = _filled(
+        inputs = _pad(
             torch.cat([features, features.new_ones(count, 1)], 1), ROWS, products
         )
-        table = _filled(torch.cat([weight, bias[:, None]], 1), 1, products)
+        table = _pad(torch.cat([weight, bias[:, None]], 1), 1, products)
         losses, grad_inputs, grad_table = _chunks(
             inputs, table, targets, smoothing, weight.dtype
         )
@@ -109,7 +114,7 @@ class _CrossEntropy(torch.autograd.Function):
         )
 
 
-def _filled(rows: Tensor, multiple: int, dtype: torch.dtype) -> Tensor:
+def _pad(rows: Tensor, multiple: int, dtype: torch.dtype) -> Tensor:
     return functional.pad(
         rows, (0, -rows.shape[1] % COLUMNS, 0, -len(rows) % multiple)
     ).to(dtype)
@@ -118,10 +123,13 @@ def _filled(rows: Tensor, multiple: int, dtype: torch.dtype) -> Tensor:
 def _chunks(
     inputs: Tensor, table: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Each row's loss and the gradients of their sum, without the terms of smoothing that are equal for all classes."""
+    """Return each row's loss and the gradients of their sum.
+
+    Both lack the terms of smoothing that are equal for all classes.
+    """
     losses, least = inputs.new_zeros(len(targets), dtype=dtype), torch.finfo(dtype).tiny
     grad_inputs, grad_table = (
-        torch.zeros_like(each, dtype=dtype) for each in (inputs, table)
+        torch.zeros_like(side, dtype=dtype) for side in (inputs, table)
     )
     for first in range(0, len(targets), CHUNK):
         rows = slice(first, first + CHUNK)
@@ -147,30 +155,40 @@ def log_uniform(
     return (words.double() + 1).reciprocal().log1p() / math.log(vocabulary + 1)
 
 
-def draw(samples: int, vocabulary: int) -> Int[Tensor, " sample"]:
-    """Sample words independently. The CPU's global random state is used on any device, so that samples are the same
-    everywhere."""
+def sample_ids(samples: int, vocabulary: int) -> Int[Tensor, " sample"]:
+    """Sample words independently.
+
+    The CPU's global random state is used on any device, so that samples are the same
+    everywhere.
+    """
     places = torch.rand(samples, dtype=torch.float64) * math.log(vocabulary + 1)
     return (places.exp().long() - 1).clamp(0, vocabulary - 1)
 
 
-def sampled_cross_entropy(
+def estimate_cross_entropy(
     features: Float[Tensor, "row width"],
     weight: Float[Tensor, "word width"],
     bias: Float[Tensor, " word"],
     targets: Int[Tensor, " row"],
     sampled: Int[Tensor, " sample"],
 ) -> Float[Tensor, " row"]:
-    """log(1 + sum_k exp(o_k - o_t) / (S P(k))) over the S sampled words other than the target t, o = W f + b:
-    importance sampling of the sum over the vocabulary (Bengio, Senecal 2003; Jozefowicz 2016, 1602.02410, section 3.1).
+    """Return log(1 + sum_k exp(o_k - o_t) / (S P(k))) of S sampled words.
+
+    The words k are others than the target t, and o = W f + b: importance sampling of the
+    sum over the vocabulary (Bengio, Senecal 2003; Jozefowicz 2016, 1602.02410, section
+    3.1).
 
     The expectation of its exponential is the exponential of the exact loss.
     """
-    target_logits = wide((features * weight[targets]).sum(-1)) + bias[targets]
+    target_logits = to_float32((features * weight[targets]).sum(-1)) + bias[targets]
     correction = (log_uniform(sampled, len(weight)) * len(sampled)).log().to(bias)
     sampled = sampled.to(targets.device)
-    others = (
-        wide(functional.linear(features, weight[sampled], bias[sampled])) - correction
+    sampled_logits = (
+        to_float32(functional.linear(features, weight[sampled], bias[sampled]))
+        - correction
     )
-    others = others.masked_fill(sampled == targets[:, None], -torch.inf)
-    return torch.cat([target_logits[:, None], others], 1).logsumexp(1) - target_logits
+    sampled_logits = sampled_logits.masked_fill(sampled == targets[:, None], -torch.inf)
+    return (
+        torch.cat([target_logits[:, None], sampled_logits], 1).logsumexp(1)
+        - target_logits
+    )

@@ -9,11 +9,12 @@ LEVELS = 256  # values of one random byte
 
 
 def dropout(states: Tensor, rate: float) -> Tensor:
-    """Set each number to zero with probability `rate` and scale the others to keep the mean.
+    """Set each number to zero with probability `rate` and scale up the others.
 
-    On a CPU, PyTorch's generator draws one number at a time, which takes a tenth of a training step. Here it only seeds
-    a generator that fills bytes, so the result is still a function of torch's random state. The rate is rounded to
-    256ths, 255 at most, and the scale is that of the rounded rate.
+    On a CPU, PyTorch's generator draws one number at a time, which takes a tenth of a
+    training step. Here it only seeds a generator that fills bytes, so the result is
+    still a function of torch's random state. The rate is rounded to 256ths, 255 at
+    most, and the scale is that of the rounded rate.
     """
     if states.device.type != "cpu":
         return functional.dropout(states, rate)
@@ -24,7 +25,7 @@ def dropout(states: Tensor, rate: float) -> Tensor:
 
 
 def _factors(states: Tensor, closed: int) -> Tensor:
-    """The factor of each state: 0 in `closed` of 256 cases."""
+    """Return the factor of each state: 0 in `closed` of 256 cases."""
     seed = int(torch.randint(2**62, ()))
     words = np.random.SFC64(seed).random_raw(-(-states.numel() // 8))
     noise = torch.from_numpy(words.view(np.uint8)[: states.numel()]).view(states.shape)

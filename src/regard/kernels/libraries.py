@@ -1,5 +1,8 @@
-"""The compiled form of the C++ sources beside this file: libraries that a wheel carries, or that are compiled on the
-user's machine at their first use, in a source tree or if `REGARD_COMPILE` is 1."""
+"""The compiled form of the C++ sources beside this file.
+
+Libraries that a wheel carries, or that are compiled on the user's machine at their
+first use, in a source tree or if `REGARD_COMPILE` is 1.
+"""
 
 import ctypes
 import hashlib
@@ -41,8 +44,10 @@ class Kernel(NamedTuple):
 
 
 def widest_instructions() -> Instructions | None:
-    """The widest instructions of this processor that libraries are compiled for. PyTorch finds them, and its variable
-    ATEN_CPU_CAPABILITY limits them."""
+    """Return the widest instructions that this processor and the libraries have.
+
+    PyTorch finds them, and its variable ATEN_CPU_CAPABILITY limits them.
+    """
     if platform.machine() in ("aarch64", "arm64"):
         return NEON
     match torch.backends.cpu.get_cpu_capability():
@@ -55,8 +60,11 @@ def widest_instructions() -> Instructions | None:
 
 
 def compiles() -> bool:
-    """Whether sources are compiled at their first use: as `REGARD_COMPILE` says, 0 or 1, else only in a source tree,
-    where they may have changed."""
+    """Whether sources are compiled at their first use.
+
+    As `REGARD_COMPILE` says, 0 or 1, else only in a source tree, where they may have
+    changed.
+    """
     stated = os.environ.get(VARIABLE, "")
     if stated not in ("", "0", "1"):
         log.warning("%s=%s has no effect: expected 0 or 1", VARIABLE, stated)
@@ -67,8 +75,10 @@ def compiles() -> bool:
 
 @cache
 def find(name: str) -> Kernel:
-    """The library of `name`.cpp for this processor. One that should be there and cannot be used is a warning in the
-    log."""
+    """Return the library of `name`.cpp for this processor.
+
+    One that should be there and cannot be used is a warning in the log.
+    """
     if platform.system() != "Linux":
         return Kernel(None, "compiled kernels are for Linux")
     instructions = widest_instructions()
@@ -77,9 +87,9 @@ def find(name: str) -> Kernel:
     try:
         threads()
         return (
-            _compiled(name, instructions)
+            _load_compiled(name, instructions)
             if compiles()
-            else _carried(name, instructions)
+            else _load_shipped(name, instructions)
         )
     except (OSError, AttributeError, subprocess.SubprocessError) as error:
         reason = _reason(error)
@@ -93,8 +103,11 @@ def _warn(reason: str) -> None:
     log.warning("kernels cannot be used, so this is slower: %s", reason)
 
 
-def _carried(name: str, instructions: Instructions) -> Kernel:
-    """The library that this installation carries. It is as trustworthy as the Python files beside it."""
+def _load_shipped(name: str, instructions: Instructions) -> Kernel:
+    """Load the library that this installation carries.
+
+    It is as trustworthy as the Python files beside it.
+    """
     path = compiler.SOURCES / f"{name}-{instructions.name}.so"
     if not path.exists():
         remedy = f"{VARIABLE}=1 has a C++ compiler make it at its first use"
@@ -109,8 +122,8 @@ def _carried(name: str, instructions: Instructions) -> Kernel:
     )
 
 
-def _compiled(name: str, instructions: Instructions) -> Kernel:
-    """The library from the cache folder, where it is compiled if it is missing or damaged."""
+def _load_compiled(name: str, instructions: Instructions) -> Kernel:
+    """Load the library from the cache folder; compile it if it is missing or damaged."""
     path = (
         cache_folder() / f"{name}-{instructions.name}-{_digest(name, instructions)}.so"
     )
@@ -130,7 +143,10 @@ def _compiled(name: str, instructions: Instructions) -> Kernel:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether the library is there as it was made. A process that maps a cut one would be killed by a signal."""
+    """Whether the library is there as it was made.
+
+    A process that maps a cut one would be killed by a signal.
+    """
     if not path.is_file():
         return False
     content = path.read_bytes()
@@ -147,9 +163,12 @@ def _open(path: Path) -> ctypes.CDLL:
 
 
 def cache_folder() -> Path:
-    """The folder of libraries that were compiled here, made if it is missing. A process without a home has one of its
-    user's in the system's temporary folder. Raises OSError if it cannot be made, or if others can write to it, since
-    libraries are executed."""
+    """Return the folder of libraries that were compiled here, made if missing.
+
+    A process without a home has one of its user's in the system's temporary folder.
+    Raises OSError if it cannot be made, or if others can write to it, since libraries
+    are executed.
+    """
     try:
         folder = (
             Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -165,11 +184,11 @@ def cache_folder() -> Path:
         raise OSError(
             f"{error.strerror}: {folder}; set XDG_CACHE_HOME to a folder that you can write to"
         ) from None
-    found = folder.lstat()
+    status = folder.lstat()
     if (
-        not stat.S_ISDIR(found.st_mode)
-        or found.st_uid != os.getuid()
-        or found.st_mode & 0o022
+        not stat.S_ISDIR(status.st_mode)
+        or status.st_uid != os.getuid()
+        or status.st_mode & 0o022
     ):
         raise PermissionError(
             f"{folder}: others can write to it; set XDG_CACHE_HOME to a folder of your own"
@@ -178,7 +197,10 @@ def cache_folder() -> Path:
 
 
 def _digest(name: str, instructions: Instructions) -> str:
-    """What a library depends on. A home may be shared by machines with other processors and C libraries."""
+    """Return a digest of what a library depends on.
+
+    A home may be shared by machines with other processors and C libraries.
+    """
     files = compiler.SOURCES / f"{name}.cpp", *sorted(compiler.SOURCES.glob("*.h"))
     sources = [file.read_bytes() for file in files]
     identity = (
@@ -204,16 +226,20 @@ def _reason(error: Exception) -> str:
 
 @cache
 def threads() -> ctypes.c_void_p:
-    """PyTorch's parallel_for from its stable interface, so that kernels run on PyTorch's threads without a second
-    pool."""
+    """Return PyTorch's parallel_for from its stable interface.
+
+    Kernels then run on PyTorch's threads, without a second pool.
+    """
     library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
     return ctypes.cast(ctypes.CDLL(str(library)).torch_parallel_for, ctypes.c_void_p)
 
 
 def dispatcher_is_idle(tensor: Tensor) -> bool:
-    """Whether a kernel may read this tensor in a CPU's memory without PyTorch's dispatcher: the tensor is an ordinary
-    one, and neither a graph, a transform such as vmap nor a dispatch mode, which counts operations or memory, records
-    what is computed."""
+    """Return whether a kernel may read this tensor without PyTorch's dispatcher.
+
+    It may if the tensor is an ordinary one in a CPU's memory, and neither a graph, a
+    transform such as vmap nor a dispatch mode records what is computed.
+    """
     ordinary = tensor.is_cpu and type(tensor) in (Tensor, nn.Parameter)
     recorded = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
     transformed = (

@@ -55,17 +55,4 @@ std::int32_t rotary_turn(const Problem* problem, float sign, int half, ParallelF
   return half ? turn_all<Half>(*problem, sign, parallel_for) : turn_all<float>(*problem, sign, parallel_for);
 }
 
-// Turn queries and keys (row, position, head, width), both contiguous, in place. Return 0 on success.
-std::int32_t rotary_turn_both(void* query, void* key, const void* turns, Size rows, Size positions, Size query_heads,
-                              Size key_heads, Size width, Size sines, int half, ParallelFor parallel_for) {
-  const auto turn_one = [&](void* states, Size heads) {
-    const Size all = heads * width;
-    const Problem one{states, states, turns, rows, heads, positions, width,
-                      {positions * all, width, all}, {positions * all, width, all}, sines, 0};
-    return rotary_turn(&one, 1.0f, half, parallel_for);
-  };
-  const std::int32_t failed = turn_one(query, query_heads);
-  return failed ? failed : turn_one(key, key_heads);
-}
-
 }  // extern "C"

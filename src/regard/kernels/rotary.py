@@ -1,4 +1,4 @@
-"""Rotations of pairs of dimensions: the plain form, and `rotary.cpp`, which reads and writes each state once."""
+"""Rotation of pairs of dimensions: the plain form and the kernel in `rotary.cpp`."""
 
 import ctypes
 from functools import cache
@@ -13,134 +13,100 @@ DTYPES = (torch.float32, torch.bfloat16)
 
 class _Problem(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("states", "result", "turns")),
+        *((name, ctypes.c_void_p) for name in ("states", "result", "cos_sin")),
         *((name, ctypes.c_int64) for name in ("rows", "heads", "positions", "width")),
-        *(
-            (name, ctypes.c_int64)
-            for name in ("from_row", "from_head", "from_position")
-        ),
-        *(
-            (name, ctypes.c_int64)
-            for name in ("to_row", "to_head", "to_position", "sines", "turn_step")
-        ),
+        ("from_strides", ctypes.c_int64 * 3),
+        ("to_strides", ctypes.c_int64 * 3),
+        *((name, ctypes.c_int64) for name in ("sines", "row_stride")),
     ]
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The kernel for this machine; None if there is none."""
+    """Return the kernel for this machine, if there is one."""
     built = find("rotary").library
     if built is not None:
-        arguments = (
-            ctypes.POINTER(_Problem),
-            ctypes.c_float,
-            ctypes.c_int,
-            ctypes.c_void_p,
-        )
+        problem = ctypes.POINTER(_Problem)
+        arguments = problem, ctypes.c_float, ctypes.c_int, ctypes.c_void_p
         built.rotary_turn.argtypes = arguments
-        pointers, sizes = [ctypes.c_void_p] * 3, [ctypes.c_int64] * 6
-        built.rotary_turn_both.argtypes = (
-            *pointers,
-            *sizes,
-            ctypes.c_int,
-            ctypes.c_void_p,
-        )
     return built
 
 
-def turned(states: Tensor, turns: Tensor, first: int = 0) -> Tensor:
-    """Turn each pair of dimensions (i, i + width / 2) of states `(*batch, position, width)`: (x cos - y sin, y cos + x
-    sin). The result has the dtype of the states.
+def rotate_pairs(states: Tensor, cos_sin: Tensor, first: int = 0) -> Tensor:
+    """Rotate each pair of dimensions (i, i + width / 2).
+
+    (x cos - y sin, y cos + x sin).
 
     Args:
-        turns: the cosines and sines of positions, `(2, [row, 1,] position, width)`, a column for each dimension; sines
-            are negative in the first half.
-        first: the position in `turns` of the first state.
+        states: `(*batch, position, width)`; the result has their dtype.
+        cos_sin: Cosines and sines of positions, `(2, [row, 1,] position, width)`, a
+            column for each dimension; sines are negative in the first half.
+        first: The position in `cos_sin` of the first state.
     """
-    if not serves(states, turns):
-        return plain(states, turns, first)
+    if not can_use_kernel(states, cos_sin):
+        return rotate_plainly(states, cos_sin, first)
     if torch.is_grad_enabled() and states.requires_grad:
-        return _Turn.apply(states, turns, first, 1.0)
-    return _turn(states, turns, first, 1.0)
+        return _Rotate.apply(states, cos_sin, first, 1.0)
+    return _rotate(states, cos_sin, first, 1.0)
 
 
-def turn_in_place(query: Tensor, key: Tensor, turns: Tensor, first: int) -> bool:
-    """Turn queries and keys `(row, position, head * width)` as `turned` does, but in place and without a gradient,
-    where the kernel serves them; return whether it does. `turns` are `(2, position, width)`. Both sides begin at
-    `first`."""
-    if not (serves(query, turns) and query.is_contiguous() and key.is_contiguous()):
-        return False
-    kernel = library()
-    assert kernel is not None
-    (rows, positions, all_query), all_key, (_, known, width) = (
-        query.shape,
-        key.shape[-1],
-        turns.shape,
-    )
-    start = turns.data_ptr() + first * width * turns.element_size()
-    sizes = rows, positions, all_query // width, all_key // width, width, known * width
-    half = query.dtype == torch.bfloat16
-    if kernel.rotary_turn_both(
-        query.data_ptr(), key.data_ptr(), start, *sizes, half, threads()
-    ):
-        raise RuntimeError("the kernel of rotations failed; report it")
-    return True
+def rotate_plainly(states: Tensor, cos_sin: Tensor, first: int = 0) -> Tensor:
+    """Compute `rotate_pairs` by PyTorch's operators.
 
-
-def plain(states: Tensor, turns: Tensor, first: int = 0) -> Tensor:
-    """`turned` by PyTorch's operators. Halves that trade places and two products take half the time of four
-    products."""
-    cos, sin = turns[..., first : first + states.shape[-2], :].to(states.dtype)
+    Swapped halves and two products take half the time of four products.
+    """
+    cos, sin = cos_sin[..., first : first + states.shape[-2], :].to(states.dtype)
     return (states * cos).addcmul_(states.roll(states.shape[-1] // 2, -1), sin)
 
 
-def serves(states: Tensor, turns: Tensor) -> bool:
-    """Whether the kernel is available and supports these states and turns, which have no gradient."""
-    if (
-        states.dtype not in DTYPES
-        or states.dtype != turns.dtype
-        or not dispatcher_is_idle(states)
-    ):
+def can_use_kernel(states: Tensor, cos_sin: Tensor) -> bool:
+    """Return whether the kernel is there and supports these states."""
+    if states.dtype not in DTYPES or states.dtype != cos_sin.dtype:
         return False
-    by_position = turns.ndim == 3 or (
-        turns.ndim == 5 and turns.shape[2] == 1 and states.ndim == 4
-    )
-    return by_position and states.ndim <= 4 and library() is not None
+    if not dispatcher_is_idle(states) or states.ndim > 4:
+        return False
+    by_row = cos_sin.ndim == 5 and cos_sin.shape[2] == 1 and states.ndim == 4
+    return (cos_sin.ndim == 3 or by_row) and library() is not None
 
 
-def _turn(states: Tensor, turns: Tensor, first: int, sign: float) -> Tensor:
+def _rotate(states: Tensor, cos_sin: Tensor, first: int, sign: float) -> Tensor:
     kernel = library()
     assert kernel is not None
     if states.ndim < 4:
-        return _turn(states[None], turns, first, sign)[0]
+        return _rotate(states[None], cos_sin, first, sign)[0]
     if states.stride(-1) != 1:
         states = states.contiguous()
-    result, turns = torch.empty_like(states), turns.contiguous()
-    start = turns.data_ptr() + first * turns.stride(-2) * turns.element_size()
-    steps = *states.stride()[:3], *result.stride()[:3], turns.stride(0)
-    step = turns.stride(1) if turns.ndim == 5 and turns.shape[1] > 1 else 0
+    result, cos_sin = torch.empty_like(states), cos_sin.contiguous()
+    start = cos_sin.data_ptr() + first * cos_sin.stride(-2) * cos_sin.element_size()
+    by_row = cos_sin.ndim == 5 and cos_sin.shape[1] > 1
+    strides = ctypes.c_int64 * 3
     problem = _Problem(
-        states.data_ptr(), result.data_ptr(), start, *states.shape, *steps, step
+        states.data_ptr(),
+        result.data_ptr(),
+        start,
+        *states.shape,
+        strides(*states.stride()[:3]),
+        strides(*result.stride()[:3]),
+        cos_sin.stride(0),
+        cos_sin.stride(1) if by_row else 0,
     )
-    if kernel.rotary_turn(problem, sign, states.dtype == torch.bfloat16, threads()):
+    half = states.dtype == torch.bfloat16
+    if kernel.rotary_turn(problem, sign, half, threads()):
         raise RuntimeError("the kernel of rotations failed; report it")
     return result
 
 
-class _Turn(torch.autograd.Function):
+class _Rotate(torch.autograd.Function):
     """The kernel with its gradient: a rotation by the opposite angles."""
 
     @staticmethod
-    def forward(ctx, states: Tensor, turns: Tensor, first: int, sign: float) -> Tensor:
-        ctx.save_for_backward(turns)
+    def forward(ctx, states: Tensor, cos_sin: Tensor, first: int, sign: float):
+        ctx.save_for_backward(cos_sin)
         ctx.first, ctx.sign = first, sign
-        return _turn(states, turns, first, sign)
+        return _rotate(states, cos_sin, first, sign)
 
     @staticmethod
     def backward(ctx, *gradients: Tensor):
-        return (
-            _Turn.apply(*gradients, *ctx.saved_tensors, ctx.first, -ctx.sign),
-            None,
-            None,
-            None,
-        )
+        (cos_sin,) = ctx.saved_tensors
+        gradient = _Rotate.apply(*gradients, cos_sin, ctx.first, -ctx.sign)
+        return gradient, None, None, None

@@ -1,8 +1,9 @@
-"""The additive kernel for GPUs, in Triton: the arithmetic of `additive.cpp` with one tile of queries x keys per
-program.
+"""The additive kernel for GPUs, in Triton.
 
-Sides are stored width first, so that neighbouring threads read neighbouring numbers. Each sum is computed by one
-program in a fixed order, so that results are deterministic.
+The arithmetic of `additive.cpp` with one tile of queries x keys per program.
+
+Sides are stored width first, so that neighbouring threads read neighbouring numbers.
+Each sum is computed by one program in a fixed order, so that results are deterministic.
 """
 
 # pyright: reportMissingImports=false, reportIndexIssue=false
@@ -13,17 +14,21 @@ import triton.language as tl
 from torch import Tensor
 
 NEAR, FAR = 16.0, 26.0
-"""See `additive.cpp`: if one side of a batch row stays within NEAR, both can be clipped at FAR."""
+"""See `additive.cpp`: if one side of a batch row stays within NEAR, both can be clipped
+at FAR."""
 TILE = 32
 """Number of queries, and of keys, in a tile."""
 
 
 @triton.jit
 def _tanh(x):
-    """tanh of any float32 at full precision: a series near 0, and exponentials that cannot overflow elsewhere."""
-    near = tl.where(tl.abs(x) < 0.2, x, 0.0)
-    y, z = near * near, tl.exp(-2.0 * tl.abs(x))
-    series = near * (
+    """tanh of any float32 at full precision.
+
+    A series near 0, and exponentials that cannot overflow elsewhere.
+    """
+    small = tl.where(tl.abs(x) < 0.2, x, 0.0)
+    y, z = small * small, tl.exp(-2.0 * tl.abs(x))
+    series = small * (
         1.0 + y * (-1.0 / 3 + y * (2.0 / 15 + y * (-17.0 / 315 + y * (62.0 / 2835))))
     )
     far = (1.0 - z) / (1.0 + z)
@@ -31,10 +36,10 @@ def _tanh(x):
 
 
 @triton.jit
-def _pairs(whole, less_one, s):
+def _pairs(exponential, less_one, s):
     """n and d of a tile, where tanh(q + k) = n / d, from 1 + a = e^2q and a of each row and s of each column."""
     size = tl.abs(s)[None, :]
-    factor = tl.where(s[None, :] > 0.0, whole[:, None], 1.0)
+    factor = tl.where(s[None, :] > 0.0, exponential[:, None], 1.0)
     return s[None, :] * factor + less_one[:, None], size * factor + (
         less_one[:, None] + 2.0
     )
@@ -68,15 +73,15 @@ def _scores_kernel(query, key, weights, scores, sizes, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _sums_kernel(one, other, gradient, sums, sizes, steps, BLOCK: tl.constexpr):
+def _sums_kernel(side, opposite, gradient, sums, sizes, steps, BLOCK: tl.constexpr):
     # one: x, e^2x and e^2x - 1, each (batch, width, row); other: the same side's k and s, (batch, width, column)
     rows, columns, width = sizes
     tile, d, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     t = tile * BLOCK + tl.arange(0, BLOCK)
     of_one = (batch * width + d) * rows + t
-    x = tl.load(one[0] + of_one, mask=t < rows, other=0.0)
-    e = tl.load(one[1] + of_one, mask=t < rows, other=1.0)
-    a = tl.load(one[2] + of_one, mask=t < rows, other=0.0)
+    x = tl.load(side[0] + of_one, mask=t < rows, other=0.0)
+    e = tl.load(side[1] + of_one, mask=t < rows, other=1.0)
+    a = tl.load(side[2] + of_one, mask=t < rows, other=0.0)
     shared = tl.load(gradient[1] + batch) != 0
     slope_sum, tangent_sum = (
         tl.zeros((BLOCK,), dtype=tl.float32),
@@ -89,7 +94,7 @@ def _sums_kernel(one, other, gradient, sums, sizes, steps, BLOCK: tl.constexpr):
         place = batch * rows * columns + t[:, None] * steps[0] + i[None, :] * steps[1]
         g = tl.load(gradient[0] + place, mask=inside, other=0.0)
         if shared:
-            b = tl.load(other[1] + of_other, mask=i < columns, other=0.0)
+            b = tl.load(opposite[1] + of_other, mask=i < columns, other=0.0)
             n, below = _pairs(e, a, b)
             tangent = n / below
             of_key = tl.where(
@@ -97,7 +102,7 @@ def _sums_kernel(one, other, gradient, sums, sizes, steps, BLOCK: tl.constexpr):
             )
             half = tl.where(n > 0.0, 1.0, e[:, None]) * of_key / below
         else:
-            y = tl.load(other[0] + of_other, mask=i < columns, other=0.0)
+            y = tl.load(opposite[0] + of_other, mask=i < columns, other=0.0)
             pair = x[:, None] + y[None, :]
             tangent = _tanh(pair)
             z = tl.exp(-2.0 * tl.abs(pair))
@@ -115,8 +120,14 @@ def exponentials(key: Tensor) -> Tensor:
 
 
 def scores(query: Tensor, key: Tensor, signed: Tensor, energy: Tensor) -> Tensor:
-    """Float32 scores `(batch, query, key)` of queries `(batch, query, width)`, keys `(batch, key, width)` with their
-    exponentials `signed`, and energies `(batch, width)`."""
+    """Return float32 scores `(batch, query, key)`.
+
+    Args:
+        query: `(batch, query, width)`.
+        key: `(batch, key, width)`.
+        signed: The exponentials of the keys.
+        energy: `(batch, width)`.
+    """
     batch, queries, width = query.shape
     keys = key.shape[1]
     new = query.new_empty(batch, queries, keys, dtype=torch.float32)
@@ -140,28 +151,28 @@ def gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of query, key and energy in float32, from the gradient `pull` of the scores."""
     q, k, g = _across(query), _across(key), pull.float().contiguous()
-    near, keys = _near(q, k), key.shape[1]
-    by_query, tangents = _sums(q, (k, _across(signed)), g, near, (keys, 1))
-    by_key, _ = _sums(k, (q, exponentials(q)), g, near, (1, keys))
-    of_query, of_key = (each.mT * energy[:, None] for each in (by_query, by_key))
+    bounded, keys = _near(q, k), key.shape[1]
+    by_query, tangents = _sums(q, (k, _across(signed)), g, bounded, (keys, 1))
+    by_key, _ = _sums(k, (q, exponentials(q)), g, bounded, (1, keys))
+    of_query, of_key = (side.mT * energy[:, None] for side in (by_query, by_key))
     return of_query.contiguous(), of_key.contiguous(), tangents.sum(-1)
 
 
 def _sums(
-    one: Tensor,
-    other: tuple[Tensor, Tensor],
+    side: Tensor,
+    opposite: tuple[Tensor, Tensor],
     pull: Tensor,
-    near: Tensor,
+    bounded: Tensor,
     steps: tuple[int, int],
 ) -> tuple[Tensor, Tensor]:
-    """Sums of g sech^2 and of g tanh over the other side, for each number of one side `(batch, width, row)`."""
-    batch, width, rows = one.shape
-    sums = torch.zeros_like(one), torch.zeros_like(one)
+    """Sum g sech^2 and g tanh over the second side, for each number of the first."""
+    batch, width, rows = side.shape
+    sums = torch.zeros_like(side), torch.zeros_like(side)
     if pull.numel() and width:
         grid = triton.cdiv(rows, TILE), width, batch
-        sizes = rows, other[0].shape[2], width
+        sizes = rows, opposite[0].shape[2], width
         _sums_kernel[grid](
-            _sides(one), other, (pull, near), sums, sizes, steps, BLOCK=TILE
+            _sides(side), opposite, (pull, bounded), sums, sizes, steps, BLOCK=TILE
         )
     return sums
 
@@ -178,7 +189,9 @@ def _sides(side: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _near(query: Tensor, key: Tensor) -> Tensor:
-    """1 for each batch row in which one side stays within NEAR. The result stays on the device, so that nothing waits
-    for it."""
+    """1 for each batch row in which one side stays within NEAR.
+
+    The result stays on the device, so that nothing waits for it.
+    """
     within = [(side.abs() <= NEAR).flatten(1).all(1) for side in (query, key)]
     return (within[0] | within[1]).to(torch.int32)

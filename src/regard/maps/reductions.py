@@ -1,95 +1,268 @@
-"""Reductions of attention weights: the greatest, the entropy of each row, the sums over queries.
+"""Reductions of attention weights: averages, rollout, entropy, the greatest weights.
 
-A reduction reads the weights of some queries at a time, so that no tensor of all queries by all keys is needed. Its
-result has as many axes as the weights.
+A `Reduction` gets the weights of some queries at a time while they are recorded, so
+that no tensor of all queries by all keys is needed. Its result has as many axes as the
+weights.
 """
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import numpy as np
+import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from regard.maps.entropy import bits
-from regard.shapes import Weights, wide
+from regard.errors import InputError
+from regard.shapes import Weights, to_float32
 
-TOGETHER, NUMBERS = 256, 1 << 20
-"""Number of queries whose weights exist at one time, and of their weights; of one query all exist."""
+QUERIES_PER_GROUP, WEIGHTS_PER_GROUP = 256, 1 << 20
+"""The most queries, and the most weights, that are reduced at a time."""
 
 
-class Kept(NamedTuple):
+def logarithm(weights: Weights) -> Weights:
+    """Return the natural logarithm in float32 or wider, finite at 0."""
+    weights = to_float32(weights)
+    return weights.clamp(min=1e-30 if weights.dtype.itemsize < 8 else 1e-300).log()
+
+
+def row_entropy(weights: Weights) -> Float[Tensor, "*batch query"]:
+    """Return -sum_i a_ti log a_ti of each query, in nats. A weight of 0 adds 0."""
+    return -(weights * logarithm(weights)).sum(-1).to(weights.dtype)
+
+
+def entropy_bits(weights: Weights) -> Float[Tensor, "*batch query"]:
+    """Return the entropy of each query in bits, of weights divided by their sum.
+
+    H_t = -sum_s p_ts log2 p_ts: 0 for a single key, log2 S for S equal weights, NaN for
+    a query without weight.
+    """
+    total = weights.sum(-1)
+    has_weight = total > 0
+    shares = weights / torch.where(has_weight, total, 1.0)[..., None]
+    return torch.where(has_weight, row_entropy(shares) / math.log(2), torch.nan)
+
+
+def mean_entropies(
+    weights: Float[np.ndarray, "... target source"],
+) -> Float[np.ndarray, "..."]:
+    """Average `entropy_bits` over rows (Ghader & Monz 2017, 1710.03348, section 3.2).
+
+    Rows without weight are left out; the result is NaN if no row has weight.
+    """
+    return torch.nanmean(entropy_bits(torch.tensor(weights)), -1).numpy()
+
+
+def average_heads(
+    weights: Float[np.ndarray, "... head target source"],
+) -> Float[np.ndarray, "... target source"]:
+    """Average over heads. Rows that sum to 1 in every head sum to 1 in the mean.
+
+    Raises:
+        ValueError: There is no head.
+    """
+    return _mean(weights, -3, "head")
+
+
+def average_layers(
+    weights: Float[np.ndarray, "layer ... target source"],
+) -> Float[np.ndarray, "... target source"]:
+    """Average over layers. Rows that sum to 1 in every layer sum to 1 in the mean.
+
+    Raises:
+        ValueError: There is no layer.
+    """
+    return _mean(weights, 0, "layer")
+
+
+def average_maps(
+    weights: Float[np.ndarray, "map target source"], maps: Sequence[int] | None
+) -> Float[np.ndarray, "target source"]:
+    """Average the maps with these numbers, or all.
+
+    Raises:
+        InputError: There is no map of a number.
+    """
+    return average_heads(weights if maps is None else select_maps(weights, maps))
+
+
+def select_maps(
+    weights: Float[np.ndarray, "map target source"], maps: Sequence[int]
+) -> Float[np.ndarray, "selected target source"]:
+    """Select the maps with these numbers.
+
+    Raises:
+        InputError: There is no map of a number.
+    """
+    for number in maps:
+        if not 0 <= number < len(weights):
+            raise InputError(
+                f"map {number} is not there; the model has {len(weights)}, from 0 to "
+                f"{len(weights) - 1}"
+            )
+    return weights[list(maps)]
+
+
+def _mean(weights: np.ndarray, axis: int, name: str) -> np.ndarray:
+    if weights.ndim < 3:
+        raise ValueError(
+            f"weights of shape {weights.shape} have no {name} axis; expected at least 3 "
+            "dimensions"
+        )
+    if weights.shape[axis] == 0:
+        raise ValueError(
+            f"weights of shape {weights.shape} hold no {name} to average; expected at "
+            "least 1"
+        )
+    return weights.mean(axis=axis)
+
+
+def shares(amounts: Float[np.ndarray, "... source"]) -> Float[np.ndarray, "... source"]:
+    """Divide absolute values by the sum of their row. A row of zeros stays zero."""
+    sizes = np.abs(amounts)
+    total = sizes.sum(-1, keepdims=True)
+    return np.divide(sizes, total, out=np.zeros_like(sizes), where=total > 0)
+
+
+def divide_by_mean(
+    amounts: Float[np.ndarray, "layer head target source"],
+) -> Float[np.ndarray, "layer head target source"]:
+    """Divide each row by its sum in the mean of all maps. A row of zeros stays zero."""
+    mean = amounts.sum(-1, keepdims=True).mean((0, 1), keepdims=True)
+    return np.divide(amounts, mean, out=np.zeros_like(amounts), where=mean > 0)
+
+
+def rollout(
+    weights: Collection[Float[np.ndarray, "_head position position"]],
+) -> Float[np.ndarray, "position position"]:
+    """Compute the share of each input position in each last state.
+
+    It is the product over the layers of half the weights, averaged over heads, and half
+    the identity for the residual (Abnar 2020, 2005.00928, section 3). Rows that sum to
+    1 in every layer sum to 1 in the result.
+
+    Args:
+        weights: The weights of each layer, in order.
+
+    Raises:
+        ValueError: There is no layer or head.
+    """
+    layers = [average_heads(layer) for layer in weights]
+    if not layers:
+        raise ValueError("weights hold no layer; expected at least 1")
+    identity = np.eye(len(layers[0]))
+    product = identity
+    for layer in layers:
+        product = (layer + identity) / 2 @ product
+    return product
+
+
+def patch_weights(
+    weights: Float[np.ndarray, " position"], rows: int, columns: int
+) -> Float[np.ndarray, "rows columns"]:
+    """Return the weights of an image's patches, which are the last positions.
+
+    They are divided by their sum unless it is 0.
+
+    Raises:
+        ValueError: There are fewer positions than patches.
+    """
+    if len(weights) < rows * columns:
+        raise ValueError(f"{len(weights)} positions hold no {rows} x {columns} patches")
+    return shares(weights[len(weights) - rows * columns :]).reshape(rows, columns)
+
+
+class Reduced(NamedTuple):
     """The reduced values of some queries, and for single weights their keys."""
 
     values: Tensor
     places: Tensor | None = None
 
 
-def gathered(groups: Iterable[Kept], queries: int) -> Kept:
-    """The reduced values of groups of queries, one group behind the other, in one tensor.
+def gather_groups(groups: Iterable[Reduced], queries: int) -> Reduced:
+    """Join the reduced values of groups of queries along the query axis.
 
-    It is allocated with the first group. A small result of each group would lie between the large weights of two
-    groups, and memory would grow with queries x keys: freed weights would leave no place that is large enough.
+    The result is allocated with the first group. A small result of each group would lie
+    between the large weights of two groups, and memory would grow with queries x keys:
+    freed weights would leave no gap that is large enough.
     """
-    whole: list[Tensor] = []
-    first = 0
+    results: list[Tensor] = []
+    start = 0
     for group in groups:
-        parts = [each for each in group if each is not None]
-        whole = whole or [
-            each.new_empty((*each.shape[:-2], queries, each.shape[-1]))
-            for each in parts
-        ]
-        last = first + parts[0].shape[-2]
-        for one, each in zip(whole, parts, strict=True):
-            one[..., first:last, :] = each
-        first = last
-    return Kept(*whole)
+        parts = [part for part in group if part is not None]
+        if not results:
+            for part in parts:
+                shape = (*part.shape[:-2], queries, part.shape[-1])
+                results.append(part.new_empty(shape))
+        stop = start + parts[0].shape[-2]
+        for result, part in zip(results, parts, strict=True):
+            result[..., start:stop, :] = part
+        start = stop
+    return Reduced(*results)
 
 
 class Reduction(ABC):
-    """Reduce weights `(*batch, query, key)`.
+    """Reduces weights `(*batch, query, key)`.
 
-    keeps_keys: whether the result's last axis is that of the keys.
+    Attributes:
+        keeps_keys: Whether the result's last axis is that of the keys.
     """
 
     keeps_keys: ClassVar[bool] = False
 
     @abstractmethod
-    def of(self, weights: Weights) -> Kept:
+    def of(self, weights: Weights) -> Reduced:
         """Reduce the weights of some queries."""
 
     def parts(self, queries: Sequence[int], width: int = 0) -> Iterable[Sequence[int]]:
-        """Split the queries, each with `width` weights (0: unknown), into groups that are reduced together."""
-        together = min(TOGETHER, max(1, NUMBERS // max(1, width)))
-        firsts = range(
-            0, max(1, len(queries)), together
-        )  # one empty group if there are no queries
-        return (queries[first : first + together] for first in firsts)
+        """Split queries into groups that are reduced together.
 
-    def after(self, before: list[Tensor], found: Tensor) -> list[Tensor]:
-        """Add the reduced values of further queries: a list of tensors to join along the query axis."""
-        before.append(found)
-        return before
+        Args:
+            queries: The queries.
+            width: The number of weights of each; 0 if it is unknown.
+        """
+        size = min(QUERIES_PER_GROUP, max(1, WEIGHTS_PER_GROUP // max(1, width)))
+        # one empty group if there are no queries
+        for start in range(0, max(1, len(queries)), size):
+            yield queries[start : start + size]
+
+    def append(self, values: list[Tensor], new: Tensor) -> list[Tensor]:
+        """Append the values of further queries to those that are joined in the end."""
+        values.append(new)
+        return values
 
 
 @dataclass(frozen=True)
-class Whole(Reduction):
+class KeepAll(Reduction):
     """Keep the weights, `(*batch, query, key)`."""
 
     keeps_keys = True
 
-    def of(self, weights: Weights) -> Kept:
-        return Kept(weights)
+    def of(self, weights: Weights) -> Reduced:
+        """Return the weights."""
+        return Reduced(weights)
 
     def parts(self, queries: Sequence[int], width: int = 0) -> Iterable[Sequence[int]]:
+        """Return all queries as one group."""
         return [queries]
 
 
 @dataclass(frozen=True)
 class Greatest(Reduction):
-    """Keep the greatest weights of each query in descending order, `(*batch, query, count)`, and their keys; by default
-    one, the arg-max. There are fewer if there are fewer keys. Raises ValueError for a count below 1."""
+    """Keep the greatest weights of each query in descending order, and their keys.
+
+    The result is `(*batch, query, count)`, with fewer if there are fewer keys.
+
+    Attributes:
+        count: Weights per query. Default: the arg-max.
+
+    Raises:
+        ValueError: The count is below 1.
+    """
 
     count: int = 1
 
@@ -99,17 +272,18 @@ class Greatest(Reduction):
                 f"count is {self.count}; expected at least 1 weight per query"
             )
 
-    def of(self, weights: Weights) -> Kept:
-        return Kept(*weights.topk(min(self.count, weights.shape[-1]), -1))
+    def of(self, weights: Weights) -> Reduced:
+        """Return the greatest weights and their keys."""
+        return Reduced(*weights.topk(min(self.count, weights.shape[-1]), -1))
 
 
 @dataclass(frozen=True)
 class Entropy(Reduction):
-    """Keep the entropy of each query in bits, `(*batch, query, 1)`: 0 for a single key, log2 S for S equal weights, NaN
-    without weight. Rows are divided by their sum."""
+    """Keep each query's `entropy_bits`, `(*batch, query, 1)`."""
 
-    def of(self, weights: Weights) -> Kept:
-        return Kept(bits(wide(weights))[..., None])
+    def of(self, weights: Weights) -> Reduced:
+        """Return the entropies."""
+        return Reduced(entropy_bits(to_float32(weights))[..., None])
 
 
 @dataclass(frozen=True)
@@ -118,17 +292,17 @@ class Totals(Reduction):
 
     keeps_keys = True
 
-    def of(self, weights: Weights) -> Kept:
-        return Kept(wide(weights).sum(-2, keepdim=True))
+    def of(self, weights: Weights) -> Reduced:
+        """Return the totals."""
+        return Reduced(to_float32(weights).sum(-2, keepdim=True))
 
-    def after(self, before: list[Tensor], found: Tensor) -> list[Tensor]:
-        if not before or before[-1].shape[:-2] != found.shape[:-2]:
-            return super().after(
-                before, found
-            )  # another batch: joining raises an error
-        keys = max(found.shape[-1], before[-1].shape[-1])
-        one, other = (
-            functional.pad(each, (0, keys - each.shape[-1]))
-            for each in (before.pop(), found)
-        )
-        return super().after(before, one + other)
+    def append(self, values: list[Tensor], new: Tensor) -> list[Tensor]:
+        """Add the totals of further queries."""
+        # the totals of another batch are not added; joining them raises an error
+        if values and values[-1].shape[:-2] == new.shape[:-2]:
+            previous = values.pop()
+            keys = max(new.shape[-1], previous.shape[-1])
+            new = functional.pad(new, (0, keys - new.shape[-1]))
+            new = new + functional.pad(previous, (0, keys - previous.shape[-1]))
+        values.append(new)
+        return values

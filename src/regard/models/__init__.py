@@ -1,1 +1,4 @@
-"""Architectures, one readable file each: the configuration and the wiring of the paper."""
+"""Architectures, one readable file each.
+
+The configuration and the wiring of the paper.
+"""

@@ -10,23 +10,32 @@ from torch.nn import functional
 from regard.attention import Attend
 from regard.attention.masks import Dense, Window, window
 from regard.attention.memory import Memory
-from regard.models.language_model import LanguageModel, make_output
-from regard.models.scores import SCORES, ContentScoreName
+from regard.models.attention import SCORES, ContentScoreName
+from regard.models.language_model import (
+    FULL,
+    LanguageModel,
+    SampledSoftmax,
+    Softmax,
+    make_output,
+    output_kind,
+)
 from regard.models.sizes import Share, Size
-from regard.models.softmax import FULL, SampledSoftmax, Softmax, output_kind
-from regard.nn.copying import Copying, CopyOutput, logarithm
-from regard.nn.decoders.protocol import State
+from regard.nn.decoders import State
 from regard.nn.embeddings import TokenEmbedding
+from regard.nn.layers import make_dropout
+from regard.nn.output import CopyFeatures, CopyOutput, logarithm
 from regard.nn.recurrent import RecurrentName, RecurrentStack
-from regard.nn.sublayers import make_dropout
-from regard.shapes import Float, Int, States, Tokens, wide
+from regard.shapes import Float, Int, States, Tokens, to_float32
 
 
 @dataclass(frozen=True)
 class AttentionLanguageModelConfig:
-    """Sizes of the recurrent layers and of the attention. A token reads the states of the `window` tokens before it, or
-    with `itself` its own state as well. With `copying` the model can copy the words it reads. The other fields are
-    those of `recurrent`."""
+    """Sizes of the recurrent layers and of the attention.
+
+    A token reads the states of the `window` tokens before it, or with `itself` its own
+    state as well. With `copying` the model can copy the words it reads. The other
+    fields are those of `recurrent`.
+    """
 
     name: Literal["attention"] = "attention"
     cell: RecurrentName = "lstm"
@@ -52,8 +61,11 @@ class AttentionLanguageModelConfig:
 
 @dataclass(frozen=True, eq=False)
 class AttentionState(State):
-    """The layers' state `(batch, layer, state_width)`, their outputs so far `(batch, past, width)` and the input tokens
-    of these outputs, `(batch, past)`."""
+    """The layers' state `(batch, layer, state_width)` and their outputs so far.
+
+    Outputs are `(batch, past, width)`, the input tokens of these outputs `(batch,
+    past)`.
+    """
 
     cells: Tensor
     past: Tensor
@@ -61,12 +73,15 @@ class AttentionState(State):
 
 
 class AttentionLanguageModel(LanguageModel[AttentionState]):
-    """c_t reads h_1 .. h_{t-1} with h_t; p(y_{t+1}) = softmax(W [c_t; h_t]). Without a past, c_t is zero.
+    """c_t reads h_1 .. h_{t-1} with h_t; p(y_{t+1}) = softmax(W [c_t; h_t]).
 
-    With copying the query is tanh(W_q h_t + b) and one more key, the sentinel, stands for the vocabulary. The
-    sentinel's weight g_t multiplies the vocabulary's probabilities, and the other weights a_t copy the input tokens of
-    their states: p(w) = g_t p_vocabulary(w) + sum_{i: y_i = w} a_ti (Merity 2017, 1609.07843, equations 5 to 8). In the
-    paper p_vocabulary has no c_t; here one lookup serves both.
+    Without a past, c_t is zero.
+
+    With copying the query is tanh(W_q h_t + b) and one more key, the sentinel, stands
+    for the vocabulary. The sentinel's weight g_t multiplies the vocabulary's
+    probabilities, and the other weights a_t copy the input tokens of their states: p(w)
+    = g_t p_vocabulary(w) + sum_{i: y_i = w} a_ti (Merity 2017, 1609.07843, equations 5
+    to 8). In the paper p_vocabulary has no c_t; here one lookup serves both.
     """
 
     config_class = AttentionLanguageModelConfig
@@ -102,7 +117,7 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         cells = self.zeros(batch, *self.network.state_shape)
         return AttentionState(cells, self.zeros(batch, 0, self.network.width), words)
 
-    def carried(self, state: AttentionState) -> AttentionState:
+    def detach_state(self, state: AttentionState) -> AttentionState:
         state = state.detach()
         return replace(
             state,
@@ -123,8 +138,11 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         )
         return features, AttentionState(cells, states, words)
 
-    def allowed(self, queries: int, keys: int) -> Window:
-        """Mask of the last `queries` of `keys` states: each reads the window before it."""
+    def window_mask(self, queries: int, keys: int) -> Window:
+        """Mask of the last `queries` of `keys` states.
+
+        Each reads the window before it.
+        """
         first = keys - queries - (0 if self.itself else 1)
         return window(
             queries,
@@ -139,8 +157,8 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         self, outputs: States, states: Float[Tensor, "batch past width"]
     ) -> Float[Tensor, "batch position readout"]:
         """Features `(batch, position, readout)` from the last outputs and all states `(batch, past, width)`."""
-        mask = self.allowed(outputs.shape[1], states.shape[1])
-        memory = self.attend.prepare(Memory(states, states, mask, clean=False))
+        mask = self.window_mask(outputs.shape[1], states.shape[1])
+        memory = self.attend.prepare(Memory(states, states, mask, zero_masked=False))
         return self.readout(
             torch.cat([self.attend.read(outputs, memory).context, outputs], -1)
         )
@@ -150,24 +168,27 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         outputs: States,
         states: Float[Tensor, "batch past width"],
         words: Int[Tensor, "batch past"],
-    ) -> Copying:
-        """Features with the words to copy. The sentinel is the first key, and its value is zero."""
+    ) -> CopyFeatures:
+        """Features with the words to copy.
+
+        The sentinel is the first key, and its value is zero.
+        """
         assert self.sentinel is not None
         batch, positions = outputs.shape[:2]
         key = torch.cat([self.sentinel.expand(batch, 1, -1), states], 1)
         value = functional.pad(states, (0, 0, 1, 0))
         mask = Dense(
             functional.pad(
-                self.allowed(positions, states.shape[1]).dense(), (1, 0), value=True
+                self.window_mask(positions, states.shape[1]).dense(), (1, 0), value=True
             )
         )
-        memory = self.attend.prepare(Memory(key, value, mask, clean=False))
+        memory = self.attend.prepare(Memory(key, value, mask, zero_masked=False))
         read = self.attend.read(self.query(outputs), memory, weights=True)
         assert read.weights is not None
-        weights = wide(read.weights)
+        weights = to_float32(read.weights)
         written, copying = weights.split([1, states.shape[1]], -1)
         share = copying.sum(-1)
-        return Copying(
+        return CopyFeatures(
             self.readout(torch.cat([read.context, outputs], -1)),
             logarithm(written[..., 0]) - logarithm(share),
             copying / share.clamp(min=torch.finfo(share.dtype).tiny)[..., None],
@@ -178,6 +199,6 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
     def at(self, features: Any, position: int) -> Any:
         return (
             features.at(position)
-            if isinstance(features, Copying)
+            if isinstance(features, CopyFeatures)
             else features[:, position]
         )

@@ -8,14 +8,12 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.attention.checks import expect_size
-from regard.attention.history import attend_with
-from regard.attention.memory import Memory
+from regard.attention.history import make_attend
+from regard.attention.memory import Memory, expect_size
 from regard.attention.scores import Additive
-from regard.models.aligns import HISTORIES, AlignChoice, HistoryName, chosen_align
+from regard.models.attention import HISTORIES, AlignChoice, HistoryName, build_align
 from regard.models.sizes import Share, Sides, Size
-from regard.nn.cells import CELLS, Stack
-from regard.nn.decoders.recurrent import (
+from regard.nn.decoders import (
     InitialStateName,
     RecurrentDecoder,
     RecurrentDecoderState,
@@ -24,19 +22,22 @@ from regard.nn.decoders.recurrent import (
 )
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
-from regard.nn.encoders.recurrent import RecurrentEncoder
+from regard.nn.encoders import RecurrentEncoder
+from regard.nn.layers import Dropout
 from regard.nn.output import Output
-from regard.nn.recurrent import CellReader, SequenceReader
-from regard.nn.sublayers import Dropout
+from regard.nn.recurrent import CELL_CLASSES, CellReader, SequenceReader, Stack
 
 
 @dataclass(frozen=True)
 class BahdanauConfig(Sides):
-    """Sizes. The paper has embedding 620, width 1000, attention 1000, maxout 500.
+    """Sizes.
 
-    `cell: gru` is PyTorch's unit, which is faster but not the paper's (see `regard.nn.cells`). `align` may differ from
-    the paper's softmax (see `regard.attention.align`); `window` is for local alignments. `history` lets the score see
-    earlier weights (see `regard.attention.history`).
+    The paper has embedding 620, width 1000, attention 1000, maxout 500.
+
+    `cell: gru` is PyTorch's unit, which is faster but not the paper's (see
+    `regard.nn.recurrent`). `align` may differ from the paper's softmax (see
+    `regard.attention.align`); `window` is for local alignments. `history` lets the
+    score see earlier weights (see `regard.attention.history`).
     """
 
     name: Literal["bahdanau"] = "bahdanau"
@@ -53,8 +54,10 @@ class BahdanauConfig(Sides):
 
 
 class BackwardInitialState(nn.Module):
-    """tanh(W_s backward_1), where backward_1 is the backward half of the first position's state (Bahdanau 2015,
-    appendix A.2.2)."""
+    """tanh(W_s backward_1), with the backward half of the first position's state.
+
+    See Bahdanau 2015, appendix A.2.2.
+    """
 
     def __init__(self, memory_width: int, size: int):
         super().__init__()
@@ -62,7 +65,11 @@ class BackwardInitialState(nn.Module):
         self.linear = nn.Linear(memory_width - self.first, size, bias=False)
 
     def forward(self, memory: Memory) -> Tensor:
-        """For a memory without positions the state is zeros. Raises ValueError for a memory of another width."""
+        """For a memory without positions the state is zeros.
+
+        Raises:
+            ValueError: A memory of another width.
+        """
         width = self.first + self.linear.in_features
         expect_size(
             "the initial state", width, "the memory's value", memory.value.shape[-1]
@@ -92,7 +99,9 @@ class MaxoutReadout(nn.Module):
 
 
 class BahdanauDecoder(RecurrentDecoder[RecurrentDecoderState]):
-    """Read the source with the state before a step, then take the step (appendix A.2.2):
+    """Read the source with the state before a step, then take the step.
+
+    See appendix A.2.2 of the paper.
 
         e_tj = v_a^T tanh(W_a s_{t-1} + U_a h_j),  a_t = softmax(e_t),  c_t = sum_j a_tj h_j
         s_t = cell([E y_{t-1}; c_t], s_{t-1})
@@ -137,8 +146,11 @@ class BahdanauDecoder(RecurrentDecoder[RecurrentDecoderState]):
 
 
 class Bahdanau(EncoderDecoder):
-    """Bidirectional GRU encoder; additive attention with query s_{t-1}; s_0 from the backward state of the first word;
-    maxout readout."""
+    """Bidirectional GRU encoder.
+
+    Additive attention with query s_{t-1}; s_0 from the backward state of the first
+    word; maxout readout.
+    """
 
     config_class = BahdanauConfig
 
@@ -155,7 +167,10 @@ class Bahdanau(EncoderDecoder):
             SequenceReader("gru", config.embedding, config.width)
             if config.cell == "gru"
             else CellReader(
-                *(CELLS[config.cell](config.embedding, config.width) for _ in range(2))
+                *(
+                    CELL_CLASSES[config.cell](config.embedding, config.width)
+                    for _ in range(2)
+                )
             )
         )
         encoder = RecurrentEncoder(source, reader)
@@ -163,10 +178,10 @@ class Bahdanau(EncoderDecoder):
         stack = Stack(config.cell, config.embedding + memory_width, config.width)
         decoder = BahdanauDecoder(
             target,
-            attend_with(
+            make_attend(
                 HISTORIES[config.history](config.attention),
                 Additive(config.width, memory_width, config.attention),
-                chosen_align(config.align, config.width, config.window),
+                build_align(config.align, config.width, config.window),
             ),
             stack,
             choose_initial_state(

@@ -11,22 +11,24 @@ from torch import Tensor, nn
 
 from regard.attention.masks import padding
 from regard.attention.positions import RelativePositions
-from regard.models.activations import ACTIVATIONS, ActivationName
-from regard.models.classifier import Classifier
-from regard.models.heads import SelfAlignChoice, named_heads
-from regard.models.positions import (
+from regard.models.attention import (
+    ACTIVATIONS,
     POSITIONS,
     RELATIVE_POSITIONS,
+    ActivationName,
+    ContentScoreName,
     PositionsName,
     RelativeName,
-    relative_positions,
+    SelfAlignChoice,
+    build_heads,
+    build_relative_positions,
 )
-from regard.models.scores import ContentScoreName
+from regard.models.classifier import Classifier
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.encoders.transformer import EncoderLayer, encoded
+from regard.nn.layers import Dropout, FeedForward, PostNorm
 from regard.nn.output import Output
-from regard.nn.sublayers import Dropout, FeedForward, PostNorm
+from regard.nn.transformer import EncoderLayer, run_layers
 from regard.shapes import Float, Lengths, States, Tokens
 
 DEVIATION = 0.02
@@ -126,7 +128,7 @@ class BertEncoder(nn.Module):
             if config.embedding is None
             else nn.Linear(width, config.width)
         )
-        shared = relative_positions(
+        shared = build_relative_positions(
             config.relative, config.heads, config.width // config.heads
         )
         self.layers = nn.ModuleList(layer(config, shared) for _ in range(config.layers))
@@ -135,17 +137,26 @@ class BertEncoder(nn.Module):
     def forward(
         self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
     ) -> States:
-        """Tokens `(batch, position)`, [CLS] first, and their segments, by default 0 -> states `(batch, position,
-        width)`. Segments beyond the model's last count as the last. Raises ValueError for more tokens than
-        `context`."""
+        """Return the states `(batch, position, width)` of tokens `(batch, position)`.
+
+        [CLS] is first, and segments are 0 by default.
+
+        Segments beyond the model's last count as the last.
+
+        Raises:
+            ValueError: More tokens than `context`.
+        """
         return deque(
-            self.layered(tokens, lengths, segments), maxlen=1
+            self.run_layers(tokens, lengths, segments), maxlen=1
         ).pop()  # frees the states of earlier layers
 
-    def layered(
+    def run_layers(
         self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
     ) -> Iterator[States]:
-        """Yield the embedded input and the output of each layer; arguments as for `forward`."""
+        """Yield the embedded input and the output of each layer.
+
+        Arguments as for `forward`.
+        """
         states = self.positions(self.embedding(tokens))
         if self.segments is not None:
             last = self.segments.num_embeddings - 1
@@ -156,12 +167,21 @@ class BertEncoder(nn.Module):
             )
         states = self.projection(self.dropout(self.norm(states)))
         yield states
-        yield from encoded(self.layers, states, lengths)
+        yield from run_layers(self.layers, states, lengths)
 
 
 def layer(config: BertConfig, shared: RelativePositions | None = None) -> EncoderLayer:
-    """One layer, with a norm behind each of its two residuals, and the relative positions that all layers share."""
-    heads = named_heads(config, config.context, config.positions)
+    """Return one layer, with a norm behind each of its two residuals.
+
+    All layers share relative positions.
+    """
+    heads = build_heads(
+        config,
+        config.align,
+        config.context,
+        positions=config.positions,
+        dropout=config.attention_dropout,
+    )
     if shared is not None:
         heads.positions = shared
     return EncoderLayer(
@@ -182,7 +202,10 @@ def start(module: nn.Module) -> None:
 
 
 class Pooler(nn.Sequential):
-    """tanh, or `pooled`, of a linear map of the first state: `(batch, position, width)` -> `(batch, width)`."""
+    """tanh, or `pooled`, of a linear map of the first state.
+
+    `(batch, position, width)` -> `(batch, width)`.
+    """
 
     def __init__(self, width: int, pooled: PooledName = "tanh"):
         super().__init__(nn.Linear(width, width), POOLED[pooled]())
@@ -193,8 +216,11 @@ class Pooler(nn.Sequential):
 
 
 class Predictions(nn.Module):
-    """Predict the token at a position: states `(*batch, width)` -> logits `(*batch, vocabulary)`, through a layer of
-    its own and the embedding's weights."""
+    """Predict the token at a position.
+
+    States `(*batch, width)` -> logits `(*batch, vocabulary)`, through a layer of its
+    own and the embedding's weights.
+    """
 
     def __init__(
         self,
@@ -211,7 +237,7 @@ class Predictions(nn.Module):
         start(self.transform)
 
     def features(self, states: Tensor) -> Tensor:
-        """The input of the output layer."""
+        """Return the input of the output layer."""
         return self.norm(self.activation(self.transform(states)))
 
     def forward(self, states: Tensor) -> Tensor:
@@ -219,8 +245,10 @@ class Predictions(nn.Module):
 
 
 class Discriminator(nn.Module):
-    """Whether each token was replaced (Clark 2020, 2003.10555, section 2): states `(*batch, width)` -> logits
-    `(*batch)`."""
+    """Whether each token was replaced (Clark 2020, 2003.10555, section 2).
+
+    States `(*batch, width)` -> logits `(*batch)`.
+    """
 
     def __init__(self, width: int, activation: ActivationName):
         super().__init__()
@@ -236,7 +264,10 @@ class Discriminator(nn.Module):
 
 
 class Bert(nn.Module):
-    """The encoder and its heads. A head that the configuration lacks is None."""
+    """The encoder and its heads.
+
+    A head that the configuration lacks is None.
+    """
 
     self_attention = "encoder.layers.*.self_attention"
 
@@ -244,8 +275,13 @@ class Bert(nn.Module):
         super().__init__()
         self.encoder = BertEncoder(vocabulary, config)
         self.pooler = Pooler(config.width, config.pooled) if config.pooler else None
-        own = config.width, self.encoder.embedding, config.epsilon, config.activation
-        self.predictions = Predictions(*own) if config.predictions else None
+        arguments = (
+            config.width,
+            self.encoder.embedding,
+            config.epsilon,
+            config.activation,
+        )
+        self.predictions = Predictions(*arguments) if config.predictions else None
         self.discriminator = (
             Discriminator(config.width, config.activation)
             if config.discriminator
@@ -263,7 +299,7 @@ class Bert(nn.Module):
         lengths: Lengths,
         segments: Tokens | None = None,
     ) -> States:
-        """The encoder's states `(batch, position, width)`."""
+        """Return the encoder's states `(batch, position, width)`."""
         return self.encoder(tokens, lengths, segments)
 
 
@@ -296,8 +332,11 @@ class BertClassifier(Classifier):
 
 
 class BertSpans(nn.Module):
-    """Extractive question answering: the encoder, and the dot products of its states with two vectors, which score each
-    position as the start and as the end of the answer."""
+    """Extractive question answering.
+
+    The encoder, and the dot products of its states with two vectors, which score each
+    position as the start and as the end of the answer.
+    """
 
     config_class, form = BertConfig, "one-row"
     self_attention = "encoder.layers.*.self_attention"
@@ -322,7 +361,10 @@ class BertSpans(nn.Module):
 
 
 class BertTagger(nn.Module):
-    """A tag for each token: the encoder and a linear layer over its states (Devlin 2019, section 5.3)."""
+    """A tag for each token.
+
+    The encoder and a linear layer over its states (Devlin 2019, section 5.3).
+    """
 
     config_class = BertConfig
 

@@ -1,4 +1,7 @@
-"""The encoder-decoder without attention: Sutskever, Vinyals, Le 2014 (1409.3215) and Cho et al. 2014 (1406.1078)."""
+"""The encoder-decoder without attention.
+
+Sutskever, Vinyals, Le 2014 (1409.3215) and Cho et al. 2014 (1406.1078).
+"""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -6,26 +9,27 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.checks import expect_size
-from regard.attention.memory import Memory
+from regard.attention.memory import Memory, expect_size
 from regard.models.sizes import Share, Sides, Size
-from regard.nn.decoders.protocol import Decoder, State
-from regard.nn.decoders.recurrent import SummaryInitialState, first_cells
+from regard.nn.decoders import Decoder, State, SummaryInitialState, first_cells
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
-from regard.nn.encoders.recurrent import RecurrentEncoder
+from regard.nn.encoders import RecurrentEncoder
+from regard.nn.layers import Dropout
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent, SequenceReader
-from regard.nn.sublayers import Dropout
 from regard.shapes import Float, States, Step, Tokens
 
 
 @dataclass(frozen=True)
 class BottleneckConfig(Sides):
-    """Sizes. With `summary: start` the encoder's final state starts the decoder; with `every-step` it also joins every
-    input.
+    """Sizes.
 
-    Sutskever 2014 has 4 LSTM layers of width 1000; Cho 2014 has one gated layer of width 1000, `every-step`.
+    With `summary: start` the encoder's final state starts the decoder; with
+    `every-step` it also joins every input.
+
+    Sutskever 2014 has 4 LSTM layers of width 1000; Cho 2014 has one gated layer of
+    width 1000, `every-step`.
     """
 
     name: Literal["bottleneck"] = "bottleneck"
@@ -40,16 +44,20 @@ class BottleneckConfig(Sides):
 
 @dataclass(frozen=True, eq=False)
 class BottleneckState(State):
-    """`recurrent (batch, layer, state_width)`, and the vector that joins every input: the encoder's summary, or an
-    empty one."""
+    """`recurrent (batch, layer, state_width)`, and the vector that joins every input.
+
+    The encoder's summary, or an empty one.
+    """
 
     recurrent: Tensor
     every_step: Tensor
 
 
 class BottleneckDecoder(Decoder[BottleneckState]):
-    """h_t = f([E y_{t-1}; v], h_{t-1}) with h_0 from the summary (Sutskever 2014). v is the summary at every step (Cho
-    2014, equation 8), or empty."""
+    """h_t = f([E y_{t-1}; v], h_{t-1}) with h_0 from the summary (Sutskever 2014).
+
+    v is the summary at every step (Cho 2014, equation 8), or empty.
+    """
 
     source_attention = None
 
@@ -80,7 +88,11 @@ class BottleneckDecoder(Decoder[BottleneckState]):
         self.dropout = Dropout(dropout)
 
     def start(self, memory: Memory) -> BottleneckState:
-        """Raises ValueError if the memory has no summary."""
+        """Check the arguments.
+
+        Raises:
+            ValueError: The memory has no summary.
+        """
         if memory.summary is None:
             raise ValueError(
                 "a decoder without attention needs the encoder's summary; make the memory with summary="

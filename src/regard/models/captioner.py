@@ -1,25 +1,58 @@
-"""An image encoder with any decoder."""
+"""Captioners of images.
+
+Their base class, and those with a recurrent network, spatial attention or a
+Transformer.
+"""
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from regard.models.sizes import Share, Size
-from regard.models.vit_trunk import VitGrid, VitTrunk
-from regard.nn.decoders.protocol import Decoder
-from regard.nn.encoder_decoder import decoded
-from regard.nn.encoders.grid import GridEncoder, cells_of
+from regard.attention import Attend
+from regard.attention.memory import Memory
+from regard.attention.scores import Additive
+from regard.models.attention import (
+    POSITIONS,
+    AlignChoice,
+    ContentScoreName,
+    SelfAlignChoice,
+    UnboundedPositionsName,
+    build_align,
+    build_heads,
+)
+from regard.models.bottleneck import BottleneckDecoder
+from regard.models.luong import UnfedLuongDecoder
+from regard.models.sizes import Share, Size, check_heads
+from regard.models.vit import VitGrid, VitTrunk
+from regard.nn.decoders import (
+    Decoder,
+    InitialStateName,
+    SummaryInitialState,
+    choose_initial_state,
+    summary_of,
+)
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.encoder_decoder import decode_target
+from regard.nn.encoders import GridEncoder, cells_of
+from regard.nn.layers import FeedForward, PreNorm
+from regard.nn.output import Output
+from regard.nn.recurrent import Recurrent
+from regard.nn.transformer import DecoderLayer, TransformerDecoder
 from regard.shapes import Float, Tokens
 
 Images = Float[Tensor, "batch channel height width"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Eye:
-    """The part of every captioner's configuration that describes its image encoder: the side of its images, their
-    channels, and the widths of its convolution stages, each of which halves the sides. A `trunk`, a trained Vision
-    Transformer, replaces the stages; side and channels are then the trunk's."""
+class ImageEncoderConfig:
+    """The part of every captioner's configuration that describes its image encoder.
+
+    The side of its images, their channels, and the widths of its convolution stages,
+    each of which halves the sides. A `trunk`, a trained Vision Transformer, replaces
+    the stages; side and channels are then the trunk's.
+    """
 
     image: Size = 64
     channels: Literal[1, 3] = 3
@@ -41,7 +74,7 @@ class Eye:
         )
 
     def encoder(self) -> GridEncoder | VitGrid:
-        """The image encoder, with fresh weights."""
+        """Return the image encoder, with fresh weights."""
         return (
             GridEncoder(self.channels, self.stages, self.side)
             if self.trunk is None
@@ -57,15 +90,196 @@ class Captioner(nn.Module):
         self.encoder, self.decoder = encoder, decoder
 
     def features(self, images: Images, target: Tokens, forcing: float = 1.0) -> Any:
-        """The input of the output layer, for a right-shifted target `(batch, position)` that begins with the start
-        token.
+        """Return the input of the output layer for a right-shifted target.
+
+        The target `(batch, position)` begins with the start token.
 
         `forcing` is the probability of teacher forcing at each step.
         """
-        return decoded(self.decoder, self.encoder(images), target, forcing)
+        return decode_target(self.decoder, self.encoder(images), target, forcing)
 
     def forward(
         self, images: Images, target: Tokens, *, forcing: float = 1.0
     ) -> Float[Tensor, "batch position vocabulary"]:
         """Logits `(batch, position, vocabulary)` of the token after each target token."""
         return self.decoder.output(self.features(images, target, forcing))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowAndTellConfig(ImageEncoderConfig):
+    """Sizes.
+
+    The paper has embedding and width 512.
+    """
+
+    name: Literal["show-and-tell"] = "show-and-tell"
+    embedding: Size = 128
+    width: Size = 256
+
+
+class FirstInputInitialState(nn.Module):
+    """The state after one step of `recurrent` from zeros on W summary.
+
+    The source is the network's first input (Vinyals 2015, 1411.4555, equation 10).
+    """
+
+    def __init__(self, summary_width: int, input_width: int, recurrent: Recurrent):
+        super().__init__()
+        self.linear = nn.Linear(summary_width, input_width)
+        self.recurrent = recurrent
+
+    def forward(self, memory: Memory) -> Tensor:
+        """Check the arguments.
+
+        Raises:
+            ValueError: The memory has no summary.
+        """
+        first = self.linear(summary_of(memory))[:, None]
+        _, state = self.recurrent(
+            first, first.new_zeros(len(first), *self.recurrent.state_shape)
+        )
+        return state.flatten(1)
+
+
+class ShowAndTell(Captioner):
+    """The image is the first input of an LSTM, x_{-1} = W CNN(I), and is not seen again (equations 10 to 12).
+
+    The paper's CNN(I) is the last layer of a trained image classifier. Here it is the
+    mean of the cells that Show, Attend and Tell reads, so that both models have the
+    same input; for a trunk with [CLS] it is the state of [CLS].
+    """
+
+    config_class = ShowAndTellConfig
+
+    def __init__(self, vocabulary: int, config: ShowAndTellConfig):
+        encoder = config.encoder()
+        recurrent = Recurrent("lstm", config.embedding, config.width)
+        decoder = BottleneckDecoder(
+            TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout),
+            recurrent,
+            FirstInputInitialState(encoder.summary_width, config.embedding, recurrent),
+            Output(config.width, vocabulary),
+            summary_each_step=False,
+            dropout=config.dropout,
+        )
+        super().__init__(encoder, decoder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpatialAttentionConfig(ImageEncoderConfig):
+    """Sizes.
+
+    The paper has width and attention 512. `align`, `window` and `start` are those of
+    `ShowAttendAndTellConfig`: with `start: zero` or `learned` the decoder sees the
+    image only through attention.
+    """
+
+    name: Literal["spatial-attention"] = "spatial-attention"
+    embedding: Size = 128
+    width: Size = 256
+    attention: Size = 256
+    align: AlignChoice = "softmax"
+    window: Size = 10
+    start: InitialStateName = "encoder"
+
+
+class SpatialAttention(Captioner):
+    """Additive attention of h_t to the cells of the image.
+
+    H_t depends on the words so far, and each word is predicted from h_t and its
+    context.
+
+    The paper also feeds the image's mean to the LSTM with every word. Here the image
+    enters through the initial state at most, so that an object cannot be named from an
+    earlier read. The paper leaves open how c_t and h_t are combined; here as in Luong
+    2015.
+    """
+
+    config_class = SpatialAttentionConfig
+
+    def __init__(self, vocabulary: int, config: SpatialAttentionConfig):
+        encoder = config.encoder()
+        memory = encoder.memory_width
+        network = Recurrent("lstm", config.embedding, config.width)
+        size = prod(network.state_shape)
+        decoder = UnfedLuongDecoder(
+            TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout),
+            Attend(
+                Additive(config.width, memory, config.attention),
+                build_align(config.align, config.width, config.window),
+            ),
+            network,
+            choose_initial_state(
+                config.start, SummaryInitialState(encoder.summary_width, size), size
+            ),
+            nn.Linear(memory + config.width, config.width),
+            Output(config.width, vocabulary),
+            dropout=config.dropout,
+        )
+        super().__init__(encoder, decoder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridTransformerConfig(ImageEncoderConfig):
+    """Sizes of the decoder.
+
+    `score` is that of all heads, `align` that of the reads of the image, `self_align`
+    that of the words. `window` is that of a local alignment, `longest` the most keys of
+    a score that limits them. Relative `positions` of the words are those of their
+    self-attention.
+    """
+
+    name: Literal["grid-transformer"] = "grid-transformer"
+    layers: Size = 2
+    width: Size = 128
+    hidden: Size = 512
+    heads: Size = 4
+    score: ContentScoreName = "scaled-dot"
+    align: SelfAlignChoice = "softmax"
+    self_align: SelfAlignChoice = "softmax"
+    window: Size = 10
+    longest: Size = 256
+    positions: UnboundedPositionsName = "sinusoidal"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_heads(self.width, self.heads)
+
+
+class GridTransformer(Captioner):
+    """A captioner whose decoder layers read the words so far and then the image, both with `heads` heads."""
+
+    config_class = GridTransformerConfig
+
+    def __init__(self, vocabulary: int, config: GridTransformerConfig):
+        width, dropout, encoder = config.width, config.dropout, config.encoder()
+        layers = [
+            DecoderLayer(
+                build_heads(
+                    config,
+                    config.self_align,
+                    config.longest,
+                    positions=config.positions,
+                ),
+                build_heads(
+                    config,
+                    config.align,
+                    config.longest,
+                    memory_width=encoder.memory_width,
+                ),
+                FeedForward(width, config.hidden, nn.ReLU()),
+                (
+                    PreNorm(width, dropout),
+                    PreNorm(width, dropout),
+                    PreNorm(width, dropout),
+                ),
+            )
+            for _ in range(config.layers)
+        ]
+        embedding = TokenEmbedding(vocabulary, width)
+        output = Output(width, vocabulary, tied=embedding)
+        positions = POSITIONS[config.positions](width, config.longest)
+        decoder = TransformerDecoder(
+            embedding, positions, layers, nn.LayerNorm(width), output, dropout=dropout
+        )
+        super().__init__(encoder, decoder)

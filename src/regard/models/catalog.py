@@ -1,4 +1,6 @@
-"""Models by name, imported only when a run uses them. Other packages add theirs under the entry points of each group.
+"""Models by name, imported only when a run uses them.
+
+Other packages add theirs under the entry points of each group.
 
 A name stands for a model's class, whose `config_class` is the dataclass of its sizes.
 """
@@ -17,6 +19,7 @@ MODELS = Registry(
         "one-pass": "one_pass:OnePass",
         "pointer-generator": "pointer_generator:PointerGenerator",
         "transformer": "transformer:Transformer",
+        "pretrained": "pretrained:PretrainedSeq2Seq",
     },
     group="regard.models",
 )
@@ -24,20 +27,21 @@ CAPTIONERS = Registry(
     "regard.models",
     {
         "show-attend-and-tell": "show_attend_and_tell:ShowAttendAndTell",
-        "spatial-attention": "spatial_attention:SpatialAttention",
-        "show-and-tell": "show_and_tell:ShowAndTell",
-        "grid-transformer": "grid_transformer:GridTransformer",
+        "spatial-attention": "captioner:SpatialAttention",
+        "show-and-tell": "captioner:ShowAndTell",
+        "grid-transformer": "captioner:GridTransformer",
     },
     group="regard.captioners",
 )
 LANGUAGE_MODELS = Registry(
     "regard.models",
     {
-        "recurrent": "recurrent_language_model:RecurrentLanguageModel",
+        "recurrent": "language_model:RecurrentLanguageModel",
         "attention": "attention_language_model:AttentionLanguageModel",
         "lstmn": "lstmn:LSTMN",
         "gpt2": "gpt2:GPT2",
         "llama": "llama:Llama",
+        "pretrained": "pretrained:PretrainedLanguageModel",
     },
     group="regard.language_models",
 )
@@ -50,18 +54,32 @@ CLASSIFIERS = Registry(
         "flat-attention": "han:FlatAttention",
         "rocktaschel": "rocktaschel:Rocktaschel",
         "esim": "esim:Esim",
+        "pretrained": "pretrained:PretrainedClassifier",
     },
     group="regard.classifiers",
 )
 TAGGERS = Registry(
     "regard.models",
-    {"bert": "bert:BertTagger", "recurrent-tagger": "recurrent_tagger:RecurrentTagger"},
+    {
+        "bert": "bert:BertTagger",
+        "recurrent-tagger": "classifier:RecurrentTagger",
+        "pretrained": "pretrained:PretrainedTagger",
+    },
     group="regard.taggers",
 )
 SPAN_MODELS = Registry(
     "regard.models",
-    {"bert": "bert:BertSpans", "span-reader": "span_reader:SpanReader"},
+    {
+        "bert": "bert:BertSpans",
+        "span-reader": "span_reader:SpanReader",
+        "pretrained": "pretrained:PretrainedSpans",
+    },
     group="regard.span_models",
+)
+IMAGE_CLASSIFIERS = Registry(
+    "regard.models",
+    {"vit": "vit:Vit", "pretrained": "pretrained:PretrainedVision"},
+    group="regard.image_classifiers",
 )
 
 if TYPE_CHECKING:
@@ -71,26 +89,28 @@ if TYPE_CHECKING:
     from regard.models.bahdanau import BahdanauConfig
     from regard.models.bert import BertConfig
     from regard.models.bottleneck import BottleneckConfig
-    from regard.models.captioner import Captioner
-    from regard.models.classifier import Classifier
+    from regard.models.captioner import (
+        Captioner,
+        GridTransformerConfig,
+        ShowAndTellConfig,
+        SpatialAttentionConfig,
+    )
+    from regard.models.classifier import Classifier, RecurrentTaggerConfig
     from regard.models.esim import EsimConfig
     from regard.models.gpt2 import GPT2Config
-    from regard.models.grid_transformer import GridTransformerConfig
     from regard.models.han import FlatConfig, HanConfig
-    from regard.models.language_model import LanguageModel
+    from regard.models.language_model import LanguageModel, RecurrentLanguageModelConfig
     from regard.models.llama import LlamaConfig
     from regard.models.lstmn import LSTMNConfig
     from regard.models.luong import LuongConfig
     from regard.models.one_pass import OnePassConfig
     from regard.models.pointer_generator import PointerConfig
-    from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
-    from regard.models.recurrent_tagger import RecurrentTaggerConfig
+    from regard.models.pretrained import PretrainedConfig, PretrainedVisionConfig
     from regard.models.rocktaschel import RocktaschelConfig
-    from regard.models.show_and_tell import ShowAndTellConfig
     from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
     from regard.models.span_reader import SpanReaderConfig
-    from regard.models.spatial_attention import SpatialAttentionConfig
     from regard.models.transformer import TransformerConfig
+    from regard.models.vit import VitConfig
     from regard.nn.encoder_decoder import EncoderDecoder
 
     ModelConfig = (
@@ -100,6 +120,7 @@ if TYPE_CHECKING:
         | OnePassConfig
         | PointerConfig
         | TransformerConfig
+        | PretrainedConfig
     )
     CaptionerConfig = (
         ShowAttendAndTellConfig
@@ -113,6 +134,7 @@ if TYPE_CHECKING:
         | LSTMNConfig
         | GPT2Config
         | LlamaConfig
+        | PretrainedConfig
     )
     ClassifierConfig = (
         BertConfig
@@ -121,9 +143,11 @@ if TYPE_CHECKING:
         | FlatConfig
         | RocktaschelConfig
         | EsimConfig
+        | PretrainedConfig
     )
-    TaggerConfig = BertConfig | RecurrentTaggerConfig
-    SpanModelConfig = BertConfig | SpanReaderConfig
+    TaggerConfig = BertConfig | RecurrentTaggerConfig | PretrainedConfig
+    SpanModelConfig = BertConfig | SpanReaderConfig | PretrainedConfig
+    ImageClassifierConfig = VitConfig | PretrainedVisionConfig
 else:
     ModelConfig = Annotated[Any, Discriminated("name", MODELS, "config_class")]
     CaptionerConfig = Annotated[Any, Discriminated("name", CAPTIONERS, "config_class")]
@@ -135,6 +159,9 @@ else:
     ]
     TaggerConfig = Annotated[Any, Discriminated("name", TAGGERS, "config_class")]
     SpanModelConfig = Annotated[Any, Discriminated("name", SPAN_MODELS, "config_class")]
+    ImageClassifierConfig = Annotated[
+        Any, Discriminated("name", IMAGE_CLASSIFIERS, "config_class")
+    ]
 
 
 def build(
@@ -143,7 +170,10 @@ def build(
     target_vocabulary: int,
     special: tuple[SpecialTokens, SpecialTokens] = (SPECIAL, SPECIAL),
 ) -> "EncoderDecoder":
-    """The model of a configuration, with fresh weights. `special` are the special ids of source and target."""
+    """Return the model of a configuration, with fresh weights.
+
+    `special` are the special ids of source and target.
+    """
     model = MODELS[config.name](source_vocabulary, target_vocabulary, config)
     model.source_special, model.decoder.special = special
     return model
@@ -152,7 +182,7 @@ def build(
 def build_language_model(
     config: LanguageModelConfig, vocabulary: int, special: SpecialTokens = SPECIAL
 ) -> "LanguageModel":
-    """The language model of a configuration, with fresh weights, for a vocabulary with these special ids."""
+    """Return the language model of a configuration, with fresh weights, for a vocabulary with these special ids."""
     model = LANGUAGE_MODELS[config.name](vocabulary, config)
     model.special = special
     return model
@@ -161,22 +191,33 @@ def build_language_model(
 def build_classifier(
     config: ClassifierConfig, vocabulary: int, classes: int
 ) -> "Classifier":
-    """The classifier of a configuration for `classes` classes, with fresh weights."""
+    """Return the classifier of a configuration for `classes` classes, with fresh weights."""
     return CLASSIFIERS[config.name](vocabulary, classes, config)
 
 
 def build_captioner(config: CaptionerConfig, vocabulary: int) -> "Captioner":
-    """The captioner of a configuration, with fresh weights."""
+    """Return the captioner of a configuration, with fresh weights."""
     return CAPTIONERS[config.name](vocabulary, config)
 
 
 def build_tagger(config: TaggerConfig, vocabulary: int, tags: int) -> "nn.Module":
-    """The tagger of a configuration, with fresh weights: its `forward` takes tokens `(batch, position)`, padded on the
-    right, and lengths `(batch,)`, and gives logits `(batch, position, tag)`, computed by its `output`."""
+    """Return the tagger of a configuration, with fresh weights.
+
+    Its `forward` takes tokens `(batch, position)`, padded on the right, and lengths
+    `(batch,)`, and gives logits `(batch, position, tag)`, computed by its `output`.
+    """
     return TAGGERS[config.name](vocabulary, tags, config)
 
 
 def build_span_model(config: SpanModelConfig, vocabulary: int) -> "nn.Module":
-    """The span model of a configuration, with fresh weights: its `forward` takes windows in its `form`, and gives
-    logits `(batch, position, 2)` of the answer's first and last token; position 0 stands for no answer."""
+    """Return the span model of a configuration, with fresh weights.
+
+    Its `forward` takes windows in its `form`, and gives logits `(batch, position, 2)`
+    of the answer's first and last token; position 0 stands for no answer.
+    """
     return SPAN_MODELS[config.name](vocabulary, config)
+
+
+def build_image_classifier(config: ImageClassifierConfig, classes: int) -> Any:
+    """Build the image classifier of a configuration, with fresh weights."""
+    return IMAGE_CLASSIFIERS[config.name](classes, config)

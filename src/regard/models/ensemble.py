@@ -7,29 +7,30 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
-from regard.nn.copying import CopyOutput
-from regard.nn.decoders.protocol import Decoder, State
-from regard.nn.encoder_decoder import EncoderDecoder
-from regard.nn.encoders.protocol import Encoder
-from regard.nn.output import Output
+from regard.nn.decoders import Decoder, State
+from regard.nn.encoder_decoder import Encoder, EncoderDecoder
+from regard.nn.output import CopyOutput, Output
 from regard.shapes import Float, Lengths, Step, Tokens
 
 
 @dataclass(frozen=True, eq=False)
 class Memories(Memory):
-    """The memories of all members. Keys, values and mask are the first member's."""
+    """The memories of all members.
+
+    Keys, values and mask are the first member's.
+    """
 
     members: tuple[Memory, ...] = ()
 
     def select(self, rows: Tensor) -> "Memories":
-        return together([each.select(rows) for each in self.members])
+        return join_memories([member.select(rows) for member in self.members])
 
 
-def together(members: Sequence[Memory]) -> Memories:
+def join_memories(members: Sequence[Memory]) -> Memories:
     """Join the members' memories into one."""
     first = members[0]
     parts = first.key, first.value, first.mask, first.summary, first.tokens
-    return Memories(*parts, clean=False, members=tuple(members))
+    return Memories(*parts, zero_masked=False, members=tuple(members))
 
 
 class EnsembleEncoder(Encoder):
@@ -44,7 +45,7 @@ class EnsembleEncoder(Encoder):
         )
 
     def forward(self, tokens: Tokens, lengths: Lengths) -> Memories:
-        return together([member(tokens, lengths) for member in self.members])
+        return join_memories([member(tokens, lengths) for member in self.members])
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,10 @@ class EnsembleState(State):
 
 
 class Unchanged(Output):
-    """The output layer of a decoder whose features are logits already: an identity without a matrix."""
+    """The output layer of a decoder whose features are logits already.
+
+    An identity without a matrix.
+    """
 
     def __init__(self, vocabulary: int):
         nn.Module.__init__(self)
@@ -69,7 +73,10 @@ class Unchanged(Output):
 
 
 def _names(readers: Sequence[str | tuple[str, ...] | None]) -> Iterator[str]:
-    """Names of the members' source attention within the ensemble. The recorder names a module `x.attend` by `x`."""
+    """Names of the members' source attention within the ensemble.
+
+    The recorder names a module `x.attend` by `x`.
+    """
     for number, reader in enumerate(readers):
         for name in (reader,) if isinstance(reader, str) else reader or ():
             yield from {
@@ -96,26 +103,30 @@ class EnsembleDecoder(Decoder[EnsembleState]):
     def start(self, memory: Memory) -> EnsembleState:
         assert isinstance(memory, Memories)
         pairs = zip(self.decoders, memory.members, strict=True)
-        return EnsembleState(tuple(member.start(own) for member, own in pairs))
+        return EnsembleState(
+            tuple(member.start(member_memory) for member, member_memory in pairs)
+        )
 
     def advance(
         self, tokens: Step, state: EnsembleState
     ) -> tuple[Float[Tensor, "batch vocabulary"], EnsembleState]:
         steps = [
-            member.step(tokens, own)
-            for member, own in zip(self.decoders, state.members, strict=True)
+            member.step(tokens, member_state)
+            for member, member_state in zip(self.decoders, state.members, strict=True)
         ]
         scores = torch.stack([logits.float().log_softmax(-1) for logits, _ in steps])
         mean = scores.logsumexp(0) - torch.tensor(float(len(steps))).log()
-        return mean, EnsembleState(tuple(own for _, own in steps))
+        return mean, EnsembleState(tuple(member_state for _, member_state in steps))
 
 
 class Ensemble(EncoderDecoder):
-    """The mean of the members' next-token probabilities. Members share both vocabularies.
+    """The mean of the members' next-token probabilities.
+
+    Members share both vocabularies.
 
     Raises:
-        ValueError: the target vocabularies differ in size, or only some members copy source words outside the
-            vocabulary.
+        ValueError: The target vocabularies differ in size, or only some members
+            copy source words outside the vocabulary.
     """
 
     def __init__(self, members: Sequence[EncoderDecoder]):
@@ -136,10 +147,10 @@ class Ensemble(EncoderDecoder):
             EnsembleDecoder([member.decoder for member in members]),
         )
         self.max_source = min(
-            (each.max_source for each in members if each.max_source is not None),
+            (model.max_source for model in members if model.max_source is not None),
             default=None,
         )
         self.max_target = min(
-            (each.max_target for each in members if each.max_target is not None),
+            (model.max_target for model in members if model.max_target is not None),
             default=None,
         )

@@ -1,7 +1,10 @@
-"""Two texts compared word by word: Chen et al. 2017, "Enhanced LSTM for natural language inference" (1609.06038).
+"""Two texts compared word by word.
 
-One LSTM reads both texts; each word of either attends to the words of the other, and a second LSTM composes the
-comparisons. The paper starts from pretrained word vectors, which `vectors` in a run file replaces.
+Chen et al. 2017, "Enhanced LSTM for natural language inference" (1609.06038).
+
+One LSTM reads both texts; each word of either attends to the words of the other, and a
+second LSTM composes the comparisons. The paper starts from pretrained word vectors,
+which `vectors` in a run file replaces.
 """
 
 from dataclasses import dataclass
@@ -14,18 +17,21 @@ from regard.attention import Attend
 from regard.attention.memory import Memory
 from regard.attention.scores import Dot
 from regard.models.classifier import Classifier
-from regard.models.elmo_embedding import ElmoStates, make_embedding
+from regard.models.elmo import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
-from regard.nn.pooling import AveragePooling, MaximumPooling
+from regard.nn.layers import AveragePooling, Dropout, MaximumPooling
 from regard.nn.recurrent import SequenceReader
-from regard.nn.sublayers import Dropout
 from regard.shapes import Float, Int, Lengths, States
 
 
 @dataclass(frozen=True)
 class EsimConfig:
-    """Sizes. `width` is that of one direction of an LSTM; the paper has 300 for both sizes. Without `both_ways` only
-    the words of the second text read the first, and the class depends on their comparisons only."""
+    """Sizes.
+
+    `width` is that of one direction of an LSTM; the paper has 300 for both sizes.
+    Without `both_ways` only the words of the second text read the first, and the class
+    depends on their comparisons only.
+    """
 
     name: Literal["esim"] = "esim"
     embedding: Size | ElmoStates = 100
@@ -35,7 +41,7 @@ class EsimConfig:
 
 
 class Esim(Classifier):
-    """With a and b the states of the two texts (equations 1 and 2):
+    """With a and b the states of the two texts (equations 1 and 2).
 
         a'_i = sum_j softmax_j(a_i . b_j) b_j,  b'_j = sum_i softmax_i(a_i . b_j) a_i      (11 to 13)
         m_a = [a; a'; a - a'; a * a'],  m_b likewise                                       (14 and 15)
@@ -50,16 +56,20 @@ class Esim(Classifier):
 
     def __init__(self, vocabulary: int, classes: int, config: EsimConfig):
         super().__init__()
-        both = 2 * config.width
+        double_width = 2 * config.width
         self.embedding = make_embedding(vocabulary, config.embedding, config.dropout)
         self.reader = SequenceReader("lstm", self.embedding.width, config.width)
         self.first_reads, self.second_reads = Attend(Dot()), Attend(Dot())
-        self.compared = nn.Sequential(nn.Linear(4 * both, config.width), nn.ReLU())
+        self.compared = nn.Sequential(
+            nn.Linear(4 * double_width, config.width), nn.ReLU()
+        )
         self.composed = SequenceReader("lstm", config.width, config.width)
         self.average, self.maximum = AveragePooling(), MaximumPooling()
         self.both_ways = config.both_ways
         self.joined = nn.Sequential(
-            nn.Linear(4 * both if config.both_ways else 2 * both, config.width),
+            nn.Linear(
+                4 * double_width if config.both_ways else 2 * double_width, config.width
+            ),
             nn.Tanh(),
         )
         self.dropout = Dropout(config.dropout)
@@ -76,10 +86,10 @@ class Esim(Classifier):
         a, b = self._states(first, first_lengths), self._states(second, second_lengths)
         pools = []
         if self.both_ways:
-            pools += self._pooled(
+            pools += self._pool(
                 a, self.first_reads(a, Memory.of(b, second_lengths)), first_lengths
             )
-        pools += self._pooled(
+        pools += self._pool(
             b, self.second_reads(b, Memory.of(a, first_lengths)), second_lengths
         )
         return self.output(
@@ -91,10 +101,10 @@ class Esim(Classifier):
     ) -> States:
         return self.reader(self.embedding(tokens), lengths)[0]
 
-    def _pooled(
+    def _pool(
         self, states: States, read: States, lengths: Lengths
     ) -> tuple[Float[Tensor, "batch width"], ...]:
-        """The mean and the maximum of one text's composed comparisons."""
+        """Return the mean and the maximum of one text's composed comparisons."""
         compared = torch.cat([states, read, states - read, states * read], -1)
         composed, _ = self.composed(self.dropout(self.compared(compared)), lengths)
         return self.average(composed, lengths), self.maximum(composed, lengths)

@@ -1,4 +1,7 @@
-"""GPT-2: Radford et al. 2019, "Language models are unsupervised multitask learners"; and a classifier of its layers."""
+"""GPT-2: Radford et al. 2019, "Language models are unsupervised multitask learners".
+
+And a classifier of its layers.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,29 +12,33 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.masks import padding
-from regard.models.activations import ACTIVATIONS, ActivationName
+from regard.models.attention import (
+    ACTIVATIONS,
+    POSITIONS,
+    ActivationName,
+    ContentScoreName,
+    PositionsName,
+    SelfAlignChoice,
+    build_heads,
+)
 from regard.models.classifier import Classifier
-from regard.models.heads import SelfAlignChoice, named_heads
-from regard.models.language_model import LanguageModel
-from regard.models.positions import POSITIONS, PositionsName
-from regard.models.scores import ContentScoreName
+from regard.models.language_model import FULL, LanguageModel, Softmax, output_kind
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
-from regard.models.softmax import FULL, Softmax, output_kind
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.kv_cache import (
     Blocks,
     CausalState,
-    Past,
-    check_growing,
-    empty_past,
-    read_past,
+    KVCache,
+    causal_attention,
+    check_causal,
+    empty_cache,
 )
-from regard.nn.sublayers import Dropout, FeedForward, PreNorm, Residual
+from regard.nn.layers import Dropout, FeedForward, PreNorm, Residual
 from regard.shapes import Float, Lengths, States, Tokens
 
 
-def released(layers: int, width: int, heads: int) -> dict[str, Any]:
-    """The sizes of a released model."""
+def make_sizes(layers: int, width: int, heads: int) -> dict[str, Any]:
+    """Return the sizes of a released model."""
     return {
         "layers": layers,
         "width": width,
@@ -53,10 +60,10 @@ class GPT2Config:
     """
 
     named_sizes: ClassVar[NamedSizes] = {
-        "124M": released(12, 768, 12),
-        "355M": released(24, 1024, 16),
-        "774M": released(36, 1280, 20),
-        "1558M": released(48, 1600, 25),
+        "124M": make_sizes(12, 768, 12),
+        "355M": make_sizes(24, 1024, 16),
+        "774M": make_sizes(36, 1280, 20),
+        "1558M": make_sizes(48, 1600, 25),
     }
 
     name: Literal["gpt2"] = "gpt2"
@@ -81,13 +88,21 @@ class GPT2Config:
 
 
 class Block(nn.Module):
-    """Causal self-attention and a feed-forward network, with tanh-approximated GELU in the paper, each inside its
-    residual."""
+    """Causal self-attention and a feed-forward network, each inside its residual.
+
+    The paper has GELU approximated by tanh.
+    """
 
     def __init__(self, config: GPT2Config):
         super().__init__()
-        self.self_attention = named_heads(config, config.context, config.positions)
-        check_growing(self.self_attention)
+        self.self_attention = build_heads(
+            config,
+            config.align,
+            config.context,
+            positions=config.positions,
+            dropout=config.attention_dropout,
+        )
+        check_causal(self.self_attention)
         hidden = config.hidden or 4 * config.width
         self.feedforward = FeedForward(
             config.width, hidden, ACTIVATIONS[config.activation]()
@@ -96,24 +111,31 @@ class Block(nn.Module):
             PreNorm(config.width, config.dropout, config.epsilon) for _ in range(2)
         )
 
-    def empty_past(self, like: Tensor) -> Past:
-        """The past of no positions, for as many texts as `like (batch, ...)` has rows."""
-        return empty_past(self.self_attention, like)
+    def empty_cache(self, like: Tensor) -> KVCache:
+        """Return the cache of no positions, for as many texts as `like (batch, ...)` has rows."""
+        return empty_cache(self.self_attention, like)
 
-    def forward(self, states: States, past: Past) -> tuple[States, Past]:
-        """Positions that follow `past` -> their states, and the past including them."""
+    def forward(self, states: States, cache: KVCache) -> tuple[States, KVCache]:
+        """Process positions that follow `cache`.
+
+        Returns:
+            Their states, and the cache including them.
+        """
         first, second = cast("Sequence[Residual]", self.residuals)
-        context, past = read_past(self.self_attention, first.input(states), past)
+        context, cache = causal_attention(
+            self.self_attention, first.input(states), cache
+        )
         states = first.add(states, context)
-        return second.add(states, self.feedforward(second.input(states))), past
+        return second.add(states, self.feedforward(second.input(states))), cache
 
 
 class GPT2(LanguageModel[CausalState]):
-    """Blocks over embedded tokens with positions (learned in the paper), a final norm, and the embedding as output
-    layer.
+    """Blocks over embedded tokens with positions, and a final norm.
 
-    Weights start normal with deviation 0.02; the last weight of each residual branch with 0.02 / sqrt(2 layers)
-    (section 2.3).
+    Positions are learned in the paper, and the embedding is the output layer.
+
+    Weights start normal with deviation 0.02; the last weight of each residual branch
+    with 0.02 / sqrt(2 layers) (section 2.3).
     """
 
     config_class = GPT2Config
@@ -143,19 +165,25 @@ class GPT2(LanguageModel[CausalState]):
     def begin(self, batch: int) -> CausalState:
         return self.blocks.start(self.zeros(batch))
 
-    def carried(self, state: CausalState) -> None:
+    def detach_state(self, state: CausalState) -> None:
         return None
 
     def run(self, tokens: Tokens, state: CausalState) -> tuple[States, CausalState]:
-        """Raises ValueError for more tokens than `context`."""
+        """Check the arguments.
+
+        Raises:
+            ValueError: More tokens than `context`.
+        """
         states = self.dropout(self.positions(self.embedding(tokens), state.position))
         states, state = self.blocks(states, state)
         return self.norm(states), state
 
 
 class GPT2Classifier(Classifier):
-    """GPT-2's blocks and a linear layer over the last token's state, which has read the whole text (Radford et al.
-    2018, section 3.2)."""
+    """GPT-2's blocks and a linear layer over the last token's state.
+
+    That state has read the whole text (Radford et al. 2018, section 3.2).
+    """
 
     config_class = GPT2Config
     form = "last-text"
@@ -176,8 +204,13 @@ class GPT2Classifier(Classifier):
         nn.init.normal_(self.output.weight, std=0.02)
 
     def forward(self, tokens: Tokens, lengths: Lengths) -> Float[Tensor, "batch class"]:
-        """Logits `(batch, class)` of tokens `(batch, position)`, padded on the right; zeros for a text without tokens.
-        Raises ValueError for more tokens than `context`."""
+        """Logits `(batch, class)` of tokens `(batch, position)`, padded on the right.
+
+        Zeros for a text without tokens.
+
+        Raises:
+            ValueError: More tokens than `context`.
+        """
         real = padding(lengths, tokens.shape[1]).readable()[..., None]
         states = self.dropout(self.positions(self.embedding(tokens))).where(real, 0.0)
         states, _ = self.blocks(

@@ -1,9 +1,12 @@
-"""The hierarchical attention network: Yang et al. 2016, "Hierarchical attention networks for document classification"
-(NAACL 2016); and attention over all words of a document at once, as a baseline.
+"""The hierarchical attention network.
 
-The paper starts from word2vec vectors of the training texts. Here word vectors are learned from scratch and multiplied
-by the root of their width. The paper has no dropout; here `dropout` follows the vectors of words, sentences and
-documents, never within the GRUs.
+Yang et al. 2016, "Hierarchical attention networks for document classification" (NAACL
+2016); and attention over all words of a document at once, as a baseline.
+
+The paper starts from word2vec vectors of the training texts. Here word vectors are
+learned from scratch and multiplied by the root of their width. The paper has no
+dropout; here `dropout` follows the vectors of words, sentences and documents, never
+within the GRUs.
 """
 
 from dataclasses import dataclass
@@ -16,11 +19,10 @@ from regard.attention import Attend
 from regard.attention.memory import Memory
 from regard.attention.scores import TanhDot
 from regard.models.classifier import Classifier
-from regard.models.elmo_embedding import ElmoStates, make_embedding
+from regard.models.elmo import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
-from regard.nn.pooling import AveragePooling, MaximumPooling, Pooling
+from regard.nn.layers import AveragePooling, Dropout, MaximumPooling, Pooling
 from regard.nn.recurrent import SequenceReader, read_in_parts
-from regard.nn.sublayers import Dropout
 from regard.shapes import Float, Inputs, Int, Lengths, States, Tokens
 
 PoolingName = Literal["attention", "average", "maximum"]
@@ -32,9 +34,13 @@ PARTS = 8
 
 @dataclass(frozen=True)
 class HanConfig:
-    """Sizes; the defaults are the paper's, without dropout. `width` is that of one direction. `words` and `sentences`
-    choose the pooling of words into a sentence and of sentences into a document; the paper compares attention with
-    average and maximum. A sentence of more than `longest_sentence` tokens is split."""
+    """Sizes; the defaults are the paper's, without dropout.
+
+    `width` is that of one direction. `words` and `sentences` choose the pooling of
+    words into a sentence and of sentences into a document; the paper compares attention
+    with average and maximum. A sentence of more than `longest_sentence` tokens is
+    split.
+    """
 
     name: Literal["han"] = "han"
     embedding: Size | ElmoStates = 200
@@ -59,11 +65,12 @@ class FlatConfig:
 
 
 class AttentionPooling(Pooling):
-    """A learned query u reads the states h (equations 5 to 7 and 8 to 10):
+    """A learned query u reads the states h (equations 5 to 7 and 8 to 10).
 
         u_i = tanh(W h_i + b),  a = softmax(u_i . u),  s = sum a_i h_i
 
-    The paper initialises u at random without naming the distribution; here it is normal with variance 1 / `hidden`.
+    The paper initialises u at random without naming the distribution; here it is normal
+    with variance 1 / `hidden`.
     """
 
     def __init__(self, width: int, hidden: int):
@@ -77,15 +84,22 @@ class AttentionPooling(Pooling):
 
 
 def make_pooling(name: PoolingName, width: int, hidden: int) -> Pooling:
-    """Make a pooling of states of a width, by name. `hidden` is the width of the keys of attention."""
+    """Make a pooling of states of a width, by name.
+
+    `hidden` is the width of the keys of attention.
+    """
     if name == "attention":
         return AttentionPooling(width, hidden)
     return AveragePooling() if name == "average" else MaximumPooling()
 
 
-class Level(nn.Module):
-    """A bidirectional GRU over a sequence, and a pooling of its states (equations 4 to 7, and 8 to 10). It reads the
-    rows of a batch in `parts` groups."""
+class HanLevel(nn.Module):
+    """A bidirectional GRU over a sequence, and a pooling of its states.
+
+    See equations 4 to 7, and 8 to 10 of the paper.
+
+    It reads the rows of a batch in `parts` groups.
+    """
 
     def __init__(
         self,
@@ -102,8 +116,10 @@ class Level(nn.Module):
         self.summary: Pooling = make_pooling(summary, self.width, config.attention)
 
     def forward(self, inputs: Inputs, lengths: Lengths) -> Float[Tensor, "batch width"]:
-        """Inputs `(batch, position, input_width)` of `lengths (batch,)` -> `(batch, width)`; zeros for an empty
-        sequence."""
+        """Pool inputs `(batch, position, input_width)` of `lengths (batch,)`.
+
+        The result is `(batch, width)`, zeros for an empty sequence.
+        """
         states = read_in_parts(self.reader, inputs, lengths, self.parts)
         return self.dropout(self.summary(states, lengths))
 
@@ -117,8 +133,8 @@ class Han(Classifier):
     def __init__(self, vocabulary: int, classes: int, config: HanConfig):
         super().__init__()
         self.embedding = make_embedding(vocabulary, config.embedding, config.dropout)
-        self.words = Level(self.embedding.width, config, config.words, parts=PARTS)
-        self.sentences = Level(self.words.width, config, config.sentences)
+        self.words = HanLevel(self.embedding.width, config, config.words, parts=PARTS)
+        self.sentences = HanLevel(self.words.width, config, config.sentences)
         self.output = nn.Linear(self.sentences.width, classes)
 
     def forward(
@@ -128,8 +144,10 @@ class Han(Classifier):
         places: Int[Tensor, "batch sentence"],
         counts: Int[Tensor, " batch"],
     ) -> Float[Tensor, "batch class"]:
-        """Logits `(batch, class)` of documents as in a `DocumentBatch`: one row per sentence, and the rows of each
-        document."""
+        """Logits `(batch, class)` of documents as in a `DocumentBatch`.
+
+        One row per sentence, and the rows of each document.
+        """
         sentences = self.words(self.embedding(tokens), lengths)
         laid_out = sentences.index_select(0, places.flatten()).unflatten(
             0, places.shape
@@ -146,7 +164,7 @@ class FlatAttention(Classifier):
     def __init__(self, vocabulary: int, classes: int, config: FlatConfig):
         super().__init__()
         self.embedding = make_embedding(vocabulary, config.embedding, config.dropout)
-        self.words = Level(self.embedding.width, config, config.words)
+        self.words = HanLevel(self.embedding.width, config, config.words)
         self.output = nn.Linear(self.words.width, classes)
 
     def forward(self, tokens: Tokens, lengths: Lengths) -> Float[Tensor, "batch class"]:

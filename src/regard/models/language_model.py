@@ -1,16 +1,88 @@
-"""The base class of language models: decoders without a source."""
+"""Language models: their base class, kinds of output softmax, and the recurrent one."""
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
-from regard.nn.decoders.protocol import S, SequenceDecoder
+from regard.models.sizes import Share, Size
+from regard.nn.decoders import S, SequenceDecoder, State
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.output import Output, Predictor
-from regard.shapes import Float, Tokens
+from regard.nn.layers import make_dropout
+from regard.nn.output import AdaptiveOutput, Output, OutputLayer, SampledOutput
+from regard.nn.recurrent import RecurrentName, RecurrentStack
+from regard.shapes import Float, States, Tokens
+
+
+@dataclass(frozen=True)
+class FullSoftmax:
+    """Train with the softmax over the whole vocabulary."""
+
+    kind: Literal["full"] = "full"
+
+
+@dataclass(frozen=True)
+class SampledSoftmax:
+    """Train with the softmax over the target and `samples` other words, drawn anew for each batch; all else is exact.
+
+    It works best if ids are sorted by frequency.
+    """
+
+    kind: Literal["sampled"] = "sampled"
+    samples: Size = 8192
+
+
+@dataclass(frozen=True)
+class AdaptiveSoftmax:
+    """A softmax over frequent words and clusters of rarer ones, then within the cluster.
+
+    It is exact, and fast if ids are sorted by frequency.
+
+    Ids below the first of `cutoffs` are frequent, and each further cutoff ends a
+    cluster.
+    """
+
+    kind: Literal["adaptive"] = "adaptive"
+    cutoffs: tuple[Size, ...] = (4000, 12000)
+
+    def __post_init__(self) -> None:
+        if not self.cutoffs or list(self.cutoffs) != sorted(set(self.cutoffs)):
+            raise ValueError(
+                f"cutoffs are {list(self.cutoffs)}; expected at least one id, each above the one before"
+            )
+
+
+Softmax = FullSoftmax | SampledSoftmax | AdaptiveSoftmax
+FULL = FullSoftmax()
+
+
+def output_kind(softmax: Softmax) -> Callable[..., Output]:
+    """Return the class of the output layer, with its settings."""
+    match softmax:
+        case SampledSoftmax(samples=samples):
+            return partial(SampledOutput, samples=samples)
+        case AdaptiveSoftmax(cutoffs=cutoffs):
+            return partial(AdaptiveOutput, cutoffs=cutoffs)
+        case _:
+            return Output
+
+
+def check_smoothing(softmax: Softmax, smoothing: float) -> None:
+    """Check the arguments.
+
+    Raises:
+        ValueError: Label smoothing with a softmax in which most words have no
+            logit.
+    """
+    if smoothing and not isinstance(softmax, FullSoftmax):
+        raise ValueError(
+            "training.label_smoothing needs a full softmax; set it to 0 or model.softmax.kind to full"
+        )
 
 
 class LanguageModel(SequenceDecoder[S]):
@@ -19,22 +91,29 @@ class LanguageModel(SequenceDecoder[S]):
     Texts follow one another: the token before a text's first token is the end token.
     """
 
-    output: Predictor
+    output: OutputLayer
     source_attention = None
     context: int | None = None
     """Largest number of tokens in a row; None for any number."""
+    shorter_windows: ClassVar[bool] = False
+    """Whether it may be trained on windows that are shorter than `context`."""
 
     @abstractmethod
     def begin(self, batch: int) -> S:
-        """The state before the first token, for `batch` texts."""
+        """Return the state before the first token, for `batch` texts."""
 
     @abstractmethod
-    def carried(self, state: S) -> S | None:
-        """The part of the state that carries over to the next part of a long text, as tensors without a gradient; None
-        if every part is read by itself."""
+    def detach_state(self, state: S) -> S | None:
+        """Return what carries over to the next part of a long text, without a gradient.
+
+        None if every part is read by itself.
+        """
 
     def start(self, memory: Memory) -> S:
-        """`begin` for as many texts as the memory has rows. Nothing else of the memory is read."""
+        """`begin` for as many texts as the memory has rows.
+
+        Nothing else of the memory is read.
+        """
         return self.begin(len(memory.value))
 
     def zeros(self, *shape: int) -> Tensor:
@@ -46,7 +125,10 @@ class LanguageModel(SequenceDecoder[S]):
         self, tokens: Tokens, state: S
     ) -> tuple[Float[Tensor, "batch position vocabulary"], S]:
         """Logits `(batch, position, vocabulary)` of the token after each token, and the new state.
-        `output.loss(features, expected)` computes their loss from the features of `run` without storing them."""
+
+        `output.loss(features, expected)` computes their loss from the features of `run`
+        without storing them.
+        """
         features, state = self.run(tokens, state)
         return self.output(features), state
 
@@ -54,11 +136,73 @@ class LanguageModel(SequenceDecoder[S]):
 def make_output(
     width: int, embedding: TokenEmbedding, kind: Callable[..., Output], *, tied: bool
 ) -> tuple[nn.Module, Output]:
-    """A module from states of this width to features, and the output layer. If the output layer is tied to the
-    embedding, the module is linear: states between -1 and 1 would leave the logits flat. Otherwise it is the
-    identity."""
+    """Return a module from states of this width to features, and the output layer.
+
+    If the output layer is tied to the embedding, the module is linear: states between
+    -1 and 1 would leave the logits flat. Otherwise it is the identity.
+    """
     if not tied:
         return nn.Identity(), kind(width, embedding.vocabulary)
     return nn.Linear(width, embedding.width), kind(
         embedding.width, embedding.vocabulary, tied=embedding
     )
+
+
+@dataclass(frozen=True)
+class RecurrentLanguageModelConfig:
+    """Sizes.
+
+    `tied` shares the output layer's weight with the embedding (Inan 2017, 1611.01462;
+    Press 2017, 1608.05859). `dropout` applies to the input of each layer and to the
+    last output; with `variational` one mask serves all positions (Gal 2016,
+    1512.05287).
+    """
+
+    name: Literal["recurrent"] = "recurrent"
+    cell: RecurrentName = "lstm"
+    embedding: Size = 256
+    width: Size = 256
+    layers: Size = 2
+    tied: bool = True
+    variational: bool = True
+    dropout: Share = 0.3
+    softmax: Softmax = FULL
+
+
+@dataclass(frozen=True, eq=False)
+class RecurrentState(State):
+    """The state of all layers, `(batch, layer, state_width)`."""
+
+    cells: Tensor
+
+
+class RecurrentLanguageModel(LanguageModel[RecurrentState]):
+    """h_t = f(E y_{t-1}, h_{t-1}); p(y_t) = softmax(W h_t).
+
+    The state carries over from one part of a text to the next.
+    """
+
+    config_class = RecurrentLanguageModelConfig
+
+    def __init__(self, vocabulary: int, config: RecurrentLanguageModelConfig):
+        super().__init__()
+        self.embedding = TokenEmbedding(vocabulary, config.embedding)
+        dropout = make_dropout(config.dropout, variational=config.variational)
+        self.network = RecurrentStack(
+            config.cell, config.embedding, config.width, config.layers, dropout
+        )
+        self.readout, self.output = make_output(
+            config.width, self.embedding, output_kind(config.softmax), tied=config.tied
+        )
+
+    def begin(self, batch: int) -> RecurrentState:
+        return RecurrentState(self.zeros(batch, *self.network.state_shape))
+
+    def detach_state(self, state: RecurrentState) -> RecurrentState:
+        return state.detach()
+
+    def run(
+        self, tokens: Tokens, state: RecurrentState
+    ) -> tuple[States, RecurrentState]:
+        outputs, cells = self.network(self.embedding(tokens), state.cells)
+        return self.readout(outputs), RecurrentState(cells)

@@ -1,5 +1,7 @@
-"""Llama: Touvron et al. 2023 (2302.13971); with other settings Mistral (2310.06825), Qwen 2 (2407.10671) and Qwen 3
-(2505.09388)."""
+"""Llama: Touvron et al. 2023 (2302.13971).
+
+With other settings Mistral (2310.06825), Qwen 2 (2407.10671) and Qwen 3 (2505.09388).
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -8,25 +10,35 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.attention.heads import MultiHead, NormalizedHeads, without_bias
+from regard.attention.heads import MultiHead, NormalizedHeads, remove_bias
 from regard.attention.positions import Rotary, RotaryScaling
 from regard.attention.scores import ScaledDot
-from regard.models.language_model import LanguageModel
+from regard.models.language_model import FULL, LanguageModel, Softmax, output_kind
 from regard.models.sizes import NamedSizes, Share, Size
-from regard.models.softmax import FULL, Softmax, output_kind
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.kv_cache import Blocks, CausalState, Past, empty_past, read_past
-from regard.nn.sublayers import Dropout, SwiGLU
+from regard.nn.kv_cache import (
+    Blocks,
+    CausalState,
+    KVCache,
+    causal_attention,
+    empty_cache,
+)
+from regard.nn.layers import Dropout, SwiGLU
 from regard.shapes import States, Tokens
 
 DEVIATION = 0.02
 """Standard deviation of fresh weights."""
 
 
-def released(
-    layers: int, width: int, heads: int, key_value_heads: int, hidden: int, **more: Any
+def make_sizes(
+    layers: int,
+    width: int,
+    heads: int,
+    key_value_heads: int,
+    hidden: int,
+    **fields: Any,
 ) -> dict[str, Any]:
-    """The sizes of a released model."""
+    """Return the sizes of a released model."""
     sizes = {
         "layers": layers,
         "width": width,
@@ -34,7 +46,7 @@ def released(
         "key_value_heads": key_value_heads,
         "hidden": hidden,
     }
-    return sizes | more
+    return sizes | fields
 
 
 @dataclass(frozen=True)
@@ -58,14 +70,14 @@ class LlamaConfig:
     """
 
     named_sizes: ClassVar[NamedSizes] = {
-        "llama-7B": released(32, 4096, 32, 32, 11008, context=2048, tied=False),
-        "mistral-7B": released(
+        "llama-7B": make_sizes(32, 4096, 32, 32, 11008, context=2048, tied=False),
+        "mistral-7B": make_sizes(
             32, 4096, 32, 8, 14336, context=8192, window=4096, tied=False
         ),
-        "qwen2-0.5B": released(
+        "qwen2-0.5B": make_sizes(
             24, 896, 14, 2, 4864, context=32768, base=1e6, biased=True, epsilon=1e-6
         ),
-        "qwen3-0.6B": released(
+        "qwen3-0.6B": make_sizes(
             28,
             1024,
             16,
@@ -129,8 +141,10 @@ class LlamaConfig:
 
 
 class Block(nn.Module):
-    """Causal self-attention and SwiGLU, each behind a norm by the root mean square (Zhang 2019, 1910.07467) and inside
-    its residual."""
+    """Causal self-attention and SwiGLU, each behind a norm and inside its residual.
+
+    The norm is by the root mean square (Zhang 2019, 1910.07467).
+    """
 
     def __init__(self, config: LlamaConfig):
         super().__init__()
@@ -145,17 +159,21 @@ class Block(nn.Module):
         )
         self.dropout = Dropout(config.dropout)
 
-    def empty_past(self, like: Tensor) -> Past:
-        """The past of no positions, for as many texts as `like (batch, ...)` has rows."""
-        return empty_past(self.self_attention, like)
+    def empty_cache(self, like: Tensor) -> KVCache:
+        """Return the cache of no positions, for as many texts as `like (batch, ...)` has rows."""
+        return empty_cache(self.self_attention, like)
 
-    def forward(self, states: States, past: Past) -> tuple[States, Past]:
-        """Positions that follow `past` -> their states, and the past including them."""
-        context, past = read_past(
-            self.self_attention, self.norms[0](states), past, self.before, self.sinks
+    def forward(self, states: States, cache: KVCache) -> tuple[States, KVCache]:
+        """Process positions that follow `cache`.
+
+        Returns:
+            Their states, and the cache including them.
+        """
+        context, cache = causal_attention(
+            self.self_attention, self.norms[0](states), cache, self.before, self.sinks
         )
         states = states + self.dropout(context)
-        return states + self.dropout(self.feedforward(self.norms[1](states))), past
+        return states + self.dropout(self.feedforward(self.norms[1](states))), cache
 
 
 def heads(config: LlamaConfig) -> MultiHead:
@@ -170,23 +188,26 @@ def heads(config: LlamaConfig) -> MultiHead:
         rotary,
     )
     if config.normalized:
-        found: MultiHead = NormalizedHeads(
+        attention: MultiHead = NormalizedHeads(
             config.width, config.heads, epsilon=config.epsilon, **sizes
         )
     else:
-        found = MultiHead(config.width, config.heads, **sizes)
-    without_bias(
+        attention = MultiHead(config.width, config.heads, **sizes)
+    remove_bias(
         *(
-            (found.output,)
+            (attention.output,)
             if config.biased
-            else (found.query, found.key, found.value, found.output)
+            else (attention.query, attention.key, attention.value, attention.output)
         )
     )
-    return found
+    return attention
 
 
 class Llama(LanguageModel[CausalState]):
-    """Blocks over embedded tokens, a final norm, and the output layer. Weights start normal with deviation 0.02."""
+    """Blocks over embedded tokens, a final norm, and the output layer.
+
+    Weights start normal with deviation 0.02.
+    """
 
     config_class = LlamaConfig
 
@@ -210,7 +231,7 @@ class Llama(LanguageModel[CausalState]):
     def begin(self, batch: int) -> CausalState:
         return self.blocks.start(self.zeros(batch))
 
-    def carried(self, state: CausalState) -> None:
+    def detach_state(self, state: CausalState) -> None:
         return None
 
     def run(self, tokens: Tokens, state: CausalState) -> tuple[States, CausalState]:

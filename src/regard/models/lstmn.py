@@ -9,23 +9,32 @@ from torch import Tensor, nn
 from regard.attention import Attend
 from regard.attention.masks import window
 from regard.attention.memory import Memory
-from regard.attention.observer import observer_of
+from regard.attention.observer import find_observer
 from regard.attention.positions import BucketedBias
 from regard.attention.scores import Additive
-from regard.models.language_model import LanguageModel, make_output
+from regard.models.language_model import (
+    FULL,
+    LanguageModel,
+    Softmax,
+    make_output,
+    output_kind,
+)
 from regard.models.sizes import Share, Size
-from regard.models.softmax import FULL, Softmax, output_kind
-from regard.nn.decoders.protocol import State
+from regard.nn.decoders import State
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.sublayers import make_dropout
+from regard.nn.layers import make_dropout
 from regard.shapes import Float, States, Tokens
 
 
 @dataclass(frozen=True)
 class LSTMNConfig:
-    """Sizes. The paper has one layer of width 300 and keeps the whole sentence; here the tape has at most `window`
-    places, so that texts can be long. With `positions: bucketed` the score also has a learned number for the distance
-    of a place, which at first prefers the last one, as an LSTM does. The other fields are those of `recurrent`."""
+    """Sizes.
+
+    The paper has one layer of width 300 and keeps the whole sentence; here the tape has
+    at most `window` places, so that texts can be long. With `positions: bucketed` the
+    score also has a learned number for the distance of a place, which at first prefers
+    the last one, as an LSTM does. The other fields are those of `recurrent`.
+    """
 
     name: Literal["lstmn"] = "lstmn"
     embedding: Size = 256
@@ -41,8 +50,10 @@ class LSTMNConfig:
 
 @dataclass(frozen=True, eq=False)
 class LSTMNState(State):
-    """The tape: keys `(batch, past, attention)` and [h_i; c_i] `(batch, past, 2 width)`; and the last read h~
-    `(batch, width)`."""
+    """The tape: keys `(batch, past, attention)` and [h_i.
+
+    C_i] `(batch, past, 2 width)`; and the last read h~ `(batch, width)`.
+    """
 
     keys: Tensor
     values: Tensor
@@ -50,11 +61,12 @@ class LSTMNState(State):
 
 
 class LSTMN(LanguageModel[LSTMNState]):
-    """An LSTM that reads all earlier states in place of the last one:
+    """An LSTM that reads all earlier states in place of the last one.
 
         a_i = softmax(v^T tanh(W_h h_i + W_x x_t + W_r h~_{t-1})),  h~_t = sum a_i h_i,  c~_t = sum a_i c_i
 
-    A step of an LSTM from (h~_t, c~_t) with input x_t follows (equations 4 to 10). On an empty tape both are zero.
+    A step of an LSTM from (h~_t, c~_t) with input x_t follows (equations 4 to 10). On
+    an empty tape both are zero.
     """
 
     config_class = LSTMNConfig
@@ -82,7 +94,7 @@ class LSTMN(LanguageModel[LSTMNState]):
             keys, self.zeros(batch, 0, 2 * self.width), self.zeros(batch, self.width)
         )
 
-    def carried(self, state: LSTMNState) -> LSTMNState:
+    def detach_state(self, state: LSTMNState) -> LSTMNState:
         return self.recent(state.detach())
 
     def recent(self, state: LSTMNState) -> LSTMNState:
@@ -103,8 +115,11 @@ class LSTMN(LanguageModel[LSTMNState]):
     def transition(
         self, inputs: Tensor, state: LSTMNState
     ) -> tuple[Float[Tensor, "batch width"], LSTMNState]:
-        """Read the tape, take a step and write its result. Places outside the window are dropped, unless an observer
-        records: recorded positions count from the first place."""
+        """Read the tape, take a step and write its result.
+
+        Places outside the window are dropped, unless an observer records: recorded
+        positions count from the first place.
+        """
         query = torch.cat([inputs, state.read], -1)[:, None]
         places = state.keys.shape[1]
         recent = (
@@ -112,11 +127,11 @@ class LSTMN(LanguageModel[LSTMNState]):
             if places > self.window
             else None
         )
-        memory = Memory(state.keys, state.values, recent, clean=False)
+        memory = Memory(state.keys, state.values, recent, zero_masked=False)
         bias = (
             None
             if self.positions is None
-            else self.positions.biases(query, places, memory.positions())
+            else self.positions.make_bias(query, places, memory.key_positions())
         )
         context = self.attend.read(query, memory, bias=bias).context[:, 0]
         read, cell = context.chunk(2, -1)
@@ -124,7 +139,9 @@ class LSTMN(LanguageModel[LSTMNState]):
         keys = torch.cat([state.keys, self.attend.score.prepare(output[:, None])], 1)
         values = torch.cat([state.values, torch.cat([output, cell], -1)[:, None]], 1)
         state = LSTMNState(keys, values, read)
-        return output, self.recent(state) if observer_of(self.attend) is None else state
+        return output, self.recent(state) if find_observer(
+            self.attend
+        ) is None else state
 
 
 def nearest_first() -> BucketedBias:

@@ -1,4 +1,7 @@
-"""The stacked LSTM with global attention and input feeding: Luong, Pham, Manning 2015 (1508.04025)."""
+"""The stacked LSTM with global attention and input feeding.
+
+Luong, Pham, Manning 2015 (1508.04025).
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -8,39 +11,40 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.attention.checks import expect_size
-from regard.attention.memory import Memory
-from regard.models.aligns import AlignChoice, chosen_align
-from regard.models.scores import SCORES, ScoreName
+from regard.attention.memory import Memory, expect_size
+from regard.models.attention import SCORES, AlignChoice, ScoreName, build_align
 from regard.models.sizes import Share, Sides, Size
-from regard.nn.cells import Stack
-from regard.nn.decoders.protocol import SequenceDecoder, State
-from regard.nn.decoders.recurrent import (
+from regard.nn.decoders import (
     InitialStateName,
     RecurrentDecoder,
     RecurrentDecoderState,
+    SequenceDecoder,
+    State,
     SummaryInitialState,
     choose_initial_state,
     first_cells,
 )
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
-from regard.nn.encoders.recurrent import RecurrentEncoder
+from regard.nn.encoders import RecurrentEncoder
+from regard.nn.layers import Dropout
 from regard.nn.output import Output
-from regard.nn.recurrent import Recurrent, SequenceReader
-from regard.nn.sublayers import Dropout
+from regard.nn.recurrent import Recurrent, SequenceReader, Stack
 from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True)
 class LuongConfig(Sides):
-    """Sizes. The paper has embedding and width 1000, 4 layers and a one-directional encoder.
+    """Sizes.
 
-    The paper's scores are the first four of the registry. `cosine` learns its sharpness; `distance` has width
-    sqrt(width). `max_source` limits the source of the location score only. With `bidirectional` each direction has half
-    the width. `align` is global (softmax) or local (local-m, local-p, where `window` is the paper's D) as in section 3,
-    or another one. Without `input_feeding` (section 3.3) the decoder's state does not depend on earlier reads, and
-    training runs all steps in one pass.
+    The paper has embedding and width 1000, 4 layers and a one-directional encoder.
+
+    The paper's scores are the first four of the registry. `cosine` learns its
+    sharpness; `distance` has width sqrt(width). `max_source` limits the source of the
+    location score only. With `bidirectional` each direction has half the width. `align`
+    is global (softmax) or local (local-m, local-p, where `window` is the paper's D) as
+    in section 3, or another one. Without `input_feeding` (section 3.3) the decoder's
+    state does not depend on earlier reads, and training runs all steps in one pass.
     """
 
     name: Literal["luong"] = "luong"
@@ -75,8 +79,13 @@ class LuongState(State):
 
 
 def check_read(attend: Attend, combined: int, memory: Memory, width: int) -> None:
-    """Check that states of this width can read the memory, and that context and state have the `combined` width that
-    W_c reads. Raises ValueError."""
+    """Check that states of this width can read the memory.
+
+    Context and state must have the `combined` width that W_c reads.
+
+    Raises:
+        ValueError: See above.
+    """
     attend.check_sizes(width, memory.key.shape[-1])
     expect_size(
         "the combining map",
@@ -87,10 +96,12 @@ def check_read(attend: Attend, combined: int, memory: Memory, width: int) -> Non
 
 
 class LuongDecoder(RecurrentDecoder[LuongState]):
-    """h_t = stack([E y_{t-1}; h~_{t-1}]); c_t reads the memory with h_t; h~_t = tanh(W_c [c_t; h_t]).
+    """h_t = stack([E y_{t-1}; h~_{t-1}]); c_t reads the memory with h_t.
 
-    Equations 5 and 6 with the input feeding of section 3.3. The weights of step t belong to the word y_t that the step
-    predicts.
+    h~_t = tanh(W_c [c_t; h_t]).
+
+    Equations 5 and 6 with the input feeding of section 3.3. The weights of step t
+    belong to the word y_t that the step predicts.
     """
 
     def __init__(
@@ -139,11 +150,13 @@ class LuongDecoder(RecurrentDecoder[LuongState]):
 
 
 class UnfedLuongDecoder(SequenceDecoder[RecurrentDecoderState]):
-    """Luong's decoder without input feeding: h_t = network(E y_{t-1}); c_t reads the memory with h_t; h~_t = tanh(W_c
-    [c_t; h_t]).
+    """Luong's decoder without input feeding: h_t = network(E y_{t-1}).
 
-    The network depends on the words only, never on earlier reads, so that training runs all steps in one pass. The
-    weights of step t belong to the word y_t that the step predicts.
+    C_t reads the memory with h_t; h~_t = tanh(W_c [c_t; h_t]).
+
+    The network depends on the words only, never on earlier reads, so that training runs
+    all steps in one pass. The weights of step t belong to the word y_t that the step
+    predicts.
     """
 
     def __init__(
@@ -185,11 +198,12 @@ class UnfedLuongDecoder(SequenceDecoder[RecurrentDecoderState]):
 
 
 class Luong(EncoderDecoder):
-    """Attention over the top layer's states with the current state as query; the attentional vector is fed to the next
-    step.
+    """Attention over the top layer's states with the current state as query.
 
-    The decoder starts from a learned map of the encoder's final state. The paper copies the state, which needs equal
-    sizes.
+    The attentional vector is fed to the next step.
+
+    The decoder starts from a learned map of the encoder's final state. The paper copies
+    the state, which needs equal sizes.
     """
 
     config_class = LuongConfig
@@ -220,7 +234,7 @@ class Luong(EncoderDecoder):
             network = Recurrent(config.cell, config.embedding, *sizes)
         attend = Attend(
             SCORES[config.score](config.width, config.max_source),
-            chosen_align(config.align, config.width, config.window),
+            build_align(config.align, config.width, config.window),
         )
         size = math.prod(network.state_shape)
         start = choose_initial_state(

@@ -1,4 +1,7 @@
-"""A recurrent translation model that trains in one pass: attention between two recurrent networks."""
+"""A recurrent translation model that trains in one pass.
+
+Attention between two recurrent networks.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -7,33 +10,35 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.attention.checks import expect_size
 from regard.attention.heads import MultiHead
-from regard.attention.memory import Memory
-from regard.models.aligns import AlignChoice
-from regard.models.heads import named_attend
-from regard.models.scores import ContentScoreName
+from regard.attention.memory import Memory, expect_size
+from regard.models.attention import AlignChoice, ContentScoreName, build_attend
 from regard.models.sizes import Share, Sides, Size
-from regard.nn.decoders.protocol import SequenceDecoder, State
-from regard.nn.decoders.recurrent import (
+from regard.nn.decoders import (
     InitialStateName,
+    SequenceDecoder,
+    State,
     SummaryInitialState,
     choose_initial_state,
     first_cells,
 )
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
-from regard.nn.encoders.recurrent import RecurrentEncoder
+from regard.nn.encoders import RecurrentEncoder
+from regard.nn.layers import Dropout
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent, SequenceReader
-from regard.nn.sublayers import Dropout
 from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True)
 class OnePassConfig(Sides):
-    """Sizes. The output layer shares the target embedding's weight. With `shared` both languages share one embedding
-    and need one vocabulary. `longest` is the most source tokens of a score that limits them."""
+    """Sizes.
+
+    The output layer shares the target embedding's weight. With `shared` both languages
+    share one embedding and need one vocabulary. `longest` is the most source tokens of
+    a score that limits them.
+    """
 
     name: Literal["one-pass"] = "one-pass"
     width: Size = 256
@@ -60,10 +65,13 @@ class OnePassState(State):
 
 
 class OnePassDecoder(SequenceDecoder[OnePassState]):
-    """q_t = first(E y_{t-1}); c_t reads the memory with q_t; h_t = second([q_t; c_t]); readout W [q_t; c_t; h_t].
+    """q_t = first(E y_{t-1}).
 
-    The attention of a step depends on earlier words but not on earlier reads; the second network carries the reads. The
-    weights of step t belong to the word y_t that the step predicts.
+    C_t reads the memory with q_t; h_t = second([q_t; c_t]); readout W [q_t; c_t; h_t].
+
+    The attention of a step depends on earlier words but not on earlier reads; the
+    second network carries the reads. The weights of step t belong to the word y_t that
+    the step predicts.
     """
 
     def __init__(
@@ -114,8 +122,11 @@ class OnePassDecoder(SequenceDecoder[OnePassState]):
 
 
 class OnePass(EncoderDecoder):
-    """Bidirectional LSTM encoder; one LSTM computes the queries of multi-head attention, another LSTM reads the
-    contexts."""
+    """Bidirectional LSTM encoder.
+
+    One LSTM computes the queries of multi-head attention, another LSTM reads the
+    contexts.
+    """
 
     config_class = OnePassConfig
 
@@ -146,12 +157,12 @@ class OnePass(EncoderDecoder):
             )
 
         head_width = config.width // config.heads
-        attend = named_attend(
+        attend = build_attend(
             head_width,
             config.score,
             config.align,
             window=config.window,
-            longest=config.longest,
+            max_keys=config.longest,
         )
         decoder = OnePassDecoder(
             target,

@@ -1,23 +1,27 @@
-"""One encoder with a decoder for each target language: Dong, Wu, He, Yu, Wang 2015 (Multi-task learning for multiple
-language translation, ACL)."""
+"""One encoder with a decoder for each target language.
+
+Dong, Wu, He, Yu, Wang 2015 (Multi-task learning for multiple language translation,
+ACL).
+"""
 
 from collections.abc import Mapping
 from typing import Any, cast
 
 from torch import Tensor, nn
 
-from regard.nn.decoders.protocol import Decoder
-from regard.nn.encoder_decoder import EncoderDecoder, decoded
-from regard.nn.output import Predictor
+from regard.nn.decoders import Decoder
+from regard.nn.encoder_decoder import EncoderDecoder, decode_target
+from regard.nn.output import OutputLayer
 from regard.shapes import Lengths, Source, Tokens
 
 
 class OneToMany(nn.Module):
-    """Encode the source once, for any number of languages. Each decoder has its own attention, vocabulary and output
-    layer.
+    """Encode the source once, for any number of languages.
+
+    Each decoder has its own attention, vocabulary and output layer.
 
     Raises:
-        ValueError: there are no models, or their longest sources differ.
+        ValueError: There are no models, or their longest sources differ.
     """
 
     def __init__(self, models: Mapping[str, EncoderDecoder]):
@@ -34,7 +38,7 @@ class OneToMany(nn.Module):
         self.max_target = {name: model.max_target for name, model in models.items()}
 
     def of(self, language: str) -> EncoderDecoder:
-        """The model of one language, sharing its weights with this one."""
+        """Return the model of one language, sharing its weights with this one."""
         model = EncoderDecoder(self.encoder, self.decoder(language))
         model.max_source, model.max_target = self.max_source, self.max_target[language]
         return model
@@ -49,7 +53,7 @@ class OneToMany(nn.Module):
     ) -> dict[str, Tensor]:
         """Logits `(batch, position, vocabulary)` of each language, after each token of its right-shifted target."""
         features = self.features(source, source_lengths, targets, forcing)
-        return {name: self.output(name)(each) for name, each in features.items()}
+        return {name: self.output(name)(feature) for name, feature in features.items()}
 
     def features(
         self,
@@ -58,22 +62,25 @@ class OneToMany(nn.Module):
         targets: Mapping[str, Tokens],
         forcing: float = 1.0,
     ) -> dict[str, Any]:
-        """The input of each language's output layer."""
+        """Return the input of each language's output layer."""
         memory = self.encoder(source, source_lengths)
         return {
-            name: decoded(self.decoder(name), memory, each, forcing)
-            for name, each in targets.items()
+            name: decode_target(self.decoder(name), memory, target, forcing)
+            for name, target in targets.items()
         }
 
     def decoder(self, language: str) -> Decoder:
-        """The decoder of one language."""
+        """Return the decoder of one language."""
         return cast("Decoder", self.decoders[key(language)])
 
-    def output(self, language: str) -> Predictor:
-        """The output layer of one language."""
+    def output(self, language: str) -> OutputLayer:
+        """Return the output layer of one language."""
         return self.decoder(language).output
 
 
 def key(language: str) -> str:
-    """The key of a language's decoder. The prefix keeps it apart from attributes of modules."""
+    """Return the key of a language's decoder.
+
+    The prefix keeps it apart from attributes of modules.
+    """
     return f"to_{language}"

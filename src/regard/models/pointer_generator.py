@@ -9,33 +9,34 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.attention.history import attend_with
+from regard.attention.history import make_attend
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
-from regard.models.aligns import HISTORIES, AlignChoice, HistoryName, chosen_align
+from regard.models.attention import HISTORIES, AlignChoice, HistoryName, build_align
 from regard.models.sizes import Share, Sides, Size
-from regard.nn.cells import Stack
-from regard.nn.copying import Copying, CopyOutput, stacked
-from regard.nn.decoders.protocol import Decoder, State
-from regard.nn.decoders.recurrent import (
+from regard.nn.decoders import (
+    Decoder,
     InitialStateName,
+    State,
     SummaryInitialState,
     choose_initial_state,
     first_cells,
 )
 from regard.nn.embeddings import OpenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
-from regard.nn.encoders.matching import MatchingEncoder
-from regard.nn.encoders.recurrent import RecurrentEncoder
-from regard.nn.output import Output
-from regard.nn.recurrent import SequenceReader
-from regard.nn.sublayers import Dropout
+from regard.nn.encoders import MatchingEncoder, RecurrentEncoder
+from regard.nn.layers import Dropout
+from regard.nn.output import CopyFeatures, CopyOutput, Output, stack_steps
+from regard.nn.recurrent import SequenceReader, Stack
 from regard.shapes import Float, Step
 
 
 @dataclass(frozen=True)
 class PointerConfig(Sides):
-    """Sizes. The paper has embedding 128, width 256, attention 512; both sides share one vocabulary.
+    """Sizes.
+
+    The paper has embedding 128, width 256, attention 512; both sides share one
+    vocabulary.
 
     With `copying: false` the same model generates words of its vocabulary only. The paper's coverage is `history:
     coverage` with `attention_losses: {coverage: 1.0}`. A source has at most `max_source` tokens. With `matching` the
@@ -60,8 +61,11 @@ class PointerConfig(Sides):
 
 @dataclass(frozen=True, eq=False)
 class PointerState(State):
-    """`cells (batch, layer, state_width)`, the last context, the memory, its tokens `(batch, key)`, zeros for the
-    source's own words `(batch, own)`, and the alignment's state."""
+    """`cells (batch, layer, state_width)`, the last context and the memory.
+
+    Its tokens are `(batch, key)`; zeros for the source's own words are `(batch, own)`;
+    the alignment's state is last.
+    """
 
     cells: Tensor
     context: Tensor
@@ -72,10 +76,14 @@ class PointerState(State):
 
 
 class PointerDecoder(Decoder[PointerState]):
-    """u_t = [E y_{t-1}; c_{t-1}]; s_t = stack(u_t); c_t reads the memory with s_t; p = sigmoid(W [c_t; s_t; u_t]).
+    """u_t = [E y_{t-1}.
 
-    Equations 1 to 4, 8 and 9; the decoder's input includes the last context. Without a `gate` it never copies. The
-    weights of step t belong to the word y_t that the step predicts.
+    C_{t-1}]; s_t = stack(u_t); c_t reads the memory with s_t; p = sigmoid(W [c_t; s_t;
+    u_t]).
+
+    Equations 1 to 4, 8 and 9; the decoder's input includes the last context. Without a
+    `gate` it never copies. The weights of step t belong to the word y_t that the step
+    predicts.
 
     Args:
         readout: [s_t; c_t] `(batch, parts_width)` -> features.
@@ -102,26 +110,30 @@ class PointerDecoder(Decoder[PointerState]):
         self.dropout = Dropout(embedding.dropout.rate)
 
     def start(self, memory: Memory) -> PointerState:
-        """Raises ValueError if the memory has no tokens."""
+        """Check the arguments.
+
+        Raises:
+            ValueError: The memory has no tokens.
+        """
         if memory.tokens is None:
             raise ValueError(
                 "this decoder copies tokens of the source, but the memory has none; make it with tokens="
             )
         cells = first_cells(self.initial, memory, self.stack.state_shape)
         context = memory.value.new_zeros(len(cells), memory.value.shape[-1])
-        own = (
+        out_of_vocabulary = (
             int(memory.tokens.max()) + 1 - self.output.out_features
             if memory.tokens.numel()
             else 0
         )
-        room = memory.value.new_zeros(len(cells), max(0, own))
+        room = memory.value.new_zeros(len(cells), max(0, out_of_vocabulary))
         return PointerState(
             cells, context, self.attend.prepare(memory), memory.tokens, room
         )
 
     def advance(
         self, tokens: Step, state: PointerState
-    ) -> tuple[Copying, PointerState]:
+    ) -> tuple[CopyFeatures, PointerState]:
         inputs = torch.cat([self.embedding(tokens), state.context], -1)
         top, cells = self.stack(inputs, state.cells)
         read = self.attend.read(
@@ -130,7 +142,7 @@ class PointerDecoder(Decoder[PointerState]):
         assert read.weights is not None
         context = read.context[:, 0]
         parts = torch.cat([top, context], -1)
-        features = Copying(
+        features = CopyFeatures(
             self.dropout(self.readout(parts)),
             self.gate_logit(torch.cat([parts, inputs], -1)),
             read.weights[:, 0],
@@ -142,22 +154,25 @@ class PointerDecoder(Decoder[PointerState]):
         )
 
     def gate_logit(self, parts: Tensor) -> Float[Tensor, " batch"]:
-        """The logit of generating rather than copying; infinity without a gate."""
+        """Return the logit of generating rather than copying.
+
+        Infinity without a gate.
+        """
         return (
             parts.new_full((len(parts),), torch.inf)
             if self.gate is None
             else self.gate(parts)[:, 0]
         )
 
-    def join(self, steps: Sequence[Copying]) -> Copying:
-        return stacked(steps)
+    def join(self, steps: Sequence[CopyFeatures]) -> CopyFeatures:
+        return stack_steps(steps)
 
 
 class PointerGenerator(EncoderDecoder):
     """Bidirectional LSTM encoder, LSTM decoder with additive attention, and a gate between generating and copying.
 
     Raises:
-        ValueError: the two vocabularies differ in size.
+        ValueError: The two vocabularies differ in size.
     """
 
     config_class = PointerConfig
@@ -183,10 +198,10 @@ class PointerGenerator(EncoderDecoder):
         size = math.prod(stack.state_shape)
         decoder = PointerDecoder(
             embedding,
-            attend_with(
+            make_attend(
                 HISTORIES[config.history](config.attention),
                 Additive(config.width, memory_width, config.attention, bias=True),
-                chosen_align(config.align, config.width, config.window),
+                build_align(config.align, config.width, config.window),
             ),
             stack,
             choose_initial_state(

@@ -12,17 +12,14 @@ from regard.attention import Attend
 from regard.attention.masks import Dense
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
-from regard.models.aligns import ALIGNS, AlignName
+from regard.models.attention import ALIGNS, AlignName
 from regard.models.sizes import Share, Size
-from regard.nn.cells import Stack
-from regard.nn.copying import logarithm
-from regard.nn.decoders.protocol import Decoder, State
-from regard.nn.decoders.recurrent import SummaryInitialState, first_cells
-from regard.nn.encoder_decoder import decoded
-from regard.nn.output import Predictor
-from regard.nn.recurrent import Reader, SequenceReader
-from regard.nn.sublayers import Dropout
-from regard.shapes import Float, Lengths, Step, Tokens, wide
+from regard.nn.decoders import Decoder, State, SummaryInitialState, first_cells
+from regard.nn.encoder_decoder import decode_target
+from regard.nn.layers import Dropout
+from regard.nn.output import OutputLayer, logarithm
+from regard.nn.recurrent import BidirectionalReader, SequenceReader, Stack
+from regard.shapes import Float, Lengths, Step, Tokens, to_float32
 from regard.text.special import IGNORED, SPECIAL
 
 END = SPECIAL.end
@@ -34,9 +31,13 @@ POINTING = "softmax", "sparsemax", "entmax"
 
 @dataclass(frozen=True)
 class PointerNetworkConfig:
-    """Sizes. The paper has one layer of width 256 or 512. `bidirectional` reads the elements in both directions, unlike
-    the paper. `align` can be `softmax`, `sparsemax` or `entmax` (see `regard.attention.align`): their weights are a
-    distribution with a gradient where the answer is wrong."""
+    """Sizes.
+
+    The paper has one layer of width 256 or 512. `bidirectional` reads the elements in
+    both directions, unlike the paper. `align` can be `softmax`, `sparsemax` or `entmax`
+    (see `regard.attention.align`): their weights are a distribution with a gradient
+    where the answer is wrong.
+    """
 
     name: Literal["pointer-network"] = "pointer-network"
     width: Size = 128
@@ -55,9 +56,14 @@ class PointerNetworkConfig:
 
 
 class ElementEncoder(nn.Module):
-    """A recurrent reader over real vectors. Its states are the keys; the projected vectors are the values."""
+    """A recurrent reader over real vectors.
 
-    def __init__(self, projection: nn.Linear, reader: Reader, dropout: float):
+    Its states are the keys; the projected vectors are the values.
+    """
+
+    def __init__(
+        self, projection: nn.Linear, reader: BidirectionalReader, dropout: float
+    ):
         super().__init__()
         self.projection, self.reader = projection, reader
         self.dropout = Dropout(dropout)
@@ -69,9 +75,14 @@ class ElementEncoder(nn.Module):
         return Memory(of_states.key, projected, of_states.mask, final)
 
 
-class PositionOutput(nn.Module, Predictor):
-    """From weights over places `(*batch, place)`, of which the first is the end, to logits of tokens: place i is the
-    token `END` + i. Equal elements are not merged (Vinyals 2015, 1506.03134). There are at most `places` places."""
+class PositionOutput(nn.Module, OutputLayer):
+    """Logits of tokens from weights over places `(*batch, place)`.
+
+    The first place is the end; place i is the token `END` + i.
+
+    Equal elements are not merged (Vinyals 2015, 1506.03134). There are at most `places`
+    places.
+    """
 
     def __init__(self, places: int):
         super().__init__()
@@ -80,8 +91,11 @@ class PositionOutput(nn.Module, Predictor):
     def forward(
         self, input: Float[Tensor, "*batch place"]
     ) -> Float[Tensor, "*batch token"]:
-        """The logarithm of the weights; minus infinity for tokens before `END` and for places with weight 0."""
-        logits = logarithm(wide(input)).masked_fill(input == 0, -torch.inf)
+        """Return the logarithm of the weights.
+
+        Minus infinity for tokens before `END` and for places with weight 0.
+        """
+        logits = logarithm(to_float32(input)).masked_fill(input == 0, -torch.inf)
         return functional.pad(
             logits, (END, self.out_features - END - input.shape[-1]), value=-torch.inf
         )
@@ -92,11 +106,12 @@ class PositionOutput(nn.Module, Predictor):
         targets: Tokens,
         smoothing: float = 0.0,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
-        """-log of the weight on each target, without targets that are `IGNORED`: the sum, and the loss of each position
-        without a gradient.
+        """-log of the weight on each target, without targets that are `IGNORED`.
+
+        The sum, and the loss of each position without a gradient.
 
         Raises:
-            ValueError: there is smoothing, which would reward weight on padding.
+            ValueError: There is smoothing, which would reward weight on padding.
         """
         if smoothing:
             raise ValueError(
@@ -104,9 +119,9 @@ class PositionOutput(nn.Module, Predictor):
             )
         real = targets != IGNORED
         places = (targets - END).clamp(min=0)[..., None]
-        losses = -logarithm(wide(features.gather(-1, places)[..., 0])).masked_fill(
-            ~real, 0.0
-        )
+        losses = -logarithm(
+            to_float32(features.gather(-1, places)[..., 0])
+        ).masked_fill(~real, 0.0)
         return losses.sum(), losses.detach()
 
 
@@ -120,10 +135,13 @@ class PositionState(State):
 
 
 class PositionDecoder(Decoder[PositionState]):
-    """d_t = stack(last element pointed to, d_{t-1}); u_ti = score(d_t, e_i); p(place i) = align(u_t)_i (equation 3).
+    """d_t = stack(last element pointed to, d_{t-1}).
 
-    The memory's keys are the encoder's states, its values the elements as the decoder reads them. The end is one more
-    place, the first, with a learned key. The weights of step t are the prediction of step t.
+    U_ti = score(d_t, e_i); p(place i) = align(u_t)_i (equation 3).
+
+    The memory's keys are the encoder's states, its values the elements as the decoder
+    reads them. The end is one more place, the first, with a learned key. The weights of
+    step t are the prediction of step t.
     """
 
     def __init__(
@@ -154,7 +172,7 @@ class PositionDecoder(Decoder[PositionState]):
         )
         cells = first_cells(self.initial, memory, self.stack.state_shape)
         return PositionState(
-            cells, self.attend.prepare(Memory(key, value, mask, clean=False))
+            cells, self.attend.prepare(Memory(key, value, mask, zero_masked=False))
         )
 
     def advance(
@@ -209,7 +227,9 @@ class PointerNetwork(nn.Module):
 
         `forcing` is the probability of teacher forcing at each step.
         """
-        return decoded(self.decoder, self.encoder(elements, lengths), target, forcing)
+        return decode_target(
+            self.decoder, self.encoder(elements, lengths), target, forcing
+        )
 
     def forward(
         self,

@@ -1,4 +1,8 @@
-"""Recognising entailment: Rocktaschel et al. 2016, "Reasoning about entailment with neural attention" (1509.06664)."""
+"""Recognising entailment.
+
+Rocktaschel et al. 2016, "Reasoning about entailment with neural attention"
+(1509.06664).
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -13,10 +17,10 @@ from regard.attention import Attend
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
 from regard.models.classifier import Classifier
-from regard.models.elmo_embedding import ElmoStates, make_embedding
+from regard.models.elmo import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
-from regard.nn.recurrent import Recurrent, pick
-from regard.nn.sublayers import Dropout
+from regard.nn.layers import Dropout
+from regard.nn.recurrent import Recurrent, gather_positions
 from regard.shapes import Float, Int, Lengths, States
 from regard.text.special import SPECIAL
 
@@ -25,9 +29,13 @@ ReadingName = Literal["none", "last", "word-by-word"]
 
 @dataclass(frozen=True)
 class RocktaschelConfig:
-    """Sizes. `reading` is the attention over the premise: none (conditional encoding only), once with the hypothesis's
-    last output, or with each of its words. `both_ways` also encodes the pair with its sides exchanged and classifies
-    from both. The paper maps fixed word vectors to `width` numbers; here word vectors are learned."""
+    """Sizes.
+
+    `reading` is the attention over the premise: none (conditional encoding only), once
+    with the hypothesis's last output, or with each of its words. `both_ways` also
+    encodes the pair with its sides exchanged and classifies from both. The paper maps
+    fixed word vectors to `width` numbers; here word vectors are learned.
+    """
 
     name: Literal["rocktaschel"] = "rocktaschel"
     embedding: Size | ElmoStates = 100
@@ -52,8 +60,10 @@ class PremiseAttention(nn.Module, ABC):
         last: Float[Tensor, "batch width"],
         lengths: Lengths,
     ) -> Float[Tensor, "batch read"]:
-        """Read the premise's outputs Y with the outputs of the hypothesis's words `(batch, word, width)` and its last
-        output h_N."""
+        """Read the premise's outputs Y with the outputs of the hypothesis's words.
+
+        These are `(batch, word, width)`; the last of them is h_N.
+        """
 
 
 class NoReading(PremiseAttention):
@@ -90,11 +100,12 @@ class ReadOnce(PremiseAttention):
 
 
 class ReadByWord(PremiseAttention):
-    """Word-by-word attention from r_0 = 0; the result is r_N (equations 11 to 13):
+    """Word-by-word attention from r_0 = 0; the result is r_N (equations 11 to 13).
 
         M_t = tanh(W_y Y + W_h h_t + W_r r_{t-1}),  a_t = softmax(w^T M_t),  r_t = Y a_t^T + tanh(W_t r_{t-1})
 
-    t runs over the hypothesis's words without the delimiter, as in the paper's figure; its text does not define this.
+    t runs over the hypothesis's words without the delimiter, as in the paper's figure;
+    its text does not define this.
     """
 
     def __init__(self, width: int):
@@ -127,11 +138,15 @@ READINGS: dict[ReadingName, type[PremiseAttention]] = {
 
 
 class Rocktaschel(Classifier):
-    """One LSTM reads the premise. A second one starts from the first one's last cell state and reads a delimiter and
-    the hypothesis. h* = tanh(W_p r + W_x h_N) is classified (equations 1 to 6, 10 and 14).
+    """One LSTM reads the premise.
 
-    Where the paper is silent: the second LSTM's output starts at zero, its delimiter is the start token, and without
-    reading h* = tanh(W_x h_N). An empty premise leaves the cell state and the reads at zero.
+    A second one starts from the first one's last cell state and reads a delimiter and
+    the hypothesis. h* = tanh(W_p r + W_x h_N) is classified (equations 1 to 6, 10 and
+    14).
+
+    Where the paper is silent: the second LSTM's output starts at zero, its delimiter is
+    the start token, and without reading h* = tanh(W_x h_N). An empty premise leaves the
+    cell state and the reads at zero.
     """
 
     config_class = RocktaschelConfig
@@ -155,23 +170,28 @@ class Rocktaschel(Classifier):
         hypothesis: Int[Tensor, "batch hypothesis_position"],
         hypothesis_lengths: Lengths,
     ) -> Float[Tensor, "batch class"]:
-        """Logits `(batch, class)` of tokens without a delimiter. With `both_ways` both representations are concatenated
-        (section 2.4); they are computed in one batch, in which the rows of the second direction follow those of the
-        first."""
-        one, other = (premise, premise_lengths), (hypothesis, hypothesis_lengths)
-        if self.both_ways:
-            ways = self.represented(*stacked(one, other), *stacked(other, one))
-            return self.output(rearrange(ways, "(w b) d -> b (w d)", w=2))
-        return self.output(self.represented(*one, *other))
+        """Logits `(batch, class)` of tokens without a delimiter.
 
-    def represented(
+        With `both_ways` both representations are concatenated (section 2.4); they are
+        computed in one batch, in which the rows of the second direction follow those of
+        the first.
+        """
+        first, second = (premise, premise_lengths), (hypothesis, hypothesis_lengths)
+        if self.both_ways:
+            ways = self.represent(
+                *stack_batches(first, second), *stack_batches(second, first)
+            )
+            return self.output(rearrange(ways, "(w b) d -> b (w d)", w=2))
+        return self.output(self.represent(*first, *second))
+
+    def represent(
         self,
         premise: Int[Tensor, "batch premise_position"],
         premise_lengths: Lengths,
         hypothesis: Int[Tensor, "batch hypothesis_position"],
         lengths: Lengths,
     ) -> Float[Tensor, "batch width"]:
-        """h* of each pair."""
+        """H* of each pair."""
         outputs, cell = self.read(premise, premise_lengths)
         state = torch.cat([torch.zeros_like(cell), cell], -1)[:, None]
         states, _ = self.hypothesis(
@@ -179,7 +199,7 @@ class Rocktaschel(Classifier):
             state,
         )
         states = self.dropout(states)
-        last = pick(states, lengths[:, None])[:, 0]
+        last = gather_positions(states, lengths[:, None])[:, 0]
         read = self.reading(
             Memory.of(outputs, premise_lengths), states[:, 1:], last, lengths
         )
@@ -188,7 +208,10 @@ class Rocktaschel(Classifier):
     def read(
         self, premise: Int[Tensor, "batch premise_position"], lengths: Lengths
     ) -> tuple[Float[Tensor, "batch position width"], Float[Tensor, "batch width"]]:
-        """The premise's outputs Y and the last cell state; zeros for a premise of length 0."""
+        """Return the premise's outputs Y and the last cell state.
+
+        Zeros for a premise of length 0.
+        """
         nothing = self.joined.weight.new_zeros(len(premise), *self.premise.state_shape)
         if not premise.shape[1]:
             return nothing.new_zeros(len(premise), 0, self.premise.width), nothing[
@@ -203,7 +226,7 @@ class Rocktaschel(Classifier):
         return self.dropout(outputs), cell
 
 
-def stacked(
+def stack_batches(
     *texts: tuple[Int[Tensor, "_ _"], Int[Tensor, " _"]],
 ) -> tuple[Int[Tensor, "rows position"], Int[Tensor, " rows"]]:
     """Concatenate several batches of tokens and lengths along the batch axis."""

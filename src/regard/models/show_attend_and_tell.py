@@ -1,4 +1,7 @@
-"""Show, Attend and Tell: Xu, Ba, Kiros, Cho, Courville, Salakhutdinov, Zemel, Bengio 2015 (1502.03044)."""
+"""Show, Attend and Tell.
+
+Xu, Ba, Kiros, Cho, Courville, Salakhutdinov, Zemel, Bengio 2015 (1502.03044).
+"""
 
 from dataclasses import dataclass, replace
 from math import prod
@@ -11,11 +14,10 @@ from regard.attention import Attend
 from regard.attention.memory import Memory
 from regard.attention.record import report
 from regard.attention.scores import Additive
-from regard.models.aligns import AlignChoice, chosen_align
-from regard.models.captioner import Captioner, Eye
+from regard.models.attention import AlignChoice, build_align
+from regard.models.captioner import Captioner, ImageEncoderConfig
 from regard.models.sizes import Size
-from regard.nn.cells import Stack
-from regard.nn.decoders.recurrent import (
+from regard.nn.decoders import (
     InitialStateName,
     RecurrentDecoder,
     RecurrentDecoderState,
@@ -24,17 +26,22 @@ from regard.nn.decoders.recurrent import (
     first_cells,
 )
 from regard.nn.embeddings import TokenEmbedding
+from regard.nn.layers import Dropout
 from regard.nn.output import Output
-from regard.nn.sublayers import Dropout
+from regard.nn.recurrent import Stack
 from regard.shapes import Float
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowAttendAndTellConfig(Eye):
-    """Sizes. `align: softmax` is the paper's soft attention, which goes with `attention_losses.doubly_stochastic`
-    (equation 14). `align: hard` is its stochastic attention, which goes with `attention_losses.draw_entropy` (section
-    4.1). For other alignments see `regard.attention.align`; `window` is for local ones. With `start: zero` or `learned`
-    the decoder sees the image only through attention."""
+class ShowAttendAndTellConfig(ImageEncoderConfig):
+    """Sizes.
+
+    `align: softmax` is the paper's soft attention, which goes with
+    `attention_losses.doubly_stochastic` (equation 14). `align: hard` is its stochastic
+    attention, which goes with `attention_losses.draw_entropy` (section 4.1). For other
+    alignments see `regard.attention.align`; `window` is for local ones. With `start:
+    zero` or `learned` the decoder sees the image only through attention.
+    """
 
     name: Literal["show-attend-and-tell"] = "show-attend-and-tell"
     embedding: Size = 128
@@ -59,7 +66,10 @@ class Gate(nn.Module):
 
 
 class DeepOutput(nn.Module):
-    """E y_{t-1} + L_h h_t + L_z z_t, the input of L_o (equation 7). The input holds the three parts in this order."""
+    """E y_{t-1} + L_h h_t + L_z z_t, the input of L_o (equation 7).
+
+    The input holds the three parts in this order.
+    """
 
     def __init__(self, embedding: int, width: int, context: int, dropout: float = 0.0):
         super().__init__()
@@ -76,13 +86,14 @@ class DeepOutput(nn.Module):
 
 
 class GatedDecoder(RecurrentDecoder[RecurrentDecoderState]):
-    """Read the image with the state before a step, multiply the context by a gate, then take the step (section 3.1.2):
+    """Read the image with the state before a step, multiply the context by a gate, then take the step (section 3.1.2).
 
         a_t = softmax(score(h_{t-1}, v)),  c_t = sum_i a_ti v_i
         z_t = beta_t c_t,  h_t = cell([E y_{t-1}; z_t], h_{t-1})
 
-    The weights of step t belong to the word y_t that the step predicts. The paper's equation 7 leaves open whether the
-    output sees the context before or after the gate; here, as in the cell, it is after.
+    The weights of step t belong to the word y_t that the step predicts. The paper's
+    equation 7 leaves open whether the output sees the context before or after the gate;
+    here, as in the cell, it is after.
     """
 
     source_gate = "gate"
@@ -118,9 +129,13 @@ class GatedDecoder(RecurrentDecoder[RecurrentDecoderState]):
 
 
 class ShowAttendAndTell(Captioner):
-    """Additive attention of h_{t-1} to the cells of the image, a gate on the context, and a deep output. h_0 and c_0
-    come from the cells' mean, or from a trunk's [CLS], through one tanh layer each. (The paper has an MLP of unnamed
-    depth.)"""
+    """Additive attention of h_{t-1} to the cells of the image, gated, and a deep output.
+
+    h_0 and c_0 come from the cells' mean, or from a trunk's [CLS], through one tanh
+    layer each.
+
+    (The paper has an MLP of unnamed depth.)
+    """
 
     config_class = ShowAttendAndTellConfig
 
@@ -133,7 +148,7 @@ class ShowAttendAndTell(Captioner):
             TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout),
             Attend(
                 Additive(config.width, memory, config.attention),
-                chosen_align(config.align, config.width, config.window),
+                build_align(config.align, config.width, config.window),
             ),
             stack,
             choose_initial_state(

@@ -1,4 +1,4 @@
-"""Types of the numbers in configurations. A run file with a number out of range is refused with its line."""
+"""Types of the numbers in configurations, and defaults of encoder-decoders."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
@@ -12,17 +12,24 @@ NamedSizes = Mapping[str, Mapping[str, Any]]
 
 
 class Sides:
-    """Defaults for the configuration of an encoder-decoder. shared: both sides share one embedding. one_tokenizer: both
-    sides need one tokenizer. copying: outputs may contain words of their source that the vocabulary lacks."""
+    """Defaults for the configuration of an encoder-decoder."""
 
     shared: bool = False
+    """Whether both sides share one embedding."""
     one_tokenizer: ClassVar[bool] = False
+    """Whether both sides need one tokenizer."""
     copying: bool = False
+    """Whether outputs may contain words of their source that the vocabulary lacks."""
 
 
 def check_heads(width: int, heads: int) -> None:
-    """Raises ValueError if `heads` does not divide `width`."""
+    """Check that `heads` divides `width`.
+
+    Raises:
+        ValueError: It doesn't.
+    """
     if width % heads:
         raise ValueError(
-            f"width {width} is not divisible by heads {heads}; choose {heads} x a whole number"
+            f"width {width} is not divisible by heads {heads}. "
+            f"Choose a multiple of {heads}."
         )

@@ -1,10 +1,12 @@
-"""The simple neural attentive learner: Mishra, Rohaninejad, Chen, Abbeel 2018 (1707.03141)."""
+"""SNAIL: Mishra et al. 2018 (1707.03141), for few-shot classification and reinforcement learning."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from einops import rearrange, repeat
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -12,9 +14,11 @@ from regard.attention import Attend
 from regard.attention.masks import causal, padding
 from regard.attention.memory import Memory
 from regard.attention.scores import ScaledDot
-from regard.nn.decoders.protocol import State
-from regard.nn.kv_cache import Past, WriteCounter
-from regard.shapes import Float, Inputs, Lengths, States
+from regard.models.sizes import Size
+from regard.nn.decoders import State
+from regard.nn.kv_cache import KVCache, WriteCounter
+from regard.nn.recurrent import Recurrent
+from regard.shapes import Float, Inputs, Int, Lengths, States, to_float32
 
 StepInputs = Float[Tensor, "batch input_width"]
 StepOutputs = Float[Tensor, "batch width"]
@@ -22,20 +26,25 @@ StepOutputs = Float[Tensor, "batch width"]
 
 
 class CausalConvolution(nn.Linear):
-    """W [x_{t-d}; x_t] + b: a convolution of kernel 2 and dilation d, with zeros before the beginning."""
+    """W [x_{t-d}; x_t] + b.
+
+    A convolution of kernel 2 and dilation d, with zeros before the beginning.
+    """
 
     def __init__(self, input_width: int, width: int, dilation: int):
         super().__init__(2 * input_width, width)
         self.dilation = dilation
 
     def forward(self, states: Inputs) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """States `(batch, position, input_width)` -> `(batch, position, width)`."""
+        """Map states `(batch, position, input_width)` to `(batch, position, width)`."""
         before = functional.pad(states, (0, 0, self.dilation, 0))[:, : states.shape[1]]
         return super().forward(torch.cat([before, states], -1))
 
     def step(self, states: StepInputs, past: Sequence[Tensor]) -> StepOutputs:
-        """One more position `(batch, input_width)`. `past` holds the earlier positions, each of which begins with the
-        same features."""
+        """Return one more position `(batch, input_width)`.
+
+        `past` holds the earlier positions, each of which begins with the same features.
+        """
         width = states.shape[1]
         before = (
             past[-self.dilation][:, :width]
@@ -54,27 +63,27 @@ class DenseBlock(nn.Module):
         self.width = input_width + filters
 
     def forward(self, states: Inputs) -> States:
-        return beside(states, self.both(states))
+        return concatenate_features(states, self.both(states))
 
     def step(self, states: StepInputs, past: Sequence[Tensor]) -> StepOutputs:
         """Read one more position."""
-        return beside(states, self.both.step(states, past))
+        return concatenate_features(states, self.both.step(states, past))
 
 
-def beside(
-    states: Float[Tensor, "*batch width"], both: Float[Tensor, "*batch parts"]
+def concatenate_features(
+    states: Float[Tensor, "*batch width"], parts: Float[Tensor, "*batch parts"]
 ) -> Float[Tensor, "*batch wider"]:
     """[x; tanh(f) * sigmoid(g)] from x and [f; g]."""
-    signal, gate = both.chunk(2, -1)
+    signal, gate = parts.chunk(2, -1)
     return torch.cat([states, signal.tanh() * gate.sigmoid()], -1)
 
 
 class TemporalConvolution(nn.Sequential):
     """Dense blocks of dilations 1, 2, 4, ... that together reach over all `positions`.
 
-    The paper's listing counts the exponents from 1. All dilations would then be even, and no block would see the
-    previous position. Here they count from 0; their number is the paper's, the base-2 logarithm of `positions`, rounded
-    up.
+    The paper's listing counts the exponents from 1. All dilations would then be even,
+    and no block would see the previous position. Here they count from 0; their number
+    is the paper's, the base-2 logarithm of `positions`, rounded up.
     """
 
     def __init__(self, input_width: int, positions: int, filters: int):
@@ -117,27 +126,27 @@ class AttentionBlock(nn.Module):
     def forward(self, states: Inputs) -> States:
         count = states.shape[1]
         mask = causal(count, count, device=states.device)
-        memory = Memory(self.key(states), self.value(states), mask, clean=False)
+        memory = Memory(self.key(states), self.value(states), mask, zero_masked=False)
         read: Tensor = self.attend.read(
             self.query(states), self.attend.prepare(memory)
         ).context
         return torch.cat([states, read], -1)
 
-    def start(self, batch: int) -> Past:
-        """A KV cache of no positions."""
+    def start(self, batch: int) -> KVCache:
+        """Return a KV cache of no positions."""
         weight = self.key.weight
         key, value = (
-            weight.new_zeros(batch, 0, each.out_features)
-            for each in (self.key, self.value)
+            weight.new_zeros(batch, 0, layer.out_features)
+            for layer in (self.key, self.value)
         )
-        return Past(key, value, 0, WriteCounter(0))
+        return KVCache(key, value, 0, WriteCounter(0))
 
     def step(
-        self, states: StepInputs, past: Sequence[Tensor], carried: Past
-    ) -> tuple[StepOutputs, Past]:
+        self, states: StepInputs, past: Sequence[Tensor], carried: KVCache
+    ) -> tuple[StepOutputs, KVCache]:
         """Read one more position; `carried` is the KV cache of earlier ones."""
         query, key, value = (
-            each(states)[:, None] for each in (self.query, self.key, self.value)
+            layer(states)[:, None] for layer in (self.query, self.key, self.value)
         )
         new = self.attend.prepare(Memory(key, value))
         grown = carried.append(new.key, new.value)
@@ -147,15 +156,21 @@ class AttentionBlock(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class SnailState(State):
-    """The state between steps: the outputs `(batch, width)` of the positions so far, and the state of each block."""
+    """The state between steps.
+
+    The outputs `(batch, width)` of the positions so far, and the state of each block.
+    """
 
     outputs: tuple[Tensor, ...]
-    carried: tuple[Past | None, ...]
+    carried: tuple[KVCache | None, ...]
 
 
 class Snail(nn.Sequential):
-    """Blocks over a sequence of at most `positions` vectors: `(batch, position, input_width)` -> `(batch, position,
-    width)`. No output depends on later positions."""
+    """Blocks over a sequence of at most `positions` vectors.
+
+    `(batch, position, input_width)` -> `(batch, position, width)`. No output depends on
+    later positions.
+    """
 
     width: int
 
@@ -172,14 +187,18 @@ class Snail(nn.Sequential):
         return super().forward(states)
 
     def start(self, batch: int) -> SnailState:
-        """The state before the first step of `batch` sequences."""
+        """Return the state before the first step of `batch` sequences."""
         return SnailState((), tuple(block.start(batch) for block in self._blocks))
 
     def step(
         self, states: StepInputs, state: SnailState
     ) -> tuple[StepOutputs, SnailState]:
-        """One more position `(batch, input_width)` of each sequence -> its output `(batch, width)`, and the new state.
-        Stepping gives the same outputs as one pass over all positions."""
+        """Read one more position `(batch, input_width)` of each sequence.
+
+        The result is its output `(batch, width)`, and the new state.
+
+        Stepping gives the same outputs as one pass over all positions.
+        """
         carried = []
         for block, before in zip(self._blocks, state.carried, strict=True):
             states, after = block.step(states, state.outputs, before)
@@ -188,26 +207,288 @@ class Snail(nn.Sequential):
 
 
 def classifying(input_width: int, positions: int, filters: int = 128) -> Snail:
-    """The paper's network for few-shot classification: attention with keys of 64 and values of 32 numbers, temporal
-    convolutions, attention of 256 and 128, temporal convolutions, attention of 512 and 256."""
+    """Return the paper's network for few-shot classification.
+
+    Attention with keys of 64 and values of 32 numbers, temporal convolutions, attention
+    of 256 and 128, temporal convolutions, attention of 512 and 256.
+    """
     first = AttentionBlock(input_width, 64, 32)
     second = TemporalConvolution(first.width, positions, filters)
     third = AttentionBlock(second.width, 256, 128)
     fourth = TemporalConvolution(third.width, positions, filters)
     last = AttentionBlock(fourth.width, 512, 256)
-    return stacked(first, second, third, fourth, last)
+    return stack_blocks(first, second, third, fourth, last)
 
 
 def acting(input_width: int, positions: int, filters: int = 32) -> Snail:
-    """The paper's network for bandits and tabular decision processes: two temporal convolutions, then attention with
-    keys and values of 32 numbers."""
+    """Return the paper's network for bandits and tabular decision processes.
+
+    Two temporal convolutions, then attention with keys and values of 32 numbers.
+    """
     first = TemporalConvolution(input_width, positions, filters)
     second = TemporalConvolution(first.width, positions, filters)
-    return stacked(first, second, AttentionBlock(second.width, 32, 32))
+    return stack_blocks(first, second, AttentionBlock(second.width, 32, 32))
 
 
-def stacked(*blocks: AttentionBlock | TemporalConvolution) -> Snail:
+def stack_blocks(*blocks: AttentionBlock | TemporalConvolution) -> Snail:
     """Join blocks, each built for the output width of the one before."""
-    found = Snail(*blocks)
-    found.width = blocks[-1].width
-    return found
+    snail = Snail(*blocks)
+    snail.width = blocks[-1].width
+    return snail
+
+
+@dataclass(frozen=True)
+class SnailConfig:
+    """Sizes; the defaults are the paper's for Omniglot.
+
+    A network of `code_filters` convolutions maps images of `side` x `side` pixels to
+    vectors of `width` numbers. `filters` are those of the temporal convolutions.
+    """
+
+    name: Literal["snail"] = "snail"
+    side: Annotated[int, Field(ge=16)] = 28
+    channels: Literal[1, 3] = 1
+    code_filters: Size = 64
+    width: Size = 64
+    filters: Size = 128
+
+
+STAGES = 4
+
+
+class ImageCode(nn.Module):
+    """Four blocks of 3 x 3 convolution, batch normalisation, ReLU and 2 x 2 max pooling, then a linear map.
+
+    Args:
+        side: Side of the images in pixels, at least 16.
+        channels: Channels of the images.
+        filters: Filters of each convolution; 64 in the paper.
+        width: Width of the vector.
+    """
+
+    def __init__(self, side: int, channels: int, filters: int, width: int):
+        super().__init__()
+        widths = [channels] + [filters] * (STAGES - 1)
+        self.stages = nn.Sequential(*(stage(size, filters) for size in widths))
+        self.output = nn.Linear(filters * (side >> STAGES) ** 2, width)
+
+    def forward(
+        self, pixels: Float[Tensor, "batch channel height width"]
+    ) -> Float[Tensor, "batch code"]:
+        """Map images `(batch, channel, side, side)` to `(batch, width)`."""
+        return self.output(rearrange(self.stages(pixels), "b c h w -> b (c h w)"))
+
+
+def stage(channels: int, filters: int) -> nn.Sequential:
+    """Return one of the four.
+
+    It needs no bias, which the normalisation would remove. ReLU follows the pooling:
+    the result is the same, and a quarter of the elements remain.
+    """
+    convolution = nn.Conv2d(channels, filters, 3, padding=1, bias=False)
+    return nn.Sequential(
+        convolution, nn.BatchNorm2d(filters), nn.MaxPool2d(2), nn.ReLU()
+    )
+
+
+def prototype_logits(
+    support: Float[Tensor, "batch support width"],
+    labels: Int[Tensor, "batch support"],
+    queries: Float[Tensor, "batch query width"],
+    ways: int,
+) -> Float[Tensor, "batch query way"]:
+    """Negative squared distances of the queries to the class prototypes.
+
+    Snell, Swersky, Zemel 2017 (1703.05175), equations 1 and 2.
+
+    A prototype is the mean of a class's support vectors. `labels` are 0 to `ways` - 1,
+    and each class needs at least one vector. Distances are in float32 or wider.
+    """
+    of_class = functional.one_hot(labels, ways).to(support.dtype)
+    means = of_class.mT @ support / of_class.sum(1)[..., None]
+    apart = means[:, None] - queries[:, :, None]
+    return -to_float32(apart).square().sum(-1)
+
+
+class FewShotSnail(nn.Module):
+    """Classifies query images from a support set of labelled images.
+
+    The network's input at a position is the image's code and its one-hot label; the
+    query comes last, with a label of zeros. Each query has a sequence of its own, and
+    all share the codes of the support set. The loss is that of the last position.
+    """
+
+    self_attention = "network.*"
+
+    def __init__(self, ways: int, shots: int, config: SnailConfig):
+        super().__init__()
+        self.ways, self.shots, self.config = ways, shots, config
+        self.code = ImageCode(
+            config.side, config.channels, config.code_filters, config.width
+        )
+        self.network = classifying(
+            config.width + ways, ways * shots + 1, config.filters
+        )
+        self.output = nn.Linear(self.network.width, ways)
+
+    def forward(
+        self,
+        images: Float[Tensor, "batch image channel height width"],
+        labels: Int[Tensor, "batch support"],
+    ) -> Float[Tensor, "batch query way"]:
+        """Logits `(batch, query, way)` of the query images, which follow the support images in `images`.
+
+        `labels (batch, support)` are those of the support set.
+        """
+        return self.classify(self.codes(images), labels)
+
+    def codes(
+        self, images: Float[Tensor, "batch image channel height width"]
+    ) -> Float[Tensor, "batch image code"]:
+        """Return the code of each image, `(batch, image, code)`."""
+        codes = self.code(rearrange(images, "b t c h w -> (b t) c h w"))
+        return rearrange(codes, "(b t) d -> b t d", b=len(images))
+
+    def classify(
+        self,
+        codes: Float[Tensor, "batch image code"],
+        labels: Int[Tensor, "batch support"],
+    ) -> Float[Tensor, "batch query way"]:
+        """Logits as in `forward`, from the codes of all images.
+
+        In recorded maps each query is a row of the batch.
+        """
+        support = labels.shape[1]
+        queries = codes.shape[1] - support
+        labelled = torch.cat(
+            [codes[:, :support], functional.one_hot(labels, self.ways).to(codes.dtype)],
+            -1,
+        )
+        unlabelled = functional.pad(codes[:, support:], (0, self.ways))
+        sequences = torch.cat(
+            [repeat(labelled, "b s d -> b q s d", q=queries), unlabelled[:, :, None]], 2
+        )
+        states = self.network(rearrange(sequences, "b q t d -> (b q) t d"))[:, -1]
+        return self.output(rearrange(states, "(b q) d -> b q d", q=queries))
+
+    def prototypes(
+        self,
+        codes: Float[Tensor, "batch image code"],
+        labels: Int[Tensor, "batch support"],
+    ) -> Float[Tensor, "batch query way"]:
+        """Logits as in `forward`, by a prototypical network on the codes of all images."""
+        support = labels.shape[1]
+        return prototype_logits(
+            codes[:, :support], labels, codes[:, support:], self.ways
+        )
+
+
+@dataclass(frozen=True)
+class ActingSnailConfig:
+    """Sizes; the defaults are the paper's.
+
+    `width` is that of the embedded observation, `filters` those of the temporal
+    convolutions.
+    """
+
+    name: Literal["snail"] = "snail"
+    width: Size = 32
+    filters: Size = 32
+
+
+@dataclass(frozen=True)
+class ActingRecurrentConfig:
+    """A gated recurrent unit (Cho 2014), the network of Duan 2016."""
+
+    name: Literal["gru"] = "gru"
+    width: Size = 256
+
+
+ActorConfig = ActingSnailConfig | ActingRecurrentConfig
+
+
+class RecurrentNetwork(nn.Module):
+    """A gated recurrent unit with the interface of `Snail`.
+
+    All positions at once, or one by one.
+    """
+
+    def __init__(self, input_width: int, width: int):
+        super().__init__()
+        self.recurrent, self.width = Recurrent("gru", input_width, width), width
+
+    def forward(self, states: Inputs) -> States:
+        return self.recurrent(states, self.start(len(states)))[0]
+
+    def start(self, batch: int) -> Tensor:
+        """Return the state before the first step."""
+        like = next(self.parameters())
+        return like.new_zeros(batch, *self.recurrent.state_shape)
+
+    def step(self, states: StepInputs, state: Tensor) -> tuple[StepOutputs, Tensor]:
+        """Read one more position."""
+        outputs, after = self.recurrent(states[:, None], state)
+        return outputs[:, 0], after
+
+
+class Actor(nn.Module):
+    """Predict logits of the actions and a value at every step.
+
+    The value is the expected return of the later steps; where the policy learns from
+    sampled rewards, it is that of this step and the later ones.
+
+    Args:
+        input_width: Width of an observation.
+        actions: Number of actions.
+        steps: Largest number of steps in one environment.
+    """
+
+    self_attention = "network.*"
+
+    def __init__(self, input_width: int, actions: int, steps: int, config: ActorConfig):
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Linear(input_width, config.width)
+        self.network = network_of(config, steps)
+        self.policy = nn.Linear(self.network.width, actions)
+        self.later = nn.Linear(self.network.width, 1)
+        for parameter in (*self.policy.parameters(), *self.later.parameters()):
+            nn.init.zeros_(parameter)  # all actions are equally likely at first
+
+    def forward(
+        self, inputs: Inputs
+    ) -> tuple[Float[Tensor, "batch step action"], Float[Tensor, "batch step"]]:
+        """Process observations `(batch, step, input_width)`.
+
+        Neither depends on later observations.
+
+        Returns:
+            Logits of the actions `(batch, step, action)` and values `(batch,
+            step)`.
+        """
+        states = self.network(self.embedding(inputs))
+        return self.policy(states), rearrange(self.later(states), "b t 1 -> b t")
+
+    def start(self, batch: int) -> Any:
+        """Return the state before the first step in `batch` environments."""
+        return self.network.start(batch)
+
+    def step(
+        self, inputs: StepInputs, state: Any
+    ) -> tuple[Float[Tensor, "batch action"], Any]:
+        """Compute the current observation `(batch, input_width)`.
+
+        Returns:
+            Logits of the actions, and the new state.
+        """
+        states, after = self.network.step(self.embedding(inputs), state)
+        return self.policy(states), after
+
+
+def network_of(config: ActorConfig, steps: int) -> Snail | RecurrentNetwork:
+    """Return the network of a configuration, for vectors of `config.width`."""
+    match config:
+        case ActingSnailConfig():
+            return acting(config.width, steps, config.filters)
+        case ActingRecurrentConfig():
+            return RecurrentNetwork(config.width, config.width)

@@ -1,8 +1,11 @@
-"""A reader of questions: Chen et al. 2017, "Reading Wikipedia to answer open-domain questions" (1704.00051), 3.2.
+"""A reader of questions.
 
-The comparison of the context with the question after the first encoder is that of Chen et al. 2017, "Enhanced LSTM for
-natural language inference" (1609.06038), equations 11 to 15. Words can be read by their characters too, as in Seo et
-al. 2017, "Bidirectional attention flow for machine comprehension" (1611.01603), section 2.
+Chen et al. 2017, "Reading Wikipedia to answer open-domain questions" (1704.00051), 3.2.
+
+The comparison of the context with the question after the first encoder is that of Chen
+et al. 2017, "Enhanced LSTM for natural language inference" (1609.06038), equations 11
+to 15. Words can be read by their characters too, as in Seo et al. 2017, "Bidirectional
+attention flow for machine comprehension" (1611.01603), section 2.
 """
 
 from dataclasses import dataclass
@@ -17,12 +20,11 @@ from regard.attention.masks import padding
 from regard.attention.memory import Memory
 from regard.attention.scores import Dot
 from regard.models.sizes import Share, Size
-from regard.nn.characters import CharacterEncoder, NoCharacters
-from regard.nn.embeddings import TokenEmbedding
+from regard.nn.embeddings import CharacterEncoder, NoCharacters, TokenEmbedding
+from regard.nn.layers import Dropout
 from regard.nn.recurrent import SequenceReader
-from regard.nn.sublayers import Dropout
 from regard.shapes import Float, Int, Lengths, States, Tokens
-from regard.text.spelling import ALPHABET
+from regard.text.words import ALPHABET
 
 FEATURES = 6
 """Numbers that describe a word of the context beside its vector."""
@@ -32,9 +34,13 @@ LETTER, FILTERS, SPELLING = 16, ((3, 50), (5, 50)), 50
 
 @dataclass(frozen=True)
 class SpanReaderConfig:
-    """Sizes. `width` is that of one direction of an LSTM, `layers` the number of LSTMs of each side. A question with a
-    window of its context has at most `context` tokens. A word is read by at most `characters` bytes of its spelling,
-    its markers included, and with 0 by none."""
+    """Sizes.
+
+    `width` is that of one direction of an LSTM, `layers` the number of LSTMs of each
+    side. A question with a window of its context has at most `context` tokens. A word
+    is read by at most `characters` bytes of its spelling, its markers included, and
+    with 0 by none.
+    """
 
     name: Literal["span-reader"] = "span-reader"
     embedding: Size = 100
@@ -69,7 +75,7 @@ class SpanReader(nn.Module):
 
     def __init__(self, vocabulary: int, config: SpanReaderConfig):
         super().__init__()
-        width, both = config.width, 2 * config.width
+        width, double_width = config.width, 2 * config.width
         self.embedding = TokenEmbedding(
             vocabulary, config.embedding, dropout=config.dropout
         )
@@ -96,11 +102,13 @@ class SpanReader(nn.Module):
         self.question = SequenceReader(
             "lstm", embedded, width, config.layers, dropout=config.dropout
         )
-        self.compared = nn.Sequential(nn.Linear(4 * both, both), nn.ReLU())
-        self.composed = SequenceReader("lstm", both, width)
-        self.summary = nn.Parameter(torch.randn(both) * both**-0.5)
-        self.output = nn.Linear(both, 2 * both, bias=False)
-        self.none = nn.Linear(both, 2)
+        self.compared = nn.Sequential(
+            nn.Linear(4 * double_width, double_width), nn.ReLU()
+        )
+        self.composed = SequenceReader("lstm", double_width, width)
+        self.summary = nn.Parameter(torch.randn(double_width) * double_width**-0.5)
+        self.output = nn.Linear(double_width, 2 * double_width, bias=False)
+        self.none = nn.Linear(double_width, 2)
 
     def forward(
         self,
@@ -112,8 +120,12 @@ class SpanReader(nn.Module):
         question_characters: Int[Tensor, "batch question_position character"],
         characters: Int[Tensor, "batch position character"],
     ) -> Float[Tensor, "batch one_more_position 2"]:
-        """Tokens and the characters of each, padded on the right -> logits `(batch, 1 + position, 2)` of the answer's
-        first and last token, minus infinity past each context's length."""
+        """Process tokens and the characters of each, padded on the right.
+
+        Returns:
+            Logits `(batch, 1 + position, 2)` of the answer's first and last token,
+            minus infinity past each context's length.
+        """
         words, read = (
             self._read(question, question_characters),
             self._read(context, characters),
@@ -123,14 +135,14 @@ class SpanReader(nn.Module):
         inside = padding(question_lengths, question.shape[1])
         keys = self.alike(words)
         aligned = self.align(self.alike(read), Memory(keys, words.to(keys), inside))
-        found, _ = self.context(
+        readings, _ = self.context(
             torch.cat([read, aligned, features.to(read)], -1), lengths
         )
         memory = Memory.of(states, question_lengths)
         query = self.summary.to(states).expand(len(question), 1, -1)
         summary = self.dropout(self.summarise(query, memory)[:, 0])
         return self._logits(
-            self._composed(self.dropout(found), memory, lengths), summary, lengths
+            self._compose(self.dropout(readings), memory, lengths), summary, lengths
         )
 
     def _read(
@@ -138,11 +150,11 @@ class SpanReader(nn.Module):
         tokens: Int[Tensor, "batch position"],
         characters: Int[Tensor, "batch position character"],
     ) -> Float[Tensor, "batch position width"]:
-        """The words' vectors, and those of their spellings."""
+        """Return the words' vectors, and those of their spellings."""
         return torch.cat([self.embedding(tokens), self.characters(characters)], -1)
 
-    def _composed(self, context: States, question: Memory, lengths: Lengths) -> States:
-        """The context's states, each compared with the question's words that it reads."""
+    def _compose(self, context: States, question: Memory, lengths: Lengths) -> States:
+        """Return the context's states, each compared with the question's words that it reads."""
         read = self.compare(context, question)
         compared = self.compared(
             torch.cat([context, read, context - read, context * read], -1)

@@ -6,23 +6,33 @@ from typing import Literal
 from torch import nn
 
 from regard.attention.heads import MultiHead
-from regard.attention.positions import RelativePositions
-from regard.models.aligns import AlignChoice
-from regard.models.heads import SelfAlignChoice, named_attend
-from regard.models.positions import POSITIONS, PositionsName, relative_positions
-from regard.models.scores import ContentScoreName
+from regard.models.attention import (
+    POSITIONS,
+    AlignChoice,
+    ContentScoreName,
+    PositionsName,
+    SelfAlignChoice,
+    build_heads,
+)
 from regard.models.sizes import Share, Sides, Size, check_heads
-from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.nn.embeddings import Positions, TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
-from regard.nn.encoders.transformer import EncoderLayer, TransformerEncoder
+from regard.nn.layers import FeedForward, PostNorm, PreNorm, Residual
 from regard.nn.output import Output
-from regard.nn.sublayers import FeedForward, PostNorm, PreNorm, Residual
+from regard.nn.transformer import (
+    DecoderLayer,
+    EncoderLayer,
+    TransformerDecoder,
+    TransformerEncoder,
+)
 
 
 @dataclass(frozen=True)
 class TransformerConfig(Sides):
-    """Sizes. The paper's base model has 6 layers, width 512, hidden 2048, 8 heads, dropout 0.1 and `norm: after`.
+    """Sizes.
+
+    The paper's base model has 6 layers, width 512, hidden 2048, 8 heads, dropout 0.1
+    and `norm: after`.
 
     `key_value_heads`: heads of keys and values that the `heads` share (Ainslie 2023, 2305.13245); None for as many as
     `heads`. `tied` shares the output layer's weight with the target embedding. `shared` makes both languages share one
@@ -115,57 +125,44 @@ class Transformer(EncoderDecoder):
 
 
 def self_attention(config: TransformerConfig) -> MultiHead:
-    """Heads that read their own sequence, whose positions are comparable."""
-    return attention(
-        config,
-        config.self_align,
-        relative_positions(
-            config.positions, config.heads, config.width // config.heads
-        ),
-    )
+    """Build heads that read their own sequence, whose positions are comparable."""
+    return attention(config, config.self_align, config.positions)
 
 
 def attention(
     config: TransformerConfig,
     align: AlignChoice,
-    positions: RelativePositions | None = None,
+    positions: PositionsName | None = None,
 ) -> MultiHead:
-    """Heads of the configuration's score."""
-    attend = named_attend(
-        config.width // config.heads,
-        config.score,
+    """Build heads of the configuration's score."""
+    return build_heads(
+        config,
         align,
-        window=config.window,
-        longest=config.max_length,
-    )
-    attend.dropout = config.attention_dropout
-    return MultiHead(
-        config.width,
-        config.heads,
-        attend=attend,
+        config.max_length,
         positions=positions,
+        dropout=config.attention_dropout,
         key_value_heads=config.key_value_heads,
     )
 
 
 def feedforward(config: TransformerConfig) -> FeedForward:
-    """The position-wise network, with `hidden` units."""
+    """Return the position-wise network, with `hidden` units."""
     activations = {"relu": nn.ReLU, "gelu": nn.GELU, "swish": nn.SiLU}
     return FeedForward(config.width, config.hidden, activations[config.activation]())
 
 
 def residual(config: TransformerConfig) -> Residual:
-    """The residual around a sublayer, with its norm before or after it."""
+    """Return the residual around a sublayer, with its norm before or after it."""
     return {"before": PreNorm, "after": PostNorm}[config.norm](
         config.width, config.dropout
     )
 
 
 def last_norm(config: TransformerConfig) -> nn.Module:
-    """The norm at the end of each side if norms stand before sublayers, else the identity."""
+    """Return the norm at the end of each side if norms stand before sublayers, else the identity."""
     return nn.LayerNorm(config.width) if config.norm == "before" else nn.Identity()
 
 
 def positions(config: TransformerConfig) -> Positions:
-    """The position encoding of the tokens."""
+    """Return the position encoding of the tokens."""
     return POSITIONS[config.positions](config.width, config.max_length)

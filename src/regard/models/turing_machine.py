@@ -8,20 +8,23 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.attention.align.addressing import Addressing
+from regard.attention.align.location import Addressing
 from regard.attention.masks import padding
+from regard.attention.memory import Tape
 from regard.attention.scores import Content
-from regard.attention.tape import Tape
 from regard.models.sizes import Size
-from regard.nn.cells import Cell, LSTMCell
-from regard.nn.decoders.protocol import State
+from regard.nn.decoders import State
+from regard.nn.recurrent import Cell, LSTMCell
 from regard.shapes import Float, Inputs, Lengths, States
 
 
 @dataclass(frozen=True)
 class TuringMachineConfig:
-    """Sizes; the defaults are the paper's for copying. `rows` is the length of the tape. It is not a parameter: a
-    trained machine can use a longer tape. Heads move at most `shift` rows per step in either direction."""
+    """Sizes; the defaults are the paper's for copying.
+
+    `rows` is the length of the tape. It is not a parameter: a trained machine can use a
+    longer tape. Heads move at most `shift` rows per step in either direction.
+    """
 
     name: Literal["turing-machine"] = "turing-machine"
     controller: Literal["lstm", "feed-forward"] = "lstm"
@@ -59,15 +62,16 @@ CONTROLLERS: dict[str, type[Cell]] = {"lstm": LSTMCell, "feed-forward": FeedForw
 class TapeHeads(nn.Module):
     """Reading and writing heads, all controlled by one linear map of the controller's output (section 3).
 
-    The paper leaves open in which order a step reads and writes. Here all heads are addressed on the tape as it is,
-    then the reading heads read it, then the writing heads write. In the paper a head may add any number to a row
-    (equation 4); here it is a tanh, so that one write cannot swamp a row.
+    The paper leaves open in which order a step reads and writes. Here all heads are
+    addressed on the tape as it is, then the reading heads read it, then the writing
+    heads write. In the paper a head may add any number to a row (equation 4); here it
+    is a tanh, so that one write cannot swamp a row.
 
     Args:
-        width: width of the controller's output.
-        tape_width: width of a row of the tape.
-        reads, writes: numbers of reading and of writing heads.
-        shift: the largest move of a head in one step, in either direction.
+        width: Width of the controller's output.
+        tape_width: Width of a row of the tape.
+        reads, writes: Numbers of reading and of writing heads.
+        shift: The largest move of a head in one step, in either direction.
     """
 
     def __init__(
@@ -100,8 +104,11 @@ class TapeHeads(nn.Module):
     ) -> tuple[
         Float[Tensor, "batch read_width"], Tape, Float[Tensor, "batch head row"]
     ]:
-        """One step: the controller's output, the tape and the last weights -> the heads' contexts, concatenated; the
-        new tape; and the weights, reading heads first."""
+        """Move the heads for one step of the controller.
+
+        From the controller's output, the tape and the last weights follow the heads'
+        contexts, concatenated, the new tape, and the weights, reading heads first.
+        """
         queries, erase, add = self.instructions(controls).split(self.widths, -1)
         heads = self.reads + self.writes
         queries = rearrange(queries, "b (h d) -> b h 1 d", h=heads)
@@ -109,8 +116,8 @@ class TapeHeads(nn.Module):
             queries, self.attend.prepare(tape.memory(heads)), weights
         )
         erase, add = (
-            rearrange(each, "b (h d) -> b h d", h=self.writes)
-            for each in (erase.sigmoid(), add.tanh())
+            rearrange(vector, "b (h d) -> b h d", h=self.writes)
+            for vector in (erase.sigmoid(), add.tanh())
         )
         context = rearrange(read.context[:, : self.reads], "b h 1 d -> b (h d)")
         return context, tape.write(read.state[:, self.reads :], erase, add), read.state
@@ -118,8 +125,12 @@ class TapeHeads(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class TuringState(State):
-    """The state of the machine: the controller's state `(batch, state_width)`, the tape, each head's weights `(batch,
-    head, row)`, None before the first step, and the last read `(batch, read_width)`."""
+    """The state of the machine.
+
+    The controller's state `(batch, state_width)`, the tape, each head's weights
+    `(batch, head, row)`, None before the first step, and the last read `(batch,
+    read_width)`.
+    """
 
     controller: Tensor
     tape: Tape
@@ -130,13 +141,14 @@ class TuringState(State):
 class TuringMachine(nn.Module):
     """A controller that sees its inputs and the last read, and controls heads on a tape.
 
-    The paper does not define the initial state. Here the controller's state and the first read are zeros, the tape is
-    blank (`regard.attention.tape.BLANK`), and every head starts at the first row. The output is a linear map of the
-    controller's output and the read of the same step.
+    The paper does not define the initial state. Here the controller's state and the
+    first read are zeros, the tape is blank (`regard.attention.memory.BLANK`), and every
+    head starts at the first row. The output is a linear map of the controller's output
+    and the read of the same step.
 
     Args:
-        input_width: width of the inputs.
-        output_width: number of logits.
+        input_width: Width of the inputs.
+        output_width: Number of logits.
     """
 
     def __init__(
@@ -154,7 +166,7 @@ class TuringMachine(nn.Module):
         self.output = nn.Linear(config.width + self.read_width, output_width)
 
     def start(self, batch: int, rows: int | None = None) -> TuringState:
-        """The state before the first step, with a tape of `rows` rows (default: the configuration's)."""
+        """Return the state before the first step, with a tape of `rows` rows (default: the configuration's)."""
         like, config = self.output.weight, self.config
         tape = Tape.blank(
             batch, config.rows if rows is None else rows, config.tape_width, like
@@ -167,7 +179,7 @@ class TuringMachine(nn.Module):
     def step(
         self, inputs: Float[Tensor, "batch input_width"], state: TuringState
     ) -> tuple[Float[Tensor, "batch parts"], TuringState]:
-        """One input -> the input of the output layer, and the new state."""
+        """Return one input -> the input of the output layer, and the new state."""
         controller = self.controller(
             torch.cat([inputs, state.read], -1), state.controller
         )
@@ -178,19 +190,25 @@ class TuringMachine(nn.Module):
         )
 
     def run(self, inputs: Inputs, state: TuringState) -> tuple[States, TuringState]:
-        """Inputs `(batch, position, input_width)` -> logits after each, and the state after the last."""
+        """Process inputs `(batch, position, input_width)`.
+
+        Returns:
+            Logits after each, and the state after the last.
+        """
         parts = [inputs.new_zeros(len(inputs), 0, self.output.in_features)]
-        for each in inputs.unbind(1):
-            part, state = self.step(each, state)
+        for vector in inputs.unbind(1):
+            part, state = self.step(vector, state)
             parts.append(part[:, None])
         return self.output(torch.cat(parts, 1)), state
 
     def forward(
         self, inputs: Inputs, lengths: Lengths | None = None, *, rows: int | None = None
     ) -> States:
-        """Logits `(batch, position, output_width)` after each input, from the initial state. Inputs past `lengths
-        (batch,)` have no influence on earlier outputs, NaN included. `rows` is the length of the tape, by default the
-        configuration's."""
+        """Logits `(batch, position, output_width)` after each input, from the initial state.
+
+        Inputs past `lengths (batch,)` have no influence on earlier outputs, NaN
+        included. `rows` is the length of the tape, by default the configuration's.
+        """
         if lengths is not None:
             inputs = inputs.masked_fill(
                 ~padding(lengths, inputs.shape[1]).readable()[..., None], 0.0

@@ -1,5 +1,7 @@
-"""The Vision Transformer: Dosovitskiy et al. 2021, "An image is worth 16x16 words" (2010.11929). With a distillation
-token it is DeiT: Touvron et al. 2021, "Training data-efficient image transformers" (2012.12877)."""
+"""The Vision Transformer.
+
+Dosovitskiy et al. 2021 (2010.11929), as a classifier and as an image encoder.
+"""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,12 +12,10 @@ from einops import rearrange
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.models.heads import SelfAlignChoice, named_heads
-from regard.models.scores import ContentScoreName
+from regard.attention.memory import Memory
+from regard.models.attention import ContentScoreName, SelfAlignChoice, build_heads
 from regard.models.sizes import Share, Size, check_heads
-from regard.nn.encoders.grid import stage
-from regard.nn.encoders.transformer import EncoderLayer
-from regard.nn.grid_positions import (
+from regard.nn.embeddings import (
     AxialRotary,
     GridPositions,
     LearnedGrid,
@@ -24,7 +24,9 @@ from regard.nn.grid_positions import (
     check_axial,
     places,
 )
-from regard.nn.sublayers import Dropout, FeedForward, PreNorm
+from regard.nn.encoders import convolution_stage
+from regard.nn.layers import Dropout, FeedForward, PreNorm
+from regard.nn.transformer import EncoderLayer
 from regard.shapes import Float, States
 
 Pixels = Float[Tensor, "batch channel image_height image_width"]
@@ -115,8 +117,15 @@ class Patches(nn.Linear):
         self.patch, self.channels = patch, channels
 
     def forward(self, pixels: Pixels) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Pixels `(batch, channel, height, width)` -> `(batch, patch, width)`, row by row. Raises ValueError for a side
-        that `patch` does not divide, or another number of channels."""
+        """Process pixels `(batch, channel, height, width)`.
+
+        Raises:
+            ValueError: A side that `patch` does not divide, or another number of
+                channels.
+
+        Returns:
+            `(batch, patch, width)`, row by row.
+        """
         check_pixels(pixels, self.patch, self.channels)
         cut = rearrange(
             pixels, "b c (h p) (w q) -> b (h w) (c p q)", p=self.patch, q=self.patch
@@ -125,9 +134,13 @@ class Patches(nn.Linear):
 
 
 class ConvolutionalPatches(nn.Module):
-    """Halve an image by convolutions until a cell is a patch, and map each cell linearly: the stem of Xiao et al. 2021,
-    "Early convolutions help transformers see better" (2106.14881), section 3. A norm is over the channels of a cell
-    where theirs is over the batch, and a 1 x 1 convolution follows each that halves.
+    """Convolutions that halve an image until a cell is a patch.
+
+    A linear map of each cell follows: the stem of Xiao et al. 2021, "Early convolutions
+    help transformers see better" (2106.14881), section 3.
+
+    A norm is over the channels of a cell where theirs is over the batch, and a 1 x 1
+    convolution follows each that halves.
     """
 
     def __init__(self, patch: int, channels: int, width: int):
@@ -137,29 +150,36 @@ class ConvolutionalPatches(nn.Module):
             channels,
             *(max(1, width >> (count - 1 - number)) for number in range(count)),
         ]
-        self.stages = nn.Sequential(*(stage(*pair) for pair in pairwise(widths)))
+        self.stages = nn.Sequential(
+            *(convolution_stage(*pair) for pair in pairwise(widths))
+        )
         self.output = nn.Linear(width, width)
         self.patch, self.channels = patch, channels
 
     def forward(self, pixels: Pixels) -> States:
         """As `Patches`."""
         check_pixels(pixels, self.patch, self.channels)
-        found = self.stages(
+        grid = self.stages(
             pixels.contiguous(memory_format=torch.channels_last)
         )  # norms over channels need it
-        return self.output(rearrange(found, "b c h w -> b (h w) c"))
+        return self.output(rearrange(grid, "b c h w -> b (h w) c"))
 
 
 STEMS = {"linear": Patches, "convolutional": ConvolutionalPatches}
 
 
 def check_pixels(pixels: Pixels, patch: int, channels: int) -> None:
-    """Raises ValueError for a side that `patch` does not divide, or another number of channels."""
-    _, found, height, width = pixels.shape
-    if found != channels or height % patch or width % patch:
+    """Check the arguments.
+
+    Raises:
+        ValueError: A side that `patch` does not divide, or another number of
+            channels.
+    """
+    _, channels_found, height, width = pixels.shape
+    if channels_found != channels or height % patch or width % patch:
         raise ValueError(
-            f"images are (channel, height, width) {(found, height, width)}; expected {channels} channels and sides of "
-            f"whole numbers of {patch} pixels"
+            f"images are (channel, height, width) {(channels_found, height, width)}; "
+            f"expected {channels} channels and sides of whole numbers of {patch} pixels"
         )
 
 
@@ -177,13 +197,18 @@ class VitEncoder(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(layer(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width, config.epsilon)
-        for each in self.modules():
-            if isinstance(each, nn.Linear):
-                nn.init.trunc_normal_(each.weight, std=DEVIATION)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.trunc_normal_(module.weight, std=DEVIATION)
 
     def forward(self, pixels: Pixels) -> States:
-        """Pixels `(batch, channel, height, width)` of any whole number of patches -> states `(batch, position, width)`,
-        patches last. Raises ValueError as `Patches` does."""
+        """Return the states `(batch, position, width)` of pixels, patches last.
+
+        Pixels are `(batch, channel, height, width)`, a whole number of patches a side.
+
+        Raises:
+            ValueError: As `Patches`.
+        """
         rows, columns = (side // self.patches.patch for side in pixels.shape[2:])
         states = torch.cat(
             [self.marks.expand(pixels.shape[0], -1, -1), self.patches(pixels)], 1
@@ -194,21 +219,29 @@ class VitEncoder(nn.Module):
             if isinstance(self.positions, NoGrid)
             else None
         )
-        for each in self.layers:
-            states = each(states, None, places=cells)
+        for layer in self.layers:
+            states = layer(states, None, places=cells)
         return self.norm(states)
 
 
 def grid_positions(config: VitConfig) -> GridPositions:
-    """The encoding that is added to patches."""
+    """Return the encoding that is added to patches."""
     if config.positions == "learned":
         return LearnedGrid(config.marks, config.side, config.width)
     return NoGrid() if config.positions == "rotary" else SinusoidalGrid()
 
 
 def layer(config: VitConfig) -> EncoderLayer:
-    """One layer, with a norm before each of its two sublayers (equations 2 and 3)."""
-    heads = named_heads(config, config.marks + config.side**2)
+    """Return one layer, with a norm before each of its two sublayers.
+
+    See equations 2 and 3 of the paper.
+    """
+    heads = build_heads(
+        config,
+        config.align,
+        config.marks + config.side**2,
+        dropout=config.attention_dropout,
+    )
     if config.positions == "rotary":
         heads.positions = AxialRotary(config.width // config.heads)
     return EncoderLayer(
@@ -222,7 +255,7 @@ def layer(config: VitConfig) -> EncoderLayer:
 
 
 def classifier(width: int, classes: int) -> nn.Module:
-    """A linear map to classes, which starts with zeros; none without classes."""
+    """Return a linear map to classes, which starts with zeros; none without classes."""
     if not classes:
         return nn.Identity()
     output = nn.Linear(width, classes)
@@ -232,13 +265,17 @@ def classifier(width: int, classes: int) -> nn.Module:
 
 
 class Vit(nn.Module):
-    """The encoder and a linear classifier; a distilled model has two classifiers and predicts their mean. Without
-    classes there is none, and the outputs are the states that it would read, `(batch, width)`.
+    """The encoder and a linear classifier.
 
-    The paper has one linear layer in fine-tuning and a hidden layer before it in pre-training (section 3.1). Here it is
-    one linear layer in both, so that a pre-trained run can continue as it is or with another `output`.
+    A distilled model has two classifiers and predicts their mean. Without classes there
+    is none, and the outputs are the states that it would read, `(batch, width)`.
+
+    The paper has one linear layer in fine-tuning and a hidden layer before it in
+    pre-training (section 3.1). Here it is one linear layer in both, so that a
+    pre-trained run can continue as it is or with another `output`.
     """
 
+    config_class = VitConfig
     self_attention = "encoder.layers.*.self_attention"
 
     def __init__(self, classes: int, config: VitConfig):
@@ -256,10 +293,94 @@ class Vit(nn.Module):
     def both(
         self, pixels: Pixels
     ) -> tuple[Float[Tensor, "batch class"], Float[Tensor, "batch class"]]:
-        """Logits of the first token, which learns from labels, and of the distillation token, which learns from a
-        teacher (Touvron 2021, equation 3). Without a distillation token both are the same."""
+        """Return the logits of the first token and of the distillation token.
+
+        The first learns from labels, the other from a teacher (Touvron 2021, equation
+        3).
+
+        Without a distillation token both are the same.
+        """
         states = self.encoder(pixels)
         logits = self.output(
             states.mean(1) if self.config.pooling == "mean" else states[:, 0]
         )
         return logits, logits if self.taught is None else self.taught(states[:, 1])
+
+
+@dataclass(frozen=True)
+class VitTrunk:
+    """The Vision Transformer of the trained run in the folder `vit`.
+
+    It is kept fixed if `frozen`, else trained further. `sizes` are those of its model;
+    training fills them in, so that a trained run needs that folder no longer.
+    """
+
+    vit: str
+    frozen: bool = True
+    sizes: VitConfig | None = None
+
+    @property
+    def known(self) -> VitConfig:
+        """The sizes.
+
+        Raises:
+            ValueError: They are not known yet.
+        """
+        if self.sizes is None:
+            raise ValueError(
+                f"the sizes of the ViT in {self.vit} are not known; give VitTrunk its VitConfig"
+            )
+        return self.sizes
+
+    def side(self, image: int) -> int:
+        """Patches along a side of `image` pixels."""
+        return image // self.known.patch
+
+    def encoder(self) -> "VitGrid":
+        """Return the encoder, whose weights are filled in later."""
+        return (FrozenVitGrid if self.frozen else VitGrid)(VitEncoder(self.known))
+
+
+class VitGrid(nn.Module):
+    """The patches' states after the last norm are the memory, row by row.
+
+    The summary is the state of [CLS], or the patches' mean without one. Unlike a cell
+    of `GridEncoder`, a patch has read the whole image.
+    """
+
+    def __init__(self, vit: VitEncoder):
+        super().__init__()
+        self.vit = vit
+        self.memory_width = self.summary_width = vit.norm.normalized_shape[0]
+
+    def forward(self, images: Float[Tensor, "batch channel height width"]) -> Memory:
+        """Process images `(batch, channel, height, width)`.
+
+        Raises:
+            ValueError: As `Patches`.
+
+        Returns:
+            A memory of `(batch, patch, memory_width)`.
+        """
+        states, marks = self.vit(images), len(self.vit.marks)
+        patches = states[:, marks:]
+        return Memory(
+            patches, patches, summary=states[:, 0] if marks else patches.mean(1)
+        )
+
+
+class FrozenVitGrid(VitGrid):
+    """A `VitGrid` with a fixed `vit`, without gradient and always in evaluation mode."""
+
+    def __init__(self, vit: VitEncoder):
+        super().__init__(vit.requires_grad_(False).eval())
+
+    def train(self, mode: bool = True) -> "FrozenVitGrid":
+        """Set the mode of the rest; the Vision Transformer stays in evaluation mode."""
+        super().train(mode)
+        self.vit.eval()
+        return self
+
+    @torch.no_grad()
+    def forward(self, images: Float[Tensor, "batch channel height width"]) -> Memory:
+        return super().forward(images)

@@ -1,2 +1,4 @@
-"""Parts of models around attention: embeddings, positions, feed-forward, residual and recurrent layers, encoders,
-decoders."""
+"""Parts of models around attention.
+
+Embeddings, positions, feed-forward, residual and recurrent layers, encoders, decoders.
+"""

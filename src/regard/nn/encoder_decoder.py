@@ -1,5 +1,6 @@
-"""Any encoder with any decoder."""
+"""The encoder protocol, and any encoder with any decoder."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,11 +8,24 @@ from typing import Any
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
-from regard.data.batching import PairBatch, collate
-from regard.nn.decoders.protocol import Decoder, unroll
-from regard.nn.encoders.protocol import Encoder
+from regard.data.batches import PairBatch, collate
+from regard.nn.decoders import Decoder, unroll
 from regard.shapes import Float, Lengths, Source, Tokens
 from regard.text.special import SPECIAL, SpecialTokens
+
+
+class Encoder(nn.Module, ABC):
+    """Encode a padded batch into a memory of width `memory_width` with a summary of width `summary_width`."""
+
+    memory_width: int
+    summary_width: int
+    self_attention: str | None = None
+    """Names of the modules, within the encoder, by which positions read each other, one per layer, as a pattern for
+    `record`; None if there are none."""
+
+    @abstractmethod
+    def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
+        """Encode tokens `(batch, position)` of the sequences' `lengths (batch,)`."""
 
 
 class EncoderDecoder(nn.Module):
@@ -28,7 +42,11 @@ class EncoderDecoder(nn.Module):
         self.encoder, self.decoder = encoder, decoder
 
     def collate(self, examples: Sequence[tuple[list[int], list[int]]]) -> PairBatch:
-        """Pad pairs of (source ids, target ids), with their special tokens. Raises ValueError if there are no pairs."""
+        """Pad pairs of (source ids, target ids), with their special tokens.
+
+        Raises:
+            ValueError: There are no pairs.
+        """
         return collate(examples, self.source_special, self.decoder.special)
 
     def features(
@@ -38,12 +56,13 @@ class EncoderDecoder(nn.Module):
         target: Tokens,
         forcing: float = 1.0,
     ) -> Any:
-        """The input of the output layer, for a right-shifted target `(batch, position)` that begins with the start
-        token.
+        """Return the input of the output layer for a right-shifted target.
+
+        The target `(batch, position)` begins with the start token.
 
         `forcing` is the probability of teacher forcing at each step.
         """
-        return decoded(
+        return decode_target(
             self.decoder, self.encoder(source, source_lengths), target, forcing
         )
 
@@ -55,15 +74,20 @@ class EncoderDecoder(nn.Module):
         *,
         forcing: float = 1.0,
     ) -> Float[Tensor, "batch position vocabulary"]:
-        """Logits `(batch, position, vocabulary)` of the token after each target token. `decoder.output.loss(features,
-        expected)` computes their loss without storing them."""
+        """Logits `(batch, position, vocabulary)` of the token after each target token.
+
+        `decoder.output.loss(features, expected)` computes their loss without storing
+        them.
+        """
         return self.decoder.output(
             self.features(source, source_lengths, target, forcing)
         )
 
 
-def decoded(decoder: Decoder, memory: Memory, target: Tokens, forcing: float) -> Any:
-    """The input of a decoder's output layer, for a memory and a right-shifted target."""
+def decode_target(
+    decoder: Decoder, memory: Memory, target: Tokens, forcing: float
+) -> Any:
+    """Return the input of a decoder's output layer, for a memory and a right-shifted target."""
     state = decoder.start(memory)
     return (
         unroll(decoder, target, state, forcing)
@@ -79,5 +103,5 @@ class MemoryReader:
     decoder: Decoder
 
     def features(self, memory: Memory, target: Tokens, forcing: float = 1.0) -> Any:
-        """The input of the output layer, as `EncoderDecoder.features`."""
-        return decoded(self.decoder, memory, target, forcing)
+        """Return the input of the output layer, as `EncoderDecoder.features`."""
+        return decode_target(self.decoder, memory, target, forcing)

@@ -1,44 +1,58 @@
-"""Output layers: from features to logits, and the loss of targets."""
+"""Output layers: full, sampled and adaptive softmax, copying and CTC."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.kernels.cross_entropy import cross_entropy
+from regard.kernels.cross_entropy import (
+    cross_entropy,
+    estimate_cross_entropy,
+    sample_ids,
+)
 from regard.nn.embeddings import TokenEmbedding
-from regard.shapes import Float, Int, Tokens, wide
+from regard.shapes import Float, Int, Lengths, States, Tokens, to_float32
 from regard.text.special import IGNORED
 
 NEVER = -1e4
 """Bias of a token that is never predicted: its exponential is zero."""
 
 
-class Predictor(ABC):
-    """The last module of a decoder: from features to logits of `out_features` tokens, and the loss of targets."""
+class OutputLayer(ABC):
+    """The last module of a decoder.
+
+    From features to logits of `out_features` tokens, and the loss of targets.
+    """
 
     out_features: int
 
     @abstractmethod
     def __call__(self, input: Any) -> Tensor:
-        """Features of `*batch` -> logits `(*batch, token)`."""
+        """Map features of `*batch` to logits `(*batch, token)`."""
 
     @abstractmethod
     def loss(
         self, features: Any, targets: Tokens, smoothing: float = 0.0
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
-        """The loss of `targets (batch, position)` from the features there, without positions that are `IGNORED`: the
-        sum, and the loss of each position without a gradient."""
+        """Return the loss of `targets (batch, position)`.
+
+        Positions that are `IGNORED` are left out. The result is the sum, and the loss
+        of each position without a gradient.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A softmax over some words or classes of words: `rows (row,)`, the positions it applies to; `weight (class,
-    width)` and `bias (class,)` of its logits; `targets (row,)`, the correct class of each row."""
+    """A softmax over some words or classes of words.
+
+    `rows (row,)`, the positions it applies to; `weight (class, width)` and `bias
+    (class,)` of its logits; `targets (row,)`, the correct class of each row.
+    """
 
     rows: Tensor
     weight: Tensor
@@ -46,12 +60,14 @@ class Part:
     targets: Tensor
 
 
-class Output(nn.Linear, Predictor):
-    """Features `(*batch, width)` -> logits `(*batch, vocabulary)`. `tied` shares its weight with an embedding of the
-    same vocabulary and width. Without a learned `bias`, the first `closed` tokens are never predicted.
+class Output(nn.Linear, OutputLayer):
+    """Features `(*batch, width)` -> logits `(*batch, vocabulary)`.
+
+    `tied` shares its weight with an embedding of the same vocabulary and width. Without
+    a learned `bias`, the first `closed` tokens are never predicted.
 
     Raises:
-        ValueError: the embedding to tie to has other sizes.
+        ValueError: The embedding to tie to has other sizes.
     """
 
     def __init__(
@@ -80,18 +96,26 @@ class Output(nn.Linear, Predictor):
 
     @torch.no_grad()
     def start_from(self, counts: Float[Tensor, "token"]) -> None:
-        """Set the bias to the log-frequencies of the tokens in `counts`, each count plus 1. Without this, features that
-        saturate (Luong's tanh) must learn the frequencies themselves."""
+        """Set the bias to the log-frequencies of the tokens in `counts`, each count plus 1.
+
+        Without this, features that saturate (Luong's tanh) must learn the frequencies
+        themselves.
+        """
         self.bias.copy_((counts + 1).log() - (counts + 1).sum().log())
 
     def loss(
         self, features: Any, targets: Tokens, smoothing: float = 0.0
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
-        """The cross-entropy of `targets (batch, position)` from the features there, without positions that are
-        `IGNORED`: the sum, and the loss of each position without a gradient. The logits are never all stored."""
+        """Return the cross-entropy of `targets (batch, position)`.
+
+        Positions that are `IGNORED` are left out. The result is the sum, and the loss
+        of each position without a gradient.
+
+        The logits are never all stored.
+        """
         flat = targets.flatten()
         real = (flat != IGNORED).nonzero()[:, 0]
-        total, each = self.weight.new_zeros(()), self.weight.new_zeros(len(flat))
+        total, per_target = self.weight.new_zeros(()), self.weight.new_zeros(len(flat))
         for part in self.parts(flat[real]):
             rows = real[part.rows]
             loss, losses = cross_entropy(
@@ -101,28 +125,323 @@ class Output(nn.Linear, Predictor):
                 part.targets,
                 smoothing,
             )
-            total, each = total + loss, each.index_add(0, rows, losses)
-        return total, each.view(targets.shape)
+            total, per_target = total + loss, per_target.index_add(0, rows, losses)
+        return total, per_target.view(targets.shape)
 
-    def log_likelihoods(
+    def log_prob(
         self, features: Float[Tensor, "row width"], targets: Int[Tensor, " row"]
     ) -> Float[Tensor, " row"]:
-        """log p of each target given its features, with a gradient. Unlike `loss` it stores the logits."""
-        found = wide(features.new_zeros(len(targets)))
+        """Log p of each target given its features, with a gradient.
+
+        Unlike `loss` it stores the logits.
+        """
+        total = to_float32(features.new_zeros(len(targets)))
         for part in self.parts(targets):
-            logs = wide(
+            logs = to_float32(
                 functional.linear(features[part.rows], part.weight, part.bias)
             ).log_softmax(-1)
-            found = found.index_add(
+            total = total.index_add(
                 0, part.rows, logs.gather(1, part.targets[:, None])[:, 0]
             )
-        return found
+        return total
 
     def parts(self, targets: Int[Tensor, " row"]) -> Iterator[Part]:
-        """The softmaxes whose probabilities multiply to those of `targets`; here only one."""
+        """Return the softmaxes whose probabilities multiply to those of `targets`.
+
+        Here only one.
+        """
         yield Part(
             torch.arange(len(targets), device=targets.device),
             self.weight,
             self.bias,
             targets,
         )
+
+
+class Connectionist(nn.Module):
+    """The likelihood of tokens that are emitted in the order of the keys.
+
+    The keys at which they are emitted are summed over (equation 8).
+
+    Each key emits a token or a blank; equal tokens of successive keys count once.
+
+    Beside the loss of a decoder that attends to the same states, this loss leads the
+    states to the order of the tokens (Kim, Hori, Watanabe 2017, 1609.06773).
+    """
+
+    def __init__(self, width: int, vocabulary: int):
+        super().__init__()
+        self.linear = nn.Linear(width, vocabulary)
+
+    def forward(
+        self,
+        states: States,
+        lengths: Lengths,
+        targets: Int[Tensor, "batch token"],
+        target_lengths: Lengths,
+        *,
+        blank: int,
+    ) -> Float[Tensor, ""]:
+        """Return the loss of target tokens in nats, summed over the batch.
+
+        There are `target_lengths (batch,)` tokens and `lengths (batch,)` states of
+        `(batch, key, width)`.
+
+        `blank` is an id that no target has. A sequence with fewer states than its
+        tokens need has no path and counts 0.
+        """
+        scores = to_float32(self.linear(states)).log_softmax(-1)
+        return functional.ctc_loss(
+            scores.transpose(0, 1),
+            targets,
+            lengths,
+            target_lengths,
+            blank,
+            reduction="sum",
+            zero_infinity=True,
+        )
+
+
+class SampledOutput(Output):
+    """An `Output` whose training loss is estimated from `samples` words of the vocabulary.
+
+    One sample serves all positions of a call. Ids must be sorted by frequency.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        vocabulary: int,
+        tied: TokenEmbedding | None = None,
+        *,
+        samples: int,
+        bias: bool = True,
+        closed: int = 0,
+    ):
+        super().__init__(width, vocabulary, tied, bias=bias, closed=closed)
+        self.samples = samples
+
+    def loss(
+        self, features: Any, targets: Tokens, smoothing: float = 0.0
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
+        """As `Output.loss`.
+
+        Raises:
+            ValueError: Smoothing in training, since most words have no logit.
+        """
+        if not self.training:
+            return super().loss(features, targets, smoothing)
+        if smoothing:
+            raise ValueError(
+                f"smoothing is {smoothing}, but a sampled softmax has no logits of all words; set it to 0"
+            )
+        real = targets != IGNORED
+        sampled = sample_ids(self.samples, self.out_features)
+        losses = estimate_cross_entropy(
+            features[real], self.weight, self.bias, targets[real], sampled
+        )
+        return losses.sum(), losses.new_zeros(targets.shape).masked_scatter(
+            real, losses.detach()
+        )
+
+
+class AdaptiveOutput(Output):
+    """An `Output` in two steps.
+
+    A softmax over the frequent words and one class per cluster of rarer words, then a
+    softmax over the cluster's words (Grave 2017, 1609.04309, section 4; Goodman 2001).
+    The loss is exact, and training is faster because few targets are in large clusters.
+
+    Ids must be sorted by frequency. Ids below the first of `cutoffs` are frequent; each
+    further cutoff ends a cluster, and the vocabulary ends the last. Cutoffs beyond the
+    vocabulary are ignored. Unlike in the paper all words keep vectors of the full
+    width, so that they can be tied to an embedding.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        vocabulary: int,
+        tied: TokenEmbedding | None = None,
+        *,
+        cutoffs: Sequence[int],
+        bias: bool = True,
+        closed: int = 0,
+    ):
+        super().__init__(width, vocabulary, tied, bias=bias, closed=closed)
+        ends = [cutoff for cutoff in cutoffs if cutoff < vocabulary]
+        self.frequent = ends[0] if ends else vocabulary
+        self.spans = tuple(pairwise([*ends, vocabulary]))
+        self.clusters = nn.Linear(width, len(self.spans)) if self.spans else None
+
+    def forward(self, input: Any) -> Float[Tensor, "..."]:
+        """Return the log-probability of each word."""
+        (weight, bias), *rare = self._layers()
+        first = to_float32(functional.linear(input, weight, bias)).log_softmax(-1)
+        parts = [first[..., : self.frequent]]
+        for cluster, (weight, bias) in enumerate(rare, self.frequent):
+            parts.append(
+                first[..., cluster, None]
+                + to_float32(functional.linear(input, weight, bias)).log_softmax(-1)
+            )
+        return torch.cat(parts, -1)
+
+    def loss(
+        self, features: Any, targets: Tokens, smoothing: float = 0.0
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
+        """As `Output.loss`.
+
+        Raises:
+            ValueError: Smoothing, since words of other clusters have no logit.
+        """
+        if smoothing:
+            raise ValueError(
+                f"smoothing is {smoothing}, but an adaptive softmax has no logits of all words; set it to 0"
+            )
+        return super().loss(features, targets)
+
+    def parts(self, targets: Int[Tensor, " row"]) -> Iterator[Part]:
+        inside = [(targets >= begin) & (targets < end) for begin, end in self.spans]
+        first = targets
+        for cluster, logits in enumerate(inside, self.frequent):
+            first = first.masked_fill(logits, cluster)
+        (weight, bias), *rare = self._layers()
+        yield Part(
+            torch.arange(len(targets), device=targets.device), weight, bias, first
+        )
+        for logits, (begin, _), (weight, bias) in zip(
+            inside, self.spans, rare, strict=True
+        ):
+            rows = logits.nonzero()[:, 0]
+            yield Part(rows, weight, bias, targets[rows] - begin)
+
+    def _layers(self) -> list[tuple[Tensor, Tensor]]:
+        """Return the weight and bias of the first step, then those of each cluster.
+
+        The first step chooses a frequent word or a cluster.
+        """
+        if self.clusters is None:
+            return [(self.weight, self.bias)]
+        sizes = [self.frequent, *(end - begin for begin, end in self.spans)]
+        (weight, *weights), (bias, *biases) = (
+            self.weight.split(sizes),
+            self.bias.split(sizes),
+        )
+        first = (
+            torch.cat([weight, self.clusters.weight]),
+            torch.cat([bias, self.clusters.bias]),
+        )
+        return [first, *zip(weights, biases, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class CopyFeatures:
+    """The input of `CopyOutput`, for each of `*batch`.
+
+    features: `(*batch, width)`, input of the vocabulary's softmax gate: `(*batch,)`,
+    logit of generating rather than copying weights: `(*batch, key)`, attention over the
+    source tokens: `(*batch, key)`, ids of the source words; ids from the vocabulary's
+    size on are words of this source only room: `(*batch, own)`, zeros; `own` is the
+    largest number of such words in a source of the batch
+    """
+
+    features: Tensor
+    gate: Tensor
+    weights: Tensor
+    tokens: Tensor
+    room: Tensor
+
+    def at(self, position: int) -> "CopyFeatures":
+        """Return one position of `(batch, position, ...)`."""
+        return CopyFeatures(
+            *(getattr(self, field.name)[:, position] for field in fields(self))
+        )
+
+
+def stack_steps(steps: Sequence[CopyFeatures]) -> CopyFeatures:
+    """Join steps `(batch, ...)` into `(batch, position, ...)`."""
+    return CopyFeatures(
+        *(
+            torch.stack([getattr(step, field.name) for step in steps], 1)
+            for field in fields(CopyFeatures)
+        )
+    )
+
+
+class CopyOutput(nn.Module, OutputLayer):
+    """P(w) = p P_vocabulary(w) + (1 - p) sum_{i.
+
+    X_i = w} a_i over the vocabulary and the source's own words (See 2017, 1704.04368,
+    equation 9), where p is the sigmoid of the gate and `written` computes P_vocabulary.
+    If the weights sum to less than 1, the rest goes to P_vocabulary, like a sentinel's
+    weight (Merity 2017, 1609.07843, equation 6).
+    """
+
+    def __init__(self, written: Output):
+        super().__init__()
+        self.written, self.out_features = written, written.out_features
+
+    def forward(self, input: CopyFeatures) -> Float[Tensor, "*batch extended"]:
+        """Return the logarithm of P; minus infinity where P is 0."""
+        write, copy = gate_weights(input)
+        written = (
+            to_float32(self.written(input.features)).softmax(-1) * write[..., None]
+        )
+        copied = to_float32(input.weights) * copy[..., None]
+        mixture = torch.cat([written, input.room.to(written.dtype)], -1).scatter_add(
+            -1, input.tokens, copied
+        )
+        return logarithm(mixture).masked_fill(mixture == 0, -torch.inf)
+
+    def loss(
+        self, features: CopyFeatures, targets: Tokens, smoothing: float = 0.0
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
+        """-log P of the targets, in the form of `Output.loss`.
+
+        Smoothing is over the words of the vocabulary only.
+        """
+        real = targets != IGNORED
+        rows = CopyFeatures(
+            *(getattr(features, field.name)[real] for field in fields(CopyFeatures))
+        )
+        target, vocabulary = targets[real], self.out_features
+        likelihood = self.written.log_prob(
+            rows.features, target.clamp(max=vocabulary - 1)
+        ).exp()
+        copied_weight = (
+            to_float32(rows.weights) * (rows.tokens == target[:, None])
+        ).sum(-1)
+        write, copy = gate_weights(rows)
+        mixture = (
+            write * likelihood.masked_fill(target >= vocabulary, 0.0)
+            + copy * copied_weight
+        )
+        losses = -(1 - smoothing) * logarithm(mixture)
+        if smoothing:
+            losses = losses - smoothing * to_float32(
+                self.written(rows.features)
+            ).log_softmax(-1).mean(-1)
+        return losses.sum(), losses.new_zeros(targets.shape).masked_scatter(
+            real, losses.detach()
+        )
+
+
+def gate_weights(
+    input: CopyFeatures,
+) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch"]]:
+    """Return the share of generating, and the factor of the attention weights.
+
+    Both `*batch`.
+    """
+    gate, weights = to_float32(input.gate), to_float32(input.weights)
+    remainder = 1 - weights.sum(-1)
+    rounding = weights.shape[-1] * torch.finfo(weights.dtype).eps
+    copy = (-gate).sigmoid()
+    return gate.sigmoid() + copy * remainder.masked_fill(
+        remainder <= rounding, 0.0
+    ), copy
+
+
+def logarithm(probabilities: Tensor) -> Tensor:
+    """Logarithm of probabilities, finite at 0."""
+    return probabilities.clamp(min=torch.finfo(probabilities.dtype).tiny).log()

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from regard.pictures.scale import colour_map
 from regard.pictures.style import (
-    COLOURS,
+    COLORS,
     DARK,
     GRID,
     INK,
     MUTED,
     PAPER,
+    color_map,
     plotting,
     resolution,
 )
@@ -30,19 +30,25 @@ MARKS = "o", "s", "^", "D", "v", "P", "X", "*"
 DASHES = "-", "--", ":"
 """Dashes of further lines, when there are more lines than colours."""
 LONG = 4.5
-"""The length of a line's sample in the legend, in letters, so that its dashes are visible."""
+"""The length of a line's sample in the legend, in letters, so that its dashes are
+visible."""
 MOST_INSIDE = 3
 """The maximum of lines with their names inside a chart; more names are beside it."""
 FEW = 3000
-"""The ratio of the ends of a logarithmic axis up to which its numbers are written out."""
+"""The ratio of the ends of a logarithmic axis up to which its numbers are written
+out."""
 
 Scales = tuple[Literal["linear", "log"], Literal["linear", "log"]]
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines by name, each with its points (x, y), on linear or logarithmic axes. `across`: the maximum of charts in a
-    row."""
+    """Lines by name, each with its points (x, y).
+
+    Attributes:
+        across: The most charts in a row.
+        scales: Whether the axes are linear or logarithmic.
+    """
 
     across: ClassVar[int] = 4
     title: str
@@ -54,13 +60,13 @@ class Chart:
 
 @dataclass(frozen=True)
 class Grid:
-    """Rows of cells by name: percentages, or numbers from 0 to `most`. Columns count from 0."""
+    """Rows of cells by name: percentages, or numbers from 0 to `vmax`. Columns count from 0."""
 
     across: ClassVar[int] = 4
     title: str
     x: str
     rows: Mapping[str, Sequence[float]]
-    most: float = 100.0
+    vmax: float = 100.0
 
 
 @dataclass(frozen=True)
@@ -79,11 +85,16 @@ Part = Chart | Grid | Pairs
 
 
 def charts(parts: Sequence[Part]) -> Figure:
-    """A figure of the charts, side by side. Raises InputError without matplotlib, ValueError for an empty list."""
+    """Plot charts side by side.
+
+    Raises:
+        InputError: matplotlib is not installed.
+        ValueError: The list is empty.
+    """
     if not parts:
         raise ValueError("charts() got no chart; expected at least one")
-    most = min(part.across for part in parts)
-    rows = [parts[first : first + most] for first in range(0, len(parts), most)]
+    columns = min(part.across for part in parts)
+    rows = [parts[first : first + columns] for first in range(0, len(parts), columns)]
     beside = [
         [_names_beside(part, row[place + 1 :]) for place, part in enumerate(row)]
         for row in rows
@@ -105,7 +116,7 @@ def charts(parts: Sequence[Part]) -> Figure:
         FigureCanvasAgg(figure)
         grid = figure.add_gridspec(len(rows), len(across), width_ratios=across)
         for place, part in enumerate(parts):
-            row, column = divmod(place, most)
+            row, column = divmod(place, columns)
             axes = figure.add_subplot(grid[row, column])
             _dress(axes, part.title, part.x)
             match part:
@@ -119,13 +130,16 @@ def charts(parts: Sequence[Part]) -> Figure:
 
 
 def _names_beside(part: Part, right: Sequence[Part]) -> bool:
-    """Whether a chart has its names beside it. A chart to its right in the row with the same lines has them for
-    both."""
+    """Check whether a chart has its names beside it.
+
+    A chart to its right with the same lines has them for both.
+    """
     if not isinstance(part, Chart):
         return True
     repeated = any(
-        isinstance(other, Chart) and [*other.lines][: len(part.lines)] == [*part.lines]
-        for other in right[:1]
+        isinstance(following, Chart)
+        and [*following.lines][: len(part.lines)] == [*part.lines]
+        for following in right[:1]
     )
     return len(part.lines) > MOST_INSIDE and not repeated
 
@@ -147,19 +161,19 @@ def _fill(axes: Axes, chart: Grid) -> None:
     cells = [[*row, *[math.nan] * (columns - len(row))] for row in values]
     axes.pcolormesh(
         cells,
-        cmap=colour_map(),
+        cmap=color_map(),
         vmin=0.0,
-        vmax=chart.most,
+        vmax=chart.vmax,
         edgecolors=PAPER,
         linewidth=2,
     )
     for row, column in (
         (row, column)
-        for row, found in enumerate(values)
-        for column in range(len(found))
+        for row, row_values in enumerate(values)
+        for column in range(len(row_values))
     ):
         value = values[row][column]
-        colour = PAPER if value > DARK * chart.most else INK
+        colour = PAPER if value > DARK * chart.vmax else INK
         text = "–" if math.isnan(value) else f"{value:.3g}"
         axes.text(
             column + 0.5,
@@ -183,8 +197,8 @@ def _fill(axes: Axes, chart: Grid) -> None:
 
 def _pair(axes: Axes, chart: Pairs) -> None:
     places = range(len(chart.rows))
-    expected, found = zip(*chart.rows.values(), strict=True)
-    axes.hlines(places, expected, found, color=MUTED, linewidth=1.2, zorder=2)
+    expected, actual = zip(*chart.rows.values(), strict=True)
+    axes.hlines(places, expected, actual, color=MUTED, linewidth=1.2, zorder=2)
     ring = {
         "color": PAPER,
         "markeredgecolor": INK,
@@ -193,10 +207,10 @@ def _pair(axes: Axes, chart: Pairs) -> None:
     }  # no marker is clipped at the edge
     axes.plot(expected, places, "o", zorder=3, label=chart.names[0], **ring)
     axes.plot(
-        found,
+        actual,
         places,
         "o",
-        color=COLOURS[1],
+        color=COLORS[1],
         markersize=5,
         zorder=4,
         label=chart.names[1],
@@ -204,7 +218,7 @@ def _pair(axes: Axes, chart: Pairs) -> None:
     )
     axes.set_yticks(places, [*chart.rows], fontsize=9, color=INK, parse_math=False)
     axes.set_xlim(
-        min(0.0, *expected, *found), 0.5 * math.ceil(2 * max(*expected, *found) + 0.1)
+        min(0.0, *expected, *actual), 0.5 * math.ceil(2 * max(*expected, *actual) + 0.1)
     )
     axes.locator_params("x", nbins=6, steps=[1, 2, 5, 10])
     for place, name in enumerate(chart.rows):
@@ -235,14 +249,14 @@ def _pair(axes: Axes, chart: Pairs) -> None:
 
 def _draw(axes: Axes, chart: Chart, beside: bool) -> None:
     for number, (name, points) in enumerate(chart.lines.items()):
-        turn, place = divmod(number, len(COLOURS))
+        turn, place = divmod(number, len(COLORS))
         x, y = zip(*points, strict=True)
         (line,) = axes.plot(
             x,
             y,
             label=name,
             linewidth=1.6,
-            color=COLOURS[place],
+            color=COLORS[place],
             marker=MARKS[place],
             markersize=4.5,
         )
@@ -259,7 +273,7 @@ def _draw(axes: Axes, chart: Chart, beside: bool) -> None:
             _name_numbers(axis)
     if beside or 1 < len(chart.lines) <= MOST_INSIDE:
         place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if beside else {}
-        if len(chart.lines) > len(COLOURS):
+        if len(chart.lines) > len(COLORS):
             place["handlelength"] = LONG
         axes.legend(fontsize=8, frameon=False, labelcolor=INK, **place)
 
@@ -276,7 +290,11 @@ def _name_numbers(axis: Axis) -> None:
 
 
 def png(parts: Sequence[Part]) -> bytes:
-    """The content of a .png file of the figure; equal charts give equal bytes. Raises as `charts` does."""
+    """Return the content of a .png file; equal charts give equal bytes.
+
+    Raises:
+        InputError: As `charts`.
+    """
     figure = charts(parts)
     content = io.BytesIO()
     with plotting():

@@ -1,24 +1,75 @@
-"""Writes one picture to one file, atomically."""
+"""Writes pictures, pages and tables to files, atomically."""
 
 import io
+import json
 import math
 import os
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError, RunError
-from regard.maps.alignment import Alignment
-from regard.maps.document import DocumentWeights
-from regard.maps.lookups import of_alignment, of_document
-from regard.pictures.document import picture
+from regard.maps.alignment import Alignment, DocumentWeights
+from regard.maps.lookups import lookups_from_alignment, lookups_from_document
 from regard.pictures.heatmap import VECTOR_CELLS, heatmap
-from regard.pictures.labels import flat_title
-from regard.pictures.payload import estimate as estimate_lookups
+from regard.pictures.page import View
+from regard.pictures.page import estimate_size as estimate_lookups
+from regard.pictures.shaded_text import draw_document
 from regard.pictures.style import plotting, resolution
-from regard.pictures.view import View
+from regard.pictures.text import flat_title
+from regard.storage.atomic import replacing
+
+TABLES = (".tsv", ".jsonl")
+ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+
+
+def write_table(
+    path: Path | str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> Path:
+    """Write rows to a .tsv with a header or a .jsonl, one in memory at a time.
+
+    Numbers have six digits; tabs, line ends and backslashes of a .tsv are escaped.
+
+    Raises:
+        InputError: Another suffix, or a missing directory.
+        RunError: The file cannot be written.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in TABLES:
+        raise InputError(
+            f"{path}: cannot write '{path.suffix}' tables; expected a name ending in {', '.join(TABLES)}"
+        )
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: no directory {path.parent}; create it first")
+    tabbed = path.suffix.lower() == ".tsv"
+    with (
+        replacing(path) as part,
+        part.open(
+            "w", encoding="utf-8", errors="backslashreplace", newline="\n"
+        ) as file,
+    ):
+        if tabbed:
+            file.write("\t".join(columns) + "\n")
+        for row in rows:
+            file.write("\t".join(map(_cell, row)) if tabbed else _object(columns, row))
+            file.write("\n")
+    return path
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value.translate(ESCAPES)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _object(columns: Sequence[str], row: Sequence[Any]) -> str:
+    values = (
+        float(f"{value:.6g}") if isinstance(value, float) else value for value in row
+    )
+    return json.dumps(dict(zip(columns, values, strict=True)), ensure_ascii=False)
+
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,12 +84,13 @@ def write(
 ) -> Path:
     """Draw the alignment into `path`, as .png, .svg, .pdf or .html by its suffix. Equal alignments give equal bytes.
 
-    The file is written elsewhere and renamed, so a failure leaves the old one. `largest` is the maximum of labels per
-    side; a larger matrix is refused with an estimate of the file's size.
+    The file is written elsewhere and renamed, so a failure leaves the old one.
+    `largest` is the maximum of labels per side; a larger matrix is refused with an
+    estimate of the file's size.
 
-    Raises InputError for an unknown suffix, a missing directory, a matrix too large, missing matplotlib or a missing
-    font, and RunError if the file cannot be written."""
-    path, form = _checked(path, tuple(DRAW))
+    Raises InputError for an unknown suffix, a missing directory, a matrix too large,
+    missing matplotlib or a missing font, and RunError if the file cannot be written."""
+    path, form = _check_path(path, tuple(DRAW))
     if max(alignment.weights.shape) > largest:
         raise InputError(
             f"{path}: {len(alignment.source)} source x {len(alignment.target)} target labels make a file of about "
@@ -52,22 +104,32 @@ def write(
 def write_figure(
     figure: "Figure", path: Path | str, *, title: str = "", width: float | None = None
 ) -> Path:
-    """Write a figure to `path`, .png, .svg or .pdf by its suffix, as `write` does. With `width` (in centimetres) it is
-    for print, a .png at 300 dots per inch. Raises as `write` does, and InputError for a width with unreadable type."""
-    path, form = _checked(path, tuple(METADATA))
+    """Write a figure to `path`, .png, .svg or .pdf by its suffix, as `write` does.
+
+    Args:
+        figure: The figure.
+        path: The file.
+        title: The title in its metadata.
+        width: The printed width in centimeters; a .png then has 300 dots per inch.
+
+    Raises:
+        InputError: As `write`, or the type would be unreadable at this width.
+        RunError: As `write`.
+    """
+    path, form = _check_path(path, tuple(METADATA))
     title = flat_title(title) or "Image"
     _replace(
         path,
-        _rendered(figure, form, title)
+        _render(figure, form, title)
         if width is None
-        else on_paper(figure, form, title, width),
+        else render_for_print(figure, form, title, width),
     )
     return path
 
 
 def write_view(view: View, path: Path | str) -> Path:
     """Write a view to `path`, an .html file. Raises as `write` does, and if the view is too large."""
-    path, _ = _checked(path, (PAGE,))
+    path, _ = _check_path(path, (PAGE,))
     _replace(path, view.page().encode())
     return path
 
@@ -75,22 +137,32 @@ def write_view(view: View, path: Path | str) -> Path:
 def write_document(
     document: DocumentWeights, path: Path | str, *, title: str = ""
 ) -> Path:
-    """Write a shaded document to `path`, .png, .svg or .html by its suffix. Raises as `write` does, and for too many
-    words."""
-    path, form = _checked(path, tuple(DRAW))
-    words, most = sum(map(len, document.sentences)), MOST_WORDS[form]
-    if words > most:
-        other = "" if form == ".html" else f", in a .html page {MOST_WORDS['.html']:,}"
+    """Write a shaded document to `path`, .png, .svg or .html by its suffix.
+
+    Raises:
+        InputError: As `write`, or there are too many words.
+        RunError: As `write`.
+    """
+    path, form = _check_path(path, tuple(DRAW))
+    words, limit = sum(map(len, document.sentences)), MOST_WORDS[form]
+    if words > limit:
+        rest_of_path = (
+            "" if form == ".html" else f", in a .html page {MOST_WORDS['.html']:,}"
+        )
         raise InputError(
-            f"{path}: {words:,} words; at most {most:,} are drawn{other}; give a part of the document"
+            f"{path}: {words:,} words; at most {limit:,} are drawn{rest_of_path}; give a part of the document"
         )
     if form == ".html":
-        _replace(path, View(of_document(document), title=title).page().encode())
+        _replace(
+            path, View(lookups_from_document(document), title=title).page().encode()
+        )
     else:
         _replace(
             path,
-            _rendered(
-                picture(document, title=title), form, flat_title(title) or "Document"
+            _render(
+                draw_document(document, title=title),
+                form,
+                flat_title(title) or "Document",
             ),
         )
     return path
@@ -104,7 +176,7 @@ def estimate(alignment: Alignment, suffix: str) -> int:
     )
     inked = 200 * cells if cells <= VECTOR_CELLS else 500 * labels
     sizes = {
-        ".html": 60_000 + estimate_lookups(of_alignment(alignment)),
+        ".html": 60_000 + estimate_lookups(lookups_from_alignment(alignment)),
         ".svg": 8_000 + 350 * labels + inked,
         ".png": 10_000 + 1_500 * labels,
         ".pdf": 10_000 + 200 * labels + inked // 4,
@@ -113,28 +185,28 @@ def estimate(alignment: Alignment, suffix: str) -> int:
 
 
 def _html(alignment: Alignment, title: str) -> bytes:
-    return View(of_alignment(alignment), title=title).page().encode()
+    return View(lookups_from_alignment(alignment), title=title).page().encode()
 
 
 def _png(alignment: Alignment, title: str) -> bytes:
-    return _rendered(
+    return _render(
         heatmap(alignment, title=title), ".png", flat_title(title) or "Alignment"
     )
 
 
 def _svg(alignment: Alignment, title: str) -> bytes:
-    return _rendered(
+    return _render(
         heatmap(alignment, title=title), ".svg", flat_title(title) or "Alignment"
     )
 
 
 def _pdf(alignment: Alignment, title: str) -> bytes:
-    return _rendered(
+    return _render(
         heatmap(alignment, title=title), ".pdf", flat_title(title) or "Alignment"
     )
 
 
-def _rendered(
+def _render(
     figure: "Figure", form: str, title: str, dots: float | None = None, **options: Any
 ) -> bytes:
     content, metadata = io.BytesIO(), METADATA[form] | {"Title": title}
@@ -144,9 +216,12 @@ def _rendered(
     return content.getvalue()
 
 
-def on_paper(figure: "Figure", form: str, title: str, width: float) -> bytes:
-    """The content of a figure of this printed width in centimetres. Raises InputError if its type would be too
-    small."""
+def render_for_print(figure: "Figure", form: str, title: str, width: float) -> bytes:
+    """Render a figure at a printed width in centimeters.
+
+    Raises:
+        InputError: Its type would be too small.
+    """
     from matplotlib.text import Text
 
     if form == ".pdf":
@@ -157,9 +232,9 @@ def on_paper(figure: "Figure", form: str, title: str, width: float) -> bytes:
     times = width / 2.54 / inches[0]
     type_ = min(
         (
-            float(each.get_fontsize())
-            for each in figure.findobj(Text)
-            if each.get_text().strip()
+            float(text.get_fontsize())
+            for text in figure.findobj(Text)
+            if text.get_text().strip()
         ),
         default=9.0,
     )
@@ -170,22 +245,28 @@ def on_paper(figure: "Figure", form: str, title: str, width: float) -> bytes:
             f"{math.ceil(10 * least) / 10:g} cm or more, or a part of the text"
         )
     if form == ".png":
-        return _rendered(
+        return _render(
             figure,
             form,
             title,
             PAPER_DOTS * times,
             pil_kwargs={"dpi": (PAPER_DOTS, PAPER_DOTS)},
         )
-    whole = _rendered(figure, form, title).decode()
+    size_inches = _render(figure, form, title).decode()
     size = 'width="{:.4f}pt" height="{:.4f}pt"'.format(
         *(72 * side * times for side in inches)
     )
-    return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', size, whole, count=1).encode()
+    return re.sub(
+        r'width="[\d.]+pt" height="[\d.]+pt"', size, size_inches, count=1
+    ).encode()
 
 
-def _checked(path: Path | str, forms: tuple[str, ...]) -> tuple[Path, str]:
-    """The path and its suffix. Raises InputError for an unknown suffix and for a missing directory."""
+def _check_path(path: Path | str, forms: tuple[str, ...]) -> tuple[Path, str]:
+    """Return the path and its suffix.
+
+    Raises:
+        InputError: An unknown suffix, or a missing directory.
+    """
     path = Path(path)
     form = path.suffix.lower()
     if form not in forms:

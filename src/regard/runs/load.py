@@ -1,34 +1,32 @@
-"""Trained runs, by their folders."""
+"""Trained runs, opened by their folders."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device
 
-from regard.decoding.whole_search import Searcher
 from regard.errors import InputError
-from regard.models.fused import fuse
-from regard.models.language_model import LanguageModel
-from regard.nn.cells import Cell
-from regard.nn.encoder_decoder import EncoderDecoder
-from regard.nn.fast_linear import with_int8
-from regard.runs import run_file, unfinished
+from regard.runs import run_file
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.storage.tensors import check, check_fit, outlines
 from regard.tasks.catalog import TASKS
 from regard.tasks.task import RunConfig
 from regard.training.devices import choose_device
+from regard.training.settings import Training
 
 CONFIG = "config.yaml"
-FACTOR, FREE = 4, 1 << 28
-"""A model may have this many times the bytes of its weights, and so many more, for tables that are not saved."""
-TENSORS, FIRST = 10, 1000
-"""Building a model may make this many tensors for each one of its weights, and so many more."""
+SIZE_FACTOR, FREE_SIZE = 4, 1 << 28
+"""A model may have this many times the bytes of its weights, and so many more, for
+tables that are not saved."""
+TENSOR_FACTOR, FREE_TENSORS = 10, 1000
+"""A model may make this many tensors for each one of its weights, and so many more."""
 R = TypeVar("R")
+log = logging.getLogger("regard")
 
 
 @overload
@@ -56,108 +54,79 @@ def load(
     int8: bool = False,
     task: type[Any] = object,
 ) -> Any:
-    """The trained run in the folder `path`, an unfinished one with the weights of its best checkpoint, or of its newest
-    without a validation. With `allow_missing`, parameters that its weights lack stay as initialised. With `int8` the
-    weights of its linear maps are bytes, for inference on a CPU.
+    """Open the trained run in a folder.
 
-    What it can do depends on its task; its class is that which `task` names.
+    Args:
+        path: The folder. An unfinished run has the weights of its best checkpoint, or
+            of its newest without a validation.
+        device: The kind of device; `auto` is an accelerator if there is one.
+        allow_missing: Leave parameters that the weights lack as they are initialized.
+        int8: Multiply in 8-bit integers by the run's engine (`Run.use_engine`).
+        task: The class that the run must have; what a run can do depends on it.
 
-    Raises InputError for a missing or damaged file, weights with NaN or infinity, a folder that is no run, a run of
-    another task, and `int8` on an unsupported model or device."""
+    Raises:
+        InputError: A file is missing or damaged, weights are not finite, the folder is
+            no run or of another task, or `int8` is not supported.
+    """
     folder = RunDirectory.open(Path(path))
     config = run_file.read(folder.file(CONFIG))
-    tensors = (
-        None if folder.has(WEIGHTS) else unfinished.weights(folder, config.training)
-    )
+    is_finished = folder.has(WEIGHTS)
+    tensors = None if is_finished else read_checkpoint(folder, config.training)
     check_sizes(folder, config, tensors, allow_missing=allow_missing)
     run = TASKS[config.task].open(folder, config)
-    expect(run, task, path)
-    load_weights(
-        run,
-        folder.load_tensors(WEIGHTS) if tensors is None else tensors,
-        path,
-        allow_missing,
-    )
-    run.model.to(choose_device("cpu" if int8 and device == "auto" else device)).eval()
-    fuse(run.model)
-    if int8:
-        quantised(run.model, str(path))
-    return run
-
-
-def load_weights(
-    run: Any, tensors: Mapping[str, Tensor], path: Path | str, allow_missing: bool
-) -> None:
-    """Load weights into a run. Raises InputError with the `path` of the run for weights that do not fit or hold NaN."""
+    if not isinstance(run, task):
+        raise InputError(
+            f"{path}: is a run of the task {config.task}, which can "
+            f"{', '.join(run.supports)}; expected a {task.__name__}"
+        )
+    if tensors is None:
+        tensors = folder.load_tensors(WEIGHTS)
     try:
         run.load_weights(tensors, allow_missing=allow_missing)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-
-
-def expect(run: Any, task: type[R], path: Path | str) -> R:
-    """The run of the folder `path`, if it is of this task. Raises InputError for a run of another task."""
-    if not isinstance(run, task):
-        verbs = ", ".join(run.supports)
+    run.model.to(choose_device("cpu" if int8 and device == "auto" else device)).eval()
+    if is_finished and not allow_missing:
+        run.use_engine(folder, int8=int8)
+    elif int8:
         raise InputError(
-            f"{path}: is a run of the task {run.config.task}, which can {verbs}; expected a {task.__name__}"
+            f"{path}: --int8 needs the weights of a finished training. "
+            "Remove --int8, or finish the training with --resume."
         )
     return run
 
 
-def quantised(model: nn.Module, place: str) -> None:
-    """Quantize the weights of a model's linear maps to int8, for inference on a CPU; those of recurrent layers stay.
-    Raises InputError, which names the `place` of the run, for a model that has most of its weights elsewhere, or a
-    recurrent one without searches by a kernel, and for one on another device.
+class ModelOutline(TorchFunctionMode):
+    """A mode in which tensors have a shape but no storage, and are counted.
+
+    Filling them is left out.
     """
-    recurrent = any(isinstance(each, (nn.RNNBase, Cell)) for each in model.modules())
-    searches = isinstance(model, EncoderDecoder) and isinstance(model.decoder, Searcher)
-    if (recurrent and not searches) or not isinstance(
-        model, (EncoderDecoder, LanguageModel)
-    ):
-        raise InputError(
-            f"{place}: its model is a {type(model).__name__}; int8 is for Transformers that write text, GPT-2 among "
-            "them, and the models bahdanau, luong and one-pass; leave it out"
-        )
-    device = next(model.parameters()).device
-    if device.type != "cpu":
-        raise InputError(
-            f"{place}: would be on {device.type}, but int8 is for a CPU; choose one of the two"
-        )
-    with_int8(model)
 
-
-class _Outline(TorchFunctionMode):
-    """Tensors made inside have a shape but no storage, so that filling them is left out; they are counted."""
-
-    def __init__(self, place: str, most: int) -> None:
+    def __init__(self, location: str, limit: int) -> None:
         super().__init__()
-        self.place, self.most, self.count = place, most, 0
+        self.location, self.limit, self.count = location, limit, 0
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        kwargs = kwargs or {}
+        kwargs = dict(kwargs or {})
         if func is torch.Tensor.mul and not isinstance(args[1], torch.Tensor):
-            return args[
-                0
-            ]  # without storage this and the next would load PyTorch's compiler
+            # Without storage this and the next would load PyTorch's compiler.
+            return args[0]
         if func in (torch.randn, torch.rand):
             func = torch.empty
-            kwargs = {
-                name: value for name, value in kwargs.items() if name != "generator"
-            }
+            kwargs.pop("generator", None)
         if func in _device._device_constructors():
-            kwargs = kwargs | {"device": "meta"}
+            kwargs["device"] = "meta"
             self.count += 1
-            if (
-                self.count > self.most
-            ):  # only here: other calls restore the state of gradients
+            if self.count > self.limit:  # other calls restore the state of gradients
                 raise InputError(
-                    f"{self.place} describes far more layers than the weights have; is it of this run?"
+                    f"{self.location} describes far more layers than the weights have; "
+                    "is it of this run?"
                 )
         name = getattr(func, "__name__", "")
-        if name.endswith("_") and not name.startswith("_") and name != "requires_grad_":
+        fills = name.endswith("_") and not name.startswith("_")
+        if fills and name != "requires_grad_":
             return args[0] if args else kwargs["tensor"]
         return func(*args, **kwargs)
 
@@ -165,38 +134,91 @@ class _Outline(TorchFunctionMode):
 def check_sizes(
     folder: RunDirectory,
     config: RunConfig,
-    weights: Mapping[str, Tensor] | None = None,
+    tensors: Mapping[str, Tensor] | None = None,
     *,
     allow_missing: bool = False,
 ) -> None:
-    """Build the run's model without storage and compare it with the weights, or with the header of the run's own file.
+    """Build the run's model without storage and compare it with its weights.
+
+    Args:
+        folder: The folder of the run.
+        config: Its run file.
+        tensors: The weights; by default the header of the run's own file.
+        allow_missing: Whether weights may lack parameters.
 
     Raises:
-        InputError: parameters have other shapes than the weights, or the model would be far larger than these.
+        InputError: Parameters have other shapes than the weights, or the model would
+            be far larger than these.
     """
-    if weights is None:
+    if tensors is None:
         path = folder.file(WEIGHTS)
         header = check(path)
-        count, own = len(header), path.stat().st_size
+        tensors, count = outlines(header), len(header)
+        size = path.stat().st_size
     else:
-        header, count, own = (
-            {},
-            len(weights),
-            sum(each.nbytes for each in weights.values()),
-        )
-    place = f"{folder.path}: its run file"
-    with _Outline(place, TENSORS * count + FIRST):
+        count = len(tensors)
+        size = sum(tensor.nbytes for tensor in tensors.values())
+    location = f"{folder.path}: its run file"
+    with ModelOutline(location, TENSOR_FACTOR * count + FREE_TENSORS):
         model = TASKS[config.task].open(folder, config).model
-    size = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
-    if size > FACTOR * own + FREE:
+    parts = [*model.parameters(), *model.buffers()]
+    model_size = sum(part.nbytes for part in parts)
+    if model_size > SIZE_FACTOR * size + FREE_SIZE:
         raise InputError(
-            f"{place} describes a model of {size:,} bytes, its weights have {own:,}"
+            f"{location} describes a model of {model_size:,} bytes, its weights have "
+            f"{size:,}"
         )
-    if (
-        next(model.parameters(), None) is not None
-    ):  # a custom run gets its parameters from the weights
-        check_fit(
-            model,
-            outlines(header) if weights is None else weights,
-            allow_missing=allow_missing,
+    # A custom run gets its parameters from the weights.
+    if next(model.parameters(), None) is not None:
+        check_fit(model, tensors, allow_missing=allow_missing)
+
+
+def read_checkpoint(folder: RunDirectory, settings: Training) -> dict[str, Tensor]:
+    """Return the weights of the best checkpoint, or of the newest without a validation.
+
+    They are averaged where the run averages them. A line says which checkpoint it is.
+    The folder is only read, since another process may be training the run.
+
+    Raises:
+        InputError: There is no checkpoint, or it is damaged.
+    """
+    checkpoint = folder.newest_checkpoint()
+    if checkpoint is None:
+        raise InputError(
+            f"{folder.path}: has no {WEIGHTS} yet; finish its training with `regard "
+            f"train ... --out {folder.path} --resume`"
         )
+    kind = "newest"
+    match checkpoint.state:
+        case {"selection": {"best": [{"update": int(update)}, *_]}}:
+            kind = "best"
+            if update != checkpoint.step:
+                checkpoint = folder.checkpoint(update)
+    log.warning(
+        "%s: this run is unfinished: its %s checkpoint, of update %d, is used; regard "
+        "train --out %s --resume goes on",
+        *(folder.path, kind, checkpoint.step, folder.path),
+    )
+    weights = checkpoint.tensors("model")
+    if settings.average_decay:
+        return apply_average(weights, checkpoint.tensors("average"))
+    return weights
+
+
+def apply_average(
+    weights: Mapping[str, Tensor], average: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Return a checkpoint's weights with their averages.
+
+    It has tied weights by each name and their average by one: a weight without an
+    average has that of an equal one.
+    """
+    result = {**weights, **average}
+    for name in weights:
+        if name in average:
+            continue
+        for candidate in average:
+            if torch.equal(weights[candidate], weights[name]):
+                result[name] = average[candidate]
+                break
+    return result

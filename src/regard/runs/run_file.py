@@ -2,164 +2,148 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from regard.config import yaml_file, yaml_text
+from regard.config import loader, yaml_tree
+from regard.config.loader import Renames
 from regard.config.registry import Discriminated
+from regard.config.schema import Json, describe
 from regard.errors import InputError
-from regard.runs.recipes.shipped import FOLDER
+from regard.runs.recipes import FOLDER
 from regard.storage.manifest import content, inside
 from regard.tasks.catalog import TASKS
 from regard.training.settings import Training, tenth
 
 ENVIRONMENT = "environment.json"
-"""The file of a run folder that holds the versions of packages it was trained with."""
+"""The file of a run folder with the versions of packages it was trained with."""
+EDITOR_LINE = "# yaml-language-server: $schema=regard.schema.json"
+"""The line by which an editor checks a run file with the output of `regard schema`."""
 
 if TYPE_CHECKING:
     from regard.tasks.task import RunConfig
 else:
     RunConfig = Annotated[Any, Discriminated("task", TASKS, "config")]
 
-RENAMED = {
-    "task": {
-        "text-to-text": "seq2seq",
-        "text-to-texts": "multi-target",
-        "span-answers": "extractive-qa",
-        "pointing": "pointer",
-        "bit-sequences": "algorithmic",
-        "acting": "meta-rl",
+RENAMES = Renames(
+    values={
+        "task": {
+            "text-to-text": "seq2seq",
+            "text-to-texts": "multi-target",
+            "span-answers": "extractive-qa",
+            "pointing": "pointer",
+            "bit-sequences": "algorithmic",
+            "acting": "meta-rl",
+        }
     }
-}
-"""Former values of keys and their replacements; one more version reads them, with a warning."""
-
-
-TARGET = "tokenizers.target."
-"""The keys of the tokenizer of targets."""
-
-
+)
+"""Former names in run files, of this and of older run folders."""
 log = logging.getLogger("regard")
 
 
 def read(
     path: Path,
-    overrides: Sequence[str] = (),
-    shortened: Callable[[str], None] = log.debug,
+    settings: Sequence[str] = (),
+    note_warmup: Callable[[str], None] = log.debug,
 ) -> RunConfig:
-    """Read the run file at `path` with `key.sub=value` overrides; `shortened` gets a line on the warm-up where they
-    shorten it with the training. Raises InputError with the line of each mistake, or with the missing package of a run
-    that was trained with one."""
+    """Read a run file with `key.sub=value` settings on top.
+
+    Args:
+        path: The run file.
+        settings: Settings that replace those of the file; the last one wins.
+        note_warmup: Takes a line where settings shorten the warm-up with the training.
+
+    Raises:
+        InputError: One line for each mistake; or a package is missing that the run
+            was trained with.
+    """
 
     def note(line: str) -> None:
-        # What a recipe names beside its kind of data is an example, which nobody set.
-        example = path.parent == FOLDER and line.startswith("data.")
-        log.log(logging.DEBUG if example else logging.INFO, line)
+        # What a recipe says beside its kind of data is an example that nobody set.
+        is_example = path.parent == FOLDER and line.startswith("data.")
+        log.log(logging.DEBUG if is_example else logging.INFO, line)
 
+    settings = [*settings, *adapt_training(path, settings, note_warmup)]
     try:
-        return yaml_file.load(
-            path,
-            RunConfig,
-            [*overrides, *_following(path, overrides, shortened)],
-            RENAMED,
-            note,
-        )
+        return loader.load(path, RunConfig, settings, RENAMES, note)
     except InputError as error:
-        if absent := absent_plugins(path.parent):
+        packages = list_missing_plugins(path.parent)
+        if packages:
             raise InputError(
-                f"{path.parent}: was trained with {' and '.join(absent)}, which is not installed here; install it"
+                f"{path.parent}: was trained with {' and '.join(packages)}, which is "
+                "not installed here; install it"
             ) from error
         raise
 
 
-def check_shared(path: Path, overrides: Sequence[str] = ()) -> None:
-    """Raises InputError for settings of a target's tokenizer where both sides share the source's."""
-    own = [
-        key
-        for each in overrides
-        if (key := each.partition("=")[0].strip()).startswith(TARGET)
-    ]
-    pair = (
-        yaml_file.tree(path, Mapping[str, Any], overrides)[0].plain().get("tokenizers")
-        if own
-        else None
-    )
-    if isinstance(pair, dict) and pair.get("shared") is True:
-        source = own[0].replace(TARGET, "tokenizers.source.", 1)
-        raise InputError(
-            f"--set {own[0]}: the recipe shares the source's tokenizer; set {source} alone"
-        )
-
-
-def check_training(path: Path, overrides: Sequence[str] = ()) -> None:
-    """Raises InputError where the settings of training contradict each other; no model is imported for it."""
-    _training(path, [*overrides, *_following(path, overrides)])
-
-
-def _training(path: Path, overrides: Sequence[str]) -> Training:
-    return yaml_file.part(path, "training", Training, overrides)
-
-
-def _following(
-    path: Path, overrides: Sequence[str], note: Callable[[str], None] = log.debug
+def adapt_training(
+    path: Path, settings: Sequence[str], note: Callable[[str], None]
 ) -> list[str]:
-    """Overrides that follow from one of `training.steps`: it replaces the file's `epochs`, and where it is lower than
-    the file's steps and the warm-up is not overridden too, this becomes at most a tenth of the updates."""
-    changed = {each.partition("=")[0].strip() for each in overrides}
-    if "training.steps" not in changed or "training" in changed:
+    """Return the settings that follow from one of `training.steps`.
+
+    It replaces the file's `epochs`; where it is lower than the file's steps, a warm-up
+    that no setting gives becomes at most a tenth of the updates.
+    """
+    keys = {setting.partition("=")[0].strip() for setting in settings}
+    if "training.steps" not in keys or "training" in keys:
         return []
-    if "training.epochs" in changed:
+    if "training.epochs" in keys:
         raise InputError(
             "training.steps and training.epochs are both set; choose one of them"
         )
-    free = [
-        "training.epochs=null",
-        *(["training.warmup=0"] if "training.warmup" not in changed else []),
-    ]
-    steps = _training(path, [*overrides, *free]).steps
-    if "training.warmup" in changed:
-        return free
-    own = _training(
-        path,
-        [
-            each
-            for each in overrides
-            if each.partition("=")[0].strip() != "training.steps"
-        ],
+    adapted = ["training.epochs=null"]
+    before, after = (
+        read_training(path),
+        read_training(path, settings),
     )
-    warmup = own.warmup if steps >= own.steps else min(own.warmup, tenth(steps))
-    if warmup < own.warmup:
+    steps, former_steps = (
+        values.get("steps", Training.steps) for values in (after, before)
+    )
+    warmup = before.get("warmup", Training.warmup)
+    if "training.warmup" in keys or not all(
+        type(number) is int for number in (steps, former_steps, warmup)
+    ):
+        return adapted
+    shortened = min(warmup, tenth(steps)) if steps < former_steps else warmup
+    if shortened < warmup:
         note(
-            f"training.steps is lowered to {steps:,}, and the warm-up from {own.warmup:,} to {warmup:,} updates"
+            f"training.steps is lowered to {steps:,}, and the warm-up from {warmup:,} "
+            f"to {shortened:,} updates"
         )
-    return ["training.epochs=null", f"training.warmup={warmup}"]
+    return [*adapted, f"training.warmup={shortened}"]
 
 
-def absent_plugins(folder: Path) -> list[str]:
-    """The packages that a run was trained with and that are not installed."""
+def read_training(path: Path, settings: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the settings of training in a file, without checking them."""
+    root, _ = loader.read_tree(path, settings)
+    training = root.plain().get("training")
+    return training if isinstance(training, dict) else {}
+
+
+def list_missing_plugins(folder: Path) -> list[str]:
+    """Return the packages that a run was trained with and that are not installed."""
     try:
         environment = json.loads(content(inside(folder, ENVIRONMENT)))
-    except (
-        OSError,
-        ValueError,
-        RecursionError,
-        InputError,
-    ):  # no run's folder, or a damaged one, which the manifest's reader reports
+    except (OSError, ValueError, RecursionError, InputError):
+        # No run's folder, or a damaged one, which the manifest's reader reports.
         return []
     plugins = environment.get("plugins", []) if isinstance(environment, dict) else []
-    return [
-        each for each in map(str, plugins) if not _installed(each.partition(" ")[0])
-    ]
-
-
-def _installed(package: str) -> bool:
-    try:
-        return bool(version(package))
-    except PackageNotFoundError:
-        return False
+    missing = []
+    for package in map(str, plugins):
+        try:
+            version(package.partition(" ")[0])
+        except PackageNotFoundError:
+            missing.append(package)
+    return missing
 
 
 def dump(config: RunConfig) -> str:
-    """The run file as YAML, every default written out."""
-    return yaml_text.dump(config)
+    """Return a run file as YAML, every default written out."""
+    return yaml_tree.dump(config)
+
+
+def make_schema() -> Json:
+    """Return the JSON schema of run files, from all tasks and models."""
+    return {"title": "A run file of regard"} | describe(RunConfig)

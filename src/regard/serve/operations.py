@@ -1,32 +1,43 @@
-"""The operations of a run, from the verbs and options that it supports, whatever its task."""
+"""The operations of a served run: predict, stream, align and attribute."""
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
+from jaxtyping import Float
+
+from regard.attribution.aggregation import check_kinds
 from regard.attribution.kinds import Kind
-from regard.data.pair import Pair
-from regard.data.truncation import counted_together
+from regard.data.pairs import Pair
+from regard.data.tokens import count_together
+from regard.decoding.streaming import StreamEvent, StreamSource
 from regard.errors import InputError
-from regard.maps.links import strongest
+from regard.maps.links import link_strongest
 from regard.maps.lookups import Lookups
-from regard.pictures.payload import payload
+from regard.pictures.page import build_payload
 from regard.pictures.write import LABELS
-from regard.serve.operation import Active, Operation, ResponsePart, at_once
-from regard.serve.replica import Replicas
-from regard.serve.request import (
+from regard.serve.requests import (
     AttributionKinds,
     RequestBody,
-    body_type,
-    request_options,
+    build_body_type,
+    read_options,
 )
-from regard.serve.stream import LastViews, stream_parts
+from regard.serve.worker import (
+    IsActive,
+    Operation,
+    Replicas,
+    ResponsePart,
+    respond_at_once,
+)
 from regard.tasks.capabilities import Aligns, Scores
 from regard.tasks.options import AttributionOptions, PredictOptions, StreamOptions
 from regard.tasks.run import Run
 
 P = TypeVar("P", bound=PredictOptions)
+MAX_WEIGHTS = 1 << 14
+"""Weights sent with one token; if there are more, their mean over heads is sent."""
 
 
 class TargetBody(RequestBody):
@@ -36,52 +47,58 @@ class TargetBody(RequestBody):
     target: str
 
 
-def operations_of(replicas: Replicas[Any]) -> dict[str, Operation]:
-    """What a run can be requested to do; nothing for one that predicts nothing."""
+def build_operations(replicas: Replicas[Any]) -> dict[str, Operation]:
+    """Build the operations that a run supports; none for one that predicts nothing."""
     run: Run[Any, Any] = replicas.run
-    requests, attends = (
-        Requests(replicas),
-        any(kind != "gradient" for kind in run.kinds),
-    )
+    verbs, supports = RunVerbs(replicas), run.supports
+    attends = any(kind != "gradient" for kind in run.kinds)
     operations: dict[str, Operation] = {}
-    if "predict" in run.supports:
-        body = body_type("Predict", run.inputs, PredictOptions, run.supports["predict"])
-        operations["predict"] = Operation(
-            body, at_once(requests.predict), partial(requests.group, PredictOptions)
+
+    if "predict" in supports:
+        body = build_body_type(
+            "Predict", run.inputs, PredictOptions, supports["predict"]
         )
-    if "stream" in run.supports:
-        kinds = {"view": (bool, False), "kinds": (AttributionKinds, ())}
-        body = body_type(
-            "Stream", run.inputs, StreamOptions, run.supports["stream"], **kinds
+        group = partial(verbs.group, PredictOptions)
+        operations["predict"] = Operation(body, respond_at_once(verbs.predict), group)
+    if "stream" in supports:
+        body = build_body_type(
+            "Stream",
+            run.inputs,
+            StreamOptions,
+            supports["stream"],
+            view=(bool, False),
+            kinds=(AttributionKinds, ()),
         )
-        operations["stream"] = Operation(
-            body, requests.stream, partial(requests.group, StreamOptions), streams=True
-        )
+        group = partial(verbs.group, StreamOptions)
+        operations["stream"] = Operation(body, verbs.stream, group, streams=True)
     if attends and isinstance(run, Aligns):
-        operations["align"] = Operation(
-            TargetBody, at_once(partial(align, replicas)), lambda request: None
+        respond = respond_at_once(partial(align, replicas))
+        operations["align"] = Operation(TargetBody, respond, lambda request: None)
+    if attends and "attribute" in supports:
+        body = build_body_type(
+            "Attribute", run.inputs, AttributionOptions, supports["attribute"]
         )
-    if attends and "attribute" in run.supports:
-        body = body_type(
-            "Attribute", run.inputs, AttributionOptions, run.supports["attribute"]
-        )
-        operations["attention"] = Operation(body, at_once(requests.attribute))
+        operations["attention"] = Operation(body, respond_at_once(verbs.attribute))
     return operations
 
 
 @dataclass(frozen=True)
-class Requests:
-    """The verbs of a run, called with the bodies of requests by threads with a replica each."""
+class RunVerbs:
+    """The verbs of a run, called with the bodies of requests."""
 
     replicas: Replicas[Any]
 
     @property
     def run(self) -> Run[Any, Any]:
-        """The run that all replicas are of, for what needs no model."""
+        """The run, for what needs no model."""
         return self.replicas.run
 
     def example(self, request: RequestBody) -> Any:
-        """The example of a request. Raises InputError for values that describe none."""
+        """Return the example of a request.
+
+        Raises:
+            InputError: Its values describe none.
+        """
         return self.run.example({key: getattr(request, key) for key in self.run.inputs})
 
     @property
@@ -90,89 +107,90 @@ class Requests:
         return "tokens" in self.run.supports.get("predict", ())
 
     def group(self, kind: type[PredictOptions], request: RequestBody) -> Hashable:
-        """Requests with the same options are one batch, but what is sampled depends on its batch, so it is alone."""
-        options = request_options(request, kind)
-        own = kind is PredictOptions and not self.continues and options.beam is None
-        return (
-            id(request)
-            if options.sampling or (own and self.run.samples(options))
-            else options
-        )
+        """Return the group of a request: its options.
+
+        Samples depend on their batch, so a request that samples is alone.
+        """
+        options = read_options(request, kind)
+        uses_default = kind is PredictOptions and not self.continues
+        if options.sampling:
+            return id(request)
+        if uses_default and options.beam is None and self.run.samples(options):
+            return id(request)
+        return options
 
     def predict(self, requests: Sequence[RequestBody]) -> list[dict[str, Any]]:
-        """The predictions of a batch: of a text or an image by the run's own search, of a prompt as `stream`."""
-        options = request_options(requests[0], PredictOptions)
-        options = self.deterministic(options) if self.continues else options
-        examples = list(map(self.example, requests))
-        with counted_together(logged=False):  # each answer has its own warning
-            found = self.replicas.own.predict(examples, options)
+        """Predict a batch: by the run's search, or for prompts like `stream`."""
+        options = read_options(requests[0], PredictOptions)
+        if self.continues:
+            options = self.make_deterministic(options)
+        examples = [self.example(request) for request in requests]
+        with count_together(logged=False):  # each answer has its warnings
+            predictions = self.replicas.current.predict(examples, options)
         return [
-            self.warned(example, each.to_json())
-            for example, each in zip(examples, found, strict=True)
+            self.add_warnings(example, prediction.to_json())
+            for example, prediction in zip(examples, predictions, strict=True)
         ]
 
-    def warned(self, example: Any, answer: dict[str, Any]) -> dict[str, Any]:
-        """The answer with the `warnings` of its example, if there are any."""
-        warnings = [*self.run.warnings(example), *filter(None, [self.run.cut(example)])]
-        return answer | {"warnings": warnings} if warnings else answer
+    def add_warnings(self, example: Any, response: dict[str, Any]) -> dict[str, Any]:
+        """Add the warnings about an example to its response, if there are any."""
+        warnings = list(self.run.warnings(example))
+        if truncation := self.run.cut(example):
+            warnings.append(truncation)
+        return response | {"warnings": warnings} if warnings else response
 
     def stream(
-        self, requests: Sequence[RequestBody], active: Active
+        self, requests: Sequence[RequestBody], active: IsActive
     ) -> Iterator[ResponsePart]:
-        """The lines of a batch."""
-        options = self.deterministic(request_options(requests[0], StreamOptions))
-        examples = list(map(self.example, requests))
+        """Yield the lines of a batch: `start`, `token`s, and `done` with the view."""
+        options = self.make_deterministic(read_options(requests[0], StreamOptions))
+        examples = [self.example(request) for request in requests]
+        views = FinalViews(requests, self.run.kinds, partial(self.look_up, examples))
+        events = self.replicas.current.stream(examples, options, active=active)
+        for part in views.add(stream_parts(events)):
+            if part.last:
+                data = self.add_warnings(examples[part.number], part.data)
+                part = part._replace(data=data)
+            yield part
 
-        def lookups(
-            number: int, tokens: Sequence[int], kinds: Sequence[Kind]
-        ) -> Sequence[Lookups]:
-            return self.lookups(
-                examples[number],
-                AttributionOptions(target_tokens=tuple(tokens), kinds=tuple(kinds)),
-            )
-
-        parts = stream_parts(self.replicas.own.stream(examples, options, active=active))
-        for part in LastViews(requests, self.run.kinds, lookups).added(parts):
-            yield (
-                part._replace(data=self.warned(examples[part.number], part.data))
-                if part.last
-                else part
-            )
+    def look_up(
+        self,
+        examples: Sequence[Any],
+        number: int,
+        tokens: Sequence[int],
+        kinds: Sequence[Kind],
+    ) -> Sequence[Lookups]:
+        """Return the lookups of an example's output tokens."""
+        options = AttributionOptions(target_tokens=tuple(tokens), kinds=tuple(kinds))
+        return self._run_attribution(examples[number], options).lookups
 
     def attribute(self, requests: Sequence[RequestBody]) -> list[dict[str, Any]]:
-        """For each request the view of what its target is attributed to; without a target, the prediction and its
-        view."""
-        return [
-            self._attribute(
-                self.example(each), request_options(each, AttributionOptions)
-            )
-            for each in requests
-        ]
+        """Return the views of targets, or the predictions and their views."""
+        responses = []
+        for request in requests:
+            example = self.example(request)
+            options = read_options(request, AttributionOptions)
+            if options.target is not None and options.beam is not None:
+                raise InputError("beam and target are both given. Choose one.")
+            attribution = self._run_attribution(example, options)
+            view = build_payload(list(attribution.lookups))
+            if options.target is None and options.target_tokens is None:
+                prediction = attribution.prediction.to_json()
+                view = self.add_warnings(example, prediction | {"view": view})
+            responses.append(view)
+        return responses
 
-    def _attribute(self, example: Any, options: AttributionOptions) -> dict[str, Any]:
-        if options.target is not None and options.beam is not None:
-            raise InputError("beam and target are both given; choose one")
-        self.replicas.own.check_size(example, options, LABELS)
-        with counted_together(logged=False):
-            attribution = self.replicas.own.attribute(example, options)
-        view = payload(list(attribution.lookups))
-        if options.target is not None or options.target_tokens is not None:
-            return view
-        return self.warned(example, attribution.prediction.to_json() | {"view": view})
+    def _run_attribution(self, example: Any, options: AttributionOptions) -> Any:
+        run = self.replicas.current
+        run.check_size(example, options, LABELS)
+        with count_together(logged=False):
+            return run.attribute(example, options)
 
-    def lookups(self, example: Any, options: AttributionOptions) -> Sequence[Lookups]:
-        """What an example and a target of tokens are attributed to. Raises InputError for too many of them."""
-        self.replicas.own.check_size(example, options, LABELS)
-        with counted_together(logged=False):
-            return self.replicas.own.attribute(example, options).lookups
-
-    def deterministic(self, options: P) -> P:
-        """Nothing is sampled unless the request has a temperature, whatever the run's own search."""
-        if (
-            options.sampling
-            or options.beam is not None
-            or not self.run.samples(options)
-        ):
+    def make_deterministic(self, options: P) -> P:
+        """Switch sampling off unless the request has a temperature."""
+        if options.sampling or options.beam is not None:
+            return options
+        if not self.run.samples(options):
             return options
         return replace(options, temperature=0.0)
 
@@ -180,24 +198,154 @@ class Requests:
 def align(
     replicas: Replicas[Any], requests: Sequence[TargetBody]
 ) -> list[dict[str, Any]]:
-    """The words of both sides, the weights between them and their links; with the log-probabilities of the target where
-    the run scores. Raises InputError for too many of them."""
-    run: Any = replicas.own
-    for each in requests:
-        run.check_size(each.text, AttributionOptions(target=each.target), LABELS)
-    pairs = [
-        Pair(each.text, each.target, f"text {number}")
-        for number, each in enumerate(requests, 1)
-    ]
-    aligned = run.align(pairs)
+    """Return words, weights, links and log-probabilities of texts and their targets.
+
+    Raises:
+        InputError: A text or target is too long.
+    """
+    run: Any = replicas.current
+    pairs = []
+    for number, request in enumerate(requests, 1):
+        run.check_size(request.text, AttributionOptions(target=request.target), LABELS)
+        pairs.append(Pair(request.text, request.target, f"text {number}"))
+    alignments = run.align(pairs)
     scores = run.score(pairs) if isinstance(run, Scores) else [None] * len(pairs)
-    return [
-        {
-            "source": list(each.source),
-            "target": list(each.target),
-            "weights": each.weights.round(5).tolist(),
-            "links": sorted(strongest(each.weights)),
-            "log_probabilities": log_probabilities,
+    responses = []
+    for alignment, log_probabilities in zip(alignments, scores, strict=True):
+        responses.append(
+            {
+                "source": list(alignment.source),
+                "target": list(alignment.target),
+                "weights": alignment.weights.round(5).tolist(),
+                "links": sorted(link_strongest(alignment.weights)),
+                "log_probabilities": log_probabilities,
+            }
+        )
+    return responses
+
+
+@dataclass(frozen=True)
+class WeightRows:
+    """The weights of an answer while it is decoded: one row per token.
+
+    Attributes:
+        averages: Whether rows are means over layers and heads.
+    """
+
+    averages: bool
+
+    @classmethod
+    def choose(
+        cls, row: Float[np.ndarray, "layer head key"], source: StreamSource
+    ) -> "WeightRows":
+        """Choose the form of the rows by the size of the longest one."""
+        layers, heads, keys = row.shape
+        return cls(layers * heads * (keys + source.growth) > MAX_WEIGHTS)
+
+    def reduce(
+        self, row: Float[np.ndarray, "layer head key"]
+    ) -> Float[np.ndarray, "layer_ head_ key"]:
+        """Return what is sent of a row."""
+        return row.mean((0, 1), keepdims=True) if self.averages else row
+
+    def start(
+        self, row: Float[np.ndarray, "layer head key"], source: StreamSource
+    ) -> dict[str, Any]:
+        """Return the view without rows, for `regard.mount`."""
+        layers, heads, keys = self.reduce(row).shape
+        empty = Lookups(
+            np.zeros((layers, heads, 0, keys)),
+            tuple(source.labels),
+            (),
+            layers=("mean",) if self.averages else (),
+            patches=source.patches,
+        )
+        return build_payload([empty])
+
+    def to_json(self, row: Float[np.ndarray, "layer head key"]) -> list[Any]:
+        """Return a row for the view's `append`."""
+        return np.round(self.reduce(row), 5).tolist()
+
+
+def stream_parts(events: Iterator[StreamEvent]) -> Iterator[ResponsePart]:
+    """Yield the lines of answers.
+
+    `start` comes once the first step has shown that nothing is wrong with any of them.
+    """
+    rows: dict[int, WeightRows | None] = {}
+    for event in events:
+        number, attention = event.number, event.attention
+        if number not in rows:
+            view = form = None
+            if attention is not None:
+                form = WeightRows.choose(attention, event.source)
+                view = form.start(attention, event.source)
+            rows[number] = form
+            start = {"event": "start", "forced": event.source.forced, "view": view}
+            yield ResponsePart(number, start, last=False)
+        form = rows[number]
+        token = {
+            "event": "token",
+            "token": event.token,
+            "piece": event.piece,
+            "text": event.text,
+            "log_probability": event.log_probability,
+            "weights": None,
+            "candidates": [asdict(candidate) for candidate in event.candidates],
         }
-        for each, log_probabilities in zip(aligned, scores, strict=True)
-    ]
+        if form is not None and attention is not None:
+            token["weights"] = form.to_json(attention)
+        yield ResponsePart(number, token, last=False)
+        if event.last:
+            done = {
+                "event": "done",
+                "text": event.text,
+                "score": event.score,
+                "finished": event.finished,
+            }
+            yield ResponsePart(number, done)
+
+
+@dataclass(frozen=True)
+class FinalViews:
+    """Adds a view of the complete answer to its last line.
+
+    Attributes:
+        requests: The batch; `view` requests a view, `kinds` its kinds.
+        kinds: The kinds that the run supports.
+        look_up: The lookups of an answer, from its number, tokens and kinds.
+    """
+
+    requests: Sequence[Any]
+    kinds: Sequence[Kind]
+    look_up: Callable[[int, Sequence[int], Sequence[Kind]], Sequence[Lookups]]
+
+    def add(self, parts: Iterator[ResponsePart]) -> Iterator[ResponsePart]:
+        """Yield the parts, the last ones with a `view`, or with why in `unseen`.
+
+        Raises:
+            InputError: Before the first part, if a kind is not supported.
+        """
+        for request in self.requests:
+            check_kinds(request.kinds or (), self.kinds)
+        tokens: list[list[int]] = [[] for _ in self.requests]
+        for part in parts:
+            number = part.number
+            if part.data["event"] == "token":
+                tokens[number].append(part.data["token"])
+            if part.last:
+                view = self._view(number, tokens[number])
+                part = part._replace(data=part.data | view)
+            yield part
+
+    def _view(self, number: int, tokens: Sequence[int]) -> dict[str, Any]:
+        request = self.requests[number]
+        kinds: Sequence[Kind] = request.kinds
+        if not kinds and "weights" in self.kinds:
+            kinds = ("weights",)
+        if not request.view or not kinds:
+            return {}
+        try:
+            return {"view": build_payload(list(self.look_up(number, tokens, kinds)))}
+        except InputError as error:
+            return {"unseen": str(error)}

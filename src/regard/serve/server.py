@@ -1,91 +1,90 @@
-"""The server: a socket, and an end in good order."""
+"""The server: a socket, uvicorn, and an end in good order."""
 
-import importlib
+import ipaddress
 import logging
 import signal
 import socket
-import ssl
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from urllib.parse import urlunsplit
 
 import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.logging import AccessFormatter
 
-from regard.errors import InputError, RunError
-from regard.serve.clients import literal_address
-from regard.serve.connection import Connections, protocol
-from regard.serve.envelope import Envelope
-from regard.serve.guard import LOOPBACK, hostname
-from regard.serve.request import Limits
+from regard.errors import InputError, OutputClosed, RunError
+from regard.serve.middleware import LOOPBACK, is_address, parse_host
+from regard.serve.requests import Limits
 from regard.system import WINDOWS
 
-EVERYWHERE = ("0.0.0.0", "::")
-"""To listen there is to listen at every address; no browser names it."""
+ALL_INTERFACES = ("0.0.0.0", "::")
+"""Addresses to listen at for every interface; no browser names them."""
+MAX_HEAD = 1 << 16
+"""Bytes of the head of a request."""
+ACCESS_LINE = '%(asctime)s %(client_addr)s "%(request_line)s" %(status_code)s'
 
 
 class Terminated(RunError):
-    """SIGTERM came, and every request inside has been answered."""
+    """SIGTERM came, and every accepted request has been answered."""
 
     exit_code = 143
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches it."""
-    address = literal_address(host)
-    return host == "localhost" or (address is not None and address.is_loopback)
+    """Check whether only this machine can reach a host."""
+    if not is_address(host):
+        return host == "localhost"
+    return ipaddress.ip_address(host).is_loopback
 
 
-class NamesAndAddresses(frozenset[str]):
-    """Host names, and every literal address: no name was resolved to it, so no DNS name was rebound."""
+def allowed_hosts(host: str, names: Sequence[str], token: str | None) -> list[str]:
+    """Return the host names that a server answers to.
 
-    def __contains__(self, host: object) -> bool:
-        return super().__contains__(host) or (
-            isinstance(host, str) and literal_address(host) is not None
-        )
-
-
-def allowed(host: str, more: Sequence[str], token: str | None) -> frozenset[str]:
-    """The host names that a server which listens at `host` answers to; one that listens everywhere answers to every
-    address too.
+    Args:
+        host: The address to listen at.
+        names: Further names.
+        token: The token that requests need, if any.
 
     Raises:
-        InputError: other machines reach it and there is no token, or one of the names is none.
+        InputError: Other machines reach it without a token, or a name is invalid.
     """
     if token is None and not is_loopback(host):
         raise InputError(
-            f"--host is {host!r}, which other machines reach; give a --token that those who may ask know"
+            f"--host {host!r} makes the server reachable from other machines. Set "
+            "--token to require a password."
         )
-    names = [
-        hostname(f"[{each}]" if ":" in each and "[" not in each else each)
-        for each in (host, *more)
-    ]
-    if "" in names:
-        wrong = [host, *more][names.index("")]
-        raise InputError(
-            f"--host or --allow-host is {wrong!r}; expected the name or the address of a host"
-        )
-    hosts = LOOPBACK | {name for name in names if name not in EVERYWHERE}
-    return NamesAndAddresses(hosts) if host in EVERYWHERE else hosts
+    hosts: list[str] = [*LOOPBACK]
+    for name in (host, *names):
+        bare = ":" in name and "[" not in name
+        parsed = parse_host(f"[{name}]" if bare else name)
+        if not parsed:
+            raise InputError(
+                f"--host or --allow-host is {name!r}; expected the name or the address "
+                "of a host"
+            )
+        if parsed not in ALL_INTERFACES:
+            hosts.append(parsed)
+    return hosts
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 is any that is free.
+    """Open a socket that listens; port 0 is any free one.
 
     Raises:
-        InputError: the host is none of this machine's, or the port is taken or not allowed.
+        InputError: The host is not this machine's, or the port is taken or not allowed.
     """
     try:
-        ((family, kind, number, _, address), *_) = socket.getaddrinfo(
+        ((family, kind, protocol, _, address), *_) = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM
         )
     except (OSError, UnicodeError) as error:
         raise InputError(
-            f"--host is {host!r}, which has no address ({error}); try 127.0.0.1"
+            f"--host {host!r} has no address ({error}). Try 127.0.0.1."
         ) from error
-    # with the protocol's number, without which asyncio does not set TCP_NODELAY on what it accepts
-    listener = socket.socket(family, kind, number or socket.IPPROTO_TCP)
+    # asyncio sets TCP_NODELAY only if the protocol has a number
+    listener = socket.socket(family, kind, protocol or socket.IPPROTO_TCP)
     if not WINDOWS:  # there it would let another program listen at the same port
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -93,121 +92,114 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen()
     except OSError as error:
         listener.close()
-        why = (error.strerror or str(error)).lower()
+        reason = (error.strerror or str(error)).lower()
         raise InputError(
-            f"cannot listen at {host}, port {port}: {why}; choose another with --host or --port"
+            f"cannot listen at {host}, port {port}: {reason}. Choose another --host or "
+            "--port."
         ) from error
     return listener
 
 
-def certificate(cert: Path, key: Path) -> ssl.SSLContext:
-    """TLS with a certificate and its key, both in PEM.
+class AccessHandler(logging.StreamHandler):
+    """Writes the access log to standard output until its reader goes away."""
 
-    Raises:
-        InputError: a file is missing or no PEM, the key needs a password or belongs to another certificate.
-    """
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(
-            cert, key, password=""
-        )  # an empty one, for otherwise it is read from the terminal
-    except OSError as error:
-        why = (
-            error.strerror
-            if not isinstance(error, ssl.SSLError)
-            else error.reason or "no certificate in PEM"
-        )
-        raise InputError(
-            f"--tls-cert {cert}, --tls-key {key}: {why}; expected a certificate and its key in PEM, without a password"
-        ) from error
-    return context
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Stop the log, not the server."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError | RunError | OutputClosed):
+            super().handleError(record)
+            return
+        logging.getLogger("uvicorn.access").removeHandler(self)
+        reason = getattr(error, "strerror", None) or error
+        print(f"regard: the access log ends: {reason}", file=sys.stderr)
 
 
-def server(
-    app: Envelope,
+def build_server(
+    app: ASGIApp,
     limits: Limits,
     *,
-    tls: ssl.SSLContext | None = None,
+    access_log: bool = False,
     proxies: Sequence[str] = (),
 ) -> uvicorn.Server:
-    """A server of an application; at its end it first answers the requests inside. `proxies` are the addresses whose
-    `X-Forwarded-For` is believed."""
-    connections = Connections(limits, app.record)
-    app.metrics.gauge(
-        "regard_connections", "Open connections.", lambda: len(connections)
-    )
-    closed = "Connections closed because others needed room."
-    app.metrics.counter(
-        "regard_connections_closed_total", closed, lambda: connections.closed
-    )
+    """Build a server that answers accepted requests before it ends.
+
+    Args:
+        app: The application.
+        limits: What is accepted.
+        access_log: Whether to write a line per response to standard output.
+        proxies: Addresses whose `X-Forwarded-For` is trusted.
+    """
     config = uvicorn.Config(
         app,
-        http=protocol(connections, tls),
+        http="h11",
         ws="none",
         lifespan="on",
         log_config=None,
-        access_log=False,
+        access_log=access_log,
         server_header=False,
         proxy_headers=bool(proxies),
         forwarded_allow_ips=list(proxies),
+        # it refuses the connection that reaches the limit
+        limit_concurrency=limits.connections + 1,
+        timeout_keep_alive=limits.keep_alive_seconds,
         timeout_graceful_shutdown=round(limits.answer_seconds) + 1,
+        h11_max_incomplete_event_size=MAX_HEAD,
     )
+    # uvicorn warns of whatever clients send
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    if access_log:
+        handler = AccessHandler(sys.stdout)
+        handler.setFormatter(AccessFormatter(ACCESS_LINE, use_colors=False))
+        logger = logging.getLogger("uvicorn.access")
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(logging.INFO)
     return uvicorn.Server(config)
 
 
-def run(one: uvicorn.Server, listener: socket.socket, limits: Limits) -> None:
-    """Serve until a signal comes, then answer the requests inside; a second Ctrl-C ends at once.
+def run_server(server: uvicorn.Server, listener: socket.socket) -> None:
+    """Serve until a signal comes, then answer the accepted requests.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C.
+        KeyboardInterrupt: Ctrl-C; a second one ends at once.
         Terminated: SIGTERM.
     """
-    _allow_files(2 * limits.connections + 256)
-    logging.getLogger("asyncio").setLevel(
-        logging.ERROR
-    )  # it warns of clients that leave
-    with _ending(_terminated):
-        one.run(sockets=[listener])
+    # asyncio warns of clients that leave
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
+    with _handle_termination():
+        server.run(sockets=[listener])
 
 
-def _allow_files(count: int) -> None:
-    """Raise the limit of open files, as far as the system lets us; Windows has none."""
-    if WINDOWS:
-        return
-    resource = importlib.import_module("resource")
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = count if hard == resource.RLIM_INFINITY else min(count, hard)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-def _terminated(number: int, frame: FrameType | None) -> None:
-    # uvicorn has its own handlers while it runs, and afterwards raises what it caught once more
-    raise Terminated("stopped by SIGTERM; what was inside has been answered")
+def _raise_terminated(number: int, frame: FrameType | None) -> None:
+    raise Terminated("stopped by SIGTERM; accepted requests have been answered")
 
 
 @contextmanager
-def _ending(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    before = signal.signal(signal.SIGTERM, handler)
+def _handle_termination() -> Iterator[None]:
+    """Turn SIGTERM into `Terminated`.
+
+    While it runs uvicorn has its own handlers; afterwards it raises the signal again.
+    """
+    previous = signal.signal(signal.SIGTERM, _raise_terminated)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
+        handler = signal.SIG_DFL if previous is None else previous
+        signal.signal(signal.SIGTERM, handler)
 
 
-def address(listener: socket.socket, host: str, scheme: str = "http") -> str:
-    """Where the page is, for a browser on this machine."""
-    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    shown = f"[{here}]" if ":" in here else here
-    return urlunsplit((scheme, f"{shown}:{listener.getsockname()[1]}", "/", "", ""))
+def server_url(listener: socket.socket, host: str) -> str:
+    """Return the address of the page, for a browser on this machine."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    name = f"[{host}]" if ":" in host else host
+    return urlunsplit(("http", f"{name}:{listener.getsockname()[1]}", "/", "", ""))
 
 
-def address_elsewhere(listener: socket.socket, scheme: str = "http") -> str | None:
-    """Where the page of a server that listens everywhere is for other machines; None without a network."""
+def network_url(listener: socket.socket) -> str | None:
+    """Return the address of the page for other machines; None without a network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("192.0.2.1", 9))  # chooses the interface and sends nothing
-            return address(listener, probe.getsockname()[0], scheme)
+            # chooses the interface and sends nothing
+            probe.connect(("192.0.2.1", 9))
+            return server_url(listener, probe.getsockname()[0])
         except OSError:
             return None

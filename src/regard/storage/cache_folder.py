@@ -49,7 +49,7 @@ def sets() -> Path:
 
 def size_of(path: Path) -> int:
     """The bytes of a folder's files; 0 for one that does not exist."""
-    return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+    return sum(item.stat().st_size for item in path.rglob("*") if item.is_file())
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,13 @@ class CachedSet:
 def contents() -> list[CachedSet]:
     """The encoded sets. One that is being built, or was interrupted, may have no sources yet."""
     folders = (
-        sorted(each for each in sets().iterdir() if each.is_dir())
+        sorted(path for path in sets().iterdir() if path.is_dir())
         if sets().is_dir()
         else []
     )
-    return [CachedSet(each.name, size_of(each), _sources(each)) for each in folders]
+    return [
+        CachedSet(folder.name, size_of(folder), _sources(folder)) for folder in folders
+    ]
 
 
 def _sources(folder: Path) -> str:

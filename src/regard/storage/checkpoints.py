@@ -74,7 +74,7 @@ def steps(root: Path) -> list[int]:
     if not root.is_dir():
         return []
     return sorted(
-        int(found[1]) for each in root.iterdir() if (found := NAME.fullmatch(each.name))
+        int(found[1]) for path in root.iterdir() if (found := NAME.fullmatch(path.name))
     )
 
 

@@ -87,9 +87,11 @@ class Manifest:
         """The path of a verified file. Raises InputError if it differs from what was written."""
         path = inside(self.folder, name)
         if name not in self.files:
-            raise InputError(
-                f"{path}: not in {NAME}; expected one of {', '.join(sorted(self.files)) or 'none'}"
+            listed = ", ".join(sorted(self.files))
+            known = (
+                f"; expected one of {listed}" if listed else ", which lists no files"
             )
+            raise InputError(f"{path}: not in {NAME}{known}")
         if not path.is_file():
             raise InputError(f"{path}: missing, though {NAME} lists it")
         digests = self.files[name]
@@ -167,8 +169,8 @@ def _valid(files: Any) -> bool:
         return False
     digests = [
         digest
-        for each in files.values()
-        for digest in (each if isinstance(each, list) else [None])
+        for file in files.values()
+        for digest in (file if isinstance(file, list) else [None])
     ]
     return len(names) == len(files) and all(
         isinstance(digest, str) for digest in digests

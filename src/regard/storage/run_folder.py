@@ -1,5 +1,6 @@
 """The folder of a run: one writer, every file whole and listed with its digest."""
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -110,9 +111,9 @@ class RunDirectory:
         """Remove what this run has written, with its folder if `create` made that. A folder that was there, such as a
         mount point or what a link leads to, is somebody's: it stays, empty as it was."""
         self._writable()
-        for each in self.path.iterdir():
-            if each.name != FOUND:
-                atomic.discard(each)
+        for path in self.path.iterdir():
+            if path.name != FOUND:
+                atomic.discard(path)
         if self._created and not any(
             self.path.iterdir()
         ):  # else something stays, which is not the real trouble
@@ -166,7 +167,7 @@ class RunDirectory:
         """The names of the classes."""
         labels = self.read_json(LABELS)
         if not isinstance(labels, list) or not all(
-            isinstance(each, str) for each in labels
+            isinstance(label, str) for label in labels
         ):
             raise InputError(f"{self.path / LABELS}: is no list of names, {CHANGED}")
         return labels
@@ -182,6 +183,17 @@ class RunDirectory:
     def has(self, name: str) -> bool:
         """Whether the run has a file of this name."""
         return name in self._listed().files and (self.path / name).is_file()
+
+    @property
+    def digest(self) -> str:
+        """A SHA-256 over those of all files but logs."""
+        newest = {
+            name: digests[0]
+            for name, digests in self._listed().files.items()
+            if digests
+        }
+        content = json.dumps(newest, sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
 
     def names(self, ending: str) -> list[str]:
         """The names of files with an ending, in alphabetical order."""
@@ -325,7 +337,7 @@ def _refuse(path: Path, resume: bool) -> None:
 def _others(path: Path) -> list[str]:
     """The names in the folder, without the traces of a run that was killed before it began."""
     return sorted(
-        {each.name for each in path.iterdir()}
+        {item.name for item in path.iterdir()}
         - {locks.NAME, manifests.NAME + atomic.SUFFIX, FOUND}
     )
 

@@ -6,34 +6,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Float
 
-from regard.errors import InputError, quoted
-from regard.maps.alignment import Alignment
-from regard.maps.document import DocumentWeights
-from regard.maps.entropy import entropies
-from regard.maps.greatest import GreatestWeights
-from regard.maps.heads import HeadMaps
-from regard.maps.lookups import Lookups, of_text
-from regard.maps.strongest import is_long, strongest
-from regard.maps.text import TextWeights
-from regard.pictures.document import picture as document_figure
+from regard.data.tokens import Parts, parts_of
+from regard.errors import InputError, quote
+from regard.maps.alignment import (
+    Alignment,
+    DocumentWeights,
+    TextWeights,
+    is_long,
+    select_strongest,
+)
+from regard.maps.heads import GreatestWeights, HeadMaps
+from regard.maps.lookups import Lookups, lookups_from_text
+from regard.maps.reductions import mean_entropies
 from regard.pictures.heatmap import SIDES, heatmap
-from regard.pictures.labels import visible
-from regard.pictures.scale import round_up, whole_or_greatest
-from regard.pictures.shaded import shaded
-from regard.pictures.view import View
+from regard.pictures.page import View
+from regard.pictures.shaded_text import draw_document as document_figure
+from regard.pictures.shaded_text import draw_shaded_text
+from regard.pictures.style import choose_scale_end, round_up
+from regard.pictures.text import show_invisible
 from regard.pictures.views import (
-    PARTS,
+    PAGE_REMEDY,
+    PART_REMEDY,
     VIEWS,
-    WHOLE,
     Part,
     check_size,
-    entropy,
-    entropy_of,
+    draw_entropies,
+    draw_head_entropies,
 )
 from regard.pictures.write import PAGE, write, write_document, write_figure, write_view
 from regard.tasks.options import AttributionOptions, FigureOptions, ViewName, options_of
 from regard.tasks.prediction import LONGEST, Prediction, SearchedPrediction
+from regard.text import Tokenizer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,8 +53,11 @@ BEGINNING = 150
 """The most characters of a title that is a text, whose picture or page has its tokens."""
 
 
-def beginning(text: str) -> str:
-    """A text as a title: of a long one the first words, or where it has no blanks the first characters."""
+def shorten_title(text: str) -> str:
+    """Return a text as a title.
+
+    Of a long one the first words, or where it has no blanks the first characters.
+    """
     if len(text) <= BEGINNING:
         return text
     cut = text[:BEGINNING]
@@ -95,13 +103,13 @@ class Attribution:
     sides: tuple[str, str] = SIDES
 
     def __repr__(self) -> str:
-        names = ", ".join(dict.fromkeys(each.name for each in self.lookups))
-        return f"<Attribution of {quoted(self.prediction.text, LONGEST)}: {names or 'weights'}>"
+        names = ", ".join(dict.fromkeys(lookup.name for lookup in self.lookups))
+        return f"<Attribution of {quote(self.prediction.text, LONGEST)}: {names or 'weights'}>"
 
     @property
     def heading(self) -> str:
         """The title of its pictures, and on a line of its own what they show."""
-        return self._titled(self.detail)
+        return self._make_title(self.detail)
 
     @property
     def mean_of_heads(self) -> str:
@@ -110,24 +118,26 @@ class Attribution:
             return "attention weights"
         layers, heads = np.shape(self.lookups[0].weights)[:2]
         chosen = layers * heads if self.options.maps is None else len(self.options.maps)
-        where = (
+        location = (
             f" in {layers} layers" if self.options.maps is None and layers > 1 else ""
         )
         return (
             "attention weights"
             if chosen == 1
-            else f"attention weights, the mean of {chosen} heads{where}"
+            else f"attention weights, the mean of {chosen} heads{location}"
         )
 
     @property
     def _matrix_heading(self) -> str:
         """The title of the matrix; a page has every head."""
-        return self._titled(self.detail or self.mean_of_heads)
+        return self._make_title(self.detail or self.mean_of_heads)
 
     def figure(
         self, options: FigureOptions | None = None, /, **settings: Any
     ) -> "Figure":
-        """The run's own figure, or a view of its heads. `settings` are fields of `FigureOptions`.
+        """Return the run's own figure, or a view of its heads.
+
+        `settings` are fields of `FigureOptions`.
 
         Raises:
             TypeError: options and settings are both given, or an unknown setting.
@@ -143,9 +153,12 @@ class Attribution:
         return figures[0][1]
 
     def page(self, options: FigureOptions | None = None, /, **settings: Any) -> str:
-        """A self-contained .html page of all lookups; `settings` are `largest` and `breakdown_limit` (`FigureOptions`).
+        """Return a self-contained .html page of all lookups.
 
-        Raises InputError if the page would be too large."""
+        `settings` are `largest` and `breakdown_limit` (`FigureOptions`).
+
+        Raises InputError if the page would be too large.
+        """
         return self._page(options_of(FigureOptions, options, settings)).page()
 
     def greatest(self, count: int | None = None) -> GreatestWeights:
@@ -156,7 +169,7 @@ class Attribution:
     def bits(self) -> Sequence[np.ndarray]:
         """The mean entropy of each head of the first lookups over all queries, in bits, a layer at a time."""
         return (
-            [*entropies(np.abs(self.lookups[0].weights))]
+            [*mean_entropies(np.abs(self.lookups[0].weights))]
             if self.entropies is None
             else self.entropies()
         )
@@ -174,46 +187,53 @@ class Attribution:
         """
         path, chosen = Path(path), options_of(FigureOptions, options, settings)
         html = path.suffix.lower() == PAGE
-        if html and chosen.own and self.options.maps is None:
+        if html and chosen.uses_default_view and self.options.maps is None:
             return [write_view(self._page(chosen), path)]
         if html and (
-            chosen.view not in (None, "matrix") or chosen.of_view() & {"scale", "width"}
+            chosen.view not in (None, "matrix")
+            or chosen.view_options & {"scale", "width"}
         ):
             raise InputError(
                 f"{path}: a .html page shows a matrix of 0 to 1; write .png, .svg or .pdf for other views"
             )
-        if chosen.own and isinstance(self.weights, DocumentWeights):
+        if chosen.uses_default_view and isinstance(self.weights, DocumentWeights):
             return [write_document(self.weights, path, title=self.heading)]
-        if html and chosen.own and isinstance(self.weights, TextWeights):
+        if html and chosen.uses_default_view and isinstance(self.weights, TextWeights):
             return [
                 write_view(
-                    replace(self, lookups=(of_text(self.weights),))._page(chosen), path
+                    replace(self, lookups=(lookups_from_text(self.weights),))._page(
+                        chosen
+                    ),
+                    path,
                 )
             ]
         if html:
             maps = (
                 [(self.heading, self._matrix())]
-                if chosen.own
+                if chosen.uses_default_view
                 else self._matrices(chosen)
             )
             return [
-                write(each, at, title=title)
-                for (title, each), at in zip(
-                    maps, numbered(path, len(maps)), strict=True
+                write(item, at, title=title)
+                for (title, item), at in zip(
+                    maps, number_paths(path, len(maps)), strict=True
                 )
             ]
         figures = self._figures(chosen)
         return [
             write_figure(figure, at, title=title, width=chosen.width)
             for (title, figure), at in zip(
-                figures, numbered(path, len(figures)), strict=True
+                figures, number_paths(path, len(figures)), strict=True
             )
         ]
 
     def _repr_mimebundle_(
         self, include: Any = None, exclude: Any = None
     ) -> dict[str, str]:
-        """The notebook's display: the page in a sandboxed frame, as `pictures.View`."""
+        """Return the notebook's display.
+
+        The page in a sandboxed frame, as `pictures.View`.
+        """
         return self._page(FigureOptions())._repr_mimebundle_(include, exclude)
 
     def _page(self, options: FigureOptions) -> View:
@@ -225,15 +245,15 @@ class Attribution:
         )
 
     def _figures(self, options: FigureOptions) -> "list[tuple[str, Figure]]":
-        """The figures, each with its title."""
-        if not options.own:
+        """Return the figures, each with its title."""
+        if not options.uses_default_view:
             return self._of_view(options)
         if self.draw is not None:
             return [(self.heading, self.draw(self.heading))]
         if isinstance(self.weights, DocumentWeights):
             return [(self.heading, document_figure(self.weights, title=self.heading))]
         if isinstance(self.weights, TextWeights):
-            return [(self.heading, shaded(self.weights, title=self.heading))]
+            return [(self.heading, draw_shaded_text(self.weights, title=self.heading))]
         if is_long(self.weights):
             return [self._strongest()]
         matrix = self._matrix()
@@ -244,46 +264,63 @@ class Attribution:
                 heatmap(
                     matrix,
                     title=title,
-                    most=whole_or_greatest(matrix.weights),
+                    vmax=choose_scale_end(matrix.weights),
                     sides=self.sides,
                 ),
             )
         ]
 
     def _strongest(self) -> "tuple[str, Figure]":
-        """The map of a long source with its strongest positions; its greatest weight is darkest."""
-        found, most = strongest(self.weights), round_up(self.weights.weights)
-        title = f"{self._matrix_heading}\n{found.note}"
+        """Return the map of a long source with its strongest positions.
+
+        Its greatest weight is darkest.
+        """
+        result, maximum = select_strongest(self.weights), round_up(self.weights.weights)
+        title = f"{self._matrix_heading}\n{result.note}"
         return title, heatmap(
-            found.alignment, title=title, most=most, gaps=found.gaps, sides=self.sides
+            result.alignment,
+            title=title,
+            vmax=maximum,
+            gaps=result.gaps,
+            sides=self.sides,
         )
 
     def _matrix(self) -> Alignment:
-        """The map as a matrix. Raises InputError for one that is too large, with an alternative."""
+        """Return the map as a matrix.
+
+        Raises:
+            InputError: One that is too large, with an alternative.
+        """
         targets, sources = self.weights.weights.shape
-        check_size(sources, targets, PARTS if self.has_heads else WHOLE)
+        check_size(sources, targets, PART_REMEDY if self.has_heads else PAGE_REMEDY)
         return self.weights
 
-    def _titled(self, detail: str = "") -> str:
-        """The title of a picture with a line on what it shows; without one, of a view that shows all heads."""
-        found, note = self.prediction, ""
-        if isinstance(found, SearchedPrediction) and not found.finished:
+    def _make_title(self, detail: str = "") -> str:
+        """Return the title of a picture with a line on what it shows.
+
+        Without one, of a view that shows all heads.
+        """
+        result, note = self.prediction, ""
+        if isinstance(result, SearchedPrediction) and not result.finished:
             note = UNFINISHED
-        elif isinstance(found, SearchedPrediction) and not found.text.strip():
+        elif isinstance(result, SearchedPrediction) and not result.text.strip():
             note = NO_OUTPUT
         return (
-            self.options.heading(visible(beginning(self.title)) or EMPTY, detail) + note
+            self.options.heading(
+                show_invisible(shorten_title(self.title)) or EMPTY, detail
+            )
+            + note
         )
 
     def _of_view(self, options: FigureOptions) -> "list[tuple[str, Figure]]":
         name = options.view or "matrix"
         if name in self.views:
             view = self.views[name]
-            if others := sorted(options.of_view() - view.options):
+            if remaining := sorted(options.view_options - view.options):
                 raise InputError(
-                    f"the option {others[0]} is not supported by this run's view {name}"
+                    f"the option {remaining[0]} is not supported by this run's view {name}"
                 )
-            return [(self._titled(), view.draw(options))]
+            return [(self._make_title(), view.draw(options))]
         if name != "entropy":
             return [
                 (part.title, VIEWS[name].draw(part)) for part in self._parts(options)
@@ -295,24 +332,27 @@ class Attribution:
             )
         if self.entropies is not None:
             return [
-                (self._titled(), entropy(self.entropies(), len(self.lookups[0].source)))
+                (
+                    self._make_title(),
+                    draw_entropies(self.entropies(), len(self.lookups[0].source)),
+                )
             ]
-        return [(self._titled(), entropy_of(self._heads(name)))]
+        return [(self._make_title(), draw_head_entropies(self._heads(name)))]
 
     def _parts(self, options: FigureOptions) -> list[Part]:
-        """The content of each figure of a view."""
+        """Return the content of each figure of a view."""
         options.check()
         name = options.view or "matrix"
         maps = VIEWS[name].select(self._heads(name), self.options.maps)
         maps = maps.between_words() if options.words else maps
         places = (
-            options.places("source", len(maps.source.pieces)),
-            options.places("target", len(maps.target.pieces)),
+            options.select_positions("source", len(maps.source.pieces)),
+            options.select_positions("target", len(maps.target.pieces)),
         )
         return VIEWS[name].parts(
             maps,
             places,
-            title=self._titled(self.mean_of_heads if VIEWS[name].averaged else ""),
+            title=self._make_title(self.mean_of_heads if VIEWS[name].averaged else ""),
             page=options.page,
             scale=options.scale,
             threshold=options.threshold,
@@ -323,16 +363,16 @@ class Attribution:
 
     def _heads(self, view: ViewName) -> HeadMaps:
         if not self.has_heads:
-            known = f", or choose {', '.join(self.views)}" if self.views else ""
+            allowed = f", or choose {', '.join(self.views)}" if self.views else ""
             raise InputError(
                 f"the view {view} draws layers of heads, which the model of this run does not have; leave out the view "
-                f"(--view) for the run's own picture{known}"
+                f"(--view) for the run's own picture{allowed}"
             )
         return HeadMaps.of(self.lookups[0])
 
 
-def numbered(path: Path, count: int) -> list[Path]:
-    """The path, or of several NAME-1, NAME-2 and so on."""
+def number_paths(path: Path, count: int) -> list[Path]:
+    """Return the path, or of several NAME-1, NAME-2 and so on."""
     return (
         [path]
         if count == 1
@@ -340,20 +380,23 @@ def numbered(path: Path, count: int) -> list[Path]:
     )
 
 
-def side_by_side(
+def compare_attributions(
     attributions: tuple[Attribution, Attribution],
     names: tuple[str, str],
     options: FigureOptions,
 ) -> View:
-    """A page that compares two attributions; `names` distinguish their lookups."""
+    """Return a page that compares two attributions; `names` distinguish their lookups."""
     first, second = (
         [
-            replace(each, name=f"{name}: {each.name}" if len(one.lookups) > 1 else name)
-            for each in one.lookups
+            replace(
+                lookup,
+                name=f"{name}: {lookup.name}" if len(attribution.lookups) > 1 else name,
+            )
+            for lookup in attribution.lookups
         ]
-        for one, name in zip(attributions, names, strict=True)
+        for attribution, name in zip(attributions, names, strict=True)
     )
-    title = " | ".join(dict.fromkeys(each.heading for each in attributions))
+    title = " | ".join(dict.fromkeys(item.heading for item in attributions))
     return View(
         *first,
         *second,
@@ -361,4 +404,66 @@ def side_by_side(
         compare=len(first),
         largest=options.largest,
         breakdown_limit=options.breakdown_limit,
+    )
+
+
+ELLIPSIS = "…"
+Amounts = Float[np.ndarray, " _token"]
+
+
+def shade_text(
+    tokenizer: Tokenizer, texts: Sequence[str], amounts: Sequence[Amounts], name: str
+) -> TextWeights:
+    """The amounts of the tokens of each text, of any sign, divided by the sum of all magnitudes: of a word the mean of
+    its tokens, since a sum would grow with the word's length. A text of which fewer tokens have an amount was cut
+    there, which an ellipsis shows. `name` is the output."""
+    parts = []
+    for text, amount in zip(texts, amounts, strict=True):
+        offsets = tokenizer.offsets(text)
+        result = parts_of(text, offsets[: len(amount)])
+        parts.append(append_ellipsis(result) if len(amount) < len(offsets) else result)
+    return shade_parts(parts, amounts, name)
+
+
+def append_ellipsis(parts: Parts) -> Parts:
+    """Return the parts of a text with an ellipsis behind them, for more text."""
+    return Parts((*parts.labels, ELLIPSIS), parts.indices, (*parts.glued, False))
+
+
+def prepend_ellipsis(parts: Parts) -> Parts:
+    """Return the parts of a text with an ellipsis before them, for more text."""
+    return Parts(
+        (ELLIPSIS, *parts.labels),
+        tuple(index + 1 for index in parts.indices),
+        (False, *parts.glued),
+    )
+
+
+def shade_parts(
+    texts: Sequence[Parts], amounts: Sequence[Amounts], name: str
+) -> TextWeights:
+    """As `shade_text`, of the parts of each text."""
+    labels: list[str] = []
+    numbers: list[int] = []
+    glued: list[bool] = []
+    results: list[np.ndarray] = []
+    for number, (parts, current) in enumerate(zip(texts, amounts, strict=True)):
+        labels += parts.labels
+        glued += parts.glued
+        numbers += [number] * len(parts.labels)
+        places, count = np.array(parts.indices, np.int64), len(parts.labels)
+        results.append(
+            np.bincount(places, current, count)
+            / np.maximum(np.bincount(places, minlength=count), 1)
+        )
+    full = np.concatenate([*results, np.zeros(0)])
+    total = sum(float(np.abs(amount).sum()) for amount in amounts)
+    averaged = any(len(text.indices) > len(set(text.indices)) for text in texts)
+    return TextWeights(
+        tuple(labels),
+        full / total if total else full,
+        name,
+        tuple(numbers),
+        tuple(glued),
+        averaged,
     )

@@ -6,8 +6,8 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
 
-from regard.data.pair import Pair
-from regard.data.tokenizer_pair import Tokenizers
+from regard.data.pairs import Pair
+from regard.data.tokens import Tokenizers
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.tasks.options import PredictOptions
@@ -21,8 +21,12 @@ C = TypeVar("C")
 class Ensembles(Protocol):
     """A run that predicts together with others."""
 
-    def ensemble(self, others: Sequence[Any]) -> Run[Any, Any]:
-        """A run that predicts by the mean of all probabilities. Raises InputError for runs that do not fit."""
+    def ensemble(self, remaining: Sequence[Any]) -> Run[Any, Any]:
+        """Return a run that predicts by the mean of all probabilities.
+
+        Raises:
+            InputError: Runs that do not fit.
+        """
         ...
 
 
@@ -66,7 +70,10 @@ class EmbedsTexts(Protocol):
 
 @runtime_checkable
 class EmbedsPrompted(Protocol):
-    """A run that gives a vector for each text behind a prompt; `prompts` are those of its model by name."""
+    """A run that gives a vector for each text behind a prompt.
+
+    `prompts` are those of its model by name.
+    """
 
     @property
     def prompts(self) -> Mapping[str, str]: ...
@@ -104,7 +111,10 @@ class Conversation(Protocol):
     """The turns so far, and a run that replies to them."""
 
     def reply(self, text: str, place: str = "text 1") -> Prediction:
-        """The reply to a turn and those before it; both become turns. Raises InputError, which names the `place`."""
+        """Return the reply to a turn and those before it; both become turns.
+
+        Raises InputError, which names the `place`.
+        """
         ...
 
 
@@ -113,7 +123,12 @@ class Converses(Protocol):
     """A run that replies to the last turns of a conversation."""
 
     def conversation(self, options: PredictOptions) -> Conversation:
-        """A new conversation. Raises InputError for options of another verb, and where the run knows no dialogue."""
+        """Return a new conversation.
+
+        Raises:
+            InputError: Options of another verb, and where the run knows no
+                dialogue.
+        """
         ...
 
 
@@ -134,16 +149,22 @@ COMMANDS = {"predict": "predict", "evaluate": "evaluate", "attribute": "show"}
 """The command of each verb that has one."""
 
 
-def capable(run: Any, capability: type[C], path: Path | str) -> C:
-    """The run, if it has the capability. Raises InputError otherwise, as `incapable`."""
+def require_capability(run: Any, capability: type[C], path: Path | str) -> C:
+    """Return the run, if it has the capability.
+
+    Raises InputError otherwise, as `missing_capability`.
+    """
     if not isinstance(run, capability):
-        raise incapable(run, *VERBS[capability], path)
+        raise missing_capability(run, *VERBS[capability], path)
     return run
 
 
-def pair_warnings(run: Any, pair: Pair) -> list[str]:
-    """Why what a run finds in a pair may mean nothing: a side is empty, or mostly unknown to it. None for a run that
-    reads the words of a pair as they are."""
+def warn_pair(run: Any, pair: Pair) -> list[str]:
+    """Return why what a run finds in a pair may mean nothing.
+
+    A side is empty, or mostly unknown to it. None for a run that reads the words of a
+    pair as they are.
+    """
     if not isinstance(run, EncodesPairs) or run.tokenizers.copying:
         return []
     sides = run.tokenizers
@@ -153,15 +174,17 @@ def pair_warnings(run: Any, pair: Pair) -> list[str]:
     ]
 
 
-def incapable(run: Any, verb: str, recipe: str, path: Path | str) -> InputError:
+def missing_capability(
+    run: Any, verb: str, recipe: str, path: Path | str
+) -> InputError:
     """The error of a run that does not do what the `verb` says, with a recipe of runs that do, and the commands that
     the run supports."""
-    known = [
+    allowed = [
         f"regard {command}"
         for name, command in COMMANDS.items()
         if name in run.supports
     ]
     return InputError(
         f"{path}: a run of the task {run.config.task} does not {verb}, but one of the recipe {recipe} does; "
-        f"use this run with {', '.join(known)}"
+        f"use this run with {', '.join(allowed)}"
     )

@@ -1,8 +1,22 @@
-"""The options of a run's verbs, defined once for Python, the command line and the server. Imports nothing heavy."""
+"""Options of a run's verbs, declared once for Python, the command line and the server.
 
+A field's `Option` has its help and its bounds; `list_options` returns those of a verb. This
+module imports nothing heavy, because the command line reads it at every start.
+"""
+
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from functools import cache
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
 
 from regard.attribution.kinds import KIND_NAMES, ROLES, Kind, Role
 from regard.errors import InputError
@@ -13,6 +27,7 @@ if TYPE_CHECKING:
 Verb = Literal["predict", "stream", "evaluate", "attribute"]
 """The verbs of a run."""
 SAMPLING = ("temperature", "top_k", "top_p", "seed")
+"""Options of sampling."""
 SHAPING = (
     "min_length",
     "end_at_limit",
@@ -20,9 +35,55 @@ SHAPING = (
     "no_repeat",
     "length_penalty",
 )
-"""The options that replace settings of the run's own search, sampled or not."""
+"""Options that replace settings of the run's own search, sampled or not."""
 SEARCHING = frozenset({*SAMPLING, *SHAPING, "banned"})
-"""The options of every search whose texts are of one vocabulary."""
+"""Options of every search whose texts are of one vocabulary."""
+ViewName = Literal["matrix", "lines", "heads", "reading", "rollout", "entropy"]
+"""Views of attention heads."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """The declaration of an option, a note on its field.
+
+    Attributes:
+        help: What it does, a sentence for `--help` and for an API's schema.
+        least: Smallest value.
+        above: Value that it exceeds.
+        most: Largest value.
+        served: Largest value, or of a sequence largest length, that a server accepts.
+        flag: Name on the command line, by default that of the field with dashes.
+    """
+
+    help: str
+    least: int | float | None = None
+    above: int | float | None = None
+    most: int | float | None = None
+    served: int | None = None
+    flag: str = ""
+
+    def check(self, name: str, value: int | float) -> None:
+        """Raise InputError for a number out of bounds, or one that is not finite."""
+        fits = (
+            math.isfinite(value)
+            and (self.least is None or value >= self.least)
+            and (self.above is None or value > self.above)
+            and (self.most is None or value <= self.most)
+        )
+        if not fits:
+            raise InputError(f"{name} is {value}; expected {self.bounds}")
+
+    @property
+    def bounds(self) -> str:
+        """The bounds in words."""
+        parts = []
+        if self.least is not None:
+            parts.append(f"at least {self.least:g}")
+        if self.above is not None:
+            parts.append(f"above {self.above:g}")
+        if self.most is not None:
+            parts.append(f"at most {self.most:g}")
+        return " and ".join(parts) or "a finite number"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,114 +91,215 @@ class Options:
     """The options of a verb. A default leaves the choice to the run."""
 
     def chosen(self) -> dict[str, Any]:
-        """The options that differ from their defaults. False for an option whose default is None does not count: every
-        run can omit it."""
-        values = {each: getattr(self, each.name) for each in fields(self)}
-        return {
-            each.name: value
-            for each, value in values.items()
-            if value != each.default and not (value is False and each.default is None)
-        }
+        """Return the options that differ from their defaults.
+
+        False counts as unset where the default is None.
+        """
+        values = {}
+        for option in fields(self):
+            value = getattr(self, option.name)
+            unset = value is False and option.default is None
+            if value != option.default and not unset:
+                values[option.name] = value
+        return values
+
+    def check(self) -> None:
+        """Raise InputError for a number out of bounds."""
+        for name, option in list_options(type(self)).items():
+            value = getattr(self, name)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                option.check(name, value)
 
 
-Chosen = TypeVar("Chosen", bound=Options)
+OptionsType = TypeVar("OptionsType", bound=Options)
+
+
+@cache
+def list_options(kind: type[Options]) -> dict[str, Option]:
+    """Return the declaration of each option of a verb, by its name."""
+    hints = get_type_hints(kind, include_extras=True)
+    declarations = {}
+    for option in fields(kind):
+        (declaration,) = hints[option.name].__metadata__
+        declarations[option.name] = declaration
+    return declarations
 
 
 def options_of(
-    kind: type[Chosen], options: Chosen | None, settings: Mapping[str, Any]
-) -> Chosen:
-    """The `options`, or those of the `settings`. Raises TypeError for both at once."""
+    kind: type[OptionsType], options: OptionsType | None, settings: Mapping[str, Any]
+) -> OptionsType:
+    """Return the options, or those of the settings.
+
+    Raises:
+        TypeError: Both are given.
+    """
     if options is not None and settings:
-        raise TypeError(
-            f"options and {next(iter(settings))} are both given; put {next(iter(settings))} in options"
-        )
+        name = next(iter(settings))
+        raise TypeError(f"options and {name} are both given; put {name} in options")
     return kind(**settings) if options is None else options
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictOptions(Options):
-    """The options of `predict`: search or sampling.
+    """The options of `predict`."""
 
-    beam: width of the search; 1 is greedy.
-    n_best: predictions of different texts for each example, best first.
-    temperature, top_k, top_p, seed: sample instead of searching (`decoding.Sampler`).
-    prefix: the text that every prediction begins with.
-    phrases: texts that every prediction contains.
-    mbr: of the `n_best`, the one most like the others (minimum Bayes risk).
-    attention: whether predictions have attention; None leaves it to the run.
-    banned: texts that no prediction contains.
-    min_length: the least tokens of a prediction, the end included.
-    end_at_limit: end a prediction at its longest, whatever the probability of the end.
-    repetition_penalty: divides the scores of tokens that a prediction or its prompt contains; 1 changes nothing.
-    no_repeat: no n-gram of this many tokens comes twice; 0 allows all.
-    length_penalty: the exponent of the length that divides the log-probability of a beam's predictions.
-    tokens: the most tokens of a continuation. Default: the run's own.
-    beyond: the behaviour past the model's context: `stop`, or restart from its last part (`slide`).
-    """
-
-    beam: int | None = None
-    n_best: int = 1
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    seed: int | None = None
-    prefix: str = ""
-    phrases: Sequence[str] = ()
-    mbr: bool = False
-    attention: bool | None = None
-    banned: Sequence[str] = ()
-    min_length: int | None = None
-    end_at_limit: bool | None = None
-    repetition_penalty: float | None = None
-    no_repeat: int | None = None
-    length_penalty: float | None = None
-    tokens: int | None = None
-    beyond: Literal["stop", "slide"] | None = None
+    beam: Annotated[
+        int | None,
+        Option(
+            "Width of the search; 1 is greedy. Default: the run's own.",
+            least=1,
+            served=64,
+        ),
+    ] = None
+    n_best: Annotated[
+        int,
+        Option(
+            "Number of different predictions for each example, best first.",
+            least=1,
+            served=64,
+        ),
+    ] = 1
+    temperature: Annotated[
+        float | None,
+        Option(
+            "Sample instead of searching: 1 from the model's distribution, below 1 "
+            "likely tokens more often.",
+            least=0,
+            served=100,
+        ),
+    ] = None
+    top_k: Annotated[
+        int | None,
+        Option("Sample from the k best tokens only; 0 is all.", least=0),
+    ] = None
+    top_p: Annotated[
+        float | None,
+        Option(
+            "Sample from the best tokens that together have this probability.",
+            above=0,
+            most=1,
+        ),
+    ] = None
+    seed: Annotated[
+        int | None,
+        Option("Seed of the samples.", least=0, most=2**63 - 1),
+    ] = None
+    prefix: Annotated[str, Option("Beginning of every prediction.")] = ""
+    phrases: Annotated[
+        Sequence[str],
+        Option(
+            "A text that every prediction contains. Repeatable.",
+            served=16,
+            flag="phrase",
+        ),
+    ] = ()
+    mbr: Annotated[
+        bool,
+        Option(
+            "Of the n_best sampled, the one most like the others (minimum Bayes risk).",
+            flag="least-risk",
+        ),
+    ] = False
+    attention: Annotated[
+        bool | None,
+        Option("Whether predictions have attention. Default: the run's own."),
+    ] = None
+    banned: Annotated[
+        Sequence[str],
+        Option(
+            "A text that no prediction contains. Repeatable.", served=16, flag="ban"
+        ),
+    ] = ()
+    min_length: Annotated[
+        int | None,
+        Option("Least tokens of a prediction, its end included.", least=0, served=2000),
+    ] = None
+    end_at_limit: Annotated[
+        bool | None,
+        Option("End a prediction at its longest, even within a sentence."),
+    ] = None
+    repetition_penalty: Annotated[
+        float | None,
+        Option(
+            "Above 1: tokens that the prediction or its prompt contains become less "
+            "likely; 1 changes nothing.",
+            above=0,
+            served=100,
+        ),
+    ] = None
+    no_repeat: Annotated[
+        int | None,
+        Option(
+            "No sequence of this many tokens occurs twice in a prediction; 0 allows all.",
+            least=0,
+            served=2000,
+        ),
+    ] = None
+    length_penalty: Annotated[
+        float | None,
+        Option(
+            "Exponent of the length that divides the log-probability of a beam's "
+            "predictions; above 0 favors longer ones.",
+            least=0,
+            served=100,
+        ),
+    ] = None
+    tokens: Annotated[
+        int | None,
+        Option(
+            "Most tokens of a continuation. Default: the run's own.",
+            least=1,
+            served=2000,
+        ),
+    ] = None
+    beyond: Annotated[
+        Literal["stop", "slide"] | None,
+        Option(
+            "Where a text outgrows the model's context: stop, or slide, which reads its "
+            "last part anew and continues."
+        ),
+    ] = None
 
     def check(self) -> None:
-        """Raises InputError for a beam and sampling at once, or a number out of range."""
-        for name in ("min_length", "no_repeat", "length_penalty"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < float("inf"):
-                raise InputError(f"{name} is {value}; expected at least 0")
-        penalty = self.repetition_penalty
-        if penalty is not None and not 0 < penalty < float("inf"):
-            raise InputError(
-                f"repetition_penalty is {penalty}; expected above 0, where 1 changes nothing"
-            )
+        """Raise InputError for a beam with sampling, or a number out of bounds."""
+        super().check()
         if self.beam is not None and self.sampling:
-            first = next(iter(self.sampling)).replace("_", "-")
+            name = next(iter(self.sampling)).replace("_", "-")
             raise InputError(
-                f"beam and {first} are both given; a beam searches, {first} is for sampling: choose one"
+                f"beam and {name} are both given; a beam searches, {name} is for "
+                "sampling: choose one"
             )
 
     @property
     def sampling(self) -> dict[str, Any]:
         """The chosen options of sampling."""
-        return {
-            name: value for name, value in self.chosen().items() if name in SAMPLING
-        }
+        values = self.chosen()
+        return {name: values[name] for name in values if name in SAMPLING}
 
-    def hypotheses(self, search: "Search") -> int:
-        """How many hypotheses a search must give for `n_best` different texts: all of a beam, since two may have one
-        text. Of samples, and where the risk is computed from all, as many as `n_best`."""
+    def count_hypotheses(self, search: "Search") -> int:
+        """Return how many hypotheses a search must return for `n_best` different texts.
+
+        All of a beam, since two may have one text. Of samples, and where the risk is
+        computed from all, as many as `n_best`.
+        """
         if self.n_best == 1 or self.mbr or search.temperature is not None:
             return self.n_best
         return max(self.n_best, search.beam)
 
-    def search(self, own: "Search") -> "Search":
-        """A run's own search with the chosen beam, sampling and settings in place of its own.
+    def search(self, default: "Search") -> "Search":
+        """Return a run's search with the chosen beam, sampling and settings.
 
         Raises:
-            InputError: as `check`, a seed without a temperature, or a number out of range.
+            InputError: As `check`, or a seed without a temperature.
         """
         self.check()
-        sampling, chosen = self.sampling, self.chosen()
-        own = replace(own, **{name: chosen[name] for name in SHAPING if name in chosen})
+        sampling, values = self.sampling, self.chosen()
+        shaping = {name: values[name] for name in SHAPING if name in values}
+        default = replace(default, **shaping)
         if self.beam is not None:
-            return own.searching(self.beam)
+            return default.with_beam(self.beam)
         try:
-            search = replace(own, **sampling)
+            search = replace(default, **sampling)
         except ValueError as error:
             raise InputError(str(error)) from error
         if sampling and search.temperature is None:
@@ -147,18 +309,26 @@ class PredictOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamOptions(PredictOptions):
-    """The options of `stream`: greedy or sampled outputs, token by token.
+    """The options of `stream`: greedy or sampled outputs, token by token."""
 
-    prefix_tokens: ids that every output begins with, in place of `prefix`.
-    candidates: the number of most likely tokens in each event.
-    """
+    prefix_tokens: Annotated[
+        tuple[int, ...],
+        Option("Ids that every output begins with, in place of prefix.", served=2000),
+    ] = ()
+    candidates: Annotated[
+        int,
+        Option("Number of most likely tokens in each event.", least=0, served=20),
+    ] = 0
 
-    prefix_tokens: tuple[int, ...] = ()
-    candidates: int = 0
+    def encode_prefix(self, encode: Callable[[str], Sequence[int]]) -> tuple[int, ...]:
+        """Return the tokens that an output begins with.
 
-    def forced(self, encode: Callable[[str], Sequence[int]]) -> tuple[int, ...]:
-        """The tokens that an output begins with; `encode` tokenizes a prefix. Raises InputError for a prefix as text
-        and as tokens at once, and as `encode`."""
+        Args:
+            encode: Tokenizes a prefix.
+
+        Raises:
+            InputError: A prefix is given as text and as tokens; as `encode`.
+        """
         if self.prefix and self.prefix_tokens:
             raise InputError("prefix and prefix_tokens are both given; choose one")
         return tuple(self.prefix_tokens or encode(self.prefix))
@@ -166,154 +336,234 @@ class StreamOptions(PredictOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationOptions(Options):
-    """The options of `evaluate`.
+    """The options of `evaluate`."""
 
-    beam: width of the search; 1 is greedy.
-    columns: a table's columns, names or numbers from 1, with commas between: those of source and target, of text,
-        second text and label, of question, context and answer, of image and captions, or of word and tag (in JSON of
-        text and spans). Default: the run's own.
-    skip_bad: leave out bad records and count them.
-    cache: states, share and sharpness of a cache beside a language model (Grave 2017).
-    """
-
-    beam: int | None = None
-    columns: str | None = None
-    skip_bad: bool = False
-    cache: tuple[int, float, float] | None = None
+    beam: Annotated[
+        int | None,
+        Option(
+            "Width of the search; 1 is greedy. Default: the run's own.",
+            least=1,
+            served=64,
+        ),
+    ] = None
+    columns: Annotated[
+        str | None,
+        Option(
+            "Columns of a table, names or numbers from 1, with commas between: of source "
+            "and target, of text, second text and label, of question, context and answer, "
+            "of image and captions, or of word and tag. Default: the run's own."
+        ),
+    ] = None
+    skip_bad: Annotated[bool, Option("Leave out bad records and count them.")] = False
+    cache: Annotated[
+        tuple[int, float, float] | None,
+        Option(
+            "States, share and sharpness of a cache beside a language model (Grave 2017), "
+            "such as 2000 0.1 0.3."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttributionOptions(Options):
-    """The options of `attribute`.
+    """The options of `attribute`."""
 
-    kinds: the weights; gradient x input; norms of what is read; rollout over all layers. None: the run's own kind.
-    maps: these maps only, layer x heads + head; None: all.
-    role: the attention of an encoder-decoder: cross, encoder or decoder.
-    rows: these queries only, `A:B` is A to B-1, counted from 0: no other weights of a long text are kept.
-    beam: width of the search for the prediction.
-    target: a forced output instead of the run's prediction, `finished` or not.
-    target_tokens: its ids instead of a text, END included if it is finished.
-    """
+    kinds: Annotated[
+        Sequence[Kind],
+        Option(
+            "The weights; gradient x input; the norms of what is read; or rollout over "
+            "all layers. Repeatable. Default: the run's own.",
+            served=4,
+            flag="kind",
+        ),
+    ] = ()
+    maps: Annotated[
+        Sequence[int] | None,
+        Option(
+            "Only these maps, layer x heads + head, from 0. Default: all.",
+            served=1024,
+            flag="map",
+        ),
+    ] = None
+    role: Annotated[
+        Role | None,
+        Option(
+            "Attention of an encoder-decoder: cross, of the output to its source; encoder "
+            "or decoder, the self-attention of that side. Default: cross."
+        ),
+    ] = None
+    rows: Annotated[
+        str | None,
+        Option(
+            "Only the queries A to B-1, as A:B, from 0: no other weights of a long text "
+            "are computed."
+        ),
+    ] = None
+    beam: Annotated[
+        int | None,
+        Option(
+            "Width of the search; 1 is greedy. Default: the run's own.",
+            least=1,
+            served=64,
+        ),
+    ] = None
+    target: Annotated[
+        str | None, Option("A forced output instead of the run's prediction.")
+    ] = None
+    finished: Annotated[bool, Option("Whether the forced output is finished.")] = True
+    target_tokens: Annotated[
+        Sequence[int] | None,
+        Option(
+            "Ids of a forced output, the end included if it is finished.", served=2000
+        ),
+    ] = None
 
-    kinds: Sequence[Kind] = ()
-    maps: Sequence[int] | None = None
-    role: Role | None = None
-    rows: str | None = None
-    beam: int | None = None
-    target: str | None = None
-    finished: bool = True
-    target_tokens: Sequence[int] | None = None
-
-    def each_kind(self, default: Kind = "weights") -> tuple[Kind, ...]:
-        """The kinds once each, weights first, or the `default`."""
-        return tuple(kind for kind in get_args(Kind) if kind in self.kinds) or (
-            default,
-        )
+    def list_kinds(self, default: Kind = "weights") -> tuple[Kind, ...]:
+        """Return the kinds without repeats, weights first, or the default."""
+        kinds = tuple(kind for kind in get_args(Kind) if kind in self.kinds)
+        return kinds or (default,)
 
     def heading(self, title: str, default: str = "") -> str:
-        """A title, and on a line of its own the chosen role and kind, or else the `default`; several kinds are not
-        named."""
-        kinds = (
-            [KIND_NAMES[kind] for kind in self.each_kind()] if self.kinds else [default]
-        )
-        names = [
-            *([ROLES[self.role]] if self.role else []),
-            *(kinds if len(kinds) == 1 else []),
-        ]
+        """Return a title with a line on the chosen role and kind, or on the default.
+
+        Several kinds are not named.
+        """
+        kinds = [default]
+        if self.kinds:
+            kinds = [KIND_NAMES[kind] for kind in self.list_kinds()]
+        names = [ROLES[self.role]] if self.role else []
+        if len(kinds) == 1:
+            names += kinds
         line = ", ".join(name for name in names if name)
         return f"{title}\n{line}" if line else title
 
 
-ViewName = Literal["matrix", "lines", "heads", "reading", "rollout", "entropy"]
-PLACES = frozenset({"words", "source", "target", "page"})
-USES: dict[ViewName, frozenset[str]] = {
-    "matrix": PLACES | {"scale", "width"},
-    "lines": PLACES | {"threshold", "width"},
-    "heads": PLACES | {"scale", "width"},
-    "reading": PLACES | {"scale", "width"},
-    "rollout": PLACES | {"scale", "width"},
+RANGES = frozenset({"words", "source", "target", "page"})
+VIEW_OPTIONS: dict[ViewName, frozenset[str]] = {
+    "matrix": RANGES | {"scale", "width"},
+    "lines": RANGES | {"threshold", "width"},
+    "heads": RANGES | {"scale", "width"},
+    "reading": RANGES | {"scale", "width"},
+    "rollout": RANGES | {"scale", "width"},
     "entropy": frozenset({"width"}),
 }
-"""The options that each view of head maps supports."""
-OF_PAGES = frozenset({"largest", "breakdown_limit"})
+"""The options that each view of attention heads supports."""
+PAGE_OPTIONS = frozenset({"largest", "breakdown_limit"})
+"""Options of an .html page."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FigureOptions(Options):
-    """The options of figures. Without any but the size of a page, a run draws its own figure.
+    """The options of figures. Without any of a view, a run draws its own figure."""
 
-    view: of the head maps; by default a matrix where another option is chosen.
-    words: between words, separated by blanks, instead of pieces.
-    source, target: the source tokens, and the target tokens, that are shown: `A:B` is A to B-1, counted from 0.
-    page: places of each side in a picture; several pictures are drawn.
-    threshold: the least weight that has a line. Default: 0.15.
-    scale: the weight with the darkest colour. Default: 1, or the greatest in views of several heads.
-    width: of a picture on paper, in centimetres.
-    largest: megabytes that an .html page may have.
-    breakdown_limit: numbers that an .html page may have to break lookups down into.
-    """
-
-    view: ViewName | None = None
-    words: bool = False
-    source: str | None = None
-    target: str | None = None
-    page: int | None = None
-    threshold: float | None = None
-    scale: float | None = None
-    width: float | None = None
-    largest: float = 16.0
-    breakdown_limit: int = 1_000_000
-
-    def of_view(self) -> frozenset[str]:
-        """The chosen options of views, without the view itself."""
-        return frozenset(self.chosen()) - OF_PAGES - {"view"}
+    view: Annotated[
+        ViewName | None,
+        Option(
+            "matrix; lines between two copies of the text, a color for each head; heads, "
+            "all of all layers side by side; reading, the text shaded by what each token "
+            "reads; rollout, all layers together beside the last; entropy of every head. "
+            "Default: matrix; of classes of texts the shaded text, of images a heat map."
+        ),
+    ] = None
+    words: Annotated[
+        bool, Option("Between words separated by spaces instead of tokens.")
+    ] = False
+    source: Annotated[
+        str | None, Option("Only the source tokens A to B-1, as A:B, from 0.")
+    ] = None
+    target: Annotated[
+        str | None, Option("Only the target tokens A to B-1, as A:B, from 0.")
+    ] = None
+    page: Annotated[
+        int | None,
+        Option(
+            "Positions of each side in a figure; several are written, NAME-1 and so on.",
+            least=1,
+        ),
+    ] = None
+    threshold: Annotated[
+        float | None,
+        Option(
+            "Of lines: the least weight that has one. Default: 0.15.", least=0, most=1
+        ),
+    ] = None
+    scale: Annotated[
+        float | None,
+        Option(
+            "Weight with the darkest color. Default: 1; of several heads the greatest.",
+            above=0,
+        ),
+    ] = None
+    width: Annotated[
+        float | None, Option("Of the picture on paper, in centimeters.", above=0)
+    ] = None
+    largest: Annotated[float, Option("Megabytes that an .html page may have.")] = 16.0
+    breakdown_limit: Annotated[
+        int,
+        Option(
+            "Numbers in an .html page for the breakdown of lookups; beyond this maximum "
+            "it has none.",
+            flag="worked",
+        ),
+    ] = 1_000_000
 
     @property
-    def own(self) -> bool:
+    def view_options(self) -> frozenset[str]:
+        """The chosen options of views, without the view itself."""
+        return frozenset(self.chosen()) - PAGE_OPTIONS - {"view"}
+
+    @property
+    def uses_default_view(self) -> bool:
         """Whether the run's own figure is drawn."""
-        return self.view is None and not self.of_view()
+        return self.view is None and not self.view_options
 
     def check(self) -> None:
-        """Raises InputError for a number out of range, or an option that the view does not support."""
-        limits = {
-            "page": (1, "at least 1"),
-            "scale": (0, "more than 0"),
-            "width": (0, "more than 0"),
-        }
-        for name, (least, expected) in limits.items():
-            value = getattr(self, name)
-            if value is not None and not (
-                value >= least if name == "page" else least < value < float("inf")
-            ):
-                raise InputError(f"{name} is {value}; expected {expected}")
-        if self.threshold is not None and not 0 <= self.threshold <= 1:
-            raise InputError(f"threshold is {self.threshold}; expected 0 to 1")
+        """Raise InputError for a number out of bounds, or an option of another view."""
+        super().check()
         view = self.view or "matrix"
-        for name in sorted(self.of_view() - USES[view]):
-            others = ", ".join(each for each, uses in USES.items() if name in uses)
+        for name in sorted(self.view_options - VIEW_OPTIONS[view]):
+            views = [v for v, options in VIEW_OPTIONS.items() if name in options]
             raise InputError(
-                f"the option {name} is not supported by the view {view}, but by {others}"
+                f"the option {name} is not supported by the view {view}, but by "
+                f"{', '.join(views)}"
             )
 
-    def places(self, side: Literal["source", "target"], count: int) -> slice:
-        """The chosen places of a side with `count` places. Raises InputError for none."""
-        chosen = getattr(self, side)
-        return slice(0, count) if chosen is None else span(side, chosen, count)
+    def select_positions(self, side: Literal["source", "target"], count: int) -> slice:
+        """Return the chosen positions of a side with `count` positions.
+
+        Raises:
+            InputError: There are none.
+        """
+        text = getattr(self, side)
+        return slice(0, count) if text is None else parse_range(side, text, count)
 
 
-def span(name: str, chosen: str, count: int) -> slice:
-    """The places `A:B` of `count`; `name` is that of the option. Raises InputError for none."""
-    first, colon, last = chosen.partition(":")
-    if not all(not part or part.isdecimal() for part in (first, last)) or not (
-        first or colon
-    ):
+def parse_range(name: str, text: str, count: int) -> slice:
+    """Return the positions `A:B` of `count`.
+
+    Args:
+        name: The name of the option, for messages.
+        text: `A:B`, `A:`, `:B` or `A`.
+        count: Number of positions.
+
+    Raises:
+        InputError: The text is no range, or the range is empty.
+    """
+    first, colon, last = text.partition(":")
+    numeric = all(not part or part.isdecimal() for part in (first, last))
+    if not numeric or not (first or colon):
         raise InputError(
-            f"{name} is {chosen!r}; expected A:B, A:, :B or A, numbers from 0"
+            f"{name} is {text!r}; expected A:B, A:, :B or A, numbers from 0"
         )
-    begin = int(first or 0)
-    end = min(int(last), count) if last else count if colon else begin + 1
-    if not begin < end <= count:
+    start = int(first or 0)
+    if last:
+        end = min(int(last), count)
+    elif colon:
+        end = count
+    else:
+        end = start + 1
+    if not start < end <= count:
         raise InputError(
-            f"{name} is {chosen!r}; there are {count} places, from 0: choose some of them"
+            f"{name} is {text!r}; there are {count} positions, from 0: choose from them"
         )
-    return slice(begin, end)
+    return slice(start, end)

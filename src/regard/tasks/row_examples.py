@@ -21,42 +21,48 @@ class Columned(Protocol):
 
 
 def input_columns(run: Run[Any, Any]) -> dict[str, str | int]:
-    """The column of each of a run's inputs: that of the data which it was trained on, or one of the input's name. An
-    optional input without a column there has none."""
+    """Return the column of each of a run's inputs.
+
+    That of the data which it was trained on, or one of the input's name. An optional
+    input without a column there has none.
+    """
     data = getattr(run.config, "data", None)
-    own = dict(data.columns) if isinstance(data, Columned) else {}
-    if len(run.inputs) == 1 and SOURCE in own:
-        own[next(iter(run.inputs))] = own[SOURCE]
+    current = dict(data.columns) if isinstance(data, Columned) else {}
+    if len(run.inputs) == 1 and SOURCE in current:
+        current[next(iter(run.inputs))] = current[SOURCE]
     optional = {key for key, kind in run.inputs.items() if kind == str | None}
     return {
-        key: own.get(key, key)
+        key: current.get(key, key)
         for key in run.inputs
-        if key in own or key not in optional
+        if key in current or key not in optional
     }
 
 
-def chosen_columns(
-    own: Mapping[str, str | int], names: str | None
+def choose_columns(
+    current: Mapping[str, str | int], names: str | None
 ) -> dict[str, str | int]:
     """The columns with other names, or numbers from 1, with commas between, in their order. Raises InputError for
     another number of them."""
     if names is None:
-        return dict(own)
+        return dict(current)
     parts = [part.strip() for part in names.split(",")]
-    if len(parts) != len(own) or not all(parts):
-        expected = ",".join(each.upper() for each in own)
+    if len(parts) != len(current) or not all(parts):
+        expected = ",".join(item.upper() for item in current)
         raise InputError(
-            f"columns is {names!r}; expected {len(own)} names or numbers, {expected}"
+            f"columns is {names!r}; expected {len(current)} names or numbers, {expected}"
         )
     numbered = all(part.isdecimal() for part in parts)
-    return dict(zip(own, map(int, parts) if numbered else parts, strict=True))
+    return dict(zip(current, map(int, parts) if numbered else parts, strict=True))
 
 
 def row_example(
     run: Run[Any, Any], content: str | Mapping[str, Any], place: str
 ) -> Any:
-    """The example of a row: of a line as `run.parse`, of values as `run.example`. A text in place of a file's bytes is
-    its path, an array is an image. Raises InputError with the place."""
+    """Return the example of a row.
+
+    Of a line as `run.parse`, of values as `run.example`. A text in place of a file's
+    bytes is its path, an array is an image. Raises InputError with the place.
+    """
     if isinstance(content, str):
         return run.parse(content, place)
     values = {key: content.get(key) for key in run.inputs}
@@ -69,7 +75,7 @@ def row_example(
             return run.parse(value, place)
         if kind in (str, bytes) and not isinstance(value, kind):
             raise InputError(
-                f"{place}: {key!r} is {type(value).__name__}, expected {_expected(kind)}"
+                f"{place}: {key!r} is {type(value).__name__}, expected {_describe_kind(kind)}"
             )
     if any(kind not in (str, bytes, str | None) for _, kind in kinds):
         return run.parse(json.dumps(values), place)
@@ -79,5 +85,5 @@ def row_example(
         raise InputError(f"{place}: {error}") from error
 
 
-def _expected(kind: Any) -> str:
+def _describe_kind(kind: Any) -> str:
     return "text" if kind is str else "the path of a file, or its bytes"

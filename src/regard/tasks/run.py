@@ -1,16 +1,20 @@
-"""A trained run: a model with its run file and tokenizers, and the verbs that all tasks share."""
+"""A trained run: a model with its run file and tokenizers, and the verbs of all tasks."""
 
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from regard.data.memory import Records, records_of
+from regard.data.records import Records, records_of
 from regard.errors import InputError, RunError
+from regard.extras import how_to_install
+from regard.nonfinite import check_output
 from regard.storage.tensors import load_into
 from regard.tasks.options import (
     AttributionOptions,
@@ -22,76 +26,124 @@ from regard.tasks.options import (
     options_of,
 )
 from regard.tasks.prediction import Prediction
+from regard.tasks.summary import origin_of
 from regard.text.special import REPLACEMENT
 
 if TYPE_CHECKING:
     from regard.attribution.kinds import Kind
     from regard.decoding.streaming import StreamEvent
-    from regard.maps.greatest import GreatestWeights
+    from regard.maps.heads import GreatestWeights
+    from regard.storage.run_folder import RunDirectory
     from regard.tasks.attribution import Attribution
     from regard.text import Tokenizer
 
 
 E = TypeVar("E")
 P = TypeVar("P", bound=Prediction)
-Chosen = TypeVar("Chosen", bound=Options)
-MOSTLY = 0.5
-"""The share of unknown words or characters beyond which a text gets a warning."""
+OptionsType = TypeVar("OptionsType", bound=Options)
+UNKNOWN_LIMIT = 0.5
+"""Share of unknown words or characters above which a text gets a warning."""
+OPTIMISTIC = (
+    "there is no test set: scored on the validation examples, which chose the "
+    "checkpoint; new ones are fairer"
+)
+log = logging.getLogger("regard")
 
 
 class Run(ABC, Generic[E, P]):
-    """A trained model with its run file and tokenizers. A task implements the underscored methods of the verbs that
-    `supports` names. The public methods check options first and refuse unsupported ones.
+    """A trained model with its run file and tokenizers.
 
-    config: its run file.
-    model: its model, in evaluation mode.
-    supports: the names of the options of each supported verb; of `evaluate` also `files`.
+    The public verbs `predict`, `stream`, `evaluate` and `attribute` check their options,
+    guard the model against NaN and call the method of a task: `_predict`, `_stream`,
+    `compute_metrics` and `_attribute`. A task implements those that it lists in
+    `supports`, and never handles options of other verbs, gradients or finiteness itself.
+
+    Attributes:
+        config: The run file.
+        model: The model, in evaluation mode.
+        supports: Names of the options of each supported verb; of `evaluate` also `files`.
+        inputs: Keys of an example in JSON with their types: `bytes` are in base64, a key
+            that may be None is optional.
+        unit: What an evaluation counts, in the plural.
+        data_hint: What to do where an evaluation has no examples.
+        checks_finite: Whether calls of the model are checked for NaN and infinity.
     """
 
     config: Any
     model: Any
     supports: Mapping[Verb, frozenset[str]]
     inputs: Mapping[str, Any] = {"text": str}
-    """The keys of an example in JSON with their types: `bytes` are in base64, a key that may be None is optional."""
     unit: str = "examples"
-    """What an evaluation counts, in the plural."""
+    data_hint: ClassVar[str] = "set data.test"
+    checks_finite: ClassVar[bool] = True
 
     def __repr__(self) -> str:
-        parameters = sum(each.numel() for each in self.model.parameters())
-        return f"<{type(self).__name__}: {self.config.task}, {type(self.model).__name__}, {parameters:,} parameters>"
+        count = sum(parameter.numel() for parameter in self.model.parameters())
+        model = type(self.model).__name__
+        return f"<{type(self).__name__}: {self.config.task}, {model}, {count:,} parameters>"
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model."""
+        return next(self.model.parameters()).device
+
+    def use_engine(self, folder: "RunDirectory", *, int8: bool = False) -> None:
+        """Decode by CTranslate2 where it supports the model; by default nowhere.
+
+        Args:
+            folder: The folder of the run, to which the converted weights are written.
+            int8: Whether to multiply in 8-bit integers.
+
+        Raises:
+            InputError: `int8` for a model that CTranslate2 doesn't support, or where it
+                isn't installed.
+        """
+        if int8:
+            raise InputError(
+                f"{folder.path}: --int8 needs CTranslate2 and a Transformer encoder-decoder "
+                "with scaled dot products, softmax and absolute positions, on a CPU. "
+                f"Remove --int8, or install it with {how_to_install('ctranslate2')}."
+            )
 
     def warnings(self, example: E, /) -> list[str]:
-        """Why the prediction for an example may mean nothing, a sentence each: its text is empty, or mostly unknown to
-        the model. By default none."""
+        """Return reasons why the prediction for an example may mean nothing.
+
+        Each is a sentence: the text is empty, or mostly unknown to the model.
+        """
         return []
 
     def cut(self, example: E, /) -> str:
-        """How an example is cut to what the model reads, a sentence; empty for one that is read as a whole."""
+        """Return a sentence on how the model cuts an example, empty for a whole one."""
         return ""
 
     def prediction_warnings(self, prediction: P, /) -> list[str]:
-        """What a reader of a prediction may miss, a sentence each: by default that it is empty or has unknown parts."""
+        """Return what a reader of a prediction may miss, a sentence each."""
         return output_warnings(prediction.text)
 
     @abstractmethod
     def parse(self, line: str, place: str = "text 1") -> E:
-        """The example that a line of text describes: itself, JSON, the path of an image, numbers.
+        """Return the example that a line of text describes.
+
+        Args:
+            line: The example itself, JSON, the path of an image, or numbers.
+            place: What to call the line in an error.
 
         Raises:
-            InputError: the line describes no example of this task; it names the `place`.
+            InputError: The line describes no example of this task.
         """
 
     def example(self, values: Mapping[str, Any], /) -> E:
-        """The example of some values, one for each key of `inputs`; by default that of a line `text`. Values come from
-        the network, so none may name a file.
+        """Return the example of values from the network, one for each key of `inputs`.
+
+        No value may name a file.
 
         Raises:
-            InputError: the values describe no example of this task.
+            InputError: The values describe no example of this task.
         """
         return self.parse(values["text"])
 
     def record(self, example: Any) -> dict[str, Any]:
-        """The example as plain values, which stand before its prediction in JSON."""
+        """Return the example as plain values, which precede its prediction in JSON."""
         return {"text": example}
 
     def predict(
@@ -101,16 +153,22 @@ class Run(ABC, Generic[E, P]):
         /,
         **settings: Any,
     ) -> list[P]:
-        """The prediction for each example. `settings` are fields of `PredictOptions`.
+        """Predict for each example.
+
+        Args:
+            examples: Examples of the task.
+            options: Options of the prediction.
+            **settings: Fields of `PredictOptions`, in place of `options`.
 
         Raises:
-            TypeError: `examples` is one example; put it in a list. An unknown setting.
-            InputError: an option that the run does not support, or an example that the model cannot take.
+            TypeError: `examples` is one example instead of a list; an unknown setting.
+            InputError: The run does not support an option, or the model cannot take an
+                example.
         """
         refuse_one(examples)
-        chosen = self._options("predict", PredictOptions, options, settings)
-        with fitting(chosen):
-            return self._predict(examples, chosen)
+        options = self._check_options("predict", PredictOptions, options, settings)
+        with value_errors_as_input_errors(options), self._guard(), torch.no_grad():
+            return self._predict(examples, options)
 
     def stream(
         self,
@@ -121,16 +179,22 @@ class Run(ABC, Generic[E, P]):
         active: "Callable[[int], bool]" = lambda number: True,
         **settings: Any,
     ) -> "Iterator[StreamEvent]":
-        """The predictions token by token, all examples at each step. `active(number)`, called before each step, is
-        whether that example continues.
+        """Predict token by token, all examples at each step.
+
+        Args:
+            examples: Examples of the task.
+            options: Options of the prediction.
+            active: Called with the index of an example before each step; the example
+                goes on as long as it returns True.
+            **settings: Fields of `StreamOptions`, in place of `options`.
 
         Raises:
-            TypeError and InputError: as `predict`.
+            TypeError: As `predict`.
+            InputError: As `predict`.
         """
         refuse_one(examples)
-        return self._stream(
-            examples, self._options("stream", StreamOptions, options, settings), active
-        )
+        options = self._check_options("stream", StreamOptions, options, settings)
+        return self._guard_stream(self._stream(examples, options, active))
 
     def evaluate(
         self,
@@ -139,30 +203,43 @@ class Run(ABC, Generic[E, P]):
         /,
         **settings: Any,
     ) -> dict[str, float]:
-        """The run's metrics on examples, by default its own test set; examples may be rows in memory, as `regard.train`
-        takes them. `settings` are fields of `EvaluationOptions`.
+        """Return the metrics of the run.
+
+        Args:
+            examples: Examples or rows in memory as `regard.train` takes them. By default
+                the run's own test set.
+            options: Options of the evaluation.
+            **settings: Fields of `EvaluationOptions`, in place of `options`.
 
         Raises:
-            InputError: an option that the run does not support, or there are neither examples nor a test set.
+            InputError: The run does not support an option, or there are neither examples
+                nor a test set.
         """
-        chosen = self._options("evaluate", EvaluationOptions, options, settings)
+        options = self._check_options("evaluate", EvaluationOptions, options, settings)
         records = records_of(examples)
         if records:
-            examples = self.read([Records("rows", records)], chosen)
-        with fitting(chosen):
-            return self._evaluate(examples, chosen)
+            examples = self.read([Records("rows", records)], options)
+        with value_errors_as_input_errors(options), self._guard():
+            return self._evaluate(examples, options)
 
     def attribute(
         self, example: E, options: AttributionOptions | None = None, /, **settings: Any
     ) -> "Attribution":
-        """The prediction for an example and its attribution. `settings` are fields of `AttributionOptions`.
+        """Return the prediction for an example with its attribution.
+
+        Args:
+            example: An example of the task.
+            options: Options of the attribution.
+            **settings: Fields of `AttributionOptions`, in place of `options`.
 
         Raises:
-            InputError: an option that the run does not support, or a model that attends to nothing.
+            InputError: The run does not support an option, or its model does not attend.
         """
-        chosen = self._options("attribute", AttributionOptions, options, settings)
-        with fitting(chosen):
-            return self._attribute(example, chosen)
+        options = self._check_options(
+            "attribute", AttributionOptions, options, settings
+        )
+        with value_errors_as_input_errors(options), self._guard():
+            return self._attribute(example, options)
 
     def greatest(
         self,
@@ -172,31 +249,54 @@ class Run(ABC, Generic[E, P]):
         /,
         **settings: Any,
     ) -> "GreatestWeights":
-        """The `count` greatest weights of each query in every layer and head, of the attribution's first lookups.
-        `settings` are fields of `AttributionOptions`.
+        """Return the greatest weights of each query in every layer and head.
 
-        Raises InputError as `attribute`, and for a count below 1.
+        Args:
+            example: An example of the task.
+            count: Number of weights for each query.
+            options: Options of the attribution, whose first lookups are used.
+            **settings: Fields of `AttributionOptions`, in place of `options`.
+
+        Raises:
+            InputError: As `attribute`, or `count` is below 1.
         """
-        chosen = self._options("attribute", AttributionOptions, options, settings)
-        with fitting(chosen):
-            return self._greatest(example, count, chosen)
+        options = self._check_options(
+            "attribute", AttributionOptions, options, settings
+        )
+        with value_errors_as_input_errors(options), self._guard():
+            return self._greatest(example, count, options)
 
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> Any:
-        """The examples of files for `evaluate`. Raises InputError for a file in another format than the run's data."""
+        """Read the examples of files for `evaluate`.
+
+        Raises:
+            InputError: A file has another format than the run's data, or the task
+                evaluates on its own test set only.
+        """
         raise InputError(
-            f"a file is named, but a run of the task {self.config.task} is scored on its own test set only"
+            f"a run of the task {self.config.task} is scored on its own test set only; "
+            "leave the file out"
         )
 
     def load_weights(
         self, tensors: Mapping[str, Tensor], *, allow_missing: bool = False
     ) -> None:
-        """Load the run's weights into its model; with `allow_missing`, parameters that they lack stay as initialised.
-        Raises InputError for weights that do not fit."""
+        """Load weights into the model.
+
+        Args:
+            tensors: The weights by the names of their parameters.
+            allow_missing: Whether parameters without weights keep their initial values.
+
+        Raises:
+            InputError: The weights do not fit.
+        """
         load_into(self.model, tensors, allow_missing=allow_missing)
 
     def samples(self, options: PredictOptions) -> bool:
-        """Whether predictions are sampled, so that they depend on which examples are predicted together. A run that
-        supports a temperature has a `search` in its run file."""
+        """Return whether predictions are random, so that they depend on their batch.
+
+        A run that supports a temperature has a `search` in its run file.
+        """
         sampled = "temperature" in self.supports.get("predict", frozenset())
         return sampled and options.search(self.config.search).temperature is not None
 
@@ -206,9 +306,12 @@ class Run(ABC, Generic[E, P]):
         return ("weights",) if "attribute" in self.supports else ()
 
     def description(self) -> dict[str, Any]:
-        """The run in plain values, for a page: the `kind` of its examples and predictions (`plain`: a field for each of
-        its `inputs`, and a text), its task and its model; depending on the kind also `classes`, `beam` and
-        `temperature` of its search, and the `end` token."""
+        """Return the run in plain values, for a page.
+
+        Its keys are the `kind` of its examples and predictions (`plain`: a field for each
+        of its `inputs`, and a text), its task and its model; depending on the kind also
+        `classes`, `beam` and `temperature` of its search, and the `end` token.
+        """
         return {
             "kind": "plain",
             "task": self.config.task,
@@ -217,52 +320,126 @@ class Run(ABC, Generic[E, P]):
         }
 
     def parts(self) -> "Mapping[str, Run[Any, Any]]":
-        """Runs by name that a server offers instead of this one; by default none."""
+        """Return runs by name that a server offers instead of this one."""
         return {}
 
     def check_size(self, example: E, options: AttributionOptions, most: int) -> None:
-        """Raises InputError for an example and a target of more tokens than `most`, whose lookups would not fit on a
-        page; by default the model's own context is limit enough."""
+        """Check that the attribution of an example fits on a page.
+
+        By default the context of the model is limit enough.
+
+        Raises:
+            InputError: Example and target have more than `most` tokens.
+        """
 
     def convention(self) -> str | None:
-        """The convention of its metrics in a line, for metrics with several conventions."""
+        """Return a line on the convention of metrics that have several conventions."""
         return None
 
     def check_supported(self, verb: Verb, options: Options) -> None:
-        """Raises InputError for a verb or an option that the run does not support."""
+        """Raise InputError for a verb or an option that the run does not support."""
         if verb not in self.supports:
-            known = ", ".join(self.supports)
+            verbs = ", ".join(self.supports)
             raise InputError(
-                f"a run of the task {self.config.task} does not {verb}; it can {known}"
+                f"a run of the task {self.config.task} does not {verb}; it can {verbs}"
             )
         for name in options.chosen():
             self.require(verb, name)
 
     def require(self, verb: Verb, name: str) -> None:
-        """Raises InputError for an option of the verb that the run does not support."""
+        """Raise InputError for an option of a verb that the run does not support."""
         supported = self.supports.get(verb, frozenset())
         if name not in supported:
-            known = ", ".join(map(dashed, sorted(supported))) or "none"
+            names = ", ".join(map(flag_name, sorted(supported))) or "none"
             raise InputError(
-                f"the option {dashed(name)} is not supported where a run of the task {self.config.task} "
-                f"{verb}s; supported: {known}"
+                f"the option {flag_name(name)} is not supported where a run of the task "
+                f"{self.config.task} {verb}s; supported: {names}"
             )
 
-    def _options(
+    def compute_metrics(
+        self, examples: Any, options: EvaluationOptions
+    ) -> dict[str, float]:
+        """Return the metrics on examples, for `evaluate` and for validation.
+
+        An objective validates through the run around its model, so that training and
+        evaluation share one implementation.
+
+        Raises:
+            InputError: An example is longer than the model takes, or has an unknown class.
+        """
+        raise self._not_implemented("evaluate")
+
+    def _data(self, options: EvaluationOptions) -> Any:
+        """Return the `data:` section that names the sets of an evaluation."""
+        return self.config.data
+
+    def _load_test_set(self, data: Any) -> Any:
+        """Return the test examples of a `data:` section, empty without a test set."""
+        return data.tests()
+
+    def _load_validation_set(self, data: Any) -> Any:
+        """Return the validation examples of a `data:` section.
+
+        The section of an imported run has no files, and so no examples.
+        """
+        return () if data.train is None else data.load().valid
+
+    def _evaluate(
+        self, examples: Any, options: EvaluationOptions, /
+    ) -> dict[str, float]:
+        """Compute the metrics on examples, by default the run's own held-out set."""
+        if examples is None:
+            examples = self._load_held_out(self._data(options))
+        if not examples:
+            raise InputError(
+                "there is no test set in the run file and no examples are given; "
+                f"{self.data_hint}"
+            )
+        with torch.no_grad():
+            return self.compute_metrics(examples, options)
+
+    def _load_held_out(self, data: Any) -> Any:
+        """Return the test set, or without one the validation set; log which it is."""
+        name, examples = "test", self._load_test_set(data)
+        if not examples:
+            name, examples = "valid", self._load_validation_set(data)
+            if examples:
+                log.warning(OPTIMISTIC)
+        if examples:
+            log.info(describe_examples(examples, origin_of(data, name), self.unit))
+        return examples
+
+    def _check_options(
         self,
         verb: Verb,
-        kind: type[Chosen],
-        options: Chosen | None,
+        kind: type[OptionsType],
+        options: OptionsType | None,
         settings: Mapping[str, Any],
-    ) -> Chosen:
-        """The options of a verb, checked. Raises TypeError for options and settings at once, InputError as
-        `check_supported`."""
-        chosen = options_of(kind, options, settings)
-        self.check_supported(verb, chosen)
-        return chosen
+    ) -> OptionsType:
+        """Return the options of a verb, checked.
+
+        Raises:
+            TypeError: Options and settings are both given.
+            InputError: As `check_supported`.
+        """
+        checked = options_of(kind, options, settings)
+        self.check_supported(verb, checked)
+        checked.check()
+        return checked
+
+    def _guard(self) -> AbstractContextManager[None]:
+        """Return a context that raises FloatingPointError where the model gives NaN."""
+        if self.checks_finite and isinstance(self.model, nn.Module):
+            return check_output(self.model)
+        return nullcontext()
+
+    def _guard_stream(self, events: "Iterator[StreamEvent]") -> "Iterator[StreamEvent]":
+        with self._guard():
+            yield from events
 
     def _predict(self, examples: Sequence[E], options: PredictOptions, /) -> list[P]:
-        raise self._missing("predict")
+        """Predict for each example, without gradients, where the output is checked."""
+        raise self._not_implemented("predict")
 
     def _stream(
         self,
@@ -271,31 +448,28 @@ class Run(ABC, Generic[E, P]):
         active: "Callable[[int], bool]",
         /,
     ) -> "Iterator[StreamEvent]":
-        raise self._missing("stream")
-
-    @abstractmethod
-    def _evaluate(
-        self, examples: Any, options: EvaluationOptions, /
-    ) -> dict[str, float]: ...
+        """Yield an event for each token of each example."""
+        raise self._not_implemented("stream")
 
     def _attribute(self, example: E, options: AttributionOptions, /) -> "Attribution":
-        raise self._missing("attribute")
+        """Attribute the prediction for an example, where the output is checked."""
+        raise self._not_implemented("attribute")
 
     def _greatest(
         self, example: E, count: int, options: AttributionOptions, /
     ) -> "GreatestWeights":
         return self._attribute(example, options).greatest(count)
 
-    def _missing(self, verb: Verb) -> AssertionError:
-        """`supports` names a verb that the class does not implement: a mistake of its author."""
+    def _not_implemented(self, verb: Verb) -> AssertionError:
+        """Return the error of a class that supports a verb without implementing it."""
         return AssertionError(
-            f"{type(self).__name__} supports {verb!r} but does not implement _{verb}"
+            f"{type(self).__name__} supports {verb!r} but does not implement it"
         )
 
 
 @contextmanager
-def fitting(options: Options) -> Iterator[None]:
-    """Where the user chose an option, a ValueError about numbers becomes an InputError."""
+def value_errors_as_input_errors(options: Options) -> Iterator[None]:
+    """Turn a ValueError into an InputError where the user chose an option."""
     try:
         yield
     except (InputError, RunError):
@@ -306,38 +480,75 @@ def fitting(options: Options) -> Iterator[None]:
         raise InputError(str(error)) from error
 
 
+def describe_examples(examples: Sized, origin: str, unit: str = "examples") -> str:
+    """Return a line on the examples of an evaluation; a running text is one example.
+
+    Args:
+        examples: The examples, or a mapping of names to equally many examples.
+        origin: Where they come from.
+        unit: What to call them, in the plural.
+    """
+    count = len(examples)
+    if isinstance(examples, Mapping):
+        count = len(next(iter(examples.values()), ()))
+    number = f"{count:,} {unit}, " if count > 1 else ""
+    return f"scored: {number}{origin}"
+
+
+def describe_search(run: Any, options: EvaluationOptions) -> str | None:
+    """Return a line that compares the search of an evaluation with that of validation.
+
+    Returns:
+        None where the metrics need no search.
+    """
+    if "beam" not in run.supports.get("evaluate", ()):
+        return None
+    if getattr(run.config, "metrics", None) == ("perplexity",):  # plugins have none
+        return None
+    search = run.config.search.with_beam(options.beam)
+    if search.beam == 1 and search.temperature is None:
+        return f"search: {search.summary}, as in validation during training"
+    return (
+        f"search: {search.summary}; validation during training is greedy, and --beam 1 "
+        "compares with it"
+    )
+
+
 def text_warnings(tokenizer: "Tokenizer", texts: Mapping[str, str]) -> list[str]:
-    """A sentence for each text, by its name, that is empty or mostly unknown to the tokenizer."""
+    """Return a sentence for each named text that is empty or mostly unknown."""
     warnings: list[str] = []
     for name, text in texts.items():
         unknown, count = tokenizer.unknown(text)
         if not text.strip() or not count:
             warnings.append(f"the {name} is empty, so the prediction means nothing")
-        elif unknown > MOSTLY * count:
-            found = f"{unknown} of {count} {tokenizer.unknown_unit} of the {name} are unknown to the model"
-            warnings.append(f"{found}; do not trust it here")
+        elif unknown > UNKNOWN_LIMIT * count:
+            warnings.append(
+                f"{unknown} of {count} {tokenizer.unknown_unit} of the {name} are unknown "
+                "to the model; do not trust it here"
+            )
     return warnings
 
 
 def output_warnings(text: str, name: str = "the prediction") -> list[str]:
-    """A sentence on an output that is empty or has the mark of the unknown token."""
+    """Return a sentence on an output that is empty or contains the unknown token."""
     if not text.strip():
         return [f"{name} is empty; if many are, train longer"]
     if REPLACEMENT not in text:
         return []
     return [
-        f"{name} has {REPLACEMENT}, which stands for what the vocabulary lacks (<unk> among its tokens)"
+        f"{name} has {REPLACEMENT}, which stands for what the vocabulary lacks (<unk> "
+        "among its tokens)"
     ]
 
 
 def refuse_one(examples: object, name: str = "examples") -> None:
-    """Raises TypeError for a single example instead of a list: a text would be read letter by letter."""
+    """Raise TypeError for one example instead of a list, which would be read by letter."""
     if isinstance(examples, str | bytes | Path | np.ndarray):
         raise TypeError(f"{name} is one {type(examples).__name__}; put it in a list")
 
 
-def dashed(name: str) -> str:
-    """An option's name as the command line writes it."""
+def flag_name(name: str) -> str:
+    """Return the name of an option as the command line writes it."""
     return SINGULAR.get(name, name).replace("_", "-")
 
 

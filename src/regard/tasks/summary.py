@@ -1,25 +1,23 @@
 """A summary of the data before training: what was read, and what the model sees of it.
 
 `regard train` prints it before the first update and keeps it as `data.json` in the run's folder. Statistics of texts
-and images are of an evenly spaced sample, so that their cost is bounded.
-"""
+and images are of an evenly spaced sample, so that their cost is bounded."""
 
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.util import find_spec
 from statistics import median
 from typing import Any, TypeVar
 
+from regard.data.cache import CachedSet
 from regard.data.splits import Splits
-from regard.errors import InputError, shortened
-from regard.images import Image
-from regard.images.preview import preview
-from regard.images.survey import Survey, survey
-from regard.pictures.labels import visible
+from regard.errors import InputError, shorten
+from regard.images import Image, ImageSurvey, encode_preview, survey_images
+from regard.pictures.text import show_invisible
 from regard.text import Tokenizer
-from regard.text.kind import WHOLE_WORDS
+from regard.text.kinds import WHOLE_WORDS
 
 BEGINNING = 6
 """The words of running text that are the example on a page."""
@@ -34,7 +32,7 @@ of them that are worth a warning."""
 CHARACTERS_READ, SHRUNK = 100_000, 4
 """Characters of a text that are counted in tokens; how many times as long an image's side is as the model's, if most of
 its details are lost."""
-SeenImages = tuple[tuple[Survey, str], tuple[str, ...]]
+SeenImages = tuple[tuple[ImageSurvey, str], tuple[str, ...]]
 E = TypeVar("E")
 
 
@@ -56,10 +54,10 @@ class Lengths:
 
     @classmethod
     def of(cls, lengths: Sequence[int | float], limit: int | None = None) -> "Lengths":
-        """Those of a sample of `lengths`; the ones above `limit` are cut."""
-        some = sampled(lengths)
-        cut = 0 if limit is None else sum(each > limit for each in some)
-        return cls(float(median(some)), max(some), 100 * cut / len(some))
+        """Return those of a sample of `lengths`; the ones above `limit` are cut."""
+        group = sample_evenly(lengths)
+        cut = 0 if limit is None else sum(item > limit for item in group)
+        return cls(float(median(group)), max(group), 100 * cut / len(group))
 
     def __str__(self) -> str:
         cut = f"; {self.cut:.3g} % are cut" if self.cut else ""
@@ -92,7 +90,7 @@ class DataSummary:
     lengths: Mapping[str, Lengths] = field(default_factory=dict)
     unknown: Mapping[str, float] = field(default_factory=dict)
     unknown_unit: str = "characters"
-    images: tuple[Survey, str] | None = None
+    images: tuple[ImageSurvey, str] | None = None
     example: Mapping[str, str] = field(default_factory=dict)
     request: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -103,7 +101,11 @@ class DataSummary:
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> "DataSummary":
-        """The summary of the values that `to_json` gives. Raises InputError for others."""
+        """Return the summary of the values that `to_json` gives.
+
+        Raises:
+            InputError: Others.
+        """
         try:
             return cls._of_json(values)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -115,54 +117,58 @@ class DataSummary:
     def _of_json(cls, values: Mapping[str, Any]) -> "DataSummary":
         images: Any = values.get("images")
         if images:
-            seen, after = images
+            visible, after = images
             images = (
-                Survey(tuple(seen["least"]), tuple(seen["largest"]), seen["coloured"]),
+                ImageSurvey(
+                    tuple(visible["least"]),
+                    tuple(visible["largest"]),
+                    visible["coloured"],
+                ),
                 after,
             )
         parsed = {
-            "rows": {name: Rows(**each) for name, each in values["rows"].items()},
+            "rows": {name: Rows(**item) for name, item in values["rows"].items()},
             "lengths": {
-                name: Lengths(**each) for name, each in values["lengths"].items()
+                name: Lengths(**example) for name, example in values["lengths"].items()
             },
             "images": images,
             "warnings": tuple(values["warnings"]),
         }
         return cls(
             **{
-                each.name: values[each.name]
-                for each in fields(cls)
-                if each.name in values
+                entry.name: values[entry.name]
+                for entry in fields(cls)
+                if entry.name in values
             }
             | parsed
         )
 
     def lines(self) -> list[str]:
-        """The summary, a line for each part of it."""
+        """Return the summary, a line for each part of it."""
         parts = self.parts()
         column = max(map(len, parts))
         return [f"{name:{column}}  {text}" for name, text in parts.items()]
 
     def parts(self) -> dict[str, str]:
-        """The parts of the summary by name."""
-        width = max(len(f"{each.count:,}") for each in self.rows.values())
-        found = [
+        """Return the parts of the summary by name."""
+        width = max(len(f"{row.count:,}") for row in self.rows.values())
+        results = [
             (
                 name,
-                f"{each.count:{width},} {numbered(self.unit, each.count)}, {each.origin}",
+                f"{item.count:{width},} {format_unit(self.unit, item.count)}, {item.origin}",
             )
-            for name, each in self.rows.items()
+            for name, item in self.rows.items()
         ]
         if self.classes:
-            found.append((self.classified, _counted(self.classes)))
+            results.append((self.classified, _format_counts(self.classes)))
         if self.labels:
-            found.append(("labels", self.labels))
-        some = (
+            results.append(("labels", self.labels))
+        group = (
             f"; of a sample of {SAMPLE:,}" if self.rows["train"].count > SAMPLE else ""
         )
-        found += [
-            (f"length of {name}", f"{each}{some}")
-            for name, each in self.lengths.items()
+        results += [
+            (f"length of {name}", f"{example}{group}")
+            for name, example in self.lengths.items()
         ]
         if self.unknown:
             shares = ", ".join(
@@ -170,48 +176,54 @@ class DataSummary:
                 for name, share in self.unknown.items()
                 if share
             )
-            found.append((f"unknown {self.unknown_unit}", shares or "none"))
+            results.append((f"unknown {self.unknown_unit}", shares or "none"))
         if self.images is not None:
-            found.append(("images", f"{self.images[0]} -> {self.images[1]}"))
-        found += [(f"first {name}", text) for name, text in self.example.items()]
-        return dict(found)
+            results.append(("images", f"{self.images[0]} -> {self.images[1]}"))
+        results += [(f"first {name}", text) for name, text in self.example.items()]
+        return dict(results)
 
 
-def joined(several: Sequence[DataSummary]) -> DataSummary:
-    """The summary of examples with several targets, from one for each target."""
-    first = several[0]
+def join_summaries(summaries: Sequence[DataSummary]) -> DataSummary:
+    """Return the summary of examples with several targets, from one for each target."""
+    lengths: dict[str, Lengths] = {}
+    unknown: dict[str, float] = {}
+    example: dict[str, str] = {}
+    warnings: dict[str, None] = {}
+    for summary in summaries:
+        lengths.update(summary.lengths)
+        unknown.update(summary.unknown)
+        example.update(summary.example)
+        warnings.update(dict.fromkeys(summary.warnings))
     return replace(
-        first,
+        summaries[0],
         unit="sources",
-        lengths={name: each for one in several for name, each in one.lengths.items()},
-        unknown={name: each for one in several for name, each in one.unknown.items()},
-        example={name: each for one in several for name, each in one.example.items()},
-        warnings=tuple(
-            dict.fromkeys(warning for one in several for warning in one.warnings)
-        ),
+        lengths=lengths,
+        unknown=unknown,
+        example=example,
+        warnings=tuple(warnings),
     )
 
 
-def sampled(examples: Sequence[E]) -> list[E]:
-    """At most `SAMPLE` examples, evenly spaced."""
+def sample_evenly(examples: Sequence[E]) -> list[E]:
+    """Return at most `SAMPLE` examples, evenly spaced."""
     step = max(1, -(-len(examples) // SAMPLE))
     return [examples[place] for place in range(0, len(examples), step)]
 
 
-def rows(data: Any, splits: Splits[Any]) -> dict[str, Rows]:
+def describe_rows(data: Any, splits: Splits[Any]) -> dict[str, Rows]:
     """The examples of each set that has some, with the files that a `data:` section names for it."""
     return {
-        name: Rows(len(each), origin_of(data, name))
-        for name, each in splits.named.items()
-        if each
+        name: Rows(len(item), origin_of(data, name))
+        for name, item in splits.named.items()
+        if item
     }
 
 
 def origin_of(data: Any, name: str) -> str:
-    """The files that a `data:` section names for a set, or how the set is made."""
+    """Return the files that a `data:` section names for a set, or how the set is made."""
     listed = getattr(data, "listed", {}).get(name)
-    if found := _origin(getattr(data, name, None) or listed):
-        return found
+    if result := _origin(getattr(data, name, None) or listed):
+        return result
     train, seed = (
         _origin(getattr(data, "train", None)),
         getattr(data, "split_seed", None),
@@ -220,9 +232,9 @@ def origin_of(data: Any, name: str) -> str:
     return f"held out of {train}{chosen}" if train else GENERATED
 
 
-def unknown_share(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
+def measure_unknown(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
     """The share of the words or characters of a sample of texts that the tokenizer does not know, in per cent."""
-    counts = [tokenizer.unknown(text[:CHARACTERS]) for text in sampled(texts)]
+    counts = [tokenizer.unknown(text[:CHARACTERS]) for text in sample_evenly(texts)]
     return (
         100
         * sum(unknown for unknown, _ in counts)
@@ -230,18 +242,18 @@ def unknown_share(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
     )
 
 
-def unknown_shares(
+def measure_unknown_shares(
     tokenizer: Tokenizer, sets: Mapping[str, Sequence[str]]
 ) -> dict[str, float]:
-    """`unknown_share` of each set that has texts."""
+    """`measure_unknown` of each set that has texts."""
     return {
-        name: unknown_share(tokenizer, texts)
+        name: measure_unknown(tokenizer, texts)
         for name, texts in sets.items()
         if len(texts)
     }
 
 
-def unknown_warnings(tokenizer: Tokenizer, shares: Mapping[str, float]) -> list[str]:
+def warn_unknown(tokenizer: Tokenizer, shares: Mapping[str, float]) -> list[str]:
     """A warning for each set whose words or characters are often unknown to the tokenizer."""
     reason, unit = (
         "are unknown to the tokenizer; check language and encoding of its files",
@@ -256,9 +268,9 @@ def unknown_warnings(tokenizer: Tokenizer, shares: Mapping[str, float]) -> list[
     ]
 
 
-def pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+def describe_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """The first tokens of an example, with blanks between, and how many there are."""
-    return abridged(tokenizer.pieces(ids[:SHOWN]), len(ids))
+    return abridge(tokenizer.pieces(ids[:SHOWN]), len(ids))
 
 
 def request_of(**inputs: str) -> dict[str, str]:
@@ -266,55 +278,70 @@ def request_of(**inputs: str) -> dict[str, str]:
     return {} if max(map(len, inputs.values())) > LONGEST_REQUEST else inputs
 
 
-def sent(image: Image) -> str:
-    """An image as a request has it, reduced; empty without Pillow, which arrays do not need. Raises InputError for an
-    image that cannot be read."""
-    return b64encode(preview(image)).decode() if find_spec("PIL") else ""
+def encode_for_request(image: Image) -> str:
+    """Return an image as a request has it, reduced.
+
+    Empty without Pillow, which arrays do not need.
+
+    Raises:
+        InputError: An image that cannot be read.
+    """
+    return b64encode(encode_preview(image)).decode() if find_spec("PIL") else ""
 
 
-def abridged(labels: Sequence[str], count: int) -> str:
-    """Some labels with blanks between, of `count` altogether."""
-    more = f" ... ({count:,} tokens)" if count > SHOWN else ""
-    return " ".join(map(visible, labels[:SHOWN])) + more
+def abridge(labels: Sequence[str], count: int) -> str:
+    """Return some labels with blanks between, of `count` altogether."""
+    extra = f" ... ({count:,} tokens)" if count > SHOWN else ""
+    return " ".join(map(show_invisible, labels[:SHOWN])) + extra
 
 
-def text_lengths(
+def measure_text_lengths(
     tokenizer: Tokenizer, texts: Sequence[str], limit: int | None = None
 ) -> Lengths:
-    """The lengths in tokens of a sample of texts; of a text beyond `CHARACTERS_READ` an estimate from its beginning."""
-    found = []
-    for text in sampled(texts):
+    """Return the lengths in tokens of a sample of texts.
+
+    Of a text beyond `CHARACTERS_READ` an estimate from its beginning.
+    """
+    results = []
+    for text in sample_evenly(texts):
         part = text[:CHARACTERS_READ]
-        found.append(round(len(tokenizer.encode(part)) * len(text) / max(1, len(part))))
-    return Lengths.of(found, limit)
+        results.append(
+            round(len(tokenizer.encode(part)) * len(text) / max(1, len(part)))
+        )
+    return Lengths.of(results, limit)
 
 
-def running_text(data: Any, splits: Splits[str], tokenizer: Tokenizer) -> DataSummary:
-    """The summary of running text; one whole text is counted in lines."""
-    unknown, found, whole = (
-        unknown_shares(tokenizer, splits.named),
-        rows(data, splits),
+def summarize_text(data: Any, splits: Splits[str], tokenizer: Tokenizer) -> DataSummary:
+    """Return the summary of running text; one whole text is counted in lines."""
+    unknown, result, full = (
+        measure_unknown_shares(tokenizer, splits.named),
+        describe_rows(data, splits),
         len(splits.train) == 1,
     )
     first = next(text for text in splits.train if text.strip())
-    if whole:
+    if full:
         lines = {
-            name: sum(text.count("\n") for text in splits.named[name]) for name in found
+            name: sum(text.count("\n") for text in splits.named[name])
+            for name in result
         }
-        found = {name: replace(each, count=lines[name]) for name, each in found.items()}
+        result = {
+            name: replace(item, count=lines[name]) for name, item in result.items()
+        }
     return DataSummary(
-        unit="lines" if whole else "texts",
-        rows=found,
-        lengths={} if whole else {"text": text_lengths(tokenizer, splits.train)},
+        unit="lines" if full else "texts",
+        rows=result,
+        lengths={} if full else {"text": measure_text_lengths(tokenizer, splits.train)},
         unknown=unknown,
         unknown_unit=tokenizer.unknown_unit,
-        example={"text": pieces(tokenizer, tokenizer.encode(first[:CHARACTERS]))},
+        example={
+            "text": describe_tokens(tokenizer, tokenizer.encode(first[:CHARACTERS]))
+        },
         request={"text": " ".join(first[:CHARACTERS].split()[:BEGINNING])},
-        warnings=tuple(unknown_warnings(tokenizer, unknown)),
+        warnings=tuple(warn_unknown(tokenizer, unknown)),
     )
 
 
-def images_seen(
+def describe_images(
     images: Sequence[Image],
     side: int,
     channels: int,
@@ -322,16 +349,16 @@ def images_seen(
     *,
     cropped: bool = False,
 ) -> SeenImages:
-    """A sample of images before and after the model's preparation, with a warning where colours or most of the pixels
+    """A sample of images before and after the model's preparation, with a warning where colors or most of the pixels
     are lost. `key` is the run file's key of the side; of oblong images that are `cropped` the middle is seen."""
-    before = survey(sampled(images))
-    middle = ", the middle square" if cropped and before.oblong else ""
-    after = f"{side} x {side}, {'grey' if channels == 1 else 'colour'}{middle}"
-    grey = before.coloured and channels == 1
-    if not grey and min(before.least) <= SHRUNK * side:
+    before = survey_images(sample_evenly(images))
+    middle = ", the middle square" if cropped and before.is_oblong else ""
+    after = f"{side} x {side}, {'gray' if channels == 1 else 'color'}{middle}"
+    gray = before.coloured and channels == 1
+    if not gray and min(before.least) <= SHRUNK * side:
         return (before, after), ()
     remedies = [
-        *(["model.channels=3 keeps colours"] if grey else []),
+        *(["model.channels=3 keeps colors"] if gray else []),
         f"a larger {key} keeps details",
     ]
     return (before, after), (
@@ -339,33 +366,65 @@ def images_seen(
     )
 
 
-def numbered(unit: str, count: int) -> str:
-    """The name of so many examples: "pairs of texts", of one "pair of texts"."""
-    name, *rest = unit.split(" ")
-    return " ".join([name.removesuffix("s") if count == 1 else name, *rest])
+def format_unit(unit: str, count: int) -> str:
+    """Return the name of so many examples: "pairs of texts", of one "pair of texts"."""
+    name, *remainder = unit.split(" ")
+    return " ".join([name.removesuffix("s") if count == 1 else name, *remainder])
 
 
-def class_counts(labels: Iterable[str]) -> dict[str, int]:
-    """How often each class occurs, the most frequent first."""
-    return most_common(Counter(labels))
+def count_classes(labels: Iterable[str]) -> dict[str, int]:
+    """Return how often each class occurs, the most frequent first."""
+    return sort_counts(Counter(labels))
 
 
-def most_common(counts: Mapping[str, int]) -> dict[str, int]:
+def sort_counts(counts: Mapping[str, int]) -> dict[str, int]:
     """Counts with the largest first."""
     return dict(Counter(counts).most_common())
 
 
-def _counted(classes: Mapping[str, int]) -> str:
-    shown = ", ".join(
-        f"{shortened(name)} ({count:,})"
-        for name, count in list(classes.items())[:LABELS]
+def _format_counts(classes: Mapping[str, int]) -> str:
+    visible = ", ".join(
+        f"{shorten(name)} ({count:,})" for name, count in list(classes.items())[:LABELS]
     )
-    more = f", and {len(classes) - LABELS} more" if len(classes) > LABELS else ""
-    return f"{len(classes)}: {shown}{more}"
+    extra = f", and {len(classes) - LABELS} more" if len(classes) > LABELS else ""
+    return f"{len(classes)}: {visible}{extra}"
 
 
 def _origin(value: Any) -> str:
-    """The files of a set; empty for a set without files, whose examples are counted."""
+    """Return the files of a set.
+
+    Empty for a set without files, whose examples are counted.
+    """
     if isinstance(value, str):
         return value
     return ", ".join(map(str, value)) if isinstance(value, tuple | list) else ""
+
+
+MOST = 200_000
+"""The most training examples that are searched."""
+MANY = 0.01
+"""The share of a set from which on a warning is worth reading: short texts may be equal by chance."""
+
+
+def warn_repeated(
+    data: Any, splits: Splits[E], key: Callable[[E], Hashable]
+) -> list[str]:
+    """A warning for each set that is held out and has many inputs, by their `key`, of the training set. Sets on disk,
+    large ones and generated ones are not searched."""
+    if (
+        isinstance(splits.train, CachedSet)
+        or len(splits.train) > MOST
+        or origin_of(data, "train") == GENERATED
+    ):
+        return []
+    allowed, result = {hash(key(item)) for item in splits.train}, []
+    for name, examples in (("valid", splits.valid), ("test", splits.test)):
+        count = sum(hash(key(example)) in allowed for example in examples)
+        if count > MANY * len(examples):
+            share = (
+                f"{count:,} of {len(examples):,} ({100 * count / len(examples):.3g} %)"
+            )
+            result.append(
+                f"{share} examples of {name} have an input that is also in train, so its figures are too good"
+            )
+    return result

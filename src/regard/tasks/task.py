@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.run import Run
-from regard.tasks.setup import Setup
 from regard.training.settings import Training
+
+if TYPE_CHECKING:
+    from regard.tasks.base import Setup
+    from regard.tasks.run import Run
 
 
 @runtime_checkable
@@ -36,31 +38,36 @@ class Task(Protocol):
 
     @property
     def config(self) -> type:
-        """The dataclass of its run files; the field `task` is a `Literal` of the task's name."""
+        """The dataclass of its run files, whose `task` is a `Literal` of its name."""
         ...
 
-    def setup(self, config: Any, folder: RunDirectory, processes: int) -> Setup:
-        """The model, data and objective of a run file, with the tokenizers of `folder` where it has some.
+    def setup(self, config: Any, folder: RunDirectory, processes: int) -> "Setup":
+        """Return model, data and objective, with the tokenizers that `folder` has.
 
         Raises:
-            InputError: data, model and settings do not fit together.
+            InputError: Data, model and settings do not fit together.
         """
         ...
 
-    def open(self, folder: RunDirectory, config: Any) -> Run[Any, Any]:
-        """The run in a folder, its model with fresh weights. Raises InputError for a damaged file."""
+    def open(self, folder: RunDirectory, config: Any) -> "Run[Any, Any]":
+        """Return the run in a folder, its model with initial weights.
+
+        Raises:
+            InputError: A file is damaged.
+        """
         ...
 
     def usage(self, config: Any) -> str:
-        """The command that uses a run of this run file, with `{}` for the run's folder."""
+        """Return the command that uses a run, with `{}` for the run's folder."""
         ...
 
 
 @dataclass(frozen=True)
 class LazyTask:
-    """A task whose parts are imported on use, so that a prediction imports no training code.
+    """A task whose parts are imported on use, so that predicting imports no training.
 
-    Each part is `module:attribute` within `package`. `command` is the task's `usage`, or gives that of a run file.
+    A part is named as `module:attribute` within `package`, or as `:attribute` where the
+    task is one file.
     """
 
     package: str
@@ -68,24 +75,22 @@ class LazyTask:
     setup_place: str
     run_place: str
     command: str | Callable[[Any], str] = "regard evaluate {}"
+    """The task's `usage`, or what returns that of a run file."""
 
     @property
     def config(self) -> type:
-        """As `Task.config`."""
-        return self._part(self.config_place)
+        return self._import(self.config_place)
 
-    def setup(self, config: Any, folder: RunDirectory, processes: int) -> Setup:
-        """As `Task.setup`."""
-        return self._part(self.setup_place)(config, folder, processes)
+    def setup(self, config: Any, folder: RunDirectory, processes: int) -> "Setup":
+        return self._import(self.setup_place)(config, folder, processes)
 
-    def open(self, folder: RunDirectory, config: Any) -> Run[Any, Any]:
-        """As `Task.open`."""
-        return self._part(self.run_place).open(folder, config)
+    def open(self, folder: RunDirectory, config: Any) -> "Run[Any, Any]":
+        return self._import(self.run_place).open(folder, config)
 
     def usage(self, config: Any) -> str:
-        """As `Task.usage`."""
         return self.command if isinstance(self.command, str) else self.command(config)
 
-    def _part(self, place: str) -> Any:
-        module, _, attribute = place.partition(":")
-        return getattr(import_module(f"{self.package}.{module}"), attribute)
+    def _import(self, part: str) -> Any:
+        module, _, attribute = part.partition(":")
+        name = f"{self.package}.{module}" if module else self.package
+        return getattr(import_module(name), attribute)

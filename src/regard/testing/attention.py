@@ -23,26 +23,33 @@ def check_attention(
     dtype: torch.dtype = torch.float64,
     tolerance: float | None = None,
 ) -> None:
-    """Test a module with the signature `module(query, memory) -> context`, such as `Attend` and `MultiHead`, against
-    the laws.
+    """Test a module against the laws of attention.
+
+    The module has the signature `module(query, memory) -> context`, such as `Attend` and
+    `MultiHead`.
 
     Args:
-        widths: of queries, keys and values, None for any. Default `module.widths`, else any.
-        queries, keys: the largest sizes, at least 1 and 7. The defaults are large enough for a fused kernel.
-        without: laws that the module breaks on purpose: `the_order_of_keys_changes_nothing` if it uses the positions of
-            keys, `a_key_hidden_from_one_query_is_inert_for_it` if a query depends on earlier ones,
-            `rows_of_weights_sum_to_one` if its weights do not or it gives none to `record`.
-        dtype: the dtype of the test.
-        tolerance: absolute and relative. Default `regard.testing.laws.TOLERANCES`: 1e-12 in float64, 1e-5 in float32,
-            5e-3 in float16, 5e-2 in bfloat16.
+        module: The module.
+        widths: Of queries, keys and values, None for any. Default `module.widths`, else
+            any.
+        queries: Largest number of queries, at least 1.
+        keys: Largest number of keys, at least 7. The default is large enough for windows.
+        without: Laws that the module breaks on purpose:
+            `the_order_of_keys_changes_nothing` if it uses the positions of keys,
+            `a_key_hidden_from_one_query_is_inert_for_it` if a query depends on earlier
+            ones, `rows_of_weights_sum_to_one` if its weights do not or it gives none to
+            `record`.
+        dtype: The dtype of the test.
+        tolerance: Absolute and relative. Default `regard.testing.laws.TOLERANCES`:
+            1e-12 in float64, 1e-5 in float32, 5e-3 in float16, 5e-2 in bfloat16.
 
     Raises:
-        AssertionError: a law is broken; the message names it.
+        AssertionError: A law is broken; the message names it.
         ValueError: `without` names no law.
     """
     if unknown := set(without) - {law.__name__ for law in LAWS}:
-        known = ", ".join(law.__name__ for law in LAWS)
-        raise ValueError(f"without names {sorted(unknown)}; the laws are {known}")
+        names = ", ".join(law.__name__ for law in LAWS)
+        raise ValueError(f"without names {sorted(unknown)}; the laws are {names}")
     query, key, value = widths or getattr(module, "widths", (None, None, None))
     filled = query or key or 8, key or query or 8, value or 8
     subject = Subject(deepcopy(module).to(dtype).eval(), filled, (queries, keys), dtype)
@@ -81,11 +88,11 @@ class Subject:
             torch.randn(batch, *shape, generator=self.generator, dtype=torch.float64)
             for shape in shapes
         )
-        query, key, value = (each.to(self.device, self.dtype) for each in random)
+        query, key, value = (tensor.to(self.device, self.dtype) for tensor in random)
         return query, key, value
 
     def mask(self, batch: int, queries: int, keys: int) -> Tensor:
-        """A random mask under which every query may attend at least to the first key."""
+        """Return a random mask under which every query may attend to the first key."""
         allowed = torch.rand(batch, queries, keys, generator=self.generator) < 0.6
         allowed[..., :1] = True
         return allowed.to(self.device)
@@ -108,16 +115,16 @@ class Subject:
         value: Tensor,
         mask: Mask | Tensor | None = None,
     ) -> list[Tensor]:
-        """The context, and the gradients of a weighted sum of it by query, key, value and every parameter."""
+        """Return the context and the gradients of a weighted sum of it."""
         query, key, value = (
-            each.detach().requires_grad_() for each in (query, key, value)
+            side.detach().requires_grad_() for side in (query, key, value)
         )
         context = self.read(query, key, value, mask)
         leaves = [
             query,
             key,
             value,
-            *(each for each in self.module.parameters() if each.requires_grad),
+            *(leaf for leaf in self.module.parameters() if leaf.requires_grad),
         ]
         pull = torch.linspace(
             -1, 1, context.numel(), dtype=self.dtype, device=self.device
@@ -144,7 +151,10 @@ def a_key_hidden_from_all_is_inert(subject: Subject) -> Pairs:
 
 
 def a_key_hidden_from_one_query_is_inert_for_it(subject: Subject) -> Pairs:
-    """The query's result does not depend on this key and its value; other queries may attend to them."""
+    """Check that the query's result does not depend on this key and its value.
+
+    Other queries may attend to them.
+    """
     query, key, value = subject.draw(2, 5, 7)
     mask = subject.mask(2, 5, 7)
     mask[:, 0, 3], mask[:, 1, 3] = False, True
@@ -162,7 +172,10 @@ def a_key_hidden_from_one_query_is_inert_for_it(subject: Subject) -> Pairs:
 
 
 def a_query_that_may_read_nothing_gets_a_constant(subject: Subject) -> Pairs:
-    """The constant is zero, or the bias of the output layer if there is one. Gradients are finite."""
+    """Check that it gets zero, or the bias of the output layer if there is one.
+
+    Gradients are finite.
+    """
     mask = subject.mask(2, 3, 5)
     mask[0, 1], mask[1] = False, False
     blind = ~mask.any(-1)
@@ -176,23 +189,26 @@ def a_query_that_may_read_nothing_gets_a_constant(subject: Subject) -> Pairs:
 
 
 def padding_and_batch_size_change_nothing(subject: Subject) -> Pairs:
-    """A row of a padded batch equals its sequence alone, an empty sequence included."""
+    """Compare each row of a padded batch, an empty one included, with itself alone."""
     query, key, value = subject.draw(4, 3, 7)
     lengths = [5, 1, 7, 0]
     together = subject.read(
         query, key, value, padding(torch.tensor(lengths, device=query.device), 7)
     )
     for row, length in enumerate(lengths):
-        one = slice(row, row + 1)
+        rows = slice(row, row + 1)
         yield (
-            together[one],
-            subject.read(query[one], key[one, :length], value[one, :length]),
+            together[rows],
+            subject.read(query[rows], key[rows, :length], value[rows, :length]),
         )
 
 
 def no_position_sees_its_future(subject: Subject) -> Pairs:
-    """With a causal mask no output depends on a later key or value; structured and dense masks agree."""
-    query, key, value = (each.requires_grad_() for each in subject.draw(2, 5, 5))
+    """With a causal mask no output depends on a later key or value.
+
+    Structured and dense masks agree.
+    """
+    query, key, value = (side.requires_grad_() for side in subject.draw(2, 5, 5))
     mask = causal(5, device=query.device)
     context = subject.read(query, key, value, mask)
     yield context, subject.read(query, key, value, mask.dense())
@@ -204,8 +220,11 @@ def no_position_sees_its_future(subject: Subject) -> Pairs:
             yield gradient[:, now + 1 :], torch.zeros_like(gradient[:, now + 1 :])
 
 
-def recorded_equals_unrecorded(subject: Subject) -> Pairs:
-    """Unrecorded, a large memory may use a fused kernel; recorded, the weights are computed. Both agree."""
+def recording_changes_nothing(subject: Subject) -> Pairs:
+    """Unrecorded, a large memory may use a fused kernel.
+
+    Recorded, the weights are computed. Both agree.
+    """
     for queries, keys in dict.fromkeys(((3, 7), subject.largest)):
         inputs = subject.draw(2, queries, keys)
         lengths = torch.tensor([keys, keys - 2], device=subject.device)
@@ -238,7 +257,7 @@ def every_size_works(subject: Subject) -> Pairs:
 
 
 def the_order_of_keys_changes_nothing(subject: Subject) -> Pairs:
-    """A permutation of keys, values and mask changes nothing."""
+    """Permute keys, values and mask."""
     query, key, value = subject.draw(2, 3, 7)
     mask = subject.mask(2, 3, 7)
     order = torch.randperm(7, generator=subject.generator).to(key.device)
@@ -249,7 +268,7 @@ def the_order_of_keys_changes_nothing(subject: Subject) -> Pairs:
 
 
 def rows_of_weights_sum_to_one(subject: Subject) -> Pairs:
-    """Recorded weights are not negative, 0 where masked, and sum to 1 in every row with an allowed key."""
+    """Check that weights are not negative, 0 where masked, and sum to 1 elsewhere."""
     mask = subject.mask(2, 3, 7)
     mask[0, 1] = False
     with record(subject.module) as maps:
@@ -270,7 +289,7 @@ LAWS = (
     a_query_that_may_read_nothing_gets_a_constant,
     padding_and_batch_size_change_nothing,
     no_position_sees_its_future,
-    recorded_equals_unrecorded,
+    recording_changes_nothing,
     every_size_works,
     the_order_of_keys_changes_nothing,
     rows_of_weights_sum_to_one,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.attention.record import record
-from regard.nn.decoders.protocol import Decoder, State
+from regard.nn.decoders import Decoder, State
 from regard.testing.laws import TOLERANCES, Pairs, hold
 
 
@@ -20,11 +20,17 @@ def check_decoder(
     tokens: Tensor | None = None,
     tolerance: float | None = None,
 ) -> None:
-    """Test a decoder against the laws of its protocol, in the dtype of `memory`, on `length` random tokens per row or
-    on the given `tokens (batch, position)`.
+    """Test a decoder against the laws of its protocol.
+
+    Args:
+        decoder: The decoder.
+        memory: What it reads; the test has its dtype.
+        length: Number of random tokens in a row.
+        tokens: The tokens to use instead, `(batch, position)`.
+        tolerance: Absolute and relative; by default that of the dtype.
 
     Raises:
-        AssertionError: a law is broken; the message names it.
+        AssertionError: A law is broken; the message names it.
     """
     if tokens is None:
         shape = len(memory.value), length
@@ -59,12 +65,12 @@ class Decoding:
     memory: Memory
     tokens: Tensor
 
-    def forced(self, memory: Memory, tokens: Tensor) -> Tensor:
+    def force(self, memory: Memory, tokens: Tensor) -> Tensor:
         return self.decoder.output(
             self.decoder.features(tokens, self.decoder.start(memory))
         )
 
-    def stepped(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
+    def step_through(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         logits = []
         for token in tokens.unbind(1):
             step, state = self.decoder.step(token, state)
@@ -74,22 +80,22 @@ class Decoding:
 
 def teacher_forcing_equals_stepping(decoding: Decoding) -> Pairs:
     """One pass over all steps equals single steps."""
-    stepped, _ = decoding.stepped(
+    stepped, _ = decoding.step_through(
         decoding.decoder.start(decoding.memory), decoding.tokens
     )
-    yield decoding.forced(decoding.memory, decoding.tokens), stepped
+    yield decoding.force(decoding.memory, decoding.tokens), stepped
 
 
 def selecting_rows_commutes_with_stepping(decoding: Decoding) -> Pairs:
-    """The rows of a state may be reordered and repeated at any step."""
+    """Reorder and repeat the rows of a state between steps."""
     batch, length = decoding.tokens.shape
     rows = torch.tensor([batch - 1, 0, 0], device=decoding.tokens.device)
     early, late = decoding.tokens.split([length // 2, length - length // 2], 1)
-    _, state = decoding.stepped(decoding.decoder.start(decoding.memory), early)
-    selected, _ = decoding.stepped(state.select(rows), late[rows])
+    _, state = decoding.step_through(decoding.decoder.start(decoding.memory), early)
+    selected, _ = decoding.step_through(state.select(rows), late[rows])
     yield (
         selected,
-        decoding.forced(decoding.memory, decoding.tokens)[rows, length // 2 :],
+        decoding.force(decoding.memory, decoding.tokens)[rows, length // 2 :],
     )
 
 
@@ -102,52 +108,50 @@ def following_is_selecting_of_one_source(decoding: Decoding) -> Pairs:
         torch.arange(2 * batch, device=tokens.device).view(batch, 2).flip(1).flatten()
     )
     early, late = tokens.split([length // 2, length - length // 2], 1)
-    _, state = decoding.stepped(
+    _, state = decoding.step_through(
         decoding.decoder.start(decoding.memory).select(sources), early
     )
-    following, _ = decoding.stepped(state.follow(rows), late[rows])
+    following, _ = decoding.step_through(state.follow(rows), late[rows])
     yield (
         following,
-        decoding.forced(decoding.memory.select(sources), tokens[rows])[
-            :, length // 2 :
-        ],
+        decoding.force(decoding.memory.select(sources), tokens[rows])[:, length // 2 :],
     )
 
 
 def batch_size_changes_nothing(decoding: Decoding) -> Pairs:
     """Each row has the same result alone as in a batch."""
-    together = decoding.forced(decoding.memory, decoding.tokens)
+    together = decoding.force(decoding.memory, decoding.tokens)
     for row in torch.arange(len(decoding.tokens), device=decoding.tokens.device).split(
         1
     ):
         yield (
-            decoding.forced(decoding.memory.select(row), decoding.tokens[row]),
+            decoding.force(decoding.memory.select(row), decoding.tokens[row]),
             together[row],
         )
 
 
 def no_step_sees_its_future(decoding: Decoding) -> Pairs:
     """Later tokens do not change earlier outputs."""
-    before = decoding.forced(decoding.memory, decoding.tokens)
+    before = decoding.force(decoding.memory, decoding.tokens)
     for now in range(decoding.tokens.shape[1] - 1):
         later = decoding.tokens.clone()
         later[:, now + 1 :] = later[:, :1]
         yield (
-            decoding.forced(decoding.memory, later)[:, : now + 1],
+            decoding.force(decoding.memory, later)[:, : now + 1],
             before[:, : now + 1],
         )
 
 
 def recording_changes_nothing(decoding: Decoding) -> Pairs:
-    """Recording does not change the logits, and the recorded steps join to the map of one pass."""
-    unrecorded = decoding.forced(decoding.memory, decoding.tokens)
+    """Compare logits with and without a recorder, and recorded steps with one pass."""
+    unrecorded = decoding.force(decoding.memory, decoding.tokens)
     with record(decoding.decoder) as forced:
-        yield decoding.forced(decoding.memory, decoding.tokens), unrecorded
+        yield decoding.force(decoding.memory, decoding.tokens), unrecorded
     with record(decoding.decoder) as stepped:
         yield (
-            decoding.stepped(decoding.decoder.start(decoding.memory), decoding.tokens)[
-                0
-            ],
+            decoding.step_through(
+                decoding.decoder.start(decoding.memory), decoding.tokens
+            )[0],
             unrecorded,
         )
     for name, weights in forced.items():

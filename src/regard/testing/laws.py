@@ -14,11 +14,15 @@ TOLERANCES = {
     torch.float16: 5e-3,
     torch.bfloat16: 5e-2,
 }
-"""The absolute and relative tolerance of every law, and of the sum of a row of weights, in each precision."""
+"""The absolute and relative tolerance of every law, and of the sum of a row of weights,
+in each precision."""
 
 
 def hold(laws: Iterable[tuple[str, Pairs]], tolerance: float) -> None:
-    """Raises AssertionError for the first law with a differing pair. NaN differs from everything."""
+    """Raise AssertionError for the first law with a differing pair.
+
+    NaN differs from everything.
+    """
     for name, pairs in laws:
         for got, expected in pairs:
             law = name.replace("_", " ")

@@ -1,6 +1,6 @@
 """Vocabularies and tokenizers: from text to ids and back."""
 
-from regard.text.kind import TokenizerSettings
+from regard.text.kinds import TokenizerSettings
 from regard.text.special import END, PAD, SPECIAL, START, UNKNOWN, SpecialTokens
 from regard.text.tokenizer import Tokenizer
 

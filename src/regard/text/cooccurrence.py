@@ -36,15 +36,15 @@ def cooccurrence_vectors(
         raise ValueError(
             f"vectors of {width} numbers need more words than that; the vocabulary has {vocabulary}"
         )
-    pairs, counts = _counted(texts, vocabulary, window)
+    pairs, counts = _count_pairs(texts, vocabulary, window)
     rows, columns = np.divmod(pairs, vocabulary)
     words = np.bincount(rows, counts, vocabulary)
     contexts = np.bincount(columns, counts, vocabulary) ** SMOOTHING
     information = np.log(counts * contexts.sum() / (words[rows] * contexts[columns]))
-    kept = information > 0
+    positive = information > 0
     matrix = torch.sparse_coo_tensor(
-        torch.from_numpy(np.stack([rows[kept], columns[kept]])),
-        torch.from_numpy(information[kept]),
+        torch.from_numpy(np.stack([rows[positive], columns[positive]])),
+        torch.from_numpy(information[positive]),
         (vocabulary, vocabulary),
         is_coalesced=True,
         check_invariants=False,
@@ -57,7 +57,9 @@ def cooccurrence_vectors(
     ).float()
 
 
-def _counted(texts: Iterable[Sequence[int]], vocabulary: int, window: int) -> Counts:
+def _count_pairs(
+    texts: Iterable[Sequence[int]], vocabulary: int, window: int
+) -> Counts:
     """All pairs of words at most `window` apart, in both orders, with the sum of their weights."""
     total: Counts = np.zeros(0, np.int64), np.zeros(0)
     waiting: list[Counts] = []
@@ -72,14 +74,14 @@ def _counted(texts: Iterable[Sequence[int]], vocabulary: int, window: int) -> Co
             waiting.append((pairs, np.full(len(pairs), 1 / distance)))
             size += len(pairs)
         if size > AT_ONCE:
-            total, waiting, size = _merged([total, *waiting]), [], 0
-    return _merged([total, *waiting])
+            total, waiting, size = _merge_counts([total, *waiting]), [], 0
+    return _merge_counts([total, *waiting])
 
 
-def _merged(some: Sequence[Counts]) -> Counts:
+def _merge_counts(groups: Sequence[Counts]) -> Counts:
     """Counts of the same pairs added up."""
-    pairs = np.concatenate([each for each, _ in some])
+    pairs = np.concatenate([keys for keys, _ in groups])
     unique, places = np.unique(pairs, return_inverse=True)
     return unique, np.bincount(
-        places, np.concatenate([counts for _, counts in some]), len(unique)
+        places, np.concatenate([counts for _, counts in groups]), len(unique)
     )

@@ -4,6 +4,7 @@ cannot be trained.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,16 +12,15 @@ from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import InputError
-from regard.text.byte_pair import GPT2BytePair
-from regard.text.kind import Merges, TokenizerSettings, visible
+from regard.text.kinds import GPT2BytePair, Merges, TokenizerSettings, to_visible
 from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTokens
 
 PARTS = ("normalizer", "pre_tokenizer", "decoder", "model")
 HIDDEN = "\uffff"
 """No text has this code point: it begins the pieces of special tokens inside a model, so that no text contains them."""
 SCORED = "Unigram"
-PATTERNS = (" {2,}",)
-"""Regular expressions of published steps; others, which may take exponential time, are not run."""
+NESTED = re.compile(r"\)(?:[*+]|\{\d+,)")
+"""A repeated group of a regular expression, which may take exponential time."""
 BYTES = GPT2BytePair()
 
 
@@ -72,7 +72,7 @@ class Pipeline:
         if self._bytes:
             return BYTES.label(piece)
         text = self.join([piece])
-        return visible(text.strip(" ") or text or piece)
+        return to_visible(text.strip(" ") or text or piece)
 
     def to_str(self) -> str:
         """The parts and entries as JSON."""
@@ -84,37 +84,39 @@ class Pipeline:
         """The model with pieces of special tokens that no text has; merges never make those of byte pairs."""
         model = dict(self._document["model"])
         if model["type"] == SCORED:
-            known = {*special.all}
+            special_ids = {*special.all}
             model["vocab"] = [
-                [HIDDEN + piece if index in known else piece, score]
+                [HIDDEN + piece if index in special_ids else piece, score]
                 for index, (piece, score) in enumerate(model["vocab"])
             ]
         return model
 
 
 def _check_patterns(step: Any) -> None:
-    """Raises ValueError for a regular expression that is not one of the `PATTERNS`, in a step or a step inside it."""
+    """Raise ValueError for a regular expression that repeats a group, in any step."""
     if isinstance(step, list):
-        for each in step:
-            _check_patterns(each)
+        for part in step:
+            _check_patterns(part)
     if isinstance(step, dict):
-        if (pattern := step.get("Regex")) is not None and pattern not in PATTERNS:
+        pattern = step.get("Regex")
+        if pattern is not None and NESTED.search(str(pattern)):
             raise ValueError(
-                f"a step has the pattern {str(pattern)[:60]!r} of its own, which regard does not run"
+                f"a step has the pattern {str(pattern)[:60]!r}, which repeats a group "
+                "and may take exponential time; regard does not run it"
             )
-        for each in step.values():
-            _check_patterns(each)
+        for part in step.values():
+            _check_patterns(part)
 
 
 def _normal(document: Mapping[str, Any]) -> dict[str, Any]:
     """A tokenizer.json of these parts alone, as the library writes it."""
     empty = dict.fromkeys(("truncation", "padding", "post_processor"))
-    whole = (
+    complete = (
         {"version": "1.0", "added_tokens": []}
         | empty
         | {part: document.get(part) for part in PARTS}
     )
-    return json.loads(Backend.from_str(json.dumps(whole)).to_str())
+    return json.loads(Backend.from_str(json.dumps(complete)).to_str())
 
 
 def entries_of(document: Any) -> dict[str, int]:
@@ -180,4 +182,4 @@ class Pipelines:
         return "".join(pieces)
 
     def label(self, piece: str) -> str:
-        return visible(piece)
+        return to_visible(piece)

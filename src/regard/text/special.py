@@ -16,7 +16,8 @@ class SpecialTokens:
     One token may have several roles: GPT-2's vocabulary has one for the first four. The defaults are the ids of
     vocabularies trained by this library. In a published vocabulary, `more_ends` are other tokens that end a text, and
     the last `unused` ids have no entry: a model has weights for them and never predicts them. `between` counts the end
-    tokens between two texts in one row; RoBERTa's models read two.
+    tokens between two texts in one row; RoBERTa's models read two. A row `opens` with the start token and `closes` with
+    the end token; T5's has no start, OPT's no end.
     """
 
     pad: int = 0
@@ -27,6 +28,8 @@ class SpecialTokens:
     more_ends: tuple[int, ...] = ()
     unused: int = 0
     between: int = 1
+    opens: bool = True
+    closes: bool = True
 
     @property
     def ends(self) -> tuple[int, ...]:

@@ -18,16 +18,26 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import InputError
-from regard.text.byte_fallback import BYTES, ByteFallback
-from regard.text.byte_pair import ALPHABET, BytePair, GPT2BytePair, PatternBytePair
-from regard.text.character import Character
-from regard.text.kind import Cutter, Kind, TokenizerSettings, Writing, problem_with
+from regard.text.kinds import (
+    ALPHABET,
+    BYTES,
+    ByteFallback,
+    BytePair,
+    Character,
+    Cutter,
+    GPT2BytePair,
+    Kind,
+    PatternBytePair,
+    Space,
+    TokenizerSettings,
+    Word,
+    WordPiece,
+    Writing,
+    problem_with,
+)
 from regard.text.pipeline import Pipeline, Pipelines, entries_of
-from regard.text.space import Space
 from regard.text.special import MASK, MASK_NAME, NAMES, UNKNOWN, SpecialTokens
 from regard.text.unigram import Segmenter, Unigram, pieces_of
-from regard.text.word import Word
-from regard.text.word_piece import WordPiece
 
 FORMAT = "regard-tokenizer"
 VERSION = 1
@@ -46,7 +56,13 @@ KINDS: Mapping[str, Kind] = {
     "unigram": Unigram(),
     "pipeline": Pipelines(),
 }
-LATER: Mapping[str, Any] = {"more_ends": (), "unused": 0, "between": 1}
+LATER: Mapping[str, Any] = {
+    "more_ends": (),
+    "unused": 0,
+    "between": 1,
+    "opens": True,
+    "closes": True,
+}
 """Fields of the special tokens that older files do not have, and their defaults."""
 BYTE_LEVEL = ("bpe", "gpt2", "qwen2", "llama3")
 """Kinds whose vocabulary consists of bytes and merges."""
@@ -97,17 +113,17 @@ def read(content: bytes, place: str) -> tuple[TokenizerSettings, Cutter, Special
         )
     if settings.kind in BYTE_LEVEL:
         _check_bytes(vocabulary, special, place)
-    with _refused(place):
+    with _refuse_errors(place):
         stored = document["tokenizer"]
-        found = json.dumps(stored, ensure_ascii=False)
+        text = json.dumps(stored, ensure_ascii=False)
         if settings.kind == "unigram":
             built: Cutter = Segmenter(vocabulary, pieces_of(stored), special)
         elif settings.kind == "pipeline":
             built = Pipeline(stored, stored["entries"], special)
         else:
-            found = Backend.from_str(found).to_str()
+            text = Backend.from_str(text).to_str()
             built = KINDS[settings.kind].build(vocabulary, merges, special)
-    if found != built.to_str():
+    if text != built.to_str():
         raise InputError(
             f"{place}: broken tokenizer file, its pipeline is not that of kind {settings.kind}"
         )
@@ -118,7 +134,7 @@ def model_of(backend: Cutter) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """The vocabulary in the order of its ids, and the merges (if the kind has any) in the order in which they were
     learnt."""
     document = json.loads(backend.to_str())
-    merges = [(left, right) for left, right in document["model"].get("merges", [])]
+    merges = [(first, right) for first, right in document["model"].get("merges", [])]
     return entries_of(document) if isinstance(backend, Pipeline) else document["model"][
         "vocab"
     ], merges
@@ -149,7 +165,7 @@ def _model(
     model = value.get("model") if isinstance(value, dict) else None
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     if settings.kind == "pipeline":
-        with _refused(place):
+        with _refuse_errors(place):
             vocabulary = entries_of(value)
     if not isinstance(model, dict) or not isinstance(vocabulary, dict):
         raise InputError(f"{place}: broken tokenizer file, it has no vocabulary")
@@ -171,7 +187,7 @@ def _model(
         raise InputError(
             f"{place}: broken tokenizer file, a merge is not of two entries that make a third"
         )
-    return vocabulary, [(left, right) for left, right in merges]
+    return vocabulary, [(first, right) for first, right in merges]
 
 
 def _special(
@@ -190,9 +206,9 @@ def _special(
                 f"{place}: broken tokenizer file, entry {missing[0]!r} is missing or misplaced"
             )
         return SpecialTokens(mask=MASK if vocabulary.get(MASK_NAME) == MASK else None)
-    known = {field.name for field in fields(SpecialTokens)}
-    expected = known - set(LATER)
-    if not isinstance(value, dict) or not expected <= set(value) <= known:
+    names = {field.name for field in fields(SpecialTokens)}
+    expected = names - set(LATER)
+    if not isinstance(value, dict) or not expected <= set(value) <= names:
         raise InputError(
             f"{place}: broken tokenizer file, its special ids are not {', '.join(sorted(expected))}"
         )
@@ -211,9 +227,9 @@ def _special(
         raise InputError(
             f"{place}: broken tokenizer file, a special id is not one of its vocabulary"
         )
-    if between not in (1, 2):
+    if between not in (0, 1, 2):
         raise InputError(
-            f"{place}: broken tokenizer file, it has {between!r} end tokens between two texts; expected 1 or 2"
+            f"{place}: broken tokenizer file, it has {between!r} end tokens between two texts; expected 0, 1 or 2"
         )
     named = (
         settings.kind.startswith("wordpiece") or settings.kind == "pipeline"
@@ -258,7 +274,7 @@ def _check_bytes(
 
 
 @contextmanager
-def _refused(place: str) -> Iterator[None]:
+def _refuse_errors(place: str) -> Iterator[None]:
     """Raise InputError for any error in the block: the library raises bare Exception for content that it cannot
     read."""
     try:

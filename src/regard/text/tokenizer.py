@@ -1,13 +1,16 @@
 """Text to ids and back."""
 
 import hashlib
+import heapq
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
+from hashlib import shake_128
+from itertools import chain, pairwise
 from pathlib import Path
+from random import Random
 from sys import intern
 from typing import Any, Literal
 
@@ -15,17 +18,112 @@ from tokenizers import Tokenizer as Backend
 
 from regard.errors import InputError
 from regard.text import storage
-from regard.text.bpe_dropout import MergeDropout
-from regard.text.kind import UNKNOWN_WORDS, Cutter, TokenizerSettings
+from regard.text.kinds import UNKNOWN_WORDS, Cutter, TokenizerSettings
 from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTokens
+
+VARIANTS = 32  # divides 256, so that a byte chooses each equally often
+_CACHED_SEGMENTS = 50_000
+_LONGEST_CACHED = 64
+_Merge = tuple[
+    int, int, str, str
+]  # rank, where the left piece starts, left piece, right piece
+
+
+class MergeDropout:
+    """Segment words with skipped merges.
+
+    ranks: the order in which pairs were learnt.
+    ids: the vocabulary.
+    probability: the probability that a merge is skipped, in [0, 1).
+    """
+
+    def __init__(
+        self,
+        ranks: Mapping[tuple[str, str], int],
+        ids: Mapping[str, int],
+        probability: float,
+    ) -> None:
+        self._ranks = ranks
+        self._ids = ids
+        self._probability = probability
+        self._variants: dict[str, list[tuple[int, ...] | None]] = {}
+
+    def encode(self, words: Sequence[str], text: str, seed: int) -> list[int]:
+        """Ids of the words of `text`, written in byte-level characters: a pure function of (text, seed)."""
+        noise = shake_128(f"{seed} {text}".encode()).digest(len(words))
+        ids: list[int] = []
+        for word, byte in zip(words, noise, strict=True):
+            variants = self._variants.get(word)
+            cached = variants[byte % VARIANTS] if variants is not None else None
+            ids.extend(self._draw(word, byte % VARIANTS) if cached is None else cached)
+        return ids
+
+    def _draw(self, word: str, number: int) -> tuple[int, ...]:
+        draw, probability = Random(f"{number} {word}").random, self._probability
+        variant = tuple(
+            self._ids[piece]
+            for piece in segment(word, self._ranks, lambda: draw() < probability)
+        )
+        if len(word) <= _LONGEST_CACHED:
+            if len(self._variants) >= _CACHED_SEGMENTS:
+                self._variants.clear()
+            self._variants.setdefault(word, [None] * VARIANTS)[number] = variant
+        return variant
+
+
+def segment(
+    word: str, ranks: Mapping[tuple[str, str], int], skip: Callable[[], bool]
+) -> list[str]:
+    """The pieces of `word` after all merges. `skip()` decides whether a merge is skipped in this step.
+
+    A step tries the merges in the order in which they were learnt, leftmost first, and stops at the first that is not
+    skipped. Drawing only for the merges tried gives the same distribution as drawing for all.
+    """
+    size = len(word)
+    pieces = list(word)
+    following, preceding = list(range(1, size + 1)), list(range(-1, size - 1))
+    queue = [
+        (ranks[pair], start, *pair)
+        for start, pair in enumerate(pairwise(pieces))
+        if pair in ranks
+    ]
+    heapq.heapify(queue)
+    skipped: list[_Merge] = []
+
+    def offer(start: int) -> None:
+        if start >= 0 and following[start] < size:
+            pair = pieces[start], pieces[following[start]]
+            rank = ranks.get(pair)
+            if rank is not None:
+                heapq.heappush(queue, (rank, start, *pair))
+
+    while queue:
+        _, start, previous, right = entry = heapq.heappop(queue)
+        end = following[start]
+        # A piece only grows, or is emptied into the one before it: if both pieces are unchanged, the pair still exists.
+        if end >= size or pieces[start] != previous or pieces[end] != right:
+            continue
+        if skip():
+            skipped.append(entry)
+            continue
+        pieces[start], pieces[end] = previous + right, ""
+        following[start] = following[end]
+        if following[end] < size:
+            preceding[following[end]] = start
+        offer(preceding[start])
+        offer(start)
+        while skipped:
+            heapq.heappush(queue, skipped.pop())
+    return [piece for piece in pieces if piece]
+
 
 LARGEST = 1 << 28
 """The most bytes of a tokenizer file."""
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
-TOGETHER = 1 << 12
+TEXTS_PER_CALL = 1 << 12
 """Texts that are encoded in one call."""
-_REMEMBERED = 2**17
+_CACHED_TEXTS = 2**17
 """Number of texts whose words are cached, so that not every epoch cuts them again."""
 
 
@@ -51,7 +149,7 @@ class Tokenizer:
         self._writing = storage.writing_of(settings, backend)
         vocabulary, merges = storage.model_of(backend)
         self._vocabulary = sorted(vocabulary, key=vocabulary.__getitem__)
-        self._words = lru_cache(maxsize=_REMEMBERED)(self._cut)
+        self._words = lru_cache(maxsize=_CACHED_TEXTS)(self._cut)
         self._dropout = None
         if settings.dropout:
             ranks = {pair: rank for rank, pair in enumerate(merges)}
@@ -123,6 +221,10 @@ class Tokenizer:
         """The tokenizer of a file's text. Raises InputError, naming the place, for anything else."""
         return cls._read(content.encode(), place)
 
+    def with_special(self, special: SpecialTokens) -> "Tokenizer":
+        """Return the same tokenizer with other roles of its special tokens."""
+        return self.of_backend(self.settings, self._backend, special)
+
     def __reduce__(self) -> tuple[object, ...]:
         return Tokenizer._read, (self._content, "pickled tokenizer")
 
@@ -155,12 +257,13 @@ class Tokenizer:
         if not isinstance(self._backend, Backend):
             return [self.encode(text) for text in texts]
         batches = (
-            texts[first : first + TOGETHER] for first in range(0, len(texts), TOGETHER)
+            texts[first : first + TEXTS_PER_CALL]
+            for first in range(0, len(texts), TEXTS_PER_CALL)
         )
         return [
-            found.ids
-            for some in batches
-            for found in self._backend.encode_batch_fast(list(map(_clean, some)))
+            encoding.ids
+            for batch in batches
+            for encoding in self._backend.encode_batch_fast(list(map(_clean, batch)))
         ]
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
@@ -273,11 +376,11 @@ def _clean(text: str) -> str:
 def _from_first_text(texts: Iterable[str]) -> Iterator[str]:
     # Only the texts up to the first that is not blank are held in memory.
     cleaned = map(_clean, texts)
-    seen: list[str] = []
+    blank_texts: list[str] = []
     for text in cleaned:
-        seen.append(text)
+        blank_texts.append(text)
         if text.strip():
-            return chain(seen, cleaned)
+            return chain(blank_texts, cleaned)
     raise InputError(
         "the tokenizer's training text is empty: expected at least one line that is not blank"
     )

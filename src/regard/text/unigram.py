@@ -4,23 +4,117 @@ Kudo 2018 (1804.10959), with SentencePiece's conventions: blanks are written as 
 characters, and successive characters that no piece has are one unknown piece. Pieces and vocabulary are separate: a
 vocabulary may lack pieces and have other entries, and several tokenizers can share one. A text may begin with a mark
 `>>name<<` of the vocabulary, a single piece that selects the target language of multilingual models. These tokenizers
-come from published models and cannot be trained.
-"""
+come from published models and cannot be trained."""
 
 import json
 import re
+from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 from typing import Any
 
 from tokenizers import Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import InputError
-from regard.text.character_table import CharacterTable
-from regard.text.kind import Merges, TokenizerSettings, visible
+from regard.text.kinds import Merges, TokenizerSettings, to_visible
 from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTokens
+
+HEAD, UNIT = 4, 4
+"""Bytes of the array's length and of a unit of the array."""
+LEAF, VALUE, LABEL = 1 << 8, (1 << 31) - 1, (1 << 31) | 255
+"""In a unit: the bit of a node that ends a key, the bits of a value, and those of a label."""
+PRINTABLE = [chr(code) for code in range(0x20, 0x7F)]
+PLAIN = re.compile(r"[ -~]+(?=[ -~]|\Z)")
+"""Printable ASCII before printable ASCII or the end: no combining mark follows."""
+NOWHERE = re.compile(r"(?!)")
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class ReplacedText:
+    """A text after replacement, and for each of its characters the span of the original text that it stands for."""
+
+    text: str
+    spans: list[Span]
+
+
+class CharacterTable:
+    """Replacements of sequences of characters, from their precompiled form; empty bytes are an empty table.
+
+    Raises:
+        ValueError: the bytes are no such table.
+    """
+
+    def __init__(self, compiled: bytes) -> None:
+        size = int.from_bytes(compiled[:HEAD], "little")
+        if compiled and (not size or size % UNIT or len(compiled) < HEAD + size):
+            raise ValueError(
+                f"its array has {size} of {len(compiled)} bytes; expected a multiple of {UNIT}"
+            )
+        self._texts = compiled[HEAD + size :]
+        if compiled and not self._texts.endswith(b"\0"):
+            raise ValueError("its last replacement has no end; is it cut off?")
+        self._units = array("I", compiled[HEAD : HEAD + size])
+        self._root = _children(0, self._units[0]) if self._units else 0
+
+    def replace(self, text: str) -> ReplacedText:
+        """Replace the longest entry at each character."""
+        if not self._units:
+            return ReplacedText(text, [(at, at + 1) for at in range(len(text))])
+        parts: list[str] = []
+        spans: list[Span] = []
+        place = 0
+        while place < len(text):
+            plain = self._plain.match(text, place)
+            if plain is not None:
+                parts.append(plain.group())
+                spans += [(at, at + 1) for at in range(place, plain.end())]
+                place = plain.end()
+                continue
+            end, new = self._longest(text, place) or (place + 1, text[place])
+            parts.append(new)
+            spans += [(place, end)] * len(new)
+            place = end
+        return ReplacedText("".join(parts), spans)
+
+    def _longest(self, text: str, start: int) -> tuple[int, str] | None:
+        """The end of the longest entry that begins at `start`, and its replacement; None without one."""
+        units, base, match = self._units, self._root, None
+        for end in range(start, len(text)):
+            unit = 0
+            for byte in text[end].encode():
+                place = base ^ byte
+                if place >= len(units) or units[place] & LABEL != byte:
+                    return match
+                unit = units[place]
+                base = _children(place, unit)
+            if unit & LEAF and base < len(units):
+                match = end + 1, self._text(units[base] & VALUE)
+        return match
+
+    def _text(self, place: int) -> str:
+        return self._texts[
+            place : self._texts.index(b"\0", min(place, len(self._texts) - 1))
+        ].decode()
+
+    @cached_property
+    def _plain(self) -> re.Pattern[str]:
+        """Characters that no entry has, which are searched in C; none if an entry has printable ASCII only."""
+        pairs = ("".join(pair) for pair in product(PRINTABLE, repeat=2))
+        replaces_ascii = any(
+            self._longest(text, 0) is not None for text in (*PRINTABLE, *pairs)
+        )
+        return NOWHERE if replaces_ascii else PLAIN
+
+
+def _children(place: int, unit: int) -> int:
+    """The place from which a node's children are counted."""
+    return place ^ (unit >> 10) << ((unit & 1 << 9) >> 6)
+
 
 BLANK = "▁"
 NOTHING = " "
@@ -130,15 +224,15 @@ class Segmenter:
 
     def encode(self, sequence: str) -> Encoded:
         """Ids and spans of a text."""
-        found = MARK.match(sequence)
-        mark = found.group() if found and found.group() in self._known else ""
+        match = MARK.match(sequence)
+        mark = match.group() if match and match.group() in self._known else ""
         # the library's own step replaces whole graphemes, and loses an accent that the table lacks
         replaced = self._table.replace(sequence[len(mark) :])
-        rest = self._backend.encode(replaced.text)
-        ids = [self._known.get(piece, self._unknown) for piece in rest.tokens]
+        encoding = self._backend.encode(replaced.text)
+        ids = [self._known.get(piece, self._unknown) for piece in encoding.tokens]
         spans = [
             (replaced.spans[start][0], replaced.spans[end - 1][1])
-            for start, end in rest.offsets
+            for start, end in encoding.offsets
         ]
         offsets = [(start + len(mark), end + len(mark)) for start, end in spans]
         return (
@@ -191,4 +285,4 @@ class Unigram:
 
     def label(self, piece: str) -> str:
         text = piece.replace(BLANK, " ")
-        return visible(text.strip(" ") or text)
+        return to_visible(text.strip(" ") or text)

@@ -1,7 +1,7 @@
-"""The word that each piece of a text belongs to."""
+"""Words, their spelling and sentences, without a vocabulary."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 WITHOUT_BLANKS = re.compile(
     r"[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
@@ -18,11 +18,11 @@ def word_indices(text: str, spans: Iterable[tuple[int, int]]) -> list[int]:
         if not character.isspace() and (place == 0 or text[place - 1].isspace()):
             word += 1
         at.append(word + 1 if character.isspace() else word)
-    found = []
+    result = []
     for start, end in spans:
         solid = (place for place in range(start, end) if not text[place].isspace())
-        found.append(min(at[next(solid, end - 1)], word))
-    return found
+        result.append(min(at[next(solid, end - 1)], word))
+    return result
 
 
 def is_inside_word(text: str, place: int) -> bool:
@@ -31,4 +31,129 @@ def is_inside_word(text: str, place: int) -> bool:
     around = text[max(place - 1, 0) : place + 1]
     return (
         0 < place < len(text) and around.isalnum() and not WITHOUT_BLANKS.search(around)
+    )
+
+
+LONGEST = 50
+"""Characters of a word, markers included, in the published models."""
+TEXT_BEGINS, TEXT_ENDS, WORD_BEGINS, WORD_ENDS, FILLER = 257, 258, 259, 260, 261
+ALPHABET = 262
+"""Number of ids."""
+
+
+def spell(word: str, size: int = LONGEST) -> list[int]:
+    """Spell a word as `size` ids: begin marker, the bytes that fit, end marker, filler."""
+    return _fill(
+        [byte + 1 for byte in word.encode("utf-8", "ignore")[: size - 2]], size
+    )
+
+
+def spell_mark(mark: int, size: int = LONGEST) -> list[int]:
+    """The word at the beginning or end of a text: the marker TEXT_BEGINS or TEXT_ENDS between the word markers."""
+    return _fill([mark], size)
+
+
+def _fill(inside: list[int], size: int) -> list[int]:
+    ids = [WORD_BEGINS, *inside, WORD_ENDS]
+    return ids + [FILLER] * (size - len(ids))
+
+
+_END = re.compile(r"(?:[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*|\n\s*\n)")
+"""Possible ends of a sentence: marks with closing quotes before a blank, East Asian marks, and an empty line."""
+_SHORT = {
+    *(
+        "mr",
+        "mrs",
+        "ms",
+        "dr",
+        "prof",
+        "st",
+        "sr",
+        "jr",
+        "gen",
+        "sen",
+        "rep",
+        "gov",
+        "capt",
+        "lt",
+        "col",
+        "sgt",
+    ),
+    *(
+        "vs",
+        "no",
+        "nos",
+        "fig",
+        "figs",
+        "vol",
+        "pp",
+        "ca",
+        "cf",
+        "etc",
+        "al",
+        "approx",
+        "dept",
+        "e.g",
+        "i.e",
+    ),
+    *(
+        "jan",
+        "feb",
+        "mar",
+        "apr",
+        "jun",
+        "jul",
+        "aug",
+        "sep",
+        "sept",
+        "oct",
+        "nov",
+        "dec",
+        "u.s",
+        "u.k",
+        "ph.d",
+    ),
+}
+"""Abbreviations that may stand inside a sentence, without their last full stop."""
+
+
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Half-open character spans of the sentences, in order and disjoint. They cover the text except blanks at their
+    ends.
+
+    A full stop does not end a sentence behind an abbreviation or a single capital letter. No mark ends one before a
+    lower-case letter, unless the text has no capitals.
+    """
+    spans, start = [], 0
+    for end in [*_ends(text), len(text)]:
+        inner = text[start:end].strip()
+        if inner:
+            first = text.index(inner, start)
+            spans.append((first, first + len(inner)))
+        start = end
+    return spans
+
+
+def _ends(text: str) -> Iterator[int]:
+    capitals = any(letter.isupper() for letter in text)
+    for result in _END.finditer(text):
+        mark = result.group()
+        if mark[0] not in ".!?…" or _ends_one(
+            text, result.start(), result.end(), mark, capitals
+        ):
+            yield result.end()
+
+
+def _ends_one(text: str, start: int, end: int, mark: str, capitals: bool) -> bool:
+    following = next(
+        (letter for letter in text[end : end + 16] if not letter.isspace()), ""
+    )
+    if capitals and following.islower():
+        return False
+    if mark != ".":
+        return True
+    word = re.search(r"[\w.]*\Z", text[max(0, start - 16) : start])
+    before = word.group() if word else ""
+    return before.lower() not in _SHORT and not (
+        len(before) == 1 and before.isalpha() and before.isupper()
     )

@@ -14,13 +14,13 @@ from regard.attention.align.losses import (
     diagonal,
     doubly_stochastic,
     entropy,
-    guided,
+    guidance,
 )
 from regard.attention.masks import padding
 from regard.attention.record import Maps, record
 from regard.errors import InputError
 from regard.models.sizes import Share
-from regard.nn.decoders.protocol import Decoder
+from regard.nn.decoders import Decoder
 from regard.shapes import Float
 from regard.text.special import IGNORED
 from regard.training.schedules import forcing
@@ -29,8 +29,10 @@ from regard.training.settings import Amount, Training
 
 @runtime_checkable
 class AttendedBatch(Protocol):
-    """The parts of a batch that attention losses need: targets, source lengths and, if known, the alignment links, as
-    in `PairBatch`."""
+    """The parts of a batch that attention losses need.
+
+    Targets, source lengths and, if known, the alignment links, as in `PairBatch`.
+    """
 
     @property
     def target_in(self) -> Tensor: ...
@@ -59,7 +61,10 @@ TokenLosses = Float[Tensor, "batch target"]
 
 @dataclass(frozen=True)
 class AttentionLosses:
-    """The weight of each term in a sequence's loss; 0 turns it off. A term is the mean over layers and heads."""
+    """The weight of each term in a sequence's loss; 0 turns it off.
+
+    A term is the mean over layers and heads.
+    """
 
     doubly_stochastic: Amount = 0.0
     """The weights of each source position should sum to 1 over the target (Xu 2015)."""
@@ -123,11 +128,7 @@ class AttentionLoss:
         settings: Training,
         update: int,
     ) -> Float[Tensor, ""]:
-        """The loss of a batch's targets with the attention losses, teacher forced by the settings of this update.
-
-        Raises:
-            InputError: the settings compile layers and record attention.
-        """
+        """Return the loss of a batch's targets with the attention losses."""
         if settings.compile and self.active:
             raise InputError(
                 "training.compile: attention_losses and hard attention record attention in every update, "
@@ -145,8 +146,10 @@ class AttentionLoss:
     def __call__(
         self, maps: Maps, batch: AttendedBatch, losses: TokenLosses
     ) -> Float[Tensor, ""]:
-        """The attention losses of a batch. `losses` are those of its target tokens, 0 past the end, without
-        gradient."""
+        """Return the attention losses of a batch.
+
+        `losses` are those of its target tokens, 0 past the end, without gradient.
+        """
         real = batch.target_out != IGNORED
         return self._penalties(maps, batch, real.to(losses.dtype)) + self._draws(
             maps, losses, real.to(losses.dtype)
@@ -154,7 +157,7 @@ class AttentionLoss:
 
     def _penalties(self, maps: Maps, batch: AttendedBatch, real: TokenLosses) -> Tensor:
         settings = self.settings
-        weights = maps.together().to(real.dtype) * real[:, None, :, None]
+        weights = maps.stack_heads().to(real.dtype) * real[:, None, :, None]
         total = weights.new_zeros(())
         if settings.doubly_stochastic:
             readable = padding(batch.source_lengths, weights.shape[-1]).readable()
@@ -167,7 +170,7 @@ class AttentionLoss:
         if settings.coverage:
             total += settings.coverage * coverage(weights).mean(1).sum()
         if settings.guided and batch.links is not None:
-            total += settings.guided * guided(weights.mean(1), batch.links).sum()
+            total += settings.guided * guidance(weights.mean(1), batch.links).sum()
         if settings.diagonal:
             targets = (batch.target_out != IGNORED).sum(1)
             total += (
@@ -177,15 +180,18 @@ class AttentionLoss:
         return total
 
     def _draws(self, maps: Maps, losses: TokenLosses, real: TokenLosses) -> Tensor:
-        """Score-function gradients (Williams 1992): the return of a sample is the loss from its own token on, less a
-        baseline of as many tokens. Xu 2015 uses log p of the whole caption, less a baseline of whole captions; tokens
-        before a sample do not depend on it and are left out here. The value of the term is the entropies' alone.
+        """Score-function gradients (Williams 1992).
+
+        The return of a sample is the loss from its own token on, less a baseline of as
+        many tokens. Xu 2015 uses log p of the whole caption, less a baseline of whole
+        captions; tokens before a sample do not depend on it and are left out here. The
+        value of the term is the entropies' alone.
         """
         total, settings = losses.new_zeros(()), self.settings
         for draws in maps.draws.values():
-            log_probability = _joined([draw.log_probability for draw in draws]) * real
+            log_probability = _join([draw.log_probability for draw in draws]) * real
             entropies, baseline = (
-                _joined([draw.entropy for draw in draws]) * real,
+                _join([draw.entropy for draw in draws]) * real,
                 draws[0].baseline,
             )
             credit = _from_here_on(losses) - baseline * _from_here_on(real)
@@ -202,11 +208,11 @@ class AttentionLoss:
         return total
 
 
-def _joined(steps: list[Tensor]) -> Float[Tensor, "batch target"]:
-    """Steps `(batch, [head,] query)` concatenated, summed over heads."""
+def _join(steps: list[Tensor]) -> Float[Tensor, "batch target"]:
+    """Concatenate steps `(batch, [head,] query)`, summed over heads."""
     joined = torch.cat(steps, -1)
     return joined.sum(1) if joined.ndim == 3 else joined
 
 
-def _from_here_on(each: TokenLosses) -> TokenLosses:
-    return each.flip(1).cumsum(1).flip(1)
+def _from_here_on(loss: TokenLosses) -> TokenLosses:
+    return loss.flip(1).cumsum(1).flip(1)

@@ -11,23 +11,25 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from regard.data.order import Mark, ordered
+from regard.data.order import OrderPosition, as_order
 from regard.errors import InputError, RunError
-from regard.training.objective import Objective, origin
-from regard.training.processes import Processes
+from regard.training.objectives import Objective, origin
+from regard.training.processes import Processes, leave_group
 from regard.training.settings import Training
-from regard.training.signals import leave_group
 
 
 @dataclass(frozen=True)
 class Position:
-    """The position of a batch: its epoch, its index in this process's share of the epoch, its examples, and the mark
-    from which the epoch's order finds it."""
+    """The position of a batch.
+
+    Its epoch, its index in this process's share of the epoch, its examples, and the
+    mark from which the epoch's order finds it.
+    """
 
     epoch: int
     index: int
     examples: list[int]
-    mark: Mark
+    mark: OrderPosition
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,13 @@ class Prepared:
     fault: str = ""
 
 
-Start = tuple[int, int, Mark]
+Start = tuple[int, int, OrderPosition]
 """The epoch and the index of a position, and a mark at or before it."""
-BEGINNING: Start = (0, 0, Mark())
+BEGINNING: Start = (0, 0, OrderPosition())
 
 
 class Positions:
-    """The positions of one process from a place on, without end. Every process has equally many an epoch."""
+    """Positions of one process from a start on, without end; equally many an epoch."""
 
     def __init__(
         self, objective: Objective, processes: Processes, start: Start
@@ -58,26 +60,31 @@ class Positions:
         self.start = start
 
     def examples(self, epoch: int, index: int) -> list[int]:
-        """The examples at a position."""
+        """Return the examples at a position."""
         return self.objective.batches(epoch)[index * self.count + self.rank]
 
     def __iter__(self) -> Iterator[Position]:
         epoch, index, mark = self.start
         while True:
-            walk = ordered(self.objective.batches(epoch)).walk(index * self.count, mark)
-            while len(together := list(islice(walk, self.count))) == self.count:
-                yield Position(epoch, index, together[self.rank][1], together[0][0])
+            order = as_order(self.objective.batches(epoch)).walk(
+                index * self.count, mark
+            )
+            while len(batches := list(islice(order, self.count))) == self.count:
+                yield Position(epoch, index, batches[self.rank][1], batches[0][0])
                 index += 1
             if index == 0:
                 raise InputError(
-                    f"epoch {epoch} has {len(together)} batches for {self.count} processes; "
+                    f"epoch {epoch} has {len(batches)} batches for {self.count} processes; "
                     "add examples or lower batch_tokens"
                 )
-            epoch, index, mark = epoch + 1, 0, Mark()
+            epoch, index, mark = epoch + 1, 0, OrderPosition()
 
 
 class _Batches(Dataset[Prepared]):
-    """Build batches. A worker first notes which one, so that an error can name it if the worker dies."""
+    """Build batches.
+
+    A worker first notes which one, so that an error can name it if the worker dies.
+    """
 
     def __init__(self, objective: Objective, workers: int) -> None:
         self.objective = objective
@@ -100,28 +107,28 @@ class _Batches(Dataset[Prepared]):
 
     def _fault(self, position: Position, error: Exception) -> str:
         """One line that names the first example that fails by itself, or the batch if none does."""
-        examples, found = position.examples, error
+        examples, cause = position.examples, error
         for index in position.examples:
             try:
                 self.objective.batch(position.epoch, [index])
             except Exception as single:
-                examples, found = [index], single
+                examples, cause = [index], single
                 break
-        last = traceback.extract_tb(found.__traceback__)[-1]
-        what = (
+        last = traceback.extract_tb(cause.__traceback__)[-1]
+        subject = (
             f"example {examples[0]}"
             if len(examples) == 1
-            else f"the batch of examples {_listed(examples)}"
+            else f"the batch of examples {_list_examples(examples)}"
         )
         return (
-            f"{what}{origin(self.objective, examples[:1])} cannot be made into a batch: {type(found).__name__}: "
-            f"{' '.join(str(found).split())} (raised at {last.filename}:{last.lineno})"
+            f"{subject}{origin(self.objective, examples[:1])} cannot be made into a batch: {type(cause).__name__}: "
+            f"{' '.join(str(cause).split())} (raised at {last.filename}:{last.lineno})"
         )
 
 
-def _listed(examples: list[int]) -> str:
-    shown = ", ".join(str(example) for example in examples[:8])
-    return shown if len(examples) <= 8 else f"{shown} and {len(examples) - 8} more"
+def _list_examples(examples: list[int]) -> str:
+    listed = ", ".join(str(example) for example in examples[:8])
+    return listed if len(examples) <= 8 else f"{listed} and {len(examples) - 8} more"
 
 
 def _same(value: Any) -> Any:
@@ -133,11 +140,13 @@ def _start_worker(_: int) -> None:
 
 
 class BatchStream:
-    """Iterate over this process's batches from a place on, without end; leave the `with` block to end its
-    workers.
+    """Iterate over this process's batches from a place on, without end.
 
-    Never uses the global random states. The death of a worker is noticed by a signal, so it can surface
-    anywhere inside the `with` block; leaving the block turns it into an error that names the examples.
+    Leave the `with` block to end its workers.
+
+    Never uses the global random states. The death of a worker is noticed by a signal,
+    so it can surface anywhere inside the `with` block; leaving the block turns it into
+    an error that names the examples.
 
     Raises:
         RunError: an example cannot be made into a batch, or a worker died.
@@ -196,7 +205,7 @@ class BatchStream:
             if process in dead:
                 examples = self._positions.examples(epoch, index)
                 return (
-                    f"a worker died while it prepared the batch of examples {_listed(examples)}"
+                    f"a worker died while it prepared the batch of examples {_list_examples(examples)}"
                     f"{origin(self.objective, examples[:1])}; memory may be short: lower workers or batch_tokens"
                 )
         return (

@@ -1,6 +1,10 @@
-"""The training loop: updates, validation, checkpoints, an exact resume, and the choice of the final weights."""
+"""The training loop.
+
+Updates, validation, checkpoints, an exact resume, and the choice of the final weights.
+"""
 
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import torch
@@ -10,36 +14,38 @@ from regard.errors import RunError
 from regard.storage.checkpoints import Checkpoint
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.training.batches import BatchStream
-from regard.training.checkpoint_writer import CheckpointWriter
-from regard.training.compiling import compiling
-from regard.training.layers import recomputing
-from regard.training.objective import LossModule, Objective, unit_of
-from regard.training.processes import Processes, WholeModel, answering
+from regard.training.devices import count_parameters, use_threads
+from regard.training.layers import compile_layers, recompute_layers
+from regard.training.objectives import LossModule, Objective, unit_of
+from regard.training.processes import (
+    FullModel,
+    Processes,
+    Stop,
+    Stopped,
+    explain_lost_processes,
+)
 from regard.training.progress import Metrics, Progress, Window
-from regard.training.schedules import rate
-from regard.training.selection import MovingAverage, Validated, mean
+from regard.training.schedules import MovingAverage, Validated, mean, rate
 from regard.training.settings import Training
-from regard.training.signals import Stop, Stopped
 from regard.training.snapshot import (
+    CheckpointWriter,
     TrainingState,
+    describe_regrouping,
+    explain_restoring,
     load_average,
     load_weights,
-    regrouped,
     restore_random,
-    restoring,
     snapshot,
 )
 from regard.training.state import (
-    count_parameters,
-    keeping_random_state,
-    like_optimizer_tensors,
+    keep_random_state,
+    optimizer_templates,
     restore_optimizer,
     seed_everything,
     weights,
 )
-from regard.training.threads import threads
-from regard.training.update import Outcome, Updater, make_optimizer
-from regard.work import divided_by
+from regard.training.update import Updater, UpdateResult, build_optimizer
+from regard.work import divide_among
 
 
 def fit(
@@ -49,41 +55,53 @@ def fit(
     run: RunDirectory,
     *,
     resume: bool = False,
+    on_ready: Callable[[], None] | None = None,
 ) -> dict[str, float | int]:
-    """Train the model and save the selected weights as `weights.safetensors`; the model has them afterwards.
+    """Train the model and save the selected weights as `weights.safetensors`.
 
-    Selected are the weights with the best validation (the moving average's, if there is one), or the mean of the last
-    checkpoints if that validates better. With `resume`, training continues from the newest checkpoint, if there is one,
-    and ends with the same weights as a run without interruption. Under torchrun every process calls `fit` with the same
-    model and a `run` on the same directory; only the first process writes. On another number of processes a resumed run
-    keeps the order of examples, and a line says what changes.
+    Selected are the weights with the best validation (the moving average's, if there is
+    one), or the mean of the last checkpoints if that validates better; the model has
+    them afterwards. Under torchrun every process calls `fit` with the same model and a
+    `run` on the same directory; only the first process writes. On another number of
+    processes a resumed run keeps the order of examples, and a line says what changes.
 
-    Returns: the validation figures of the chosen weights, `seconds`, `steps` (updates made), `parameters` and
-        `tokens_per_second` (of all processes together, validation left out), of an objective of images
-        `images_per_second`.
+    Args:
+        model: The model, with initial weights.
+        objective: Its batches, loss and validation.
+        settings: The settings of the loop.
+        run: The folder of the run.
+        resume: Continue from the newest checkpoint, if there is one, to the same
+            weights as a run without interruption.
+        on_ready: Called once before the first update, after a checkpoint is restored;
+            an error before leaves the folder as it was.
+
+    Returns:
+        The validation metrics of the chosen weights, `seconds`, `steps` (updates
+        made), `parameters` and `tokens_per_second` (of all processes together, without
+        validation), or `images_per_second`.
 
     Raises:
-        InputError: the device is not there; too few batches; the checkpoint is of another model.
-        RunError: the loss or gradient was not finite too often, memory ran out, a batch could not be built, or
-            (`Stopped`, with exit codes 143, 130 and 129) a signal stopped training after its state was saved.
+        InputError: The device is missing, there are too few batches, or the checkpoint
+            is of another model.
+        RunError: Loss or gradient was not finite too often, memory ran out, a batch
+            could not be built, or (`Stopped`, with exit codes 143, 130 and 129) a
+            signal stopped training after its state was saved.
     """
-    here = Processes(settings)
-    with Stop() as stop, keeping_random_state(here.device):
-        trainer = Trainer(model, objective, settings, run, here, stop)
-        found = trainer.writer.newest() if resume else None
-        if resume and found is None:  # it was killed before its first checkpoint
-            trainer.metrics.rewind(0)
-        here.wait()
+    processes = Processes(settings)
+    with Stop() as stop, keep_random_state(processes.device):
+        trainer = Trainer(model, objective, settings, run, processes, stop)
+        checkpoint = trainer.writer.newest() if resume else None
+        processes.wait()
         try:
             with (
-                answering(settings.process_timeout),
-                threads(settings.threads or torch.get_num_threads()),
-                compiling(model, log_layers=here.main)
+                explain_lost_processes(settings.process_timeout),
+                use_threads(settings.threads or torch.get_num_threads()),
+                compile_layers(model, log_layers=processes.main)
                 if settings.compile
                 else nullcontext(),
-                recomputing(model) if settings.recompute else nullcontext(),
+                recompute_layers(model) if settings.recompute else nullcontext(),
             ):
-                return trainer.train(found)
+                return trainer.train(checkpoint, resume, on_ready)
         finally:
             trainer.close()
 
@@ -97,48 +115,53 @@ class Trainer:
         objective: Objective,
         settings: Training,
         run: RunDirectory,
-        here: Processes,
+        processes: Processes,
         stop: Stop,
     ) -> None:
-        self.model, self.objective, self.settings, self.run, self.here = (
-            model,
-            objective,
-            settings,
-            run,
-            here,
-        )
+        self.model, self.objective = model, objective
+        self.settings, self.run, self.processes = settings, run, processes
         self.parameters = count_parameters(model)
-        seed_everything(settings.seed + here.rank)
-        self.whole = WholeModel(model, settings.sharded)
-        self.losses = here.wrap(LossModule(model, objective), settings)
-        self.optimizer = make_optimizer(model, settings)
-        self.updater = Updater(self.losses, self.optimizer, settings, here, stop)
+        seed_everything(settings.seed + processes.rank)
+        self.whole = FullModel(model, settings.sharded)
+        self.losses = processes.wrap(LossModule(model, objective), settings)
+        self.optimizer = build_optimizer(model, settings)
+        self.updater = Updater(self.losses, self.optimizer, settings, processes, stop)
         self.average: MovingAverage | None = None
-        self.writer = CheckpointWriter(run, here, settings)
+        self.writer = CheckpointWriter(run, processes, settings)
         self.state = TrainingState()
         self.saved, self.late = -1, False
         self.window = Window()
         self.clock = time.monotonic()
         self.progress = Progress(
-            settings.steps, settings.log_every, here.main, unit_of(objective)
+            settings.steps, settings.log_every, processes.main, unit_of(objective)
         )
-        self.metrics = Metrics(run if here.main else None, settings)
+        self.metrics = Metrics(run if processes.main else None, settings)
 
-    def train(self, found: Checkpoint | None) -> dict[str, float | int]:
+    def train(
+        self,
+        checkpoint: Checkpoint | None,
+        resume: bool,
+        on_ready: Callable[[], None] | None,
+    ) -> dict[str, float | int]:
         """Train to the end, from a checkpoint if there is one."""
-        with nullcontext() if found is None else restoring(found.folder):
-            self._restore(found)
+        if checkpoint is not None:
+            with explain_restoring(checkpoint.folder):
+                self._restore(checkpoint)
+        self._start_average(checkpoint)
         counters, settings = self.state.counters, self.settings
-        with BatchStream(self.objective, settings, self.here, counters.start) as stream:
-            if (
-                found is not None
-            ):  # only now, because building the stream may use random numbers
-                with restoring(found.folder):
-                    restore_random(
-                        found.state["random"],
-                        self.here,
-                        settings.seed + (counters.update << 16),
-                    )
+        with BatchStream(
+            self.objective, settings, self.processes, counters.start
+        ) as stream:
+            if checkpoint is not None:
+                # Only now, because building the stream may use random numbers.
+                seed = settings.seed + (counters.update << 16)
+                with explain_restoring(checkpoint.folder):
+                    restore_random(checkpoint.state["random"], self.processes, seed)
+            if on_ready is not None:
+                on_ready()
+            if resume:  # also where it was killed before its first checkpoint
+                self.metrics.rewind(counters.update)
+            self.metrics.open_trackers()
             while True:
                 self._validate_if_due()
                 self._save_if_due()
@@ -154,35 +177,38 @@ class Trainer:
             self.progress.close()
             self.metrics.close()
 
-    def _restore(self, found: Checkpoint | None) -> None:
-        if found is not None:
-            self.state = TrainingState.restore(found.state, self.here)
-            self.saved = found.step
-            self.metrics.rewind(found.step)
-            self.progress.note(f"going on after update {found.step}")
-            moments = found.tensors("optimizer", like_optimizer_tensors(self.model))
-            restore_optimizer(self.model, self.optimizer, moments)
-            if found.state["processes"] != self.here.count:
-                self.progress.note(
-                    regrouped(found.state, self.here.count, self.settings.accumulate)
-                )
-            elif found.state["carries"][self.here.rank]:
-                carried = found.tensors(f"carried-{self.here.rank}")
-                self.updater.carried = {
-                    name: tensor.to(self.here.device)
-                    for name, tensor in carried.items()
-                }
-        if self.settings.average_decay:
-            if found is not None:
-                load_average(
-                    self.model,
-                    found.tensors("average", dict(self.model.named_parameters())),
-                )
-            self.average = MovingAverage(
-                self.updater.parameters, self.settings.average_decay
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        self.state = TrainingState.restore(checkpoint.state, self.processes)
+        self.saved = checkpoint.step
+        load_weights(self.model, checkpoint.tensors("model", self.model.state_dict()))
+        moments = checkpoint.tensors("optimizer", optimizer_templates(self.model))
+        restore_optimizer(self.model, self.optimizer, moments)
+        self.progress.note(f"going on after update {checkpoint.step}")
+        rank, count = self.processes.rank, self.processes.count
+        if checkpoint.state["processes"] != count:
+            self.progress.note(
+                describe_regrouping(checkpoint.state, count, self.settings.accumulate)
             )
-        if found is not None:
-            load_weights(self.model, found.tensors("model", self.model.state_dict()))
+        elif checkpoint.state["carries"][rank]:
+            carried = {}
+            for name, tensor in checkpoint.tensors(f"carried-{rank}").items():
+                carried[name] = tensor.to(self.processes.device)
+            self.updater.carried = carried
+
+    def _start_average(self, checkpoint: Checkpoint | None) -> None:
+        """Start the moving average from the checkpoint's, or from the weights."""
+        if not self.settings.average_decay:
+            return
+        decay = self.settings.average_decay
+        if checkpoint is None:
+            self.average = MovingAverage(self.updater.parameters, decay)
+            return
+        with explain_restoring(checkpoint.folder):
+            parameters = dict(self.model.named_parameters())
+            load_average(self.model, checkpoint.tensors("average", parameters))
+            self.average = MovingAverage(self.updater.parameters, decay)
+            state = checkpoint.tensors("model", self.model.state_dict())
+            load_weights(self.model, state)
 
     def _update(self, stream: BatchStream) -> None:
         counters, settings = self.state.counters, self.settings
@@ -208,7 +234,7 @@ class Trainer:
             raise Stopped(outcome.stop, counters.update, self.run.path)
         self.late = outcome.late and not counters.bad
 
-    def _log(self, outcome: Outcome, speed: float, elapsed: float) -> None:
+    def _log(self, outcome: UpdateResult, speed: float, elapsed: float) -> None:
         update = self.state.counters.update
         if not outcome.good:
             self.progress.note(
@@ -229,23 +255,23 @@ class Trainer:
             self.metrics.write("training", update, figures)
             self.window = Window()
 
-    def _check(self, outcome: Outcome) -> None:
+    def _check(self, outcome: UpdateResult) -> None:
         """Raise RunError after too many updates that are not finite, or a loss above `stop_above`."""
         counters, settings = self.state.counters, self.settings
         counters.bad = 0 if outcome.good else counters.bad + 1
-        what = ""
+        fault = ""
         if counters.bad >= settings.maximum_bad_updates:
-            what = f"loss or gradient was not finite in {counters.bad} updates in a row, the last {counters.update}"
+            fault = f"loss or gradient was not finite in {counters.bad} updates in a row, the last {counters.update}"
         elif outcome.good and 0 < settings.stop_above < outcome.loss:
-            what = f"the loss per token is {outcome.loss:.4g} at update {counters.update}, above stop_above"
-        if what:
+            fault = f"the loss per token is {outcome.loss:.4g} at update {counters.update}, above stop_above"
+        if fault:
             good = (
                 f"the last good checkpoint is of update {self.saved}"
                 if self.saved >= 0
                 else "there is no checkpoint"
             )
             raise RunError(
-                f"{what}; {good} in {self.run.path}; lower learning_rate or clip, or check the data"
+                f"{fault}; {good} in {self.run.path}; lower learning_rate or clip, or check the data"
             )
 
     def _validate_if_due(self) -> None:
@@ -257,7 +283,7 @@ class Trainer:
             regular or counters.update == settings.steps
         ):
             return
-        with nullcontext() if self.average is None else self.average.applied():
+        with nullcontext() if self.average is None else self.average.use():
             figures = self._validate()
         value = figures[self.objective.metric]
         validated = Validated(counters.update, value, figures)
@@ -267,22 +293,22 @@ class Trainer:
         self.state.plateau.observe(improved, settings)
         counters.validated, counters.figures = counters.update, figures
         self.metrics.write("validation", counters.update, figures)
-        shown = "  ".join(f"{name} {figure:.4g}" for name, figure in figures.items())
+        listed = "  ".join(f"{name} {figure:.4g}" for name, figure in figures.items())
         self.progress.note(
-            f"validation after update {counters.update}: {shown}{'  (best)' if improved else ''}"
+            f"validation after update {counters.update}: {listed}{'  (best)' if improved else ''}"
         )
         self._save()
 
     def _validate(self) -> dict[str, float]:
         self.model.eval()
-        shown = self.progress.elapsed("validating")
+        listed = self.progress.show_elapsed("validating")
         with (
             torch.no_grad(),
-            self.whole.gathered(self.here.device) as model,
-            shown,
-            divided_by(self.here),
+            self.whole.gather(self.processes.device) as model,
+            listed,
+            divide_among(self.processes),
         ):
-            figures = self.here.from_main(self.objective.validate(model))
+            figures = self.processes.from_main(self.objective.validate(model))
         self.model.train()
         return figures
 
@@ -302,30 +328,37 @@ class Trainer:
         )
 
     def _checkpoint_due(self) -> bool:
-        every, counters = self.settings.checkpoint_every, self.state.counters
+        interval, counters = self.settings.checkpoint_every, self.state.counters
         return bool(
             counters.update
-            and every
-            and counters.update % every == 0
+            and interval
+            and counters.update % interval == 0
             and not counters.bad
         )
 
     def _save(self, *, regular: bool = True) -> None:
-        """Save a checkpoint and remove those that `Selection` drops; every process calls it. A checkpoint is not
-        regular if only a stop or the clock is its reason."""
+        """Save a checkpoint and remove those that `Selection` drops.
+
+        Every process calls it. A checkpoint is not regular if only a stop or the clock
+        is its reason.
+        """
         counters, selection = self.state.counters, self.state.selection
         counters.seconds += time.monotonic() - self.clock
         self.clock = time.monotonic()
         update = counters.update
         outdated = (
-            selection.saved(update, self.settings)
+            selection.add_regular(update, self.settings)
             if regular
-            else selection.stopped(update)
+            else selection.add_stop(update)
         )
         tensors = snapshot(
-            self.model, self.optimizer, self.average, self.updater.carried, self.here
+            self.model,
+            self.optimizer,
+            self.average,
+            self.updater.carried,
+            self.processes,
         )
-        state = self.state.to_json(self.here, self.updater.carried is not None)
+        state = self.state.to_json(self.processes, self.updater.carried is not None)
         state["accumulate"] = self.settings.accumulate
         self.writer.save(update, tensors, state, outdated)
         self.saved = update
@@ -345,9 +378,9 @@ class Trainer:
         figures = self._choose()
         chosen = weights(self.model)
         counters = self.state.counters
-        if self.here.main:
+        if self.processes.main:
             self.run.save_tensors(WEIGHTS, chosen, {})
-        self.here.wait()
+        self.processes.wait()
         return {
             **figures,
             "seconds": counters.seconds + time.monotonic() - self.clock,
@@ -365,7 +398,7 @@ class Trainer:
             self.model.state_dict(),
         )
         self.writer.wait()
-        self.here.wait()  # the first process may still be writing the last checkpoint
+        self.processes.wait()  # the first process may still be writing the last checkpoint
         if settings.average_last > 1:
             recent = self.state.selection.last(settings.average_last)
             load_weights(
@@ -395,4 +428,4 @@ class Trainer:
         return best[0].figures if best else self.state.counters.figures
 
     def _checkpoint(self, update: int) -> Checkpoint:
-        return self.run.checkpoint(update, verified=not self.here.main)
+        return self.run.checkpoint(update, verified=not self.processes.main)

@@ -1,10 +1,20 @@
-"""The processes of a run, started by torchrun or accelerate: their device and their communication."""
+"""Processes of a run.
+
+Their device, their communication, and the signals that stop them.
+"""
 
 import copy
+import os
 import re
-from collections.abc import Iterator
+import shlex
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -28,10 +38,89 @@ from torch.nn.parallel import DistributedDataParallel
 
 from regard.errors import InputError, RunError
 from regard.nn.kv_cache import CausalBlock
+from regard.system import HANGUP, WINDOWS
 from regard.training.devices import choose_device
-from regard.training.layers import sharded_parts
+from regard.training.layers import list_sharded_parts
 from regard.training.settings import Training
 from regard.training.state import weights
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT) + (
+    () if HANGUP is None else (signal.Signals(HANGUP),)
+)
+"""The signals that stop training; SIGHUP comes when a terminal or a connection closes, and
+Windows has none."""
+
+
+class Stopped(RunError):
+    """A signal stopped training after it saved in the folder `out`.
+
+    `exit_code` is 143 after SIGTERM, 130 after Ctrl-C, 129 after SIGHUP.
+    """
+
+    def __init__(self, number: int, update: int, out: Path) -> None:
+        super().__init__(
+            f"stopped by {signal.Signals(number).name} after update {update}, which is saved; "
+            f"continue with `regard train --resume --out {shlex.quote(str(out))}`"
+        )
+        self.exit_code = 128 + number
+
+
+class Stop:
+    """A context in which `requested` is the number of the first signal received, 0 for none.
+
+    Outside the main thread, where Python allows no handlers, signals keep theirs; so does a SIGHUP that
+    `nohup` ignores.
+    """
+
+    def __init__(self) -> None:
+        self.requested = 0
+        self._since = 0.0
+        self._before: dict[
+            int, Callable[[int, FrameType | None], Any] | int | None
+        ] = {}
+
+    def __enter__(self) -> "Stop":
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                if number != HANGUP or signal.getsignal(number) != signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            if number == signal.SIGINT and time.monotonic() - self._since >= _echo():
+                os._exit(
+                    128 + number
+                )  # files are replaced whole, so leaving at any point does no damage
+            return
+        self.requested, self._since = number, time.monotonic()
+        if number == signal.SIGINT:
+            os.write(
+                2, b"\nsaving after this update; Ctrl-C again quits at once\n"
+            )  # print may be what it interrupts
+
+
+def _echo() -> float:
+    """Seconds in which a second Ctrl-C counts as the first one, which a launcher passes on to its processes."""
+    return 2.0 if "TORCHELASTIC_RUN_ID" in os.environ else 0.0
+
+
+def leave_group() -> None:
+    """Leave the process group of training.
+
+    Signals for the training process must not end its workers first.
+    """
+    if not WINDOWS:
+        os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if HANGUP is not None:
+        signal.signal(HANGUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
 
 LOST = re.compile(r"timed? ?out|connection|peer|gloo|nccl|store", re.I)
 """Words of PyTorch's untyped errors of an exchange in which another process no longer takes part."""
@@ -62,10 +151,13 @@ class Processes:
             )
 
     def wrap(self, losses: nn.Module, settings: Training) -> nn.Module:
-        """A `LossModule` on its device; with several processes its model is sharded in place, or it is wrapped in DDP.
+        """Return a `LossModule` on its device.
 
-        Sharding has a group for each of the `sharded_parts`, and one for the rest, so that tied parts and calls of
-        other parts outside the model's own `forward` stay correct.
+        With several processes its model is sharded in place, or it is wrapped in DDP.
+
+        Sharding has a group for each of the `list_sharded_parts`, and one for the rest,
+        so that tied parts and calls of other parts outside the model's own `forward`
+        stay correct.
         """
         losses.to(self.device)
         if self.count == 1:
@@ -87,13 +179,13 @@ class Processes:
         offload = (
             CPUOffloadPolicy(pin_memory=pinned) if settings.offload else OffloadPolicy()
         )
-        for part in (*sharded_parts(losses), losses):
+        for part in (*list_sharded_parts(losses), losses):
             fully_shard(part, mesh=mesh, mp_policy=precision, offload_policy=offload)
             if isinstance(part, CausalBlock):
-                register_fsdp_forward_method(part, "empty_past")
+                register_fsdp_forward_method(part, "empty_cache")
 
     def sum(self, vector: Tensor) -> Tensor:
-        """The sum of the processes' vectors, in place."""
+        """Return the sum of the processes' vectors, in place."""
         if self.count > 1:
             torch.distributed.all_reduce(vector)
         return vector
@@ -103,7 +195,7 @@ class Processes:
         return gather_object([value]) if self.count > 1 else [value]
 
     def from_main(self, value: Any) -> Any:
-        """The first process's value, on every process."""
+        """Return the first process's value, on every process."""
         return broadcast_object_list([value])[0] if self.count > 1 else value
 
     def wait(self) -> None:
@@ -111,7 +203,7 @@ class Processes:
         self.accelerator.wait_for_everyone()
 
 
-class Everyone:
+class ProcessGroup:
     """All processes that torchrun or accelerate started, as those that divide work."""
 
     def __init__(self) -> None:
@@ -127,9 +219,12 @@ class Everyone:
 
 
 @contextmanager
-def answering(seconds: int) -> Iterator[None]:
-    """Turn the failure of an exchange between processes, in which one ended or gave no answer, into one line. Raises
-    RunError."""
+def explain_lost_processes(seconds: int) -> Iterator[None]:
+    """Turn the failure of an exchange between processes into one line.
+
+    Raises:
+        RunError: A process ended or gave no answer.
+    """
     try:
         yield
     except RunError:
@@ -144,7 +239,7 @@ def answering(seconds: int) -> Iterator[None]:
 
 
 @contextmanager
-def exchanging(losses: nn.Module, now: bool) -> Iterator[None]:
+def sync_gradients(losses: nn.Module, now: bool) -> Iterator[None]:
     """Synchronise gradients between processes in a backward pass inside if `now`, else accumulate them here."""
     if isinstance(losses, FSDPModule):
         losses.set_requires_gradient_sync(now)
@@ -156,34 +251,37 @@ def exchanging(losses: nn.Module, now: bool) -> Iterator[None]:
         yield
 
 
-class WholeModel:
-    """A model that validation may call in any way, in full precision: of a sharded model, which is to come, a copy that
-    has weights while it is in use. Made before the model is sharded."""
+class FullModel:
+    """A model that validation may call in any way, in full precision.
+
+    Of a sharded model, which is to come, a copy that has weights while it is in use.
+    Made before the model is sharded.
+    """
 
     def __init__(self, model: nn.Module, sharded: bool) -> None:
         self.model, self.sharded = model, sharded
         self.copy = model
         if sharded:
             empty = {
-                id(each): nn.Parameter(each.to("meta"), each.requires_grad)
-                for each in model.parameters()
+                id(value): nn.Parameter(value.to("meta"), value.requires_grad)
+                for value in model.parameters()
             }
             self.copy = copy.deepcopy(model, dict(empty))
 
     @contextmanager
-    def gathered(self, device: torch.device) -> Iterator[nn.Module]:
-        """The model with whole weights, which every process gathers."""
+    def gather(self, device: torch.device) -> Iterator[nn.Module]:
+        """Return the model with whole weights, which every process gathers."""
         if not self.sharded:
             yield self.model
             return
-        whole = weights(self.model)
+        tensors = weights(self.model)
         self.copy.load_state_dict(
-            {name: each.to(device) for name, each in whole.items()}, assign=True
+            {name: value.to(device) for name, value in tensors.items()}, assign=True
         )
         self.copy.train(self.model.training)
         try:
             yield self.copy
         finally:
             self.copy.load_state_dict(
-                {name: each.to("meta") for name, each in whole.items()}, assign=True
+                {name: value.to("meta") for name, value in tensors.items()}, assign=True
             )

@@ -1,31 +1,156 @@
-"""The progress of training on standard error: a bar on a terminal and in a notebook, plain lines anywhere else."""
+"""Progress on standard error, the metrics file, and the services that follow it."""
 
 import importlib.util
+import io
+import logging
 import math
+import os
+import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 from tqdm.asyncio import tqdm_asyncio
 from tqdm.auto import tqdm
 
+from regard.errors import InputError, RunError
+from regard.extras import EXTRAS, how_to_install
+from regard.storage import atomic
 from regard.storage.run_folder import METRICS, RunDirectory
-from regard.training.settings import Training
-from regard.training.trackers import Board, Service
-from regard.training.update import Outcome
+from regard.training.settings import TrackerName, Training
+from regard.training.update import UpdateResult
 from regard.work import cancellable
+
+PROJECT = "regard"
+"""The project of Weights & Biases, and the experiment of MLflow."""
+
+log = logging.getLogger("regard")
+
+
+def check_tracker(name: TrackerName | None) -> None:
+    """Raise InputError for a service whose package is not installed."""
+    if name is not None and importlib.util.find_spec(name) is None:
+        command = how_to_install(name) if name in EXTRAS else f"pip install {name}"
+        raise InputError(
+            f"training.tracker is {name}, whose package is not installed: {command}, or leave it out"
+        )
+
+
+class Board:
+    """A file of events for TensorBoard, written at once.
+
+    Its own writer is a thread, whose errors nobody catches.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        with atomic.explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        name = f"events.out.tfevents.{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}.{time.monotonic_ns()}"
+        self._path = folder / name
+        self._append({"file_version": "brain.Event:2"})
+
+    def write(self, values: Mapping[str, float | int], update: int) -> None:
+        """Append the values of an update.
+
+        Raises RunError when the disk is full or read-only.
+        """
+        from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
+
+        summaries = [
+            Summary.Value(tag=name, simple_value=value)
+            for name, value in values.items()
+        ]
+        self._append({"step": update, "summary": Summary(value=summaries)})
+
+    def close(self) -> None:
+        """Nothing is open between writes."""
+
+    def _append(self, content: Mapping[str, Any]) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        record = io.BytesIO()
+        RecordWriter(record).write(
+            Event(wall_time=time.time(), **content).SerializeToString()
+        )
+        atomic.append(self._path, record.getvalue())
+
+
+class Service:
+    """A run of Weights & Biases or MLflow, in the project `regard`.
+
+    It has the name of the run's folder. Its address and whether it is offline are the
+    service's own settings. A resumed run is a new one there.
+    """
+
+    def __init__(
+        self, name: TrackerName, run: str, settings: Mapping[str, Any]
+    ) -> None:
+        """Start it, with the settings of training.
+
+        Raises RunError where the service refuses.
+        """
+        from accelerate.tracking import LOGGER_TYPE_TO_CLASS
+
+        names = {"name": run} if name == "wandb" else {"run_name": run}
+        self._name = name
+        self._tracker = LOGGER_TYPE_TO_CLASS[name](PROJECT, **names)
+        try:
+            self._tracker.start()
+            self._tracker.store_init_configuration(
+                {
+                    key: str(value) if isinstance(value, tuple) else value
+                    for key, value in settings.items()
+                }
+            )
+        except Exception as error:
+            raise RunError(
+                f"training.tracker {name} cannot start ({_line(error)}); see its settings"
+            ) from error
+        self._lost = False
+
+    def write(self, values: Mapping[str, float | int], update: int) -> None:
+        """Send the values of an update.
+
+        The first failure is a warning, after which nothing more is sent.
+        """
+        if self._lost:
+            return
+        try:
+            self._tracker.log(dict(values), step=update)
+        except Exception as error:
+            self._lost = True
+            log.warning(
+                "training.tracker %s failed (%s); the run goes on without it",
+                self._name,
+                _line(error),
+            )
+
+    def close(self) -> None:
+        """End the run there; a failure is a warning."""
+        try:
+            self._tracker.finish()
+        except Exception as error:
+            log.warning("training.tracker %s failed (%s)", self._name, _line(error))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+
 
 SILENT = 30.0
 """Seconds after which a line says that a validation goes on."""
 
 
 def duration(seconds: float) -> str:
-    """Seconds as `m:ss` or `h:mm:ss`."""
-    minutes, rest = divmod(round(seconds), 60)
+    """Return seconds as `m:ss` or `h:mm:ss`."""
+    minutes, second = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return f"{hours}:{minutes:02}:{second:02}" if hours else f"{minutes}:{second:02}"
 
 
 @dataclass
@@ -38,7 +163,7 @@ class Window:
     tokens: int = 0
     seconds: float = 0.0
 
-    def add(self, outcome: Outcome, seconds: float) -> None:
+    def add(self, outcome: UpdateResult, seconds: float) -> None:
         """One update and its seconds."""
         self.loss += outcome.loss * outcome.tokens
         self.terms += outcome.tokens
@@ -52,7 +177,7 @@ class Window:
         return self.tokens / max(self.seconds, 1e-9)
 
     def figures(self) -> dict[str, float | int]:
-        """The mean loss per token, the largest gradient norm (before clipping), and the speed."""
+        """Return the mean loss per token, the largest gradient norm, and the speed."""
         return {
             "loss": self.loss / max(self.terms, 1),
             "gradient_norm": self.norm,
@@ -62,24 +187,30 @@ class Window:
 
 
 class Progress:
-    """Shows loss, speed (`unit` names what it counts) and time left on standard error; silent unless `shown` (one
-    process shows it).
+    """Shows loss, speed (`unit` names what it counts) and time left on standard error.
 
-    A terminal and a notebook get tqdm's bar; anything else gets a line every `every` updates. Training goes on when
-    standard error is closed or its reader is gone.
+    Silent unless `visible` (one process shows it).
+
+    A terminal and a notebook get tqdm's bar; anything else gets a line every `interval`
+    updates. Training goes on when standard error is closed or its reader is gone.
     """
 
     def __init__(
-        self, steps: int, every: int, shown: bool = True, unit: str = "tokens"
+        self, steps: int, interval: int, visible: bool = True, unit: str = "tokens"
     ) -> None:
-        self.steps, self.every, self.shown, self.unit = steps, every, shown, unit
+        self.steps, self.interval, self.visible, self.unit = (
+            steps,
+            interval,
+            visible,
+            unit,
+        )
         self.began = time.monotonic()
         self.first: int | None = None
         self.bar: tqdm | None = None
 
     def update(self, update: int, loss: float, per_second: float) -> None:
         """Show an update (counted from 1)."""
-        if not self.shown:
+        if not self.visible:
             return
         if self.first is None:
             self.first = update - 1
@@ -90,20 +221,22 @@ class Progress:
             self.bar.set_postfix_str(f"loss {loss:.4f}, {speed}", refresh=False)
             with self._read():
                 self.bar.update(update - self.bar.n)
-        elif update % self.every == 0 or update == self.steps:
-            left = (
+        elif update % self.interval == 0 or update == self.steps:
+            remaining = (
                 (time.monotonic() - self.began)
                 / (update - self.first)
                 * (self.steps - update)
             )
             self.note(
-                f"{update}/{self.steps}  loss {loss:.4f}  {speed}  {duration(left)} left"
+                f"{update}/{self.steps}  loss {loss:.4f}  {speed}  {duration(remaining)} left"
             )
 
     @contextmanager
-    def elapsed(self, what: str) -> Iterator[None]:
-        """Show inside how long `what` has taken, whenever it calls `regard.work.checkpoint`: on the bar, or in a line
-        every half a minute."""
+    def show_elapsed(self, activity: str) -> Iterator[None]:
+        """Show how long an activity takes, whenever it calls `regard.work.checkpoint`.
+
+        It is shown on the bar, or in a line every half a minute.
+        """
         began = last = time.monotonic()
 
         def show() -> bool:
@@ -111,10 +244,10 @@ class Progress:
             now = time.monotonic()
             if self.bar is not None:
                 with self._read():
-                    self.bar.set_postfix_str(f"{what}, {duration(now - began)}")
+                    self.bar.set_postfix_str(f"{activity}, {duration(now - began)}")
             elif now - last >= SILENT:
                 last = now
-                self.note(f"{what}, {duration(now - began)}")
+                self.note(f"{activity}, {duration(now - began)}")
             return True
 
         show()
@@ -123,7 +256,7 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Print a line of its own, above the bar."""
-        if not self.shown or sys.stderr is None:
+        if not self.visible or sys.stderr is None:
             return
         with self._read():
             if self.bar is not None:
@@ -144,11 +277,14 @@ class Progress:
         try:
             yield
         except (OSError, ValueError):  # its reader is gone, or it was closed
-            self.shown = False
+            self.visible = False
 
 
 def _bar(steps: int, done: int) -> tqdm | None:
-    """tqdm's bar in the form for a notebook or a terminal; None where neither shows it."""
+    """tqdm's bar in the form for a notebook or a terminal.
+
+    None where neither shows it.
+    """
     if sys.stderr is None or (tqdm is tqdm_asyncio and not sys.stderr.isatty()):
         return None
     bar = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
@@ -163,24 +299,32 @@ def _bar(steps: int, done: int) -> tqdm | None:
 
 
 class Metrics:
-    """Write records in the main process; do nothing in the others, where `run` is None. The trackers get them too."""
+    """Write records in the main process; do nothing in the others, where `run` is None.
+
+    The trackers get them too.
+    """
 
     def __init__(self, run: RunDirectory | None, settings: Training) -> None:
-        self._run = run
+        self._run, self._settings = run, settings
         self._trackers: list[Board | Service] = []
+
+    def open_trackers(self) -> None:
+        """Start the services that the settings name."""
+        run, tracker = self._run, self._settings.tracker
         if run is None:
             return
-        if importlib.util.find_spec("tensorboard") and (
-            settings.tensorboard or settings.tracker == "tensorboard"
-        ):
+        wants_board = self._settings.tensorboard or tracker == "tensorboard"
+        if wants_board and importlib.util.find_spec("tensorboard"):
             self._trackers.append(Board(run.path / "tensorboard"))
-        if settings.tracker is not None and settings.tracker != "tensorboard":
-            self._trackers.append(
-                Service(settings.tracker, run.path.name, asdict(settings))
-            )
+        if tracker is not None and tracker != "tensorboard":
+            settings = asdict(self._settings)
+            self._trackers.append(Service(tracker, run.path.name, settings))
 
     def write(self, kind: str, update: int, values: Mapping[str, float | int]) -> None:
-        """Append a record; a value that is not finite becomes null, since JSON has no other word for it."""
+        """Append a record.
+
+        A value that is not finite becomes null, since JSON has no other word for it.
+        """
         if self._run is None:
             return
         finite = {
@@ -188,8 +332,8 @@ class Metrics:
             for name, value in values.items()
         }
         self._run.append_jsonl(METRICS, {"kind": kind, "update": update, **finite})
-        for each in self._trackers:
-            each.write(
+        for tracker in self._trackers:
+            tracker.write(
                 {f"{kind}/{name}": value for name, value in values.items()}, update
             )
 
@@ -200,5 +344,5 @@ class Metrics:
 
     def close(self) -> None:
         """Close the trackers."""
-        for each in self._trackers:
-            each.close()
+        for tracker in self._trackers:
+            tracker.close()

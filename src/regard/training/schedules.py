@@ -1,9 +1,17 @@
-"""Learning rates and scheduled sampling as functions of the update, which is counted from 1."""
+"""Learning rates and scheduled sampling by the update, early stopping, and the selection and mean of checkpoints."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from regard.training.settings import Training
+import torch
+from torch import Tensor, nn
+
+from regard.metrics import rank_ties
+from regard.training.settings import PATIENCE, Training
+from regard.training.state import local_part
 
 
 def constant(update: int, warmup: int) -> float:
@@ -25,8 +33,11 @@ def cosine(update: int, warmup: int, steps: int) -> float:
 
 
 def inverse_square_root(update: int, warmup: int) -> float:
-    """min(n^-0.5, n w^-1.5) * w^0.5: 1 at `warmup`, then as n^-0.5. With (D w)^-0.5 as the highest rate it is that of
-    Vaswani et al. (2017) for a model of width D."""
+    """min(n^-0.5, n w^-1.5) * w^0.5: 1 at `warmup`, then as n^-0.5.
+
+    With (D w)^-0.5 as the highest rate it is that of Vaswani et al. (2017) for a model
+    of width D.
+    """
     warmup = max(1, warmup)
     return min((warmup / update) ** 0.5, update / warmup)
 
@@ -36,7 +47,10 @@ def _left(update: int, warmup: int, steps: int) -> float:
 
 
 def rate(settings: Training, update: int, plateau: float = 1.0) -> float:
-    """The learning rate of an update (counted from 1); `plateau` is the factor of `Plateau`."""
+    """Return the learning rate of an update (counted from 1).
+
+    `plateau` is the factor of `Plateau`.
+    """
     warmup, steps = settings.warmup, settings.steps
     match settings.schedule:
         case "constant":
@@ -53,8 +67,11 @@ def rate(settings: Training, update: int, plateau: float = 1.0) -> float:
 
 
 def forcing(settings: Training, update: int) -> float:
-    """The probability of teacher forcing in an update: linear from `teacher_forcing` at the first
-    update to `teacher_forcing_end` at the last (Bengio 2015, 1506.03099)."""
+    """Return the probability of teacher forcing in an update.
+
+    Linear from `teacher_forcing` at the first update to `teacher_forcing_end` at the
+    last (Bengio 2015, 1506.03099).
+    """
     start, end = settings.teacher_forcing, settings.teacher_forcing_end
     if end is None or settings.steps == 1:
         return start
@@ -75,3 +92,149 @@ class Plateau:
         if self.waited >= settings.plateau_patience:
             self.factor *= settings.plateau_factor
             self.waited = 0
+
+
+RECENT = 2
+"""The number of last checkpoints that are always validated: one is left if the newest is damaged."""
+
+
+@dataclass
+class Validated:
+    """A checkpoint with its validation."""
+
+    update: int
+    value: float
+    figures: dict[str, float]
+
+
+@dataclass
+class Selection:
+    """The checkpoints to keep, and when training ends early."""
+
+    best: list[Validated] = field(default_factory=list)
+    """Best first."""
+    recent: list[int] = field(default_factory=list)
+    """Newest last."""
+    stops: list[int] = field(default_factory=list)
+    """The checkpoints of stops since the last regular one."""
+    waited: int = 0
+    """Validations since the last record."""
+    record: float | None = None
+    changed: bool = False
+    """Whether the metric has changed since the first validation."""
+
+    def observe(
+        self, validated: Validated, settings: Training, higher_is_better: bool
+    ) -> bool:
+        """Add a validation; True if it is a new record.
+
+        Of two equals the next metrics decide, then the later one is better; NaN is
+        never a record.
+        """
+        sign = 1.0 if higher_is_better else -1.0
+        improved = not math.isnan(validated.value) and (
+            self.record is None or sign * validated.value > sign * self.record
+        )
+        self.changed = self.changed or (
+            self.record is not None and validated.value != self.record
+        )
+        if improved:
+            self.record = validated.value
+        self.waited = 0 if improved else self.waited + 1
+        if not math.isnan(validated.value):
+            ranked = sorted(
+                [*self.best, validated],
+                key=lambda candidate: (
+                    -sign * candidate.value,
+                    *rank_ties(candidate.figures),
+                    -candidate.update,
+                ),
+            )
+            self.best = ranked[: settings.keep_best]
+        return improved
+
+    def exhausted(self, settings: Training) -> bool:
+        """Return whether training ends early."""
+        if settings.patience is None:
+            return self.changed and self.waited >= PATIENCE
+        return 0 < settings.patience <= self.waited
+
+    def add_regular(self, update: int, settings: Training) -> list[int]:
+        """Add a regular checkpoint.
+
+        Return those to remove, those of stops among them.
+        """
+        steps = [*(step for step in self.recent if step != update), update]
+        newest = steps[-max(RECENT, settings.average_last) :]
+        best = [validated.update for validated in self.best]
+        self.recent = [step for step in steps if step in newest or step in best]
+        outdated = [step for step in [*steps, *self.stops] if step not in self.recent]
+        self.stops = []
+        return outdated
+
+    def add_stop(self, update: int) -> list[int]:
+        """Add the checkpoint of a stop; return those to remove.
+
+        It never replaces a regular checkpoint or counts as one of the last, since the
+        mean of these would depend on the stop.
+        """
+        stops = [*self.stops, update]
+        self.stops = stops[-RECENT:]
+        return stops[:-RECENT]
+
+    def last(self, count: int) -> list[int]:
+        """Return the updates of the last `count` regular checkpoints."""
+        return sorted(self.recent)[-count:]
+
+    def state(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return asdict(self)
+
+
+class MovingAverage:
+    """average <- d average + (1 - d) weights after every update, with d = min(decay, (1 + n) / (10 + n)).
+
+    The smaller d of the first updates keeps the random initial weights out of short runs. Holds one tensor per
+    parameter (this process's part, where weights are sharded) and allocates nothing per update.
+    """
+
+    def __init__(self, parameters: Sequence[nn.Parameter], decay: float) -> None:
+        self.parameters = list(parameters)
+        self.decay = decay
+        self._weights = [local_part(parameter) for parameter in parameters]
+        self._average = [weights.clone() for weights in self._weights]
+
+    @torch.no_grad()
+    def update(self, count: int) -> None:
+        """Move towards the weights after update `count`."""
+        decay = min(self.decay, (1 + count) / (10 + count))
+        torch._foreach_lerp_(self._average, self._weights, 1 - decay)
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """Replace the weights by the average; restore them afterwards."""
+        original = [weights.clone() for weights in self._weights]
+        torch._foreach_copy_(self._weights, self._average)
+        try:
+            yield
+        finally:
+            torch._foreach_copy_(self._weights, original)
+
+
+def mean(several: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the mean of checkpoints' weights, name by name, summed in fp32.
+
+    Integer buffers are the last one's.
+    """
+    result = {}
+    for name, last in several[-1].items():
+        if not last.is_floating_point():
+            result[name] = last
+            continue
+        total = torch.zeros_like(
+            last, dtype=torch.promote_types(last.dtype, torch.float32)
+        )
+        for weights in several:
+            total += weights[name]
+        result[name] = (total / len(several)).to(last.dtype)
+    return result

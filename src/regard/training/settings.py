@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from regard.models.sizes import Share
-from regard.training.trackers import TrackerName
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
@@ -16,14 +15,18 @@ PATIENCE = 5
 """Validations without improvement after which training ends by default."""
 Precision = Literal["auto", "fp32", "bf16"]
 
+TrackerName = Literal["tensorboard", "wandb", "mlflow"]
+
 
 @dataclass(frozen=True)
 class Training:
-    """The settings of the training loop. An update is one step of the optimizer; `0` turns an optional part off.
+    """The settings of the training loop.
 
-    Same settings, data, number of processes and number of threads: the same weights, bit for bit, on one machine,
-    for any number of workers and across interruptions (on a CPU with one or two processes; more processes and GPUs
-    sum in no fixed order).
+    An update is one step of the optimizer; `0` turns an optional part off.
+
+    Same settings, data, number of processes and number of threads: the same weights,
+    bit for bit, on one machine, for any number of workers and across interruptions (on
+    a CPU with one or two processes; more processes and GPUs sum in no fixed order).
     """
 
     seed: Count = 1
@@ -73,7 +76,7 @@ class Training:
     """The precision of matrix products in training; weights, optimizer and validation stay in fp32. `auto` is bf16 on
     devices with instructions for it; a run's folder has the precision that was chosen."""
     compile: bool = False
-    """Compile the layers of Transformers for the updates (`regard.training.compiling`), which on a CPU needs a C++
+    """Compile the layers of Transformers for the updates (`regard.training.layers`), which on a CPU needs a C++
     compiler. The first updates are slow then. Without a compiler, training warns and continues uncompiled."""
     validate_every: Count = 1000
     """Updates between validations; 0: only at the end."""
@@ -103,7 +106,7 @@ class Training:
     """Processes that prepare batches ahead; 0: the training process does."""
     threads: Count = 0
     """Threads of each process; 0: `OMP_NUM_THREADS` where it is set, else one for a small model and PyTorch's choice
-    for a large one (`regard.training.threads`)."""
+    for a large one (`regard.training.devices`)."""
     device: Literal["auto", "cpu", "cuda", "mps", "xpu"] = "auto"
     """Where to train; `auto` is an accelerator if there is one."""
     start: str | None = None
@@ -154,8 +157,8 @@ class Training:
                 "average_last and average_decay are both set; choose one of them"
             )
 
-    def plan(self) -> str:
-        """How long training takes, in a line."""
+    def describe(self) -> str:
+        """Return how long training takes, in a line."""
         epochs = "" if self.epochs is None else f" ({self.epochs:g} epochs)"
         plan = f"{self.steps:,} updates{epochs}, {self.warmup:,} of them warm-up"
         if not 0 < self.validate_every < self.steps:
@@ -168,8 +171,11 @@ class Training:
             else plan
         )
 
-    def of_epochs(self, batches: int) -> "Training":
-        """These settings with the `steps` of `epochs` of so many batches; without epochs, the same."""
+    def with_epochs_as_steps(self, batches: int) -> "Training":
+        """Return these settings with the `steps` of `epochs` of so many batches.
+
+        Without epochs, the same.
+        """
         if self.epochs is None:
             return self
         steps = max(1, math.ceil(self.epochs * batches / self.accumulate))
@@ -177,5 +183,5 @@ class Training:
 
 
 def tenth(steps: int) -> int:
-    """The longest warm-up of so many updates that nobody chose."""
+    """Return the longest warm-up of so many updates that nobody chose."""
     return max(1, steps // 10)

@@ -1,15 +1,18 @@
 """Random states, weights and optimizer state, for an exact resume."""
 
 import random
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
 
 ADAM = {"step", "exp_avg", "exp_avg_sq"}
 """The tensors that Adam keeps for a parameter."""
@@ -23,7 +26,7 @@ def seed_everything(seed: int) -> None:
 
 
 def random_state(device: torch.device) -> dict[str, Any]:
-    """The global random states as plain JSON values."""
+    """Return the global random states as plain JSON values."""
     version, numbers, gauss = random.getstate()
     kind, keys, position, has_gauss, cached = np.random.get_state()
     state = {
@@ -58,7 +61,7 @@ def restore_random_state(state: dict[str, Any], device: torch.device) -> None:
 
 
 @contextmanager
-def keeping_random_state(device: torch.device) -> Iterator[None]:
+def keep_random_state(device: torch.device) -> Iterator[None]:
     """Restore the caller's global random states at the end."""
     state = random_state(device)
     try:
@@ -75,16 +78,29 @@ def _bytes(text: str) -> Tensor:
     return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
 
 
-def local(tensor: Tensor) -> Tensor:
-    """The tensor, or this process's part of a sharded one (same storage)."""
-    tensor = tensor.detach()
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+def is_sharded(tensor: Tensor) -> "TypeGuard[DTensor]":
+    """Return whether a tensor is divided among processes.
+
+    A tensor can be sharded only if something has imported the class already, which
+    takes half a second.
+    """
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
 
 
-def full(tensor: Tensor) -> Tensor:
-    """The whole tensor on the CPU; every process must call it for a sharded one."""
+def local_part(tensor: Tensor) -> Tensor:
+    """Return the tensor, or this process's part of a sharded one (same storage)."""
     tensor = tensor.detach()
-    if not isinstance(tensor, DTensor):
+    return tensor.to_local() if is_sharded(tensor) else tensor
+
+
+def gather_full(tensor: Tensor) -> Tensor:
+    """Return the whole tensor on the CPU.
+
+    Every process must call it for a sharded one.
+    """
+    tensor = tensor.detach()
+    if not is_sharded(tensor):
         return tensor.cpu()
     exchanged: Any = tensor.to(
         tensor.device_mesh.device_type
@@ -93,40 +109,48 @@ def full(tensor: Tensor) -> Tensor:
 
 
 def assign(target: Tensor, value: Tensor) -> None:
-    """Copy a whole tensor into one that may be sharded. Raises ValueError if their shapes differ."""
+    """Copy a whole tensor into one that may be sharded.
+
+    Raises ValueError if their shapes differ.
+    """
     if target.shape != value.shape:
         raise ValueError(
             f"a tensor is {list(value.shape)}; expected {list(target.shape)}"
         )
-    if isinstance(target, DTensor) and not isinstance(
-        value, DTensor
-    ):  # every process has it, so none sends any
+    if is_sharded(target) and not is_sharded(value):
+        from torch.distributed.tensor import distribute_tensor
+
+        # every process has it, so none sends any
         value = distribute_tensor(
             value, target.device_mesh, target.placements, src_data_rank=None
         )
-    local(target).copy_(local(value))
+    local_part(target).copy_(local_part(value))
 
 
 def weights(
-    model: nn.Module, form: Callable[[Tensor], Tensor] = full
+    model: nn.Module, form: Callable[[Tensor], Tensor] = gather_full
 ) -> dict[str, Tensor]:
-    """The model's state in a form, by default whole on the CPU; tied tensors are copied, so that every name has its
-    own."""
-    seen: set[int] = set()
+    """Return the model's state in a form, by default whole on the CPU.
+
+    Tied tensors are copied, so that every name has its own.
+    """
+    pointers: set[int] = set()
     result = {}
     for name, tensor in model.state_dict().items():
         value = form(tensor).contiguous()
-        if local(value).untyped_storage().data_ptr() in seen:
+        if local_part(value).untyped_storage().data_ptr() in pointers:
             value = value.clone()
-        seen.add(local(value).untyped_storage().data_ptr())
+        pointers.add(local_part(value).untyped_storage().data_ptr())
         result[name] = value
     return result
 
 
 def optimizer_tensors(
-    model: nn.Module, optimizer: Optimizer, form: Callable[[Tensor], Tensor] = full
+    model: nn.Module,
+    optimizer: Optimizer,
+    form: Callable[[Tensor], Tensor] = gather_full,
 ) -> dict[str, Tensor]:
-    """The optimizer's state as `parameter name:key` in a form, by default whole on the CPU."""
+    """Return the optimizer's state as `parameter name:key`, by default on the CPU."""
     return {
         f"{name}:{key}": form(value)
         for name, parameter in model.named_parameters()
@@ -134,12 +158,12 @@ def optimizer_tensors(
     }
 
 
-def like_optimizer_tensors(model: nn.Module) -> dict[str, Tensor]:
+def optimizer_templates(model: nn.Module) -> dict[str, Tensor]:
     """Tensors of the shapes of `optimizer_tensors`, sharded as the parameters are."""
     moments = ADAM - {"step"}
     return {
-        f"{name}:{key}": each
-        for name, each in model.named_parameters()
+        f"{name}:{key}": parameter
+        for name, parameter in model.named_parameters()
         for key in moments
     }
 
@@ -147,8 +171,11 @@ def like_optimizer_tensors(model: nn.Module) -> dict[str, Tensor]:
 def restore_optimizer(
     model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]
 ) -> None:
-    """Restore the optimizer's state from `optimizer_tensors`; parameters that had none have none. Raises ValueError for
-    a state that is not Adam's."""
+    """Restore the optimizer's state from `optimizer_tensors`.
+
+    Parameters that had none have none. Raises ValueError for a state that is not
+    Adam's.
+    """
     parameters = dict(model.named_parameters())
     for name, value in tensors.items():
         parameter, key = name.rsplit(":", 1)
@@ -164,8 +191,3 @@ def restore_optimizer(
             raise ValueError(
                 f"Adam's state of a parameter {list(target.shape)} is incomplete"
             )
-
-
-def count_parameters(model: nn.Module) -> int:
-    """How many numbers its parameters are; those that modules share count once."""
-    return sum(parameter.numel() for parameter in model.parameters())

@@ -1,4 +1,7 @@
-"""One update: gradients of a few batches on every process, summed, checked, clipped and applied."""
+"""One update.
+
+Gradients of a few batches on every process, summed, checked, clipped and applied.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -15,31 +18,28 @@ from torch.optim.optimizer import Optimizer
 from regard.errors import RunError
 from regard.training.batches import Prepared
 from regard.training.devices import choose_precision
-from regard.training.objective import Carried
-from regard.training.processes import Processes, exchanging
+from regard.training.objectives import Carried
+from regard.training.processes import SIGNALS, Processes, Stop, sync_gradients
 from regard.training.settings import Training
-from regard.training.signals import SIGNALS, Stop
-from regard.training.state import local
+from regard.training.state import local_part
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The outcome of an update, the same on every process.
-
-    loss:   the mean loss per token of all batches of the update
-    tokens: their number, the terms of the loss
-    read:   how many tokens the model read
-    norm:   of the gradient of that mean, before clipping
-    stop:   the number of a signal that some process received, or 0
-    late:   whether the first process wants a checkpoint, since the last one is long ago
-    """
+class UpdateResult:
+    """The result of an update over all processes."""
 
     loss: float
+    """The mean loss of all tokens."""
     tokens: int
+    """The tokens of the loss."""
     read: int
+    """The tokens that the model read."""
     norm: float
+    """The norm of the gradient of that mean, before clipping."""
     stop: int
+    """The number of a signal that a process received, or 0."""
     late: bool = False
+    """Whether the first process wants a checkpoint, since the last is long ago."""
 
     @property
     def good(self) -> bool:
@@ -47,7 +47,7 @@ class Outcome:
         return math.isfinite(self.loss) and math.isfinite(self.norm)
 
 
-def make_optimizer(model: nn.Module, settings: Training) -> AdamW:
+def build_optimizer(model: nn.Module, settings: Training) -> AdamW:
     """AdamW over the trainable parameters, in one fused step; only matrices decay."""
     trainable = [
         parameter for parameter in model.parameters() if parameter.requires_grad
@@ -73,22 +73,24 @@ def make_optimizer(model: nn.Module, settings: Training) -> AdamW:
 
 
 class Updater:
-    """Update the model in a `LossModule`, wrapped or not; the only place that handles gradients. `carried` is passed
-    from batch to batch."""
+    """Update the model in a `LossModule`, wrapped or not.
+
+    The only place that handles gradients. `carried` is passed from batch to batch.
+    """
 
     def __init__(
         self,
         losses: nn.Module,
         optimizer: Optimizer,
         settings: Training,
-        here: Processes,
+        processes: Processes,
         stop: Stop,
     ) -> None:
-        self.losses, self.optimizer, self.settings, self.here, self.stop = (
+        self.losses, self.optimizer, self.settings, self.processes, self.stop = (
             losses,
             optimizer,
             settings,
-            here,
+            processes,
             stop,
         )
         self.parameters = [
@@ -97,28 +99,38 @@ class Updater:
             for parameter in group["params"]
         ]
         self.carried: Carried | None = None
-        self._sharded = any(isinstance(each, DTensor) for each in self.parameters)
-        self._exact = torch.float32 if here.device.type == "mps" else torch.float64
+        self._sharded = any(isinstance(tensor, DTensor) for tensor in self.parameters)
+        self._exact = torch.float32 if processes.device.type == "mps" else torch.float64
 
     def __call__(
         self, prepared: Sequence[Prepared], update: int, rate: float, late: bool = False
-    ) -> Outcome:
-        """Apply the gradients of an update's batches (the update is counted from 1) with a learning rate, unless loss
-        or gradient is not finite. `late`, as the outcome's, is this process's clock.
+    ) -> UpdateResult:
+        """Apply the gradients of an update's batches, unless they are not finite.
+
+        Args:
+            prepared: The batches.
+            update: The update, counted from 1.
+            rate: The learning rate.
+            late: Whether this process's clock asks for a checkpoint.
 
         Raises:
-            RunError: out of memory.
+            RunError: Memory is exhausted.
         """
         total, tokens, read = self._gradients(prepared, update)
         signal = (
             self.stop.requested
         )  # read as late as the other processes can still learn of it
-        flags = [late and self.here.main, *(signal == each for each in SIGNALS)]
+        flags = [
+            late and self.processes.main,
+            *(signal == tensor for tensor in SIGNALS),
+        ]
         summary = torch.tensor(
-            [0.0, 0.0, tokens, read, *flags], dtype=self._exact, device=self.here.device
+            [0.0, 0.0, tokens, read, *flags],
+            dtype=self._exact,
+            device=self.processes.device,
         )
         gradients = [
-            local(parameter.grad)
+            local_part(parameter.grad)
             for parameter in self.parameters
             if parameter.grad is not None
         ]
@@ -127,24 +139,24 @@ class Updater:
         summary[1] = (
             norm.square() if self._sharded else 0
         )  # each process has its part of the gradient
-        self.here.sum(summary)
-        loss, squared, count, seen, overdue, *received = summary.tolist()
+        self.processes.sum(summary)
+        loss, squared, count, read_count, overdue, *received = summary.tolist()
         length = math.sqrt(squared) if self._sharded else norm.item()
-        scale = self.here.count / max(
+        scale = self.processes.count / max(
             1.0, count
         )  # the exchange has divided by the number of processes
         stop = next(
             (
-                int(each)
-                for each, processes in zip(SIGNALS, received, strict=True)
+                int(tensor)
+                for tensor, processes in zip(SIGNALS, received, strict=True)
                 if processes
             ),
             0,
         )
-        outcome = Outcome(
+        outcome = UpdateResult(
             loss / max(1.0, count),
             int(count),
-            int(seen),
+            int(read_count),
             length * scale,
             stop,
             bool(overdue),
@@ -159,25 +171,26 @@ class Updater:
     def _gradients(
         self, prepared: Sequence[Prepared], update: int
     ) -> tuple[Tensor, int, int]:
-        total, tokens, read = torch.zeros((), device=self.here.device), 0, 0
+        total, tokens, read = torch.zeros((), device=self.processes.device), 0, 0
         bf16 = (
-            choose_precision(self.settings.precision, self.here.device.type) == "bf16"
+            choose_precision(self.settings.precision, self.processes.device.type)
+            == "bf16"
         )
         for number, item in enumerate(prepared, start=1):
             with (
                 _memory(item, self.settings),
-                exchanging(self.losses, number == len(prepared)),
+                sync_gradients(self.losses, number == len(prepared)),
             ):
-                batch = item.batch.to(self.here.device)
+                batch = item.batch.to(self.processes.device)
                 with torch.autocast(
-                    self.here.device.type, torch.bfloat16, enabled=bf16
+                    self.processes.device.type, torch.bfloat16, enabled=bf16
                 ):
-                    loss, count, self.carried, seen = self.losses(
+                    loss, count, self.carried, read_count = self.losses(
                         batch, update, self.carried
                     )
                 loss.backward()
             total += loss.detach()
-            tokens, read = tokens + count, read + seen
+            tokens, read = tokens + count, read + read_count
         return total, tokens, read
 
     def _apply(
@@ -207,14 +220,14 @@ def _memory(item: Prepared, settings: Training) -> Iterator[None]:
 
 
 def out_of_memory(error: RuntimeError) -> bool:
-    """Whether the error is a failed allocation, on any device."""
+    """Return whether the error is a failed allocation, on any device."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(
         error
     )
 
 
 def longest(batch: Any) -> int:
-    """The largest second axis among a batch's tensors: its padded length."""
+    """Return the largest second axis among a batch's tensors: its padded length."""
     parts = (
         [batch]
         if isinstance(batch, Tensor)

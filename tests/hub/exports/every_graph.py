@@ -1,5 +1,5 @@
 """Writes every graph of some models and runs it with onnxruntime, which must notice where a model was changed since.
-BERT, GPT-2, the Transformer with default settings and RNNsearch are exported by `test_published_names` and
+BERT, GPT-2 and the Transformer with default settings are exported by `test_published_names` and
 `test_exports`."""
 
 import logging
@@ -15,14 +15,8 @@ from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 from regard.errors import RunError
 from regard.hub.exports import onnx
-from regard.hub.exports.graphs import Graph, graphs
+from regard.hub.exports.onnx import Graph, graphs
 from regard.models.bert import Bert, BertClassifier, BertConfig, BertSpans, BertTagger
-from regard.models.bottleneck import Bottleneck, BottleneckConfig
-from regard.models.han import FlatAttention, FlatConfig
-from regard.models.luong import Luong, LuongConfig
-from regard.models.one_pass import OnePass, OnePassConfig
-from regard.models.recurrent_language_model import RecurrentLanguageModel, RecurrentLanguageModelConfig
-from regard.models.recurrent_tagger import RecurrentTagger, RecurrentTaggerConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit, VitConfig
 
@@ -56,17 +50,6 @@ ATTENTIVE: Models = {
         ),
     ),
 }
-RECURRENT: Models = {
-    "luong": lambda: Luong(29, 37, LuongConfig(embedding=6, width=8, layers=2, bidirectional=True, align="sparsemax")),
-    "unfed luong": lambda: Luong(29, 37, LuongConfig(embedding=6, width=8, layers=1, cell="gru", input_feeding=False,
-                                                     score="concat", align="local-p")),
-    "one-pass": lambda: OnePass(31, 31, OnePassConfig(width=6, encoder_width=5, heads=2)),
-    "bottleneck": lambda: Bottleneck(29, 37, BottleneckConfig(embedding=6, width=5, layers=1, cell="tanh",
-                                                              summary="every-step")),
-    "language": lambda: RecurrentLanguageModel(31, RecurrentLanguageModelConfig(embedding=6, width=7)),
-    "recurrent tags": lambda: RecurrentTagger(31, 3, RecurrentTaggerConfig(embedding=6, width=4, heads=2)),
-    "flat": lambda: FlatAttention(31, 3, FlatConfig(embedding=6, width=4, attention=5)),
-}  # fmt: skip
 
 
 def perturbed(model: nn.Module) -> nn.Module:
@@ -85,12 +68,12 @@ def same(graph: Graph, path: Path) -> bool:
     return True
 
 
-def main(group: str) -> None:
+def main() -> None:
     """A line for each graph. PyTorch would parse its translations of operators for each of them."""
     logging.disable(logging.WARNING)
     once = patch.object(ONNXRegistry, "from_torchlib", staticmethod(cache(ONNXRegistry.from_torchlib)))
     with once, tempfile.TemporaryDirectory() as folder:
-        for name, make in {"attentive": ATTENTIVE, "recurrent": RECURRENT}[group].items():
+        for name, make in ATTENTIVE.items():
             for graph in graphs(perturbed(make())):
                 path = Path(folder) / "x.onnx"
                 onnx.write(graph, path)

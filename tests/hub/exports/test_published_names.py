@@ -33,22 +33,21 @@ def session(path: Path) -> Any:
     return runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert"])
-def test_a_reader_has_the_inputs_of_its_tokenizer(kind: str, tmp_path: Path):
-    theirs = filler(tmp_path / "published", kind, **BERTS[1])
+def test_a_reader_has_the_inputs_of_its_tokenizer(tmp_path: Path):
+    theirs = filler(tmp_path / "published", "bert", **BERTS[1])
     out = exported(tmp_path / "published")
     graph = session(out / "onnx" / "model.onnx")
     names = [each.name for each in graph.get_inputs()]
-    assert names == ["input_ids", "attention_mask", *(["token_type_ids"] if kind == "bert" else [])]
+    assert names == ["input_ids", "attention_mask", "token_type_ids"]
     ids = torch.arange(2 * 7).view(2, 7) % 60 + 6
     mask = (torch.arange(7) < torch.tensor([[7], [4]])).long()
     found = graph.run(["logits"], dict(zip(names, map(np.asarray, (ids, mask, ids * 0)), strict=False)))[0]
     with torch.no_grad():
         model = theirs(input_ids=ids, attention_mask=mask)
-    expected = model.prediction_logits if kind == "bert" else model.logits
+    expected = model.prediction_logits
     real = mask.bool().numpy()
     np.testing.assert_allclose(found[real], expected.numpy()[real], rtol=1e-4, atol=2e-4)
-    assert transformers.AutoConfig.from_pretrained(out).model_type == kind
+    assert transformers.AutoConfig.from_pretrained(out).model_type == "bert"
     assert len(transformers.AutoTokenizer.from_pretrained(out)("the old cat")["input_ids"]) > 2
 
 

@@ -1,11 +1,14 @@
-"""From scores to weights: non-negative, zero where the mask forbids, usually summing to 1 over the keys."""
+"""From scores to weights.
 
-from regard.attention.align.addressing import Addressing
-from regard.attention.align.local import LocalMonotonic, LocalPredictive
-from regard.attention.align.monotonic import Monotonic
-from regard.attention.align.protocol import Align, Aligned, Draw
-from regard.attention.align.sampled import Hard, StraightThrough
+Non-negative, zero where the mask forbids, usually summing to 1 over the keys.
+"""
+
+from regard.attention.align.hard import Hard, Monotonic, StraightThrough
+from regard.attention.align.location import Addressing, LocalMonotonic, LocalPredictive
 from regard.attention.align.soft import (
+    Align,
+    Aligned,
+    Draw,
     Entmax15,
     SinkSoftmax,
     Softmax,

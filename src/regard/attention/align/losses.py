@@ -1,45 +1,55 @@
-"""Loss terms that regularise attention weights. Each returns one number per sequence."""
+"""Loss terms that regularize attention weights. Each returns one number per sequence."""
 
 import torch
 from torch import Tensor
 
-from regard.maps.entropy import logarithm, row_entropy
+from regard.maps.reductions import logarithm, row_entropy
 from regard.shapes import Float, Int, Weights
 
 
 def doubly_stochastic(
     weights: Weights, readable: Tensor | None = None
 ) -> Float[Tensor, "*batch"]:
-    """sum_i (1 - sum_t a_ti)^2: each key should receive a total weight of 1 (Xu 2015, 1502.03044, equation 14).
+    """Return sum_i (1 - sum_t a_ti)^2: each key should get a total weight of 1.
+
+    Xu 2015, 1502.03044, equation 14.
 
     Args:
         weights: `(*batch, query, key)`, zero for queries past the end of the output.
-        readable: `(*batch, key)`, the keys that count. Default all.
+        readable: `(*batch, key)`, the keys that count. By default all.
     """
     missing = (1 - weights.sum(-2)).square()
-    return (missing if readable is None else missing.masked_fill(~readable, 0.0)).sum(
-        -1
-    )
+    if readable is not None:
+        missing = missing.masked_fill(~readable, 0.0)
+    return missing.sum(-1)
 
 
 def entropy(weights: Weights) -> Float[Tensor, "*batch"]:
-    """-sum_t sum_i a_ti log a_ti, in nats. Adding it to a loss sharpens the weights, subtracting it spreads them. A
-    weight of 0 adds 0."""
+    """Return -sum_t sum_i a_ti log a_ti, in nats; a weight of 0 adds 0.
+
+    Adding it to a loss sharpens the weights, subtracting it spreads them.
+    """
     return row_entropy(weights).sum(-1)
 
 
 def coverage(weights: Weights) -> Float[Tensor, "*batch"]:
-    """sum_t sum_i min(a_ti, sum_{u < t} a_ui): weight on keys that were read before (See 2017, 1704.04368, equation
-    12)."""
+    """Return sum_t sum_i min(a_ti, sum_{u < t} a_ui): weight on keys read before.
+
+    See 2017, 1704.04368, equation 12.
+    """
     before = weights.cumsum(-2) - weights
     return weights.minimum(before).sum((-2, -1))
 
 
-def guided(weights: Weights, links: Weights) -> Float[Tensor, "*batch"]:
-    """-sum_t sum_i g_ti log a_ti: the weights should follow the given links (Chen 2016, 1607.01628, equation 5).
+def guidance(weights: Weights, links: Weights) -> Float[Tensor, "*batch"]:
+    """Return -sum_t sum_i g_ti log a_ti: the weights should follow the given links.
+
+    Chen 2016, 1607.01628, equation 5.
 
     Args:
-        links: g, of the shape of the weights; rows sum to 1, or to 0 where no link is known.
+        weights: `(*batch, query, key)`.
+        links: g, of the shape of the weights; rows sum to 1, or to 0 where no link is
+            known.
     """
     return -(links * logarithm(weights)).sum((-2, -1))
 
@@ -50,18 +60,19 @@ def diagonal(
     keys: Int[Tensor, "*batch"],
     spread: float = 0.2,
 ) -> Float[Tensor, "*batch"]:
-    """sum_t sum_i a_ti (1 - exp(-(i/I - t/T)^2 / 2g^2)): weight far from the diagonal, for outputs in the order of
-    their keys, such as transcripts (Tachibana 2018, 1710.08969, equation 6).
+    """Return sum_t sum_i a_ti (1 - exp(-(i/I - t/T)^2 / 2g^2)).
+
+    This is weight far from the diagonal, for outputs in the order of their keys, such
+    as transcripts (Tachibana 2018, 1710.08969, equation 6).
 
     Args:
         weights: `(*batch, query, key)`, zero for queries past the end of the output.
-        queries: T, `(*batch,)`, the number of queries of each sequence.
+        queries: T, the number of queries of each sequence, `(*batch,)`.
         keys: I, likewise.
         spread: g, the width of the diagonal.
     """
     rows = torch.arange(weights.shape[-2], device=weights.device) / queries[..., None]
     columns = torch.arange(weights.shape[-1], device=weights.device) / keys[..., None]
     distance = columns[..., None, :] - rows[..., :, None]
-    return (weights * (1 - torch.exp(-distance.square() / (2 * spread**2)))).sum(
-        (-2, -1)
-    )
+    closeness = torch.exp(-distance.square() / (2 * spread**2))
+    return (weights * (1 - closeness)).sum((-2, -1))

@@ -1,30 +1,117 @@
-"""Soft, global alignments: the softmax under a mask, and sparse relatives that give most keys a weight of exactly 0."""
+"""The alignment protocol and soft, global alignments.
 
+The softmax under a mask, and sparse relatives that give most keys a weight of exactly
+0.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.align.protocol import Align, Aligned
 from regard.attention.masks import Mask
-from regard.shapes import Float, Query, Scores, Weights, wide
+from regard.shapes import Float, Query, Scores, Weights, to_float32
+
+Rows = Float[Tensor, "*batch key"]
+
+
+class Draw(NamedTuple):
+    """A sampled key of each query, for REINFORCE.
+
+    No gradient passes through the sampling itself; the first two parts have a gradient.
+
+    log_probability: Of the sampled key, `(*batch, query)`; 0 where none was sampled.
+    entropy: Of the distribution that was sampled from, in nats, `(*batch, query)`.
+    baseline: Moving average of the loss per token, a buffer of the alignment that
+        training updates.
+    """
+
+    log_probability: Float[Tensor, "*batch query"]
+    entropy: Float[Tensor, "*batch query"]
+    baseline: Tensor
+
+
+class Aligned(NamedTuple):
+    """The result of an alignment.
+
+    weights: `(*batch, query, key)`.
+    state: The state after these queries.
+    draw: The sampled keys, if any.
+    """
+
+    weights: Tensor
+    state: Any = None
+    draw: Draw | None = None
+
+
+class Align(nn.Module, ABC):
+    """A way to turn scores into weights.
+
+    `query` is for alignments that compute their window or move from it. `state` is what
+    an alignment carries from step to step, batch first: it is None before the first
+    query, is returned in `Aligned`, and is never stored on the module. The memory may
+    have grown between steps; the new keys have had no weight so far.
+    """
+
+    query_width: int | None = None
+    """Width of the queries; None for any."""
+    heads: int | None = None
+    """Number of heads for which it has parameters of their own; None for any number."""
+    supports_growing = True
+    """False if masked keys influence the weights; a growing sequence is then not read
+    like a complete one."""
+
+    @abstractmethod
+    def forward(
+        self,
+        scores: Scores,
+        mask: Mask | None = None,
+        query: Query | None = None,
+        state: Any = None,
+    ) -> Aligned:
+        """Turn scores `(*batch, query, key)` into weights of the same shape."""
+
+
+def dense_mask(mask: Mask | None, scores: Scores) -> Tensor:
+    """Return the mask as booleans that broadcast to the scores; all True for None."""
+    if mask is None:
+        return torch.ones(1, scores.shape[-1], dtype=torch.bool, device=scores.device)
+    return mask.dense()
+
+
+def memory_lengths(mask: Mask | None, scores: Scores) -> Tensor:
+    """Return the length of the memory up to the last key that each query may read.
+
+    Whole numbers, broadcastable to `(*batch, query)`. Under padding this is the
+    sequence's own length, under a causal mask the number of positions so far.
+    """
+    if not scores.shape[-1]:
+        return torch.zeros(1, dtype=torch.int64, device=scores.device)
+    numbers = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
+    return (dense_mask(mask, scores) * numbers).amax(-1)
+
+
+def pad_keys(weights: Float[Tensor, "*batch _"], keys: int) -> Rows:
+    """Pad weights of earlier queries with 0 to the present number of keys."""
+    return functional.pad(weights, (0, keys - weights.shape[-1]))
 
 
 def softmax(scores: Scores, mask: Mask | Tensor | None = None) -> Weights:
-    """a_i = exp(e_i) / sum_j exp(e_j) over the allowed keys. A row with no allowed key is zeros, in value and gradient.
+    """Return a_i = exp(e_i) / sum_j exp(e_j) over the allowed keys.
 
-    Forbidden scores become the lowest finite number, not minus infinity. No NaN arises then, not even in the backward
-    pass of a row with no allowed key.
+    A row with no allowed key is zeros, in value and gradient. Forbidden scores become
+    the lowest finite number, not minus infinity: no NaN arises then, not even in the
+    backward pass of a row with no allowed key.
     """
     if mask is None:
         return torch.softmax(scores, -1)
     forbidden = ~(mask.dense() if isinstance(mask, Mask) else mask)
     lowest = torch.finfo(scores.dtype).min
-    return torch.softmax(scores.masked_fill(forbidden, lowest), -1).masked_fill(
-        forbidden, 0.0
-    )
+    weights = torch.softmax(scores.masked_fill(forbidden, lowest), -1)
+    return weights.masked_fill(forbidden, 0.0)
 
 
 class Softmax(Align):
@@ -41,11 +128,12 @@ class Softmax(Align):
 
 
 class SinkSoftmax(Align):
-    """a_i = exp(e_i) / (exp(s) + sum_j exp(e_j)), where s is a learned score of nothing for each head (gpt-oss, OpenAI
-    2025, 2508.10925), so that rows sum to less than 1.
+    """a_i = exp(e_i) / (exp(s) + sum_j exp(e_j)), with a learned score s of nothing.
+
+    Rows sum to less than 1 (gpt-oss, OpenAI 2025, 2508.10925).
 
     Args:
-        heads: number of heads; None for a lookup without heads.
+        heads: Number of heads, each with its own s; None for a lookup without heads.
     """
 
     def __init__(self, heads: int | None = None):
@@ -61,80 +149,102 @@ class SinkSoftmax(Align):
         state: Any = None,
     ) -> Aligned:
         sink = self.sink.to(scores.dtype).expand(*scores.shape[:-1], 1)
-        allowed = (
-            None if mask is None else functional.pad(mask.dense(), (0, 1), value=True)
-        )
-        return Aligned(softmax(torch.cat([scores, sink], -1), allowed)[..., :-1])
+        allowed = None
+        if mask is not None:
+            allowed = functional.pad(mask.dense(), (0, 1), value=True)
+        weights = softmax(torch.cat([scores, sink], -1), allowed)
+        return Aligned(weights[..., :-1])
 
 
-def sparsemax(
-    scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = None
-) -> Float[Tensor, "*batch key"]:
-    """Project the scores onto the simplex, a_i = max(e_i - tau, 0) (Martins 2016, 1602.02068, algorithm 1).
+def sparsemax(scores: Rows, mask: Mask | Tensor | None = None) -> Rows:
+    """Project scores onto the simplex, a_i = max(e_i - tau, 0) (Martins 2016, 1602.02068).
 
-    A row with no allowed key is zeros, in value and gradient. A row with NaN or infinity among its allowed scores is
-    NaN, as in `softmax`. The threshold tau is a sum over the keys above it, which gives exact gradients of every order.
-    Sums are in float32.
+    Algorithm 1. A row with no allowed key is zeros, in value and gradient. A row with
+    NaN or infinity among its allowed scores is NaN, as in `softmax`. The threshold tau
+    is a sum over the keys above it, which gives exact gradients of every order. Sums
+    are in float32.
     """
     if not scores.shape[-1]:
         return scores
-    below, forbidden = _below_the_best(wide(scores), mask, 2.0)
+    shifted, forbidden = _shift_by_max(to_float32(scores), mask)
     with torch.no_grad():
-        ordered = below.sort(-1, descending=True).values
+        ordered = shifted.sort(-1, descending=True).values
         count = torch.arange(1, ordered.shape[-1] + 1, device=scores.device)
         above = 1 + count * ordered > ordered.cumsum(-1)
-    tau = _threshold(below, ordered, above, _of_sparsemax)
-    return _without((below - tau).relu(), forbidden).to(scores.dtype)
+    tau = _find_threshold(shifted, ordered, above, _sparsemax_threshold)
+    return _zero((shifted - tau).relu(), forbidden).to(scores.dtype)
 
 
-def entmax15(
-    scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = None
-) -> Float[Tensor, "*batch key"]:
-    """a_i = max(e_i / 2 - tau, 0)^2, halfway between softmax and sparsemax (Peters 2019, 1905.05702, algorithm 2).
+def entmax15(scores: Rows, mask: Mask | Tensor | None = None) -> Rows:
+    """Return a_i = max(e_i / 2 - tau, 0)^2, between softmax and sparsemax.
 
-    A row with no allowed key is zeros, in value and gradient. A row with NaN or infinity among its allowed scores is
-    NaN, as in `softmax`. Sums are in float32.
+    Peters 2019, 1905.05702, algorithm 2. A row with no allowed key is zeros, in value
+    and gradient. A row with NaN or infinity among its allowed scores is NaN, as in
+    `softmax`. Sums are in float32.
     """
     if not scores.shape[-1]:
         return scores
-    below, forbidden = _below_the_best(wide(scores) / 2, mask, 2.0)
+    shifted, forbidden = _shift_by_max(to_float32(scores) / 2, mask)
     with torch.no_grad():
-        ordered = below.sort(-1, descending=True).values
+        ordered = shifted.sort(-1, descending=True).values
         count = torch.arange(1, ordered.shape[-1] + 1, device=scores.device)
         sums, squares = ordered.cumsum(-1), ordered.square().cumsum(-1)
         spread = squares - sums.square() / count
         above = sums / count - ((1 - spread) / count).clamp(min=0).sqrt() <= ordered
-    tau = _threshold(below, ordered, above, _of_entmax15)
-    return _without((below - tau).relu().square(), forbidden).to(scores.dtype)
+    tau = _find_threshold(shifted, ordered, above, _entmax15_threshold)
+    return _zero((shifted - tau).relu().square(), forbidden).to(scores.dtype)
 
 
-def _threshold(
-    below: Tensor,
+def _shift_by_max(
+    scores: Tensor, mask: Mask | Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """Subtract the row's best allowed score, and return which keys are forbidden.
+
+    Differences end at -2, where the weight is 0 already.
+    """
+    forbidden = None
+    if mask is not None:
+        forbidden = ~(mask.dense() if isinstance(mask, Mask) else mask)
+        scores = scores.masked_fill(forbidden, torch.finfo(scores.dtype).min)
+    best = scores.detach().amax(-1, keepdim=True)
+    return (scores - best).clamp(min=-2.0), forbidden
+
+
+def _zero(weights: Tensor, forbidden: Tensor | None) -> Tensor:
+    return weights if forbidden is None else weights.masked_fill(forbidden, 0.0)
+
+
+def _find_threshold(
+    scores: Tensor,
     ordered: Tensor,
     above: Tensor,
-    tau: Callable[[Tensor, Tensor], Tensor],
+    compute: Callable[[Tensor, Tensor], Tensor],
 ) -> Tensor:
-    """tau from the scores `above` it, given for the ordered ones. Running sums round in rows of thousands of keys, so
-    these keys only give a first tau, and the keys above that the final one. NaN if a score is NaN."""
+    """Return tau from the scores `above` it, given for the ordered ones.
+
+    Running sums round in rows of thousands of keys. So these keys only give a first
+    tau, and the keys above that one the final tau. It is NaN if a score is NaN.
+    """
     with torch.no_grad():
-        least = ordered.gather(-1, above.sum(-1, keepdim=True).clamp(min=1) - 1)
-        inside = ~(below <= tau(below, ~(below < least)))  # NaN is inside
-    return tau(below, inside)
+        last = above.sum(-1, keepdim=True).clamp(min=1) - 1
+        least = ordered.gather(-1, last)
+        inside = ~(scores <= compute(scores, ~(scores < least)))  # NaN is inside
+    return compute(scores, inside)
 
 
-def _of_sparsemax(below: Tensor, inside: Tensor) -> Tensor:
-    """tau, such that the scores inside exceed it by 1 in sum."""
-    return (below.masked_fill(~inside, 0.0).sum(-1, keepdim=True) - 1) / inside.sum(
-        -1, keepdim=True
-    )
+def _sparsemax_threshold(scores: Tensor, inside: Tensor) -> Tensor:
+    """Return tau, such that the scores inside exceed it by 1 in sum."""
+    total = scores.masked_fill(~inside, 0.0).sum(-1, keepdim=True)
+    return (total - 1) / inside.sum(-1, keepdim=True)
 
 
-def _of_entmax15(below: Tensor, inside: Tensor) -> Tensor:
-    """tau, such that the squares of what the scores inside exceed it by sum to 1."""
+def _entmax15_threshold(scores: Tensor, inside: Tensor) -> Tensor:
+    """Return tau, such that the squares of what the scores exceed it by sum to 1."""
     count = inside.sum(-1, keepdim=True)
-    mean = below.masked_fill(~inside, 0.0).sum(-1, keepdim=True) / count
-    spread = (below - mean).masked_fill(~inside, 0.0).square().sum(-1, keepdim=True)
-    return mean - ((1 - spread) / count).clamp(min=torch.finfo(below.dtype).tiny).sqrt()
+    mean = scores.masked_fill(~inside, 0.0).sum(-1, keepdim=True) / count
+    spread = (scores - mean).masked_fill(~inside, 0.0).square().sum(-1, keepdim=True)
+    tiny = torch.finfo(scores.dtype).tiny
+    return mean - ((1 - spread) / count).clamp(min=tiny).sqrt()
 
 
 class Sparsemax(Align):
@@ -161,21 +271,3 @@ class Entmax15(Align):
         state: Any = None,
     ) -> Aligned:
         return Aligned(entmax15(scores, mask))
-
-
-def _below_the_best(
-    scores: Tensor, mask: Mask | Tensor | None, deepest: float
-) -> tuple[Tensor, Tensor | None]:
-    """How far each score lies below the row's best allowed one, at most `deepest`, where the weight is 0 already; and
-    which keys are forbidden."""
-    forbidden = None
-    if mask is not None:
-        forbidden = ~(mask.dense() if isinstance(mask, Mask) else mask)
-        scores = scores.masked_fill(forbidden, torch.finfo(scores.dtype).min)
-    return (scores - scores.detach().amax(-1, keepdim=True)).clamp(
-        min=-deepest
-    ), forbidden
-
-
-def _without(weights: Tensor, forbidden: Tensor | None) -> Tensor:
-    return weights if forbidden is None else weights.masked_fill(forbidden, 0.0)

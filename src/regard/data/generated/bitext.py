@@ -186,7 +186,7 @@ def noun_phrase(random: Random) -> Phrase:
     noun, determiner = random.choice(list(nouns)), random.choice(list(DETERMINERS))
     first = random.choice(list(BEFORE)) if random.random() < 0.3 else None
     second = random.choice(list(AFTER)) if random.random() < 0.4 else None
-    source = [each for each in (determiner, first, second, noun) if each is not None]
+    source = [item for item in (determiner, first, second, noun) if item is not None]
     target = [(DETERMINERS[determiner][gender], 0)]
     target += [(BEFORE[first][gender], 1)] if first else []
     target += [(piece, len(source) - 1) for piece in nouns[noun].split()]
@@ -206,13 +206,13 @@ def chained(phrases: Sequence[Phrase], order: Sequence[int] | None = None) -> Ph
         sum(len(phrase.source) for phrase in phrases[:number])
         for number in range(len(phrases))
     ]
-    source = [each for phrase in phrases for each in phrase.source]
+    source = [item for phrase in phrases for item in phrase.source]
     order = range(len(phrases)) if order is None else order
     return Phrase(
         source,
         [
-            (each, starts[part] + at)
+            (item, starts[part] + at)
             for part in order
-            for each, at in phrases[part].target
+            for item, at in phrases[part].target
         ],
     )

@@ -1,16 +1,59 @@
-"""The `data:` sections of run files that generate pairs."""
+"""Generated rows of letters to copy or reverse: a task with a known alignment at any length."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import Random
+from string import ascii_lowercase
 from typing import Literal, TypeVar
 
-from regard.data.generated import bitext, letters, questions
+from regard.data.generated import bitext, questions
 from regard.data.generated.dates import DateExample, Forms, generate
-from regard.data.generated.synthetic import Example, Synthetic
-from regard.data.pair import Pair
+from regard.data.generated.synthetic import Example, Synthetic, disjoint_sets
+from regard.data.pairs import Pair
 from regard.data.splits import Splits
 from regard.errors import InputError
 from regard.maps.links import Links
+
+Order = Literal["copy", "reverse"]
+
+
+@dataclass(frozen=True)
+class LetterExample:
+    """Letters separated by blanks, the output, and their alignment."""
+
+    text: str
+    answer: str
+    links: Links
+
+
+def generate_letters(
+    sizes: tuple[int, int, int], order: Order, lengths: tuple[int, int], seed: int
+) -> tuple[list[LetterExample], ...]:
+    """Training, validation and test rows without duplicates. `sizes` are the sizes of the three sets; lengths are
+    uniform between the two `lengths`.
+
+    Raises:
+        InputError: there are too few different rows.
+    """
+    return disjoint_sets(
+        sizes,
+        seed,
+        lambda part, random: make(random.randint(*lengths), order, random),
+        "letters",
+    )
+
+
+def make(length: int, order: Order, random: Random) -> LetterExample:
+    """Generate one row."""
+    row = random.choices(ascii_lowercase, k=length)
+    places = range(length) if order == "copy" else range(length - 1, -1, -1)
+    answer = " ".join(row[place] for place in places)
+    return LetterExample(
+        " ".join(row),
+        answer,
+        frozenset((source, target) for target, source in enumerate(places)),
+    )
+
 
 _MOST_CLAUSES, _MOST_LETTERS = 10, 1_000
 E = TypeVar("E", bound=Example)
@@ -48,7 +91,7 @@ class Questions(Synthetic):
     def load(self) -> Splits[Pair]:
         """Generate all three sets. Raises InputError for an invalid number of facts."""
         found = questions.generate(self.sizes, self.facts, self.seed)
-        return _splits("questions", found, lambda each: (each.answer, each.links))
+        return _splits("questions", found, lambda item: (item.answer, item.links))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +113,7 @@ class Bitext(Synthetic):
         return _splits(
             "bitext",
             bitext.generate(self.sizes, self.clauses, self.seed),
-            lambda each: (each.translation, each.links),
+            lambda item: (item.translation, item.links),
         )
 
 
@@ -79,7 +122,7 @@ class Letters(Synthetic):
     """Generated rows of `least` to `most` letters to copy or reverse, with their alignment."""
 
     kind: Literal["letters"] = "letters"
-    order: letters.Order = "reverse"
+    order: Order = "reverse"
     least: int = 5
     most: int = 20
 
@@ -92,21 +135,21 @@ class Letters(Synthetic):
 
     def load(self) -> Splits[Pair]:
         """Generate all three sets. Raises InputError if there are too few rows of these lengths."""
-        found = letters.generate(
+        found = generate_letters(
             self.sizes, self.order, (self.least, self.most), self.seed
         )
-        return _splits("letters", found, lambda each: (each.answer, each.links))
+        return _splits("letters", found, lambda item: (item.answer, item.links))
 
 
 def _pairs(name: str, examples: list[DateExample]) -> list[Pair]:
     return [
         Pair(
-            each.text,
-            each.iso,
-            f"dates {name} {number} ({each.pattern})",
-            "ambiguous" if each.ambiguous else "",
+            item.text,
+            item.iso,
+            f"dates {name} {number} ({item.pattern})",
+            "ambiguous" if item.ambiguous else "",
         )
-        for number, each in enumerate(examples, 1)
+        for number, item in enumerate(examples, 1)
     ]
 
 
@@ -117,9 +160,9 @@ def _splits(
     named = zip(("train", "valid", "test"), sets, strict=True)
     train, valid, test = (
         [
-            Pair(each.text, text, f"{kind} {name} {number}", links=links)
-            for number, (each, (text, links)) in enumerate(
-                ((each, target(each)) for each in found), 1
+            Pair(entry.text, text, f"{kind} {name} {number}", links=links)
+            for number, (entry, (text, links)) in enumerate(
+                ((item, target(item)) for item in found), 1
             )
         ]
         for name, found in named

@@ -186,11 +186,11 @@ def make(facts: int, random: Random) -> Question:
     random.shuffle(stated)
     words = form.question.format(**fact).split()
     places: list[int] = []
-    for each in stated:
+    for item in stated:
         template = random.choice(STATEMENTS).split()
         for part in template:
-            piece = part.format(**each).split()
-            if each is fact and part == f"{{{form.unknown}}}":
+            piece = part.format(**item).split()
+            if item is fact and part == f"{{{form.unknown}}}":
                 places = list(range(len(words), len(words) + len(piece)))
             words += piece
         words += random.choice(BETWEEN).split() if random.random() < 0.5 else []

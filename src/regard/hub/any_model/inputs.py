@@ -1,8 +1,8 @@
-"""From an example, a text, a pair of texts, an image or a sound, to the inputs of a transformers model."""
+"""The loading of a transformers model from a folder, with the same checks as an import."""
 
 import inspect
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,218 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.audio import LONGEST, decode_audio, read_audio, resampled
-from regard.errors import InputError, quoted
-from regard.hub.any_model.folder import Loaded, embeddings
-from regard.hub.any_model.labels import moments, numbered, side_of
+from regard.audio import LONGEST, decode_audio, read_audio, resample
+from regard.errors import InputError, quote
 from regard.images import decode_image, read_image
+from regard.maps.alignment import Words
 from regard.maps.heads import Side
 from regard.maps.lookups import Patches, patch_labels
+from regard.models.published import (
+    check_published,
+    first_line,
+    load_part,
+    quiet_library,
+    require_transformers,
+)
+from regard.storage.published_folder import CONFIG, PublishedFolder
+
+SOUNDS = ("input_features", "input_values")
+"""The main inputs of models that read sounds."""
+MODULES, PROMPTS = "modules.json", "config_sentence_transformers.json"
+PROCESSORS = ("preprocessor_config.json", "processor_config.json")
+"""Files of image processors; transformers 5 writes the second."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model with the parts that turn an example into its inputs.
+
+    A part that the model does not need is None. `folder` has the files of the model.
+    """
+
+    name: str
+    model: Any
+    tokenizer: Any = None
+    images: Any = None
+    sounds: Any = None
+    folder: PublishedFolder | None = None
+
+
+def load_model(
+    folder: Path, root: Path | None = None, *, allow_missing: bool = False
+) -> Loaded:
+    """Load the transformers model in a folder.
+
+    Args:
+        folder: The folder, also that of a sentence-transformers model.
+        root: The folder below which links may lead anywhere; by default `folder`.
+        allow_missing: Whether parameters that the weights lack stay as initialized.
+
+    Raises:
+        InputError: The files are incomplete or unsafe (`check_published`), or the
+            tokenizer does not belong to the model.
+    """
+    whole = PublishedFolder(folder, root)
+    require_transformers(str(folder))
+    part = text_folder(whole)
+    config = check_published(part)
+    loaded = _loaded(part, _load_network(part, config, allow_missing))
+    return replace(loaded, name=whole.path.resolve().name, folder=whole)
+
+
+def _loaded(folder: PublishedFolder, model: Any) -> Loaded:
+    """Return the model with the parts that its main input needs."""
+    name = model.main_input_name
+    place = folder.path.resolve().name
+    tokenizer = None
+    if name == "input_ids" or model.config.is_encoder_decoder:
+        tokenizer = load_part(folder, "AutoTokenizer")
+        check_tokenizer(str(folder.path), len(tokenizer), count_embeddings(model))
+    if name in SOUNDS:
+        sounds = load_part(folder, "AutoFeatureExtractor")
+        return Loaded(place, model, tokenizer, sounds=sounds)
+    images = None
+    if any(folder.has(file) for file in PROCESSORS):
+        images = load_part(folder, "AutoImageProcessor")
+    return Loaded(place, model, tokenizer, images)
+
+
+def _load_network(
+    folder: PublishedFolder, config: dict[str, Any], allow_missing: bool
+) -> Any:
+    """Load the published class, or the base model for a class without a name.
+
+    Raises:
+        InputError: The class is unknown, or its weights are incomplete.
+    """
+    library = require_transformers(str(folder.path))
+    names = config.get("architectures") or ["AutoModel"]
+    kind = getattr(library, str(names[0]), None)
+    is_model = isinstance(kind, type) and issubclass(kind, library.PreTrainedModel)
+    if names[0] == "AutoModel":
+        kind = library.AutoModel
+    elif kind is None or not is_model:
+        raise InputError(
+            f"{folder.path}: transformers {library.__version__} has no model named "
+            f"{names[0]!r}. Install a newer version."
+        )
+    try:
+        with quiet_library():
+            model, report = kind.from_pretrained(
+                folder.path,
+                dtype="auto",
+                use_safetensors=True,
+                local_files_only=True,
+                output_loading_info=True,
+            )
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{folder.path}: transformers cannot load it ({first_line(error)})"
+        ) from error
+    missing = sorted(report["missing_keys"])
+    if missing and not allow_missing:
+        raise InputError(
+            f"{folder.path}: its weights lack {len(missing)} parameters of "
+            f"{type(model).__name__}, such as {missing[0]}; download it again, or give "
+            "--allow-missing"
+        )
+    return model.eval()
+
+
+def count_embeddings(model: Any) -> int:
+    """Return the number of tokens that a model, or its text tower, embeds."""
+    part = dict(model.named_children()).get("text_model", model)
+    return part.get_input_embeddings().weight.shape[0]
+
+
+def check_tokenizer(place: str, tokens: int, rows: int) -> None:
+    """Raise InputError for a tokenizer with more tokens than the model embeds."""
+    if tokens > rows:
+        raise InputError(
+            f"{place}: its tokenizer has {tokens:,} tokens, but the model has {rows:,} "
+            "embeddings; use the tokenizer that belongs to the model"
+        )
+
+
+def text_folder(folder: PublishedFolder) -> PublishedFolder:
+    """Return the folder of the transformers model.
+
+    In a sentence-transformers folder it is that of the first module, else the folder
+    itself.
+    """
+    if not folder.has(MODULES) or folder.has(CONFIG):
+        return folder
+    return module_folder(folder, list_modules(folder)[0])
+
+
+def list_modules(folder: PublishedFolder) -> list[dict[str, Any]]:
+    """The modules in their order. Raises InputError for anything else."""
+    tokens = folder.array(MODULES)
+    if not tokens or not all(isinstance(part, dict) for part in tokens):
+        raise InputError(f"{folder.path / MODULES}: expected a list of modules")
+    return tokens
+
+
+def module_folder(
+    folder: PublishedFolder, module: Mapping[str, Any]
+) -> PublishedFolder:
+    """The folder of a module. Raises InputError for a path that leads out of the whole."""
+    path = Path(str(module.get("path", "")))
+    if path.is_absolute() or ".." in path.parts:
+        raise InputError(
+            f"{folder.path / MODULES}: the path {str(path)!r} leads out of the folder; refused"
+        )
+    return PublishedFolder(folder.path / path, folder.root or folder.path)
+
+
+MARKS = ("Ġ", "▁")
+"""Marks before a token that begins a word, of byte-level BPE and of SentencePiece."""
+
+
+def side_of(tokenizer: Any, ids: Sequence[int]) -> Side:
+    """The tokens with these ids and the words that they form; a special token is a word of its own."""
+    found, special = (
+        tokenizer.convert_ids_to_tokens(list(ids)),
+        set(tokenizer.all_special_ids),
+    )
+    tokens = [
+        f"<{index}>" if token is None else token
+        for index, token in zip(ids, found, strict=True)
+    ]
+    vocabulary = (
+        tokenizer.get_vocab()
+    )  # a padded model may write an id that is not in it
+    marked = any(token.startswith(MARKS) for token in vocabulary)
+    pieces, indices, alone = [], [], True
+    for index, token in zip(ids, tokens, strict=True):
+        own = index in special
+        begins = token.startswith(MARKS) if marked else not token.startswith("##")
+        indices.append((indices[-1] if indices else -1) + (own or alone or begins))
+        pieces.append(token if own else _label(tokenizer, index, token))
+        alone = own
+    words = [""] * (indices[-1] + 1 if indices else 0)
+    for piece, index in zip(pieces, indices, strict=True):
+        words[index] += piece.removeprefix("##")
+    return Side(tuple(pieces), Words(tuple(words), tuple(indices)))
+
+
+def _label(tokenizer: Any, index: int, token: str) -> str:
+    """A token as text: without the mark of a word's beginning, bytes as characters where they are some."""
+    if token.startswith("##"):
+        return token
+    text = tokenizer.decode([index]).strip()
+    return text if text and "\ufffd" not in text else token
+
+
+def numbered(count: int, name: str) -> Side:
+    """Labels of positions without text."""
+    return Side.of([f"{name} {number}" for number in range(count)])
+
+
+def moments(count: int, seconds: float) -> Side:
+    """Labels of a sound's positions: when each begins."""
+    return Side.of([f"{number * seconds / count:.2f} s" for number in range(count)])
+
 
 UNLIMITED = 10**9
 """Tokenizers without a limit have at least this one."""
@@ -121,7 +326,7 @@ def cut_inputs(tokenizer: Any, model: Any, text: str, longest: int | None) -> In
         tokenizer.model_max_length if longest is None else longest,
         positions(model),
     )
-    most = min(each for each in limits if each is not None)
+    most = min(part for part in limits if part is not None)
     cut = {"truncation": True, "max_length": most} if most < UNLIMITED else {}
     return _batch(model, tokenizer(text, return_tensors="pt", **cut), text)
 
@@ -130,18 +335,18 @@ def _batch(model: Any, batch: Any, example: str) -> Inputs:
     """The inputs that a model reads of what a tokenizer gave."""
     parameters = _parameters(model)
     tensors = {
-        key: each.to(model.device) for key, each in batch.items() if key in parameters
+        key: part.to(model.device) for key, part in batch.items() if key in parameters
     }
     ids = tensors["input_ids"][0].tolist()
     if not ids:
-        raise InputError(f"{quoted(example)} has no token; write a text")
+        raise InputError(f"{quote(example)} has no token; write a text")
     check_ids(model, ids)
     return Inputs(model, tensors, tuple(ids))
 
 
 def check_ids(model: Any, ids: Sequence[int]) -> None:
     """Raises InputError for ids beyond the model's embeddings, or more of them than it has positions."""
-    rows = embeddings(model)
+    rows = count_embeddings(model)
     if max(ids) >= rows:
         raise InputError(
             f"the tokenizer gives the id {max(ids)}, but the model has {rows:,} embeddings; "
@@ -156,14 +361,14 @@ def check_ids(model: Any, ids: Sequence[int]) -> None:
 
 def positions(model: Any) -> int | None:
     """The most positions of a text; None for a model without a limit."""
-    for name, each in model.named_modules():
+    for name, part in model.named_modules():
         if (
             name.endswith("position_embeddings")
-            and isinstance(each, nn.Embedding)
-            and each.padding_idx is not None
+            and isinstance(part, nn.Embedding)
+            and part.padding_idx is not None
         ):
             return (
-                each.num_embeddings - each.padding_idx - 1
+                part.num_embeddings - part.padding_idx - 1
             )  # the first ones belong to padding
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     return limit if isinstance(limit, int) and limit > 0 else None
@@ -182,7 +387,7 @@ def _image(loaded: Loaded, model: Any, example: Example) -> Inputs:
     tensors = dict(loaded.images(images=image, return_tensors="pt"))
     parameters = _parameters(model)
     tensors = {
-        key: each.to(model.device) for key, each in tensors.items() if key in parameters
+        key: part.to(model.device) for key, part in tensors.items() if key in parameters
     }
     shown = tensors["pixel_values"][0].float().cpu().numpy()
     shown = np.moveaxis(shown, 0, -1)
@@ -198,7 +403,7 @@ def _sound(loaded: Loaded, example: Example) -> Inputs:
     )  # of a model with windows of one length, such as Whisper
     longest = LONGEST if most is None else most / rate
     sent = isinstance(example, SentFile)
-    sound = resampled(
+    sound = resample(
         decode_audio(example.content, longest)
         if sent
         else read_audio(example, longest),

@@ -10,19 +10,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attribution.aggregation import single_map
+from regard.attribution.aggregation import to_single_map
 from regard.attribution.kinds import Kind
-from regard.errors import InputError
-from regard.hub.any_model.embedding import Embedding
-from regard.hub.any_model.example_pass import PAGE, ExamplePass
-from regard.hub.any_model.folder import SOUNDS, Loaded, check_tokenizer, embeddings
-from regard.hub.any_model.generated import Generated, generated
-from regard.hub.any_model.inputs import PICTURES, Example, Inputs, SentFile, inputs_of
-from regard.hub.any_model.maps import Pass
+from regard.errors import InputError, quote
+from regard.hub.any_model.inputs import (
+    PICTURES,
+    SOUNDS,
+    Example,
+    Inputs,
+    Loaded,
+    SentFile,
+    check_tokenizer,
+    count_embeddings,
+    inputs_of,
+    positions,
+)
+from regard.hub.any_model.passes import PAGE, ExamplePass, Pass
+from regard.hub.any_model.sentences import Embedding
 from regard.maps.alignment import Alignment
-from regard.maps.greatest import GreatestWeights
-from regard.maps.lookups import Lookups, beside, mean_alignment
-from regard.maps.rollout import rollout
+from regard.maps.heads import GreatestWeights
+from regard.maps.lookups import Lookups, mean_alignment, with_maps
+from regard.maps.reductions import rollout
 from regard.tasks.attribution import Attribution
 from regard.tasks.options import (
     SAMPLING,
@@ -32,9 +40,176 @@ from regard.tasks.options import (
     PredictOptions,
     Verb,
 )
-from regard.tasks.prediction import TextPrediction
+from regard.tasks.prediction import ShortRepr, TextPrediction, rank_distinct
 from regard.tasks.run import Run
 from regard.text.special import REPLACEMENT
+
+
+@dataclass(frozen=True, repr=False)
+class Generated(ShortRepr):
+    """A text that a model wrote: behind the prompt, or for the source of an encoder-decoder.
+
+    score: its log-probability, of a beam as the library ranks it.
+    finished: whether the model ended it.
+    tokens: its pieces, the end included if it is finished; `ids` are theirs.
+    """
+
+    prompt: str
+    text: str
+    score: float
+    finished: bool
+    tokens: tuple[str, ...]
+    ids: tuple[int, ...]
+    alternatives: "tuple[Generated, ...]" = ()
+    missing: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """The prompt with its continuation."""
+        return f"{self.prompt}{self.text}".split("\n")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        others = [item.to_json() for item in self.alternatives]
+        values = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("ids", "missing")
+        }
+        return {**values, "tokens": list(self.tokens), "alternatives": others}
+
+
+@torch.no_grad()
+def generated(
+    loaded: Loaded, inputs: Inputs, prompt: str, options: PredictOptions
+) -> Generated:
+    """The best text of a model for one example, with the others of `n_best`. Raises InputError for more tokens than the
+    model has positions, and for more texts than the beam finds."""
+    model, pairs = loaded.model, loaded.model.config.is_encoder_decoder
+    known = inputs.text or ()
+    settings = settings_of(model, len(known), options)
+    with torch.random.fork_rng(
+        devices=[model.device] if model.device.type == "cuda" else []
+    ):
+        torch.manual_seed(1 if options.seed is None else options.seed)
+        result = model.generate(
+            **inputs.tensors,
+            **settings,
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
+    ends = ends_of(model)
+    sequences = result.sequences[:, 1 if pairs else len(known) :].tolist()
+    texts = [_cut(sequence, ends) for sequence in sequences]
+    scores = _scores(model, result, [len(ids) for ids in texts])
+    every = [
+        _of(loaded, prompt, () if pairs else known, tuple(ids), score, ends)
+        for ids, score in zip(texts, scores, strict=True)
+    ]
+    first, *rest = every
+    ordered = sorted(rest, key=lambda one: (not one.finished, -one.score))
+    return rank_distinct([first, *ordered], options.n_best)
+
+
+def settings_of(model: Any, known: int, options: PredictOptions) -> dict[str, Any]:
+    """The library's settings for the options, with `known` tokens of a prompt. Raises InputError as `generated`."""
+    options.check()
+    own, chosen = model.generation_config, options.chosen()
+    limit = None if model.config.is_encoder_decoder else positions(model)
+    tokens = options.tokens or own.max_new_tokens or 20
+    if limit is not None and known + tokens > limit:
+        room = max(0, limit - known)
+        raise InputError(
+            f"the prompt has {known} tokens and {tokens} more are requested, but the model has {limit:,} positions; "
+            f"shorten it, or request at most {room} (--tokens {room})"
+        )
+    names = {"beam": "num_beams", "no_repeat": "no_repeat_ngram_size"}
+    same = ("beam", "no_repeat", "repetition_penalty", "length_penalty")
+    result: dict[str, Any] = {
+        names.get(name, name): chosen[name] for name in same if name in chosen
+    }
+    result |= {"max_new_tokens": tokens, "num_return_sequences": options.n_best}
+    result |= {"pad_token_id": own.pad_token_id if own.pad_token_id is not None else 0}
+    if options.min_length:
+        result["min_new_tokens"] = options.min_length - 1  # the library counts no end
+    if options.end_at_limit and ends_of(model):
+        result["forced_eos_token_id"] = min(ends_of(model))
+    if options.temperature:
+        sampling = {
+            "temperature": options.temperature,
+            "top_k": options.top_k or 0,
+            "top_p": options.top_p or 1.0,
+        }
+        return result | {"do_sample": True, "num_beams": 1} | sampling
+    if options.sampling.keys() - {"temperature"}:
+        raise InputError(
+            f"{min(options.sampling)} is for sampling; give a temperature too"
+        )
+    result |= {"do_sample": False} if options.beam or options.temperature == 0 else {}
+    beam = result.get("num_beams", own.num_beams or 1)
+    if not (options.n_best <= beam or (own.do_sample and "do_sample" not in result)):
+        raise InputError(
+            f"n_best is {options.n_best}; expected at most the beam, {beam} (--beam {options.n_best})"
+        )
+    return result
+
+
+def ends_of(model: Any) -> set[int]:
+    """The tokens that end a text."""
+    ends = model.generation_config.eos_token_id
+    return set() if ends is None else {*ends} if isinstance(ends, list) else {ends}
+
+
+def _cut(ids: Sequence[int], ends: set[int]) -> list[int]:
+    """The ids up to the first end, which is kept."""
+    last = next((place for place, item in enumerate(ids) if item in ends), len(ids) - 1)
+    return list(ids[: last + 1])
+
+
+def _scores(model: Any, result: Any, lengths: Sequence[int]) -> list[float]:
+    """The score of each sequence: of a beam its own, otherwise the sum of its tokens' log-probabilities."""
+    if "sequences_scores" in result:
+        return result.sequences_scores.tolist()
+    steps: Tensor = model.compute_transition_scores(
+        result.sequences, result.scores, normalize_logits=True
+    )
+    return [
+        float(row[:length].sum()) for row, length in zip(steps, lengths, strict=True)
+    ]
+
+
+def _of(
+    loaded: Loaded,
+    prompt: str,
+    known: tuple[int, ...],
+    ids: tuple[int, ...],
+    score: float,
+    ends: set[int],
+) -> Generated:
+    """The text of some tokens behind the `known` ones of a prompt."""
+    tokenizer = loaded.tokenizer
+    if tokenizer is None:
+        raise InputError(
+            f"{loaded.name} has no tokenizer for what it writes, {quote(str(ids[:5]))}"
+        )
+    before, whole = (
+        tokenizer.decode(item, skip_special_tokens=True)
+        for item in (known, (*known, *ids))
+    )
+    text = (
+        whole.removeprefix(before)
+        if whole.startswith(before)
+        else tokenizer.decode(ids, skip_special_tokens=True)
+    )
+    pieces = tuple(str(item) for item in tokenizer.convert_ids_to_tokens(list(ids)))
+    finished = bool(ids) and ids[-1] in ends
+    return Generated(
+        prompt if known else "",
+        text if known else text.strip(),
+        score,
+        finished,
+        pieces,
+        ids,
+    )
 
 
 @dataclass(frozen=True)
@@ -50,6 +225,7 @@ class TransformersRun(Run[Example, Generated]):
     tab between, or images and sounds, by their paths or as files that were sent."""
 
     config: AnyModel
+    checks_finite = False
     supports: Mapping[Verb, frozenset[str]] = {
         "attribute": frozenset(
             {
@@ -128,8 +304,8 @@ class TransformersRun(Run[Example, Generated]):
         prompts = [example if isinstance(example, str) else "" for example in examples]
         pairs = zip(examples, prompts, strict=True)
         return [
-            generated(self.loaded, inputs_of(self.loaded, each), prompt, options)
-            for each, prompt in pairs
+            generated(self.loaded, inputs_of(self.loaded, item), prompt, options)
+            for item, prompt in pairs
         ]
 
     @property
@@ -153,17 +329,17 @@ class TransformersRun(Run[Example, Generated]):
         return self.embedding(texts, pool=pool, prompt=prompt)
 
     def _evaluate(self, examples: Any, options: EvaluationOptions) -> dict[str, float]:
-        raise self._missing("evaluate")
+        raise self._not_implemented("evaluate")
 
     @torch.no_grad()
     def _attribute(self, example: Example, options: AttributionOptions) -> Attribution:
         """Raises InputError for a role, kind, target or rows that the model does not have, and as `inputs_of`."""
         inputs = inputs_of(self.loaded, example)
         whole = ExamplePass.of(self.loaded, inputs, options)
-        found, every = whole.read(options.rows, self._role(options))
-        role, first = self._first(every, found, options)
-        kept = [first, *(each for name, each in every.items() if name != role)]
-        while len(kept) > 1 and sum(each.weights.size for each in kept) > PAGE:
+        result, every = whole.read(options.rows, self._role(options))
+        role, first = self._first(every, result, options)
+        kept = [first, *(item for name, item in every.items() if name != role)]
+        while len(kept) > 1 and sum(item.weights.size for item in kept) > PAGE:
             kept.pop()
         first, weights = self._kinds(first, options)
         title = (
@@ -178,7 +354,7 @@ class TransformersRun(Run[Example, Generated]):
             weights,
             options,
             has_heads=True,
-            entropies=partial(whole.entropies, role) if found.reduced else None,
+            entropies=partial(whole.entropies, role) if result.reduced else None,
         )
 
     @torch.no_grad()
@@ -193,16 +369,16 @@ class TransformersRun(Run[Example, Generated]):
         """The `count` greatest weights of each query of the chosen role; of a text no tensor of queries by keys exists.
 
         Raises InputError as `attribute`, for a count below 1, and another kind than the weights."""
-        chosen = self._options("attribute", AttributionOptions, options, settings)
-        if chosen.each_kind() != ("weights",):
+        chosen = self._check_options("attribute", AttributionOptions, options, settings)
+        if chosen.list_kinds() != ("weights",):
             raise InputError(
-                f"the greatest weights are of the kind weights; leave {chosen.each_kind()[-1]} out"
+                f"the greatest weights are of the kind weights; leave {chosen.list_kinds()[-1]} out"
             )
         whole = ExamplePass.of(self.loaded, inputs_of(self.loaded, example), chosen)
         return whole.greatest(count, self._role(chosen), chosen.rows)
 
     def _first(
-        self, every: dict[str, Lookups], found: Pass, options: AttributionOptions
+        self, every: dict[str, Lookups], result: Pass, options: AttributionOptions
     ) -> tuple[str, Lookups]:
         """The chosen role and its lookups. Raises InputError for a role without maps, with the reason."""
         role = self._role(options)
@@ -211,7 +387,7 @@ class TransformersRun(Run[Example, Generated]):
         if role is None and every:
             return next(iter(every.items()))
         if role is None or role not in every:
-            reason = found.missing.get(
+            reason = result.missing.get(
                 role or "", f"it has {', '.join(every) or 'no such'} attention"
             )
             raise InputError(
@@ -234,7 +410,7 @@ class TransformersRun(Run[Example, Generated]):
     ) -> tuple[Lookups, Alignment]:
         """The lookups with every chosen kind, and the one map of the first. Raises InputError for another kind, or a
         rollout of attention that is not of a text to itself."""
-        kinds = options.each_kind()
+        kinds = options.list_kinds()
         if unknown := [kind for kind in kinds if kind not in self.kinds]:
             raise InputError(
                 f"a transformers model has no {unknown[0]}; it has {', '.join(self.kinds)}"
@@ -255,8 +431,10 @@ class TransformersRun(Run[Example, Generated]):
         rolled = Alignment(
             rollout([*first.weights.astype(np.float64)]), first.source, first.target
         )
-        alone = single_map(rolled, "rollout")
-        return (alone, rolled) if len(kinds) == 1 else (beside(first, alone), weights)
+        alone = to_single_map(rolled, "rollout")
+        return (
+            (alone, rolled) if len(kinds) == 1 else (with_maps(first, alone), weights)
+        )
 
     def _text(self, inputs: Inputs, written: tuple[int, ...], example: str) -> str:
         """What the model predicts: the text that it wrote, or the class; otherwise the example."""
@@ -292,7 +470,7 @@ def show(model: Any, tokenizer: Any, text: str, /, **settings: Any) -> Attributi
         )
         loaded = Loaded(name, model, text_part, sounds=sounds)
     else:
-        check_tokenizer(name, len(tokenizer), embeddings(model))
+        check_tokenizer(name, len(tokenizer), count_embeddings(model))
         loaded = Loaded(name, model, tokenizer)
     training = model.training
     try:

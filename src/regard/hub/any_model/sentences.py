@@ -3,19 +3,29 @@ a text. No module of another library is loaded, and none runs code of its own.""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, cast
+from functools import cached_property
+from typing import Any, Literal, cast
 
 import torch
+from tokenizers.normalizers import Lowercase
 from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.errors import InputError
-from regard.hub.formats.folder import CONFIG, WEIGHTS, Folder
-from regard.hub.formats.settings import Settings
+from regard.hub.any_model.inputs import (
+    MODULES,
+    PROMPTS,
+    Example,
+    Inputs,
+    Loaded,
+    cut_inputs,
+    inputs_of,
+    list_modules,
+    module_folder,
+)
 from regard.shapes import Float
+from regard.storage.published_folder import CONFIG, WEIGHTS, PublishedFolder
 
-MODULES, PROMPTS = "modules.json", "config_sentence_transformers.json"
 FAMILIES = (
     "bert",
     "roberta",
@@ -86,26 +96,21 @@ class SentenceModules:
 
     def vector(self, states: Float[Tensor, "token width"], prompt: int) -> Vector:
         """The vector of a text's states, of which the first `prompt` are a prompt's."""
-        found = self.pooling(states.float(), prompt)
+        values = self.pooling(states.float(), prompt)
         for step in self.steps:
-            found = step(found)
-        return found
+            values = step(values)
+        return values
 
 
-def text_folder(folder: Folder) -> Path:
-    """The folder of the transformers model: that of the first module in a sentence-transformers folder, else the folder
-    itself."""
-    if not folder.has(MODULES) or folder.has(CONFIG):
-        return folder.path
-    return _inside(folder, _listed(folder)[0]).path
-
-
-def read_modules(folder: Folder) -> SentenceModules | None:
+def read_modules(folder: PublishedFolder) -> SentenceModules | None:
     """The modules of a folder; None in a folder without them. Raises InputError for a module that regard does not
     compute."""
     if not folder.has(MODULES):
         return None
-    kinds = [(_kind(each, folder), _inside(folder, each)) for each in _listed(folder)]
+    kinds = [
+        (_kind(item, folder), module_folder(folder, item))
+        for item in list_modules(folder)
+    ]
     if [kind for kind, _ in kinds[:2]] != ["Transformer", "Pooling"]:
         first = ", ".join(kind for kind, _ in kinds[:2])
         raise InputError(
@@ -130,25 +135,7 @@ def read_modules(folder: Folder) -> SentenceModules | None:
     )
 
 
-def _listed(folder: Folder) -> list[dict[str, Any]]:
-    """The modules in their order. Raises InputError for anything else."""
-    found = folder.array(MODULES)
-    if not found or not all(isinstance(each, dict) for each in found):
-        raise InputError(f"{folder.path / MODULES}: expected a list of modules")
-    return found
-
-
-def _inside(folder: Folder, module: Mapping[str, Any]) -> Folder:
-    """The folder of a module. Raises InputError for a path that leads out of the whole."""
-    path = Path(str(module.get("path", "")))
-    if path.is_absolute() or ".." in path.parts:
-        raise InputError(
-            f"{folder.path / MODULES}: the path {str(path)!r} leads out of the folder; refused"
-        )
-    return Folder(folder.path / path, folder.root or folder.path)
-
-
-def _kind(module: Mapping[str, Any], folder: Folder) -> str:
+def _kind(module: Mapping[str, Any], folder: PublishedFolder) -> str:
     """The name of a module's class. Raises InputError for one of another library."""
     name = str(module.get("type"))
     if not name.startswith(OWN):
@@ -158,7 +145,7 @@ def _kind(module: Mapping[str, Any], folder: Folder) -> str:
     return name.rpartition(".")[2]
 
 
-def _known(kind: str, folder: Folder) -> str:
+def _known(kind: str, folder: PublishedFolder) -> str:
     if kind not in STEPS:
         raise InputError(
             f"{folder.path / MODULES}: has the module {kind} after Pooling; regard computes {', '.join(STEPS)}"
@@ -166,43 +153,55 @@ def _known(kind: str, folder: Folder) -> str:
     return kind
 
 
-def _optional(folder: Folder, name: str) -> Settings:
-    """The settings in a file; none without it."""
-    return Settings(
-        folder.json(name) if folder.has(name) else {}, str(folder.path / name)
-    )
+@dataclass(frozen=True)
+class ModuleSettings:
+    """The values of a module's file; `place` names the file in messages."""
+
+    values: Mapping[str, Any]
+    place: str
+
+    def read(self, key: str, kind: type) -> Any:
+        """Return a value, or None. Raises InputError for one of another type."""
+        value = self.values.get(key)
+        if value is not None and type(value) is not kind:
+            raise InputError(
+                f"{self.place}: {key} is {value!r}; expected a {kind.__name__}"
+            )
+        return value
 
 
-def _limits(folder: Folder) -> tuple[int | None, bool]:
+def _optional(folder: PublishedFolder, name: str) -> ModuleSettings:
+    """Return the settings in a file; none without it."""
+    values = folder.json(name) if folder.has(name) else {}
+    return ModuleSettings(values, str(folder.path / name))
+
+
+def _limits(folder: PublishedFolder) -> tuple[int | None, bool]:
     """The most tokens of a text and whether it is put in small letters. Raises InputError for a model that reads
     something else than texts."""
     names = [f"sentence_{family}_config.json" for family in FAMILIES]
-    found = _optional(
+    values = _optional(
         folder, next((name for name in names if folder.has(name)), names[0])
     )
-    task = found.values.get("transformer_task", "feature-extraction")
+    task = values.values.get("transformer_task", "feature-extraction")
     if task != "feature-extraction":
         raise InputError(
-            f"{found.place}: transformer_task is {task!r}; regard computes 'feature-extraction' only"
+            f"{values.place}: transformer_task is {task!r}; regard computes 'feature-extraction' only"
         )
-    longest = (
-        None
-        if found.values.get("max_seq_length") is None
-        else found.size("max_seq_length")
-    )
-    return longest, found.switch("do_lower_case")
+    longest = values.read("max_seq_length", int)
+    return longest, bool(values.read("do_lower_case", bool))
 
 
-def _pooling(folder: Folder) -> Pooling:
-    found = _optional(folder, CONFIG)
-    older = tuple(mode for key, mode in POOLING.items() if found.values.get(key))
-    named = found.values.get("pooling_mode", older or "mean")
+def _pooling(folder: PublishedFolder) -> Pooling:
+    values = _optional(folder, CONFIG)
+    older = tuple(mode for key, mode in POOLING.items() if values.values.get(key))
+    named = values.values.get("pooling_mode", older or "mean")
     modes = (named,) if isinstance(named, str) else tuple(named)
     if unknown := [mode for mode in modes if mode not in POOLING.values()]:
         raise InputError(
-            f"{found.place}: pooling_mode is {unknown[0]!r}; regard computes {', '.join(POOLING.values())}"
+            f"{values.place}: pooling_mode is {unknown[0]!r}; regard computes {', '.join(POOLING.values())}"
         )
-    prompted = found.values.get("include_prompt", True)
+    prompted = values.values.get("include_prompt", True)
     return Pooling(modes, prompted is not False)
 
 
@@ -229,16 +228,16 @@ def _pooled(mode: str, states: Float[Tensor, "token width"], before: int) -> Vec
             return weights @ states / weights.sum()
 
 
-def _dense(folder: Folder) -> Step:
-    found, weights = _optional(folder, CONFIG), _weights(folder, "linear.weight")
-    _reads_vector(found)
+def _dense(folder: PublishedFolder) -> Step:
+    values, weights = _optional(folder, CONFIG), _weights(folder, "linear.weight")
+    _reads_vector(values)
     name = str(
-        found.values.get("activation_function", "torch.nn.modules.activation.Tanh")
+        values.values.get("activation_function", "torch.nn.modules.activation.Tanh")
     )
     kind = name.rpartition(".")[2]
     if not name.startswith("torch.nn.") or kind not in ACTIVATIONS:
         raise InputError(
-            f"{found.place}: activation_function is {name!r}; regard computes {', '.join(ACTIVATIONS)}"
+            f"{values.place}: activation_function is {name!r}; regard computes {', '.join(ACTIVATIONS)}"
         )
     activation = ACTIVATIONS[kind]()
     weight, bias = weights["linear.weight"], weights.get("linear.bias")
@@ -246,7 +245,7 @@ def _dense(folder: Folder) -> Step:
 
     def dense(vector: Vector) -> Float[Tensor, " mapped"]:
         mapped = activation(functional.linear(vector, weight, bias))
-        if not found.values.get("use_residual"):
+        if not values.values.get("use_residual"):
             return mapped
         return mapped + (
             vector if across is None else functional.linear(vector, across)
@@ -255,23 +254,23 @@ def _dense(folder: Folder) -> Step:
     return dense
 
 
-def _layer_norm(folder: Folder) -> Step:
+def _layer_norm(folder: PublishedFolder) -> Step:
     weights = _weights(folder, "norm.weight", "norm.bias")
     weight, bias = weights["norm.weight"], weights["norm.bias"]
     return lambda vector: functional.layer_norm(vector, weight.shape, weight, bias)
 
 
-def _normalize(folder: Folder) -> Step:
+def _normalize(folder: PublishedFolder) -> Step:
     _reads_vector(_optional(folder, CONFIG))
     return lambda vector: functional.normalize(vector, dim=-1)
 
 
-def _same(folder: Folder) -> Step:
+def _same(folder: PublishedFolder) -> Step:
     """Dropout, which changes nothing outside training."""
     return lambda vector: vector
 
 
-STEPS: Mapping[str, Callable[[Folder], Step]] = {
+STEPS: Mapping[str, Callable[[PublishedFolder], Step]] = {
     "Dense": _dense,
     "LayerNorm": _layer_norm,
     "Normalize": _normalize,
@@ -280,22 +279,22 @@ STEPS: Mapping[str, Callable[[Folder], Step]] = {
 """The modules after pooling."""
 
 
-def _weights(folder: Folder, *needed: str) -> dict[str, Tensor]:
+def _weights(folder: PublishedFolder, *needed: str) -> dict[str, Tensor]:
     """The tensors of a module in full precision. Raises InputError for a pickle, and where a needed one is missing."""
-    found = folder.tensors()
-    if missing := [name for name in needed if name not in found]:
+    values = folder.tensors()
+    if missing := [name for name in needed if name not in values]:
         raise InputError(
             f"{folder.path / WEIGHTS}: has no tensor {missing[0]}; download it again"
         )
-    return found
+    return values
 
 
-def _reads_vector(found: Settings) -> None:
+def _reads_vector(values: ModuleSettings) -> None:
     """Raises InputError for a module that reads or writes something else than the vector."""
     for key in ("module_input_name", "module_output_name"):
-        if found.values.get(key) not in (None, VECTOR):
+        if values.values.get(key) not in (None, VECTOR):
             raise InputError(
-                f"{found.place}: {key} is {found.values[key]!r}; regard computes {VECTOR!r} only"
+                f"{values.place}: {key} is {values.values[key]!r}; regard computes {VECTOR!r} only"
             )
 
 
@@ -303,3 +302,74 @@ def prompt_tokens(tokenizer: Any, ids: Sequence[int]) -> int:
     """The number of tokens of a prompt, encoded by itself, without a special token at its end."""
     special = cast("Sequence[int]", tokenizer.all_special_ids)
     return len(ids) - (len(ids) > 0 and ids[-1] in special)
+
+
+class Embedding:
+    """A vector for each example, `(example, width)`: of a sentence-transformers folder that of its modules, with one of
+    its prompts; of another model, or with `pool`, the mean or the first of the last states.
+
+    Raises:
+        InputError: an example that the model cannot take, and a module or a prompt that there is not.
+    """
+
+    def __init__(self, loaded: Loaded):
+        self.loaded = loaded
+
+    @cached_property
+    def modules(self) -> SentenceModules | None:
+        """The modules of a sentence-transformers folder."""
+        return None if self.loaded.folder is None else read_modules(self.loaded.folder)
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """The prompts of a sentence-transformers folder by name."""
+        return {} if self.modules is None else self.modules.prompts
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        examples: Sequence[Example],
+        *,
+        pool: Literal["mean", "first"] | None = None,
+        prompt: str | None = None,
+    ) -> Tensor:
+        """See the class."""
+        modules = self.modules if pool is None else None
+        if modules is not None:
+            return torch.stack(
+                [
+                    self._sentence(modules, str(text), modules.prompt(prompt))
+                    for text in examples
+                ]
+            )
+        if prompt is not None:
+            raise InputError(
+                f"{self.loaded.name} has no prompt for such a vector; leave --prompt or --pool out"
+            )
+        values = []
+        for item in examples:
+            states = self._states(inputs_of(self.loaded, item))
+            values.append(states[0] if pool == "first" else states.mean(0))
+        return torch.stack(values).float()
+
+    def _sentence(self, modules: SentenceModules, text: str, prompt: str) -> Tensor:
+        """The vector of one text behind a prompt."""
+
+        def inputs(text: str) -> Inputs:
+            text = Lowercase().normalize_str(text) if modules.lower else text
+            return cut_inputs(
+                self.loaded.tokenizer, self.loaded.model, text, modules.longest
+            )
+
+        before = (
+            prompt_tokens(self.loaded.tokenizer, inputs(prompt).text or ())
+            if prompt
+            else 0
+        )
+        return modules.vector(self._states(inputs(prompt + text)), before)
+
+    def _states(self, inputs: Inputs) -> Tensor:
+        """The last states of an example, `(token, width)`; of an encoder-decoder those of its encoder."""
+        pairs = self.loaded.model.config.is_encoder_decoder
+        model = inputs.model.get_encoder() if pairs else inputs.model.base_model
+        return model(**inputs.tensors).last_hidden_state[0]

@@ -4,36 +4,32 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.data.batching import collate
+from regard.data.batches import collate
 from regard.errors import InputError
 from regard.hub.card import write_card
-from regard.hub.exports.preparation import write_preparation
-from regard.hub.exports.specs import (
+from regard.hub.exports.inputs import write_inputs
+from regard.hub.families.weights import require
+from regard.hub.parity import SHAPES, compare
+from regard.models.attention import RELATIVE_POSITIONS
+from regard.models.gpt2 import GPT2, Block
+from regard.models.transformer import Transformer
+from regard.nn.ctranslate2 import (
+    MAX_POSITIONS,
     activation,
+    fill,
     fill_embedding,
     fill_layer,
-    fill_linear,
     fill_norm,
     fill_positions,
+    save_transformer,
+    set_special_tokens,
 )
-from regard.hub.formats.settings import check_attention
-from regard.hub.tolerances import SHAPES, compare
-from regard.models.gpt2 import GPT2, Block
-from regard.models.positions import RELATIVE_POSITIONS
-from regard.models.transformer import Transformer
-from regard.nn.decoders.transformer import TransformerDecoder
-from regard.nn.embeddings import TokenEmbedding
-from regard.nn.encoders.transformer import TransformerEncoder
 from regard.nn.output import Output
-from regard.nn.sublayers import PreNorm
 from regard.runs.load import load
 from regard.storage.atomic import explained, new_folder
 from regard.text import Tokenizer
-
-LONGEST = 1024
-"""The number of exported positions for a model without a limit."""
 
 
 def export_ctranslate2(path: Path, out: Path) -> list[str]:
@@ -52,7 +48,7 @@ def export_ctranslate2(path: Path, out: Path) -> list[str]:
         raise InputError(
             f"{path}: is a model named {run.config.model.name}; ctranslate2 takes transformer and gpt2"
         )
-    check_attention(run.config.model, str(path))
+    require(run.config.model)
     if (name := run.config.model.positions) in RELATIVE_POSITIONS:
         raise InputError(
             f"{path}: model.positions is {name!r}; ctranslate2 takes absolute ones"
@@ -63,57 +59,14 @@ def export_ctranslate2(path: Path, out: Path) -> list[str]:
         )
     with new_folder(out), explained(out):
         write_card(path, out, "CTranslate2")
-        write_preparation(run, path, out, described=False)
+        write_inputs(run, out, described=False)
         if isinstance(model, GPT2):
             save_gpt2(model, run.tokenizer, out)
             check_gpt2(model, run.tokenizer, out)
         else:
-            save(model, run.tokenizers.source, run.tokenizers.target, out)
+            save_transformer(model, run.tokenizers.source, run.tokenizers.target, out)
             check(model, run.tokenizers.source, run.tokenizers.target, out)
     return ["CTranslate2"]
-
-
-def save(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) -> None:
-    """Write the model with its vocabularies."""
-    from ctranslate2.specs import TransformerSpec
-
-    encoder, decoder = (
-        cast(TransformerEncoder, model.encoder),
-        cast(TransformerDecoder, model.decoder),
-    )
-    layers: tuple[list[Any], list[Any]] = [*encoder.layers], [*decoder.layers]
-    before = isinstance(layers[0][0].residuals[0], PreNorm)
-    sizes = len(layers[0]), len(layers[1])
-    spec: Any = TransformerSpec.from_config(
-        sizes,
-        layers[0][0].self_attention.heads,
-        pre_norm=before,
-        no_final_norm=not before,
-        activation=activation(layers[0][0].feedforward),
-    )
-    most = model.max_source or LONGEST
-    for part, side, own in (
-        (spec.encoder, encoder, layers[0]),
-        (spec.decoder, decoder, layers[1]),
-    ):
-        if before:
-            fill_norm(part.layer_norm, cast(nn.LayerNorm, side.norm))
-        fill_positions(part, side.positions, cast(TokenEmbedding, side.embedding), most)
-        for written, each in zip(part.layer, own, strict=True):
-            fill_layer(written, each)
-    fill_embedding(spec.encoder.embeddings[0], cast(TokenEmbedding, encoder.embedding))
-    fill_embedding(spec.decoder.embeddings, decoder.embedding)
-    fill_linear(spec.decoder.projection, cast(nn.Linear, decoder.output))
-    spec.register_source_vocabulary(entries(source))
-    spec.register_target_vocabulary(entries(target))
-    ids = target.special
-    spec.config.unk_token, start, spec.config.eos_token = target.pieces(
-        [ids.unknown, ids.start, ids.end]
-    )
-    spec.config.bos_token = spec.config.decoder_start_token = start
-    spec.config.add_source_eos = True
-    spec.validate()
-    spec.save(str(out))
 
 
 def save_gpt2(model: GPT2, tokenizer: Tokenizer, out: Path) -> None:
@@ -127,18 +80,15 @@ def save_gpt2(model: GPT2, tokenizer: Tokenizer, out: Path) -> None:
     )
     part, output = spec.decoder, cast(Output, model.output)
     fill_norm(part.layer_norm, model.norm)
-    fill_positions(part, model.positions, model.embedding, model.context or LONGEST)
-    fill_embedding(part.embeddings, model.embedding)
-    part.projection.weight = output.weight.detach().numpy()
-    if output.bias is not None:
-        part.projection.bias = output.bias.detach().numpy()
-    for written, each in zip(part.layer, blocks, strict=True):
-        fill_layer(written, each)
-    spec.register_vocabulary(entries(tokenizer))
-    ids = tokenizer.special
-    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (
-        tokenizer.pieces([ids.unknown, ids.start, ids.end])
+    fill_positions(
+        part, model.positions, model.embedding, model.context or MAX_POSITIONS
     )
+    fill_embedding(part.embeddings, model.embedding)
+    fill(part.projection, output.weight, output.bias)
+    for written, item in zip(part.layer, blocks, strict=True):
+        fill_layer(written, item)
+    spec.register_vocabulary(entries(tokenizer))
+    set_special_tokens(spec, tokenizer)
     spec.validate()
     spec.save(str(out))
 
@@ -163,13 +113,13 @@ def check(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) -
     translator = Translator(
         str(out), device="cpu", compute_type="float32", intra_threads=1
     )
-    names, most = (entries(source), entries(target)), model.max_source or LONGEST
+    names, most = (entries(source), entries(target)), model.max_source or MAX_POSITIONS
     for texts, longest in SHAPES:
         tokens = min(longest, most - 1)  # followed by the end
         order = torch.arange(texts * tokens).view(texts, tokens)
         sources, targets = (
-            ordinary(each)[order % len(ordinary(each))].tolist()
-            for each in (source, target)
+            ordinary(item)[order % len(ordinary(item))].tolist()
+            for item in (source, target)
         )
         batch = collate(
             list(zip(sources, targets, strict=True)), source.special, target.special
@@ -180,10 +130,10 @@ def check(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) -
         own = logits.gather(-1, batch.target_out[..., None])[..., 0]
         sides = zip(names, (sources, targets), strict=True)
         pieces = [
-            [[each[index] for index in row] for row in rows] for each, rows in sides
+            [[item[index] for index in row] for row in rows] for item, rows in sides
         ]
-        found = translator.score_batch(*pieces)
-        compare(own, torch.tensor([each.log_probs for each in found]), out)
+        results = translator.score_batch(*pieces)
+        compare(own, torch.tensor([item.log_probs for item in results]), out)
 
 
 @torch.no_grad()
@@ -196,13 +146,13 @@ def check_gpt2(model: GPT2, tokenizer: Tokenizer, out: Path) -> None:
     )
     names = entries(tokenizer)
     for texts, longest in SHAPES:
-        tokens = max(2, min(longest, model.context or LONGEST))
+        tokens = max(2, min(longest, model.context or MAX_POSITIONS))
         ids = ordinary(tokenizer)[
             torch.arange(texts * tokens).view(texts, tokens) % len(ordinary(tokenizer))
         ]
         logits = model(ids, model.begin(texts))[0][:, :-1].log_softmax(-1)
         own = logits.gather(-1, ids[:, 1:, None])[..., 0]
-        found = generator.score_batch(
+        results = generator.score_batch(
             [[names[index] for index in row] for row in ids.tolist()]
         )
-        compare(own, torch.tensor([each.log_probs for each in found]), out)
+        compare(own, torch.tensor([item.log_probs for item in results]), out)

@@ -75,19 +75,19 @@ regard.breakdown = (() => {
     const { lookup: one, map, table } = panel, { layer, head: chosen } = panel.choice, { breakdown } = one;
     if (!breakdown) return [element("p", {}, one.noBreakdown)];
     const at = [layer ?? (map.layers.length === 1 ? 0 : null), chosen ?? (map.heads === 1 ? 0 : null)];
-    if (at.includes(null) || panel.choice.words) return [element("p", {}, "Choose one layer and one head, and no words, to break a lookup down.")];
+    if (at.includes(null) || panel.choice.words) return [element("p", {}, "Choose one layer and one head, without whole words, to see the computation.")];
     const [targets, sources] = [one.target.length, one.source.length], [name, product] = names(breakdown), scaled = breakdown.scale !== 1;
     const lines = lookup(breakdown, at, target, targets, sources, map.row(...at, target));
     const first = [...lines].sort((a, b) => b.weight - a.weight).slice(0, SHOWN), picked = lines.find((each) => each.source === source);
     if (picked && !first.includes(picked)) first.push(picked);
-    const columns = ["source", name, ...(scaled ? [`× ${number(breakdown.scale)}`] : []), breakdown.softmax ? "softmax" : "weight", "|value|", "|weight × value|", "share of the read"];
+    const columns = ["source", name, ...(scaled ? [`× ${number(breakdown.scale)}`] : []), breakdown.softmax ? "softmax" : "weight", "|value|", "|weight × value|", "contribution to the output"];
     const cells = ({ score, scaled: times, weight, value, written, share }) => [score, ...(scaled ? [times] : []), weight, value, written, share];
     const body = element("tbody", {}, ...first.map((each) => row(table.source[each.source], cells(each), each === picked ? "regard-on" : "")));
     const rest = lines.length - first.length, left = lines.reduce((sum, each) => sum + (first.includes(each) ? 0 : each.weight), 0);
     const label = (text) => element("bdi", {}, text);
-    const parts = [element("h2", {}, "What ", label(table.target[target]), ` reads in ${map.layers[at[0]]}, head ${at[1]}`),
+    const parts = [element("h2", {}, "Attention of ", label(table.target[target]), `, ${map.layers[at[0]]}, head ${at[1]}`),
       element("table", { className: "regard-numbers" }, head(columns), body)];
-    if (rest > 0) parts.push(element("p", { className: "regard-key" }, `and ${rest} more, which share a weight of ${number(left)}`));
+    if (rest > 0) parts.push(element("p", { className: "regard-key" }, `${rest} more keys, total weight ${number(left)}`));
     const both = picked && sides(breakdown, at, [target, targets], [source, sources]);
     if (both) parts.push(element("h2", {}, "How ", label(table.source[source]), ` gets its ${name}`), ...summed(both, product));
     return parts;

@@ -85,7 +85,7 @@ regard.data = (() => {
       Object.assign(this, { name, source: [...source], target: [...target], sentences, patches, maps, breakdown, noBreakdown, pixels, images });
       this.shown = Math.max(0, maps.findIndex((each) => each.name === about.first));
       this.notes = notes ? [...notes] : [];
-      this.verbs = verbs || ["reads", "is read"];
+      this.verbs = verbs || ["attends to", "is attended to"];
       this.words = sourceWords || targetWords ? { source: sourceWords, target: targetWords } : null;
     }
 

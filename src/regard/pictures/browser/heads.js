@@ -30,8 +30,8 @@ regard.views.heads = (() => {
       grid.append(element("tr", {}, element("td"), ...heads.map((head) => element("th", { scope: "col" }, `head ${head}`))));
       grid.append(...map.layers.map((name, layer) => element("tr", {}, element("th", { scope: "row" }, name), ...heads.map((head) => cell(layer, head)))));
       this.grid.replaceChildren(grid);
-      const mean = panel.table.target.length > 1 ? "; the mean over all labels" : "", image = this.places ? `, at least ${EVEN} times an even share${mean}` : "";
-      const own = element("p", { className: "regard-key" }, `${strongest()}: the largest of each head${image}`);
+      const mean = panel.table.target.length > 1 ? "; the mean over all labels" : "", image = this.places ? `, at least ${EVEN} × uniform${mean}` : "";
+      const own = element("p", { className: "regard-key" }, `${strongest()}: the maximum of each head${image}`);
       this.key.replaceChildren(this.fixed ? key(map.scale, map, whole(map)) : own);
       this.drawSome();
     }

@@ -102,7 +102,7 @@ regard.views.image = (() => {
         ramp.append(step);
       }
       const shades = element("p", { className: "regard-key" }, "0", ramp, number(most), element("span", {}, `the greatest weight of this label, at least ${EVEN} times an even share`));
-      const gate = notes.some((each) => each) ? [element("p", { className: "regard-key" }, "gate: the share of what is read that enters the word, 0 none to 1 all")] : [];
+      const gate = notes.some((each) => each) ? [element("p", { className: "regard-key" }, "gate: how much of the context is used, 0 to 1")] : [];
       this.key.replaceChildren(shades, ...gate);
     }
 

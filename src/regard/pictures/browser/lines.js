@@ -42,8 +42,8 @@ regard.views.lines = (() => {
     }
 
     render() {
-      const { panel } = this, { source, target } = panel.table, [reads, isRead] = panel.verbs;
-      this.sides.replaceChildren(element("span", {}, `target (queries): ${reads}`), element("span", {}, `source (keys): ${isRead}`));
+      const { panel } = this, { source, target } = panel.table, [attendsTo, isAttendedTo] = panel.verbs;
+      this.sides.replaceChildren(element("span", {}, `target (query): ${attendsTo}`), element("span", {}, `source (key): ${isAttendedTo}`));
       this.left.replaceChildren(...target.map((_, place) => token(panel, "target", place)));
       this.right.replaceChildren(...source.map((_, place) => token(panel, "source", place)));
       this.all = this.links();

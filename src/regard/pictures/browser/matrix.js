@@ -35,7 +35,7 @@ regard.views.matrix = (() => {
     // Sizes from the labels and the available room, and the weights as an image with one pixel each.
     render() {
       const { source, target, within } = this.panel.table, context = this.canvas.getContext("2d");
-      this.axes.textContent = within ? "↓ queries   → keys" : "↓ target (queries)   → source (keys)";
+      this.axes.textContent = within ? "↓ query   → key" : "↓ target (query)   → source (key)";
       context.font = this.font();
       const width = (labels) => labels.reduce((most, label) => Math.max(most, context.measureText(label).width), 0);
       const room = this.scroll.clientWidth || 600, across = width(source);
@@ -66,7 +66,7 @@ regard.views.matrix = (() => {
       const { table } = this.panel, { source, target, rows, scale } = table, { threshold, shade } = this.panel.choice;
       if (!source.length || !target.length) return null;
       const most = shade === "fixed" ? scale : Math.max(...rows.map(greatest)) || 1;
-      this.key.replaceChildren(key(most, table, shade === "fixed" ? whole(table) : `${strongest()}: the largest of this matrix`));
+      this.key.replaceChildren(key(most, table, shade === "fixed" ? whole(table) : `${strongest()}: the maximum of this matrix`));
       const count = source.length;
       return pixels(count, target.length, (place) => {
         const weight = rows[Math.floor(place / count)][place % count] || 0;

@@ -80,12 +80,12 @@ regard.mount = (() => {
       const fitting = Object.entries(regard.views).filter(([, View]) => lookups.some((each) => each.maps.some((map) => View.fits(each, map))));
       this.tabs = fitting.map(([name, View]) => [name, button(View.title, () => this.choose({ view: name }))]);
       const threshold = element("input", { type: "range", min: 0, max: 1, step: 0.01, value: 0, oninput: () => this.choose({ threshold: Number(threshold.value) }) });
-      this.cut = element("label", { className: "regard-choice" }, element("span", {}, "Hide below"), threshold, element("output", {}, "0"));
+      this.cut = element("label", { className: "regard-choice" }, element("span", {}, "Minimum weight"), threshold, element("output", {}, "0"));
       const wide = element("input", { type: "range", min: 2, max: 40, step: 1, value: 20, oninput: () => this.choose({ zoom: Number(wide.value) }) });
-      this.size = element("label", { className: "regard-choice" }, element("span", {}, "Cell"), wide);
+      this.size = element("label", { className: "regard-choice" }, element("span", {}, "Cell size"), wide);
       const shades = element("select", { onchange: () => this.choose({ shade: shades.value }) },
-        element("option", { value: "fixed" }, "0 to 1"), element("option", { value: "largest" }, "0 to the largest"));
-      this.shades = element("label", { className: "regard-choice" }, element("span", {}, "Shades"), shades);
+        element("option", { value: "fixed" }, "0 to 1"), element("option", { value: "largest" }, "0 to the maximum"));
+      this.shades = element("label", { className: "regard-choice" }, element("span", {}, "Color scale"), shades);
       const words = element("input", { type: "checkbox", onchange: () => this.choose({ words: words.checked }) });
       this.joins = element("label", { className: "regard-choice", hidden: !lookups.some((each) => each.words) }, words, element("span", {}, "Whole words"));
       this.twice = button("Compare", () => this.compare(!this.comparing));
@@ -130,7 +130,7 @@ regard.mount = (() => {
         this.panels.push(new regard.Panel(this, next));
         this.panels.at(-1).fit();
       } else this.panels.splice(1).forEach((panel) => panel.view.leave());
-      this.twice.textContent = on ? "Show one" : "Compare";
+      this.twice.textContent = on ? "Single view" : "Compare";
       this.render();
     }
 

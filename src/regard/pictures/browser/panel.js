@@ -16,7 +16,7 @@ regard.Panel = (() => {
       this.choices = element("div", { className: "regard-choices" });
       this.place = element("div", { className: "regard-place" });
       this.status = element("output", { className: "regard-status", ariaLive: "polite" });
-      this.breakdown = element("section", { className: "regard-breakdown", hidden: true, ariaLabel: "Breakdown of a lookup" });
+      this.breakdown = element("section", { className: "regard-breakdown", hidden: true, ariaLabel: "How a weight is computed" });
       this.signs = element("p", { className: "regard-signs" });
       this.element = element("section", { className: "regard-panel" }, this.choices, this.status, this.place, this.signs, this.breakdown);
       this.place.addEventListener("keydown", (event) => this.key(event));
@@ -104,12 +104,12 @@ regard.Panel = (() => {
         this.place.replaceChildren(this.view.element);
         const moves = Object.keys(kind.keys).length > 0;
         Object.assign(this.place, { tabIndex: moves ? 0 : -1, role: moves ? "application" : "group" });
-        this.place.ariaLabel = `${kind.title} of ${this.lookup.name || "attention"}.${moves ? " Arrow keys move, Enter breaks a lookup down." : ""}`;
+        this.place.ariaLabel = `${kind.title} of ${this.lookup.name || "attention"}.${moves ? " Arrow keys move, Enter shows the computation." : ""}`;
       }
       this.menus();
       this.view.render();
-      const labels = new Set([...this.table.source, ...this.table.target]), start = labels.has("∎") ? "its start" : "the start of a text";
-      const means = { "∎": "the end of a text", "▷": start };
+      const labels = new Set([...this.table.source, ...this.table.target]), start = labels.has("∎") ? "its start" : "start of text";
+      const means = { "∎": "end of text", "▷": start };
       this.signs.textContent = Object.entries(means).filter(([sign]) => labels.has(sign)).map((each) => each.join(" ")).join(", ");
       this.say();
     }
@@ -120,9 +120,9 @@ regard.Panel = (() => {
         const options = [...first, ...names.map((each, place) => [each, place])];
         if (options.length > 1) menus.push(select(label, options, this.own[name], (value) => this.choose({ [name]: value })));
       };
-      const heads = [...Array(map.heads).keys()].map(String), each = this.kind === regard.views.lines && map.heads <= this.kind.most ? [["each in its colour", "each"]] : [];
-      add("Lookups", "lookup", lookups.map((other, place) => other.name || `${place + 1}`));
-      add("Map", "map", lookup.maps.map(({ name }) => name));
+      const heads = [...Array(map.heads).keys()].map(String), each = this.kind === regard.views.lines && map.heads <= this.kind.most ? [["all heads, by color", "each"]] : [];
+      add("Attention", "lookup", lookups.map((other, place) => other.name || `${place + 1}`));
+      add("Method", "map", lookup.maps.map(({ name }) => name));
       if (this.kind !== regard.views.heads) {
         add("Layer", "layer", map.layers, map.layers.length > 1 ? [["mean of all", null]] : []);
         add("Head", "head", heads, map.heads > 1 ? [["mean of all", null], ...each] : []);
@@ -157,14 +157,14 @@ regard.Panel = (() => {
     }
 
     say() {
-      const { target, source } = this.focused, { table } = this, [reads, isRead] = this.verbs, parts = [];
+      const { target, source } = this.focused, { table } = this, [attendsTo, isAttendedTo] = this.verbs, parts = [];
       const label = (text) => element("bdi", {}, text);
       if (target !== null) parts.push(label(table.target[target]));
-      if (target !== null && source !== null) parts.push(` ${reads} `);
+      if (target !== null && source !== null) parts.push(` ${attendsTo} `);
       if (source !== null) parts.push(label(table.source[source]));
       if (target !== null && source !== null) parts.push(" ", element("b", {}, number(table.rows[target][source] || 0)));
-      else if (target !== null) parts.push(` ${reads} `, ...this.most(table.rows[target]));
-      else if (source !== null) parts.push(` ${isRead} by `, ...this.most(table.rows.map((row) => row[source] || 0), table.target));
+      else if (target !== null) parts.push(` ${attendsTo} `, ...this.most(table.rows[target]));
+      else if (source !== null) parts.push(` ${isAttendedTo} by `, ...this.most(table.rows.map((row) => row[source] || 0), table.target));
       if (parts.length && table.amounts) parts.push(` (${table.name})`);
       this.status.replaceChildren(...(parts.length ? parts : [element("span", {}, this.hint())]));
     }
@@ -177,8 +177,8 @@ regard.Panel = (() => {
 
     hint() {
       const { table } = this;
-      const works = this.own.map === 0 && this.lookup.breakdown ? "; a click breaks a lookup down" : "", sizes = `${table.target.length} target × ${table.source.length} source labels.`;
-      return `${sizes} ${this.kind.hint ?? `Point at one, or use the arrow keys${works}.`}`;
+      const works = this.own.map === 0 && this.lookup.breakdown ? " Click for the computation." : "", sizes = `${table.target.length} queries × ${table.source.length} keys.`;
+      return `${sizes} ${this.kind.hint ?? `Hover or use the arrow keys for weights.${works}`}`;
     }
 
     key(event) {

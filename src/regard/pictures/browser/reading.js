@@ -39,7 +39,7 @@ regard.views.reading = (() => {
       });
       [...this.target.children].forEach((each, place) => each.classList.toggle("regard-on", place === this.at));
       const found = even ? `nearly even: none is preferred; ${strongest()}: ${EVEN} times an even share` : `${strongest()}: the largest of this row`;
-      this.key.replaceChildren(key(most, table, `${found}${table.within ? "; framed: what reads" : ""}`));
+      this.key.replaceChildren(key(most, table, `${found}${table.within ? "; framed: the query" : ""}`));
     }
 
     reveal(t) {
@@ -47,7 +47,7 @@ regard.views.reading = (() => {
     }
   }
 
-  Reading.title = "Reading";
+  Reading.title = "Text";
   Reading.fits = (lookup, map) => !regard.data.onPatches(lookup, map);
   Reading.keys = { ArrowLeft: [-1, null], ArrowRight: [1, null], ArrowUp: [-1, null], ArrowDown: [1, null] };
   Reading.start = [0, null];

@@ -1,5 +1,93 @@
-"""Recipes: run files of this package, of other packages, and the user's own."""
+"""Recipes: run files of this package and of other packages, by name."""
 
-from regard.runs.recipes.shipped import names, path_of
+from importlib.metadata import EntryPoint
+from importlib.resources import files
+from pathlib import Path
 
-__all__ = ["names", "path_of"]
+from regard.config.registry import find_plugins, name_packages
+from regard.config.yaml_tree import suggest
+from regard.errors import InputError
+
+FOLDER = Path(__file__).parent
+GROUP = "regard.recipes"
+"""Entry points of other packages: `name = "package:file.yaml"`."""
+
+
+def names() -> dict[str, str]:
+    """Return the recipes in alphabetical order, each with its description.
+
+    A description is the comment that a file begins with. A recipe of another package
+    is followed by the package; an unusable one has its error.
+    """
+    recipes = {path.stem: read_description(path) for path in FOLDER.glob("*.yaml")}
+    for name, points in find_plugins(GROUP).items():
+        if name in recipes:
+            continue
+        try:
+            path = find_plugin_recipe(name, points)
+            recipes[name] = f"{read_description(path)} [{name_packages(points)}]"
+        except InputError as error:
+            recipes[name] = f"unusable: {error}"
+    return dict(sorted(recipes.items()))
+
+
+def path_of(name_or_file: str) -> Path:
+    """Return the run file of a path or a recipe; a file takes precedence.
+
+    Raises:
+        InputError: There is neither, two packages add the recipe, or its package
+            lacks the file.
+    """
+    path, recipes = Path(name_or_file), names()
+    try:
+        is_recipe_folder = name_or_file in recipes and path.is_dir()
+        if path.exists() and not is_recipe_folder:
+            return path
+    except OSError as error:
+        raise InputError(
+            f"{name_or_file}: cannot be read ({error.strerror}); expected a recipe or "
+            "a YAML file"
+        ) from error
+    if name_or_file in recipes:
+        shipped = FOLDER / f"{name_or_file}.yaml"
+        if shipped.exists():
+            return shipped
+        return find_plugin_recipe(name_or_file, find_plugins(GROUP)[name_or_file])
+    listed = ", ".join(recipes)
+    if len(path.parts) > 1 or path.suffix in (".yaml", ".yml"):
+        raise InputError(
+            f"{name_or_file}: no such file; expected a YAML file, or a recipe: {listed}"
+        )
+    advice = suggest(name_or_file, list(recipes))
+    if advice.startswith("did"):
+        advice += f" The recipes are {listed}"
+    raise InputError(f"{name_or_file!r} is neither a recipe nor a file; {advice}")
+
+
+def find_plugin_recipe(name: str, points: list[EntryPoint]) -> Path:
+    """Return the file of another package's recipe. Raises InputError."""
+    if len(points) > 1:
+        raise InputError(
+            f"{name_packages(points)} both add the recipe {name!r}; uninstall one"
+        )
+    package, _, file = points[0].value.partition(":")
+    try:
+        path = Path(str(files(package) / file))
+    except Exception as error:  # whatever the package raises while it is imported
+        raise InputError(
+            f"{name_packages(points)}: the recipe {name!r} cannot be found, because "
+            f"{package} cannot be imported ({type(error).__name__}: {error}); repair "
+            "or uninstall the package"
+        ) from error
+    if not path.is_file():
+        raise InputError(
+            f"{name_packages(points)}: the recipe {name!r} is to be in {path}, which "
+            "is no file; repair the package"
+        )
+    return path
+
+
+def read_description(path: Path) -> str:
+    """Return the comment that a run file begins with."""
+    with path.open(encoding="utf-8") as lines:
+        return lines.readline().removeprefix("#").strip()

@@ -83,7 +83,7 @@ export class Answer {
     const button = element("button", { type: "button", className: ["token", ...marks].join(" "), tabIndex: place ? -1 : 0 });
     const piece = sign(event.piece);
     button.append(element("bdi", {}, piece));
-    button.title = [...(piece === event.piece ? [] : ["the end"]), percent(Math.exp(event.log_probability)), ...marks].join(", ");
+    button.title = [...(piece === event.piece ? [] : ["end of text"]), percent(Math.exp(event.log_probability)), ...marks].join(", ");
     button.addEventListener("click", () => this.open(place, button));
     byId("tokens").append(button);
     byId("plain").textContent = event.text;
@@ -129,10 +129,10 @@ export class Answer {
     const token = this.tokens[place], choose = (each) => () => this.change(place, { token: each.token });
     const list = token.candidates.map((each) => element("li", {}, element("button", { type: "button", onclick: choose(each), disabled: each.token === this.endToken },
       element("bdi", {}, sign(each.piece)), " ", element("small", {}, percent(each.probability)))));
-    const field = element("input", { value: token.text, dir: "auto", ariaLabel: "Let the answer begin with", maxLength: 2000 });
+    const field = element("input", { value: token.text, dir: "auto", ariaLabel: "Force prefix", maxLength: 2000 });
     const form = element("form", { onsubmit: (event) => { event.preventDefault(); this.change(place, { prefix: field.value }); } },
-      element("label", {}, element("span", { className: "label" }, "Let the answer begin with "), field), element("button", { type: "submit" }, "Go on from there"));
-    byId("editor").replaceChildren(element("h3", {}, "In place of ", element("bdi", {}, sign(token.piece))), element("ul", {}, ...list), form);
+      element("label", {}, element("span", { className: "label" }, "Force prefix "), field), element("button", { type: "submit" }, "Regenerate"));
+    byId("editor").replaceChildren(element("h3", {}, "Alternatives for ", element("bdi", {}, sign(token.piece))), element("ul", {}, ...list), form);
     byId("editor").hidden = false;
     (byId("editor").querySelector("button:enabled") || field).focus();
   }

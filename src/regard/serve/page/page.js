@@ -18,7 +18,7 @@ const FIELDS = {
 const fields = () => FIELDS[run.kind]
   || Object.entries(run.inputs).map(([name, kind]) => [name, name[0].toUpperCase() + name.slice(1), ...(kind === "file" ? ["file", "*"] : ["textarea", 3])]);
 const NUMBERS = {
-  temperature: ["Temperature (empty: the likeliest token)", { min: 0, max: 100, step: "any" }],
+  temperature: ["Temperature (empty = greedy)", { min: 0, max: 100, step: "any" }],
   seed: ["Seed", { min: 0, step: 1, value: 1 }],
   tokens: ["Tokens", { min: 1, max: 2000, step: 1, value: 50 }],
 };
@@ -43,7 +43,7 @@ const showKinds = () => {
   const seen = can("attention") || can("stream"), others = seen ? (run.kinds || []).filter((each) => each in KINDS) : [], former = ticked();
   const box = (each) => element("label", {}, element("input", { type: "checkbox", value: each, checked: former.includes(each), onchange: () => again && again() }), ` ${KINDS[each]}`);
   byId("kinds").hidden = others.length === 0;
-  byId("kinds").replaceChildren(element("span", {}, "Show as well:"), ...others.map(box));
+  byId("kinds").replaceChildren(element("span", {}, "Also compute:"), ...others.map(box));
 };
 
 // The runs that take the same requests as this one and answer alike, if there are any.
@@ -93,7 +93,7 @@ const showExample = () => {
   const inside = file && !hidden && !audio ? element("img", { src: `data:image/png;base64,${found[file[0]]}`, alt: text }) : element("bdi", {}, text);
   const played = audio ? [element("audio", { controls: true, src: `data:audio/wav;base64,${audio}` })] : [];
   byId("example").hidden = hidden;
-  byId("example").replaceChildren(...(hidden ? [] : ["For example: ", element("button", { id: "try", type: "button", title: text, onclick: useExample }, inside), ...played]));
+  byId("example").replaceChildren(...(hidden ? [] : ["Examples: ", element("button", { id: "try", type: "button", title: text, onclick: useExample }, inside), ...played]));
 };
 
 const useExample = () => {
@@ -165,7 +165,7 @@ const during = async (what, work) => {
 const streamBody = async (chosen = {}) => ({ ...await example(), ...sampling(), candidates: CANDIDATES, ...chosen });
 
 // Unless it continues a prompt an answer ends with the whole view, its breakdown included.
-const stream = (makeBody, before = []) => during("Writing ...", async (signal) => {
+const stream = (makeBody, before = []) => during("Generating ...", async (signal) => {
   const body = await makeBody();
   again = () => stream(() => body, before);
   byId("list").replaceChildren();
@@ -180,10 +180,10 @@ const stream = (makeBody, before = []) => during("Writing ...", async (signal) =
       answer.warn(event.warnings);
       if (event.view) await answer.mount(event.view);
       byId("others").hidden = false;
-      return `${answer.tokens.length} tokens, log-probability ${score(event.score)}${event.finished ? "" : "; the limit came before its end"}.`;
+      return `${answer.tokens.length} tokens, log-probability ${score(event.score)}${event.finished ? "" : "; stopped at the length limit"}.`;
     }
   }
-  throw new Error("the answer broke off");
+  throw new Error("the connection was lost");
 });
 
 // At least one token follows the one that is chosen in the last place.
@@ -228,12 +228,12 @@ const show = async (parts, view, warnings) => {
   await answer.mount(view);
 };
 
-const predict = () => during("Reading ...", async (signal) => {
+const predict = () => during("Predicting ...", async (signal) => {
   again = predict;
   const body = await example(), seen = can("attention") ? ["attention", { ...body, ...kinds() }] : ["predict", body];
   const found = await request(run.name, ...seen, signal);
   await show(content(found, body), found.view || null, found.warnings);
-  return found.label ? `${found.label}.` : "Answered.";
+  return found.label ? `${found.label}.` : "Done.";
 });
 
 const compare = (other) => during("Comparing ...", async (signal) => {
@@ -256,16 +256,16 @@ const search = () => during("Searching ...", async (signal) => {
     element("bdi", {}, each.text || "(nothing)"), " ", element("small", {}, score(each.score)));
   const texts = [best, ...alternatives].filter((each, place, all) => all.findIndex(({ text }) => text.trim() === each.text.trim()) === place);
   byId("list").replaceChildren(...texts.map((each) => element("li", {}, button(each))));
-  const fewer = texts.length < beam ? `; the beam of ${beam} found no other text` : "";
-  return `${texts.length} ${texts.length === 1 ? "text" : "different texts"}, best first, with ${texts.length === 1 ? "its score" : "their scores"}${fewer}.`;
+  const fewer = texts.length < beam ? `; the beam of ${beam} has no other text` : "";
+  return `${texts.length} ${texts.length === 1 ? "hypothesis" : "hypotheses"}, best first (log-probability)${fewer}.`;
 });
 
-const attribute = (button, body, { text: target, finished }) => during("Reading ...", async (signal) => {
+const attribute = (button, body, { text: target, finished }) => during("Predicting ...", async (signal) => {
   again = () => attribute(button, body, { text: target, finished });
   for (const each of byId("list").querySelectorAll("button")) each.ariaPressed = String(each === button);
-  if (!can("attention")) return "This model attends to nothing that could be seen.";
+  if (!can("attention")) return "This model has no attention to display.";
   await answer.mount(await request(run.name, "attention", { ...body, target, finished, ...kinds() }, signal));
-  return "The picture is that of the alternative.";
+  return "Attention of the alternative.";
 });
 
 byId("request").addEventListener("submit", (event) => {

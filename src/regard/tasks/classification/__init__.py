@@ -6,7 +6,7 @@ from regard.tasks.task import LazyTask
 
 
 def command(config: Any) -> str:
-    """The use of a run: a tab separates the texts of a pair."""
+    """Return the use of a run: a tab separates the texts of a pair."""
     return (
         "regard predict {} TEXT"
         if config.data.second is None
@@ -17,7 +17,7 @@ def command(config: Any) -> str:
 TASK = LazyTask(
     __name__,
     "config:Classification",
-    "setup:setup",
+    "training:setup",
     "run:ClassificationRun",
     command=command,
 )

@@ -3,23 +3,69 @@
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar
 
+from regard.config.registry import Registry
+from regard.errors import InputError
 from regard.models.catalog import CLASSIFIERS, ClassifierConfig
-from regard.models.elmo_embedding import ElmoStates
+from regard.models.elmo import ElmoStates
 from regard.tasks.class_prediction import ClassWeights
 from regard.tasks.classification.data import LabelledData, LabelledTables
-from regard.tasks.classification.forms.catalog import form_class
-from regard.tasks.fine_tuning import FineTuning
-from regard.tasks.pretrained_part import PretrainedPart, PretrainedSource
-from regard.text.kind import WHOLE_WORDS
+from regard.tasks.classification.inputs import Form
+from regard.tasks.fine_tuning import FineTuning, PretrainedPart, PretrainedSource
+from regard.text import Tokenizer
+from regard.text.kinds import WHOLE_WORDS
 
 STATES = "model.embedding.elmo"
 C = TypeVar("C", bound="TextConfig")
 
 
+FORMS = Registry(
+    "regard.tasks.classification",
+    {
+        "text": "inputs:OneText",
+        "attended-text": "documents:WholeTexts",
+        "document": "documents:Documents",
+        "last-text": "inputs:LastText",
+        "marked-texts": "inputs:MarkedTexts",
+        "published-texts": "inputs:PublishedTexts",
+        "two-texts": "inputs:TwoTexts",
+        "compared-texts": "inputs:ComparedTexts",
+    },
+    group="regard.forms",
+)
+
+
+def form_class(model: str) -> type[Form[Any]]:
+    """Return the class of the form that the classifier of this name has.
+
+    Raises:
+        InputError: An unknown form.
+    """
+    name = CLASSIFIERS[model].form
+    if name not in FORMS:
+        raise InputError(
+            f"the classifier {model} has the form {name!r}; expected one of {', '.join(FORMS)}"
+        )
+    return FORMS[name]
+
+
+def form_of(
+    config: ClassifierConfig, tokenizer: Tokenizer, *, truncate: bool
+) -> Form[Any]:
+    """Return the form of a model.
+
+    `truncate` cuts texts that are longer than the model can take, which is refused
+    otherwise.
+    """
+    return form_class(config.name)(tokenizer, config, truncate=truncate)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextConfig(FineTuning, PretrainedSource):
-    """A run file of labelled texts or pairs of texts. `truncate` cuts texts that are longer than the model can take,
-    in training and prediction; otherwise they are refused."""
+    """A run file of labelled texts or pairs of texts.
+
+    `truncate` cuts texts that are longer than the model can take, in training and
+    prediction; otherwise they are refused.
+    """
 
     takes: ClassVar[tuple[str, ...]] = tuple(CLASSIFIERS)
 
@@ -36,7 +82,7 @@ class TextConfig(FineTuning, PretrainedSource):
             raise ValueError(
                 f"the model {self.model.name} reads one text, and data.second names another; leave it out"
                 if paired
-                else f"the model {self.model.name} reads two texts; name the column of the other with data.second"
+                else f"the model {self.model.name} reads two texts; name the column of the source with data.second"
             )
         if (
             self.states is not None
@@ -49,7 +95,10 @@ class TextConfig(FineTuning, PretrainedSource):
 
     @property
     def states(self) -> ElmoStates | None:
-        """The run whose states replace the model's embedding table; None for a model with a table."""
+        """The run whose states replace the model's embedding table.
+
+        None for a model with a table.
+        """
         embedding = getattr(self.model, "embedding", None)
         return embedding if isinstance(embedding, ElmoStates) else None
 
@@ -67,11 +116,11 @@ class TextConfig(FineTuning, PretrainedSource):
             has_sizes,
         )
 
-    def with_sizes(self: C, other: Any) -> C:
-        """The run file with the sizes of the pretrained model."""
+    def with_sizes(self: C, source: Any) -> C:
+        """Return the run file with the sizes of the pretrained model."""
         assert self.model is not None
         assert self.states is not None
-        states = replace(self.states, sizes=other.model)
+        states = replace(self.states, sizes=source.model)
         return replace(self, model=replace(self.model, embedding=states))  # pyright: ignore[reportCallIssue]
 
     @property

@@ -9,32 +9,50 @@ import torch
 from torch import Tensor
 
 from regard.attention.record import Maps, record_breakdown
-from regard.attribution.aggregation import AGGREGATIONS, Aggregation, single_map
-from regard.attribution.available import BLIND, LAYERED, PLAIN
-from regard.attribution.gradients import check_no_maps, contributions, embeddings
-from regard.attribution.kinds import VERBS, Kind
-from regard.data.memory import Records
-from regard.data.truncation import report_cut
+from regard.attribution.aggregation import (
+    AGGREGATIONS,
+    GRADIENT_ONLY,
+    LAYERED,
+    PLAIN,
+    RETURNED,
+    Aggregation,
+    to_single_map,
+)
+from regard.attribution.gradients import (
+    check_no_maps,
+    compute_contributions,
+    find_embeddings,
+)
+from regard.attribution.kinds import KIND_VERBS, Kind
+from regard.data.records import Records
+from regard.data.tokens import report_cut
 from regard.errors import InputError
-from regard.maps import Alignment, DocumentWeights, OtherMap, TextWeights
-from regard.maps.lookups import READS, Lookups, beside, of_document, of_text
+from regard.maps import Alignment, AlternativeMap, DocumentWeights, TextWeights
+from regard.maps.lookups import (
+    ATTENDS_TO,
+    Lookups,
+    lookups_from_document,
+    lookups_from_text,
+    with_maps,
+)
 from regard.models.catalog import build_classifier
 from regard.models.classifier import Classifier
-from regard.nonfinite import guarded
+from regard.models.pretrained import Pretrained
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.class_prediction import ClassPrediction, label_counts, report_constant
-from regard.tasks.classification.config import Classification, TextConfig
+from regard.tasks.class_prediction import (
+    ClassPrediction,
+    count_labels,
+    log_constant_accuracy,
+)
+from regard.tasks.classification.config import Classification, TextConfig, form_of
 from regard.tasks.classification.data import Labelled, LabelledData
-from regard.tasks.classification.forms.catalog import form_of
-from regard.tasks.classification.outputs import ClassOutputs, Outputs
-from regard.tasks.classification.training import logits_of
-from regard.tasks.evaluation import for_evaluation
+from regard.tasks.classification.training import ClassOutputs, Outputs, logits_of
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import Prediction
 from regard.tasks.run import Run, text_warnings
-from regard.tasks.tokenizer_file import TOKENIZER
+from regard.tasks.tokenizers import TOKENIZER
 from regard.text import Tokenizer
 
 SHOWN = "models that do are bert, gpt2, han, flat-attention and rocktaschel"
@@ -59,25 +77,28 @@ class KindOfAttribution:
     heads: Lookups | None = None
 
     def lookups(self) -> Lookups:
-        """The heads, and the text as the class reads it; or else the one map."""
+        """Return the heads, and the text as the class reads it; or else the one map."""
         if self.heads is not None and isinstance(self.weights, TextWeights):
             text = self.weights
             name = self.kind if self.kind == "rollout" else f"{self.kind} of the class"
-            own = OtherMap(
+            current = AlternativeMap(
                 text.weights[None, None, None], (name,), text.labels, (text.name,)
             )
             return replace(
-                self.heads, others={**self.heads.others, name: own}, first=name
+                self.heads, others={**self.heads.others, name: current}, first=name
             )
         if isinstance(self.weights, TextWeights):
             return replace(
-                of_text(self.weights, self.kind), verbs=VERBS.get(self.kind, READS)
+                lookups_from_text(self.weights, self.kind),
+                verbs=KIND_VERBS.get(self.kind, ATTENDS_TO),
             )
         if isinstance(self.weights, Alignment):
-            return single_map(self.weights, self.kind)
-        verbs = VERBS.get(self.kind, READS)
+            return to_single_map(self.weights, self.kind)
+        verbs = KIND_VERBS.get(self.kind, ATTENDS_TO)
         return replace(
-            of_document(self.weights, self.prediction.text), kind=self.kind, verbs=verbs
+            lookups_from_document(self.weights, self.prediction.text),
+            kind=self.kind,
+            verbs=verbs,
         )
 
 
@@ -92,6 +113,7 @@ class TextRun(Run[Text, P]):
         "attribute": frozenset({"kinds", "maps"}),
     }
     inputs = {"text": str, "second": str | None}
+    data_hint = "give a table"
 
     def __init__(
         self,
@@ -117,26 +139,34 @@ class TextRun(Run[Text, P]):
         texts = (
             {"text": text}
             if isinstance(text, str)
-            else {f"text {n}": each for n, each in enumerate(text, 1)}
+            else {f"text {n}": item for n, item in enumerate(text, 1)}
         )
         pair = [TAB] if isinstance(text, str) and "\t" in text else []
         return pair + text_warnings(self.tokenizer, texts)
 
     def cut(self, text: Text) -> str:
         example, longest = self._example("text 1", text), self.form.longest
-        whole = longest is None or not self.form.is_cut(
-            example, self.form.encoded(example)
+        full = longest is None or not self.form.is_cut(
+            example, self.form.encode(example)
         )
-        return "" if longest is None or whole else longest.report(1, 1)
+        return "" if longest is None or full else longest.report(1, 1)
 
     def parse(self, line: str, place: str = "text 1") -> Text:
-        """One text, or two separated by a tab. Raises InputError for a line without a tab, or with several."""
+        """Return one text, or two separated by a tab.
+
+        Raises:
+            InputError: A line without a tab, or with several.
+        """
         text = tuple(line.split("\t")) if self.paired else line
         self._example(place, text)
         return text
 
     def example(self, values: Mapping[str, Any]) -> Text:
-        """One text, or a pair. Raises InputError for another number of texts than the model reads."""
+        """Return one text, or a pair.
+
+        Raises:
+            InputError: Another number of texts than the model reads.
+        """
         text, second = values["text"], values["second"]
         if self.paired != (second is not None):
             raise InputError(
@@ -149,7 +179,9 @@ class TextRun(Run[Text, P]):
     @property
     def kinds(self) -> tuple[Kind, ...]:
         if self.form.attention_modules is None:
-            return BLIND
+            return GRADIENT_ONLY
+        if isinstance(self.model, Pretrained):
+            return RETURNED
         return LAYERED if self.form.several else PLAIN
 
     def description(self) -> dict[str, Any]:
@@ -157,95 +189,102 @@ class TextRun(Run[Text, P]):
         return super().description() | {"kind": kind, "model": model}
 
     def record(self, example: Text) -> dict[str, Any]:
-        """The text as its line."""
+        """Return the text as its line."""
         return {"text": "\t".join(example) if isinstance(example, tuple) else example}
 
     def read(
         self, files: Sequence[Path | Records], options: EvaluationOptions
     ) -> list[Labelled[Any]]:
-        """The rows of tables with the columns of the run's own. Raises InputError as `LabelledTables.read`."""
-        data = self._data(options)
-        return [each for file in files for each in data.read(str(file))]
-
-    def _evaluate(
-        self, examples: Sequence[Labelled[Any]] | None, options: EvaluationOptions
-    ) -> dict[str, float]:
-        """The metrics of the outputs.
+        """Return the rows of tables with the columns of the run's own.
 
         Raises:
-            InputError: there are neither examples nor a test set, a label is unknown, or a text is too long.
+            InputError: As `LabelledTables.read`.
         """
-        texts = for_evaluation(examples, self._data(options), "give a table")
-        targets = self.outputs.targets(texts)
+        data = self._data(options)
+        return [item for file in files for item in data.read(str(file))]
+
+    def compute_metrics(
+        self, examples: Sequence[Labelled[Any]], options: EvaluationOptions
+    ) -> dict[str, float]:
+        """Return the metrics of the outputs.
+
+        Raises:
+            InputError: A label is unknown, or a text is too long.
+        """
+        targets = self.outputs.targets(examples)
         if self.outputs.metric == "accuracy":
-            report_constant(label_counts(texts))
-        with guarded(self.model):
-            return self.outputs.metrics(
-                logits_of(self.model, self.form, self._encoded(texts)), targets
-            )
+            log_constant_accuracy(count_labels(examples))
+        logits = logits_of(self.model, self.form, self._encode(examples))
+        return self.outputs.metrics(logits, targets)
 
     def _predict(self, examples: Sequence[Text], options: PredictOptions) -> list[P]:
-        """The prediction for each text or pair of texts.
+        """Return the prediction for each text or pair of texts.
 
         Raises:
             InputError: an example is too long or has another number of texts than the model reads.
         """
-        encoded = self._encoded(
+        encoded = self._encode(
             [
                 self._example(f"text {number}", text)
                 for number, text in enumerate(examples, 1)
             ]
         )
-        with guarded(self.model):
-            return self.outputs.predictions(logits_of(self.model, self.form, encoded))
+        return self.outputs.predictions(logits_of(self.model, self.form, encoded))
 
-    def _encoded(self, examples: Sequence[Labelled[Any]]) -> list[Any]:
-        """The examples as the model reads them; the log has the number of those that are cut. Raises InputError for one
-        that is too long."""
-        found = [self.form.encoded(each) for each in examples]
+    def _encode(self, examples: Sequence[Labelled[Any]]) -> list[Any]:
+        """Return the examples as the model reads them.
+
+        The log has the number of those that are cut.
+
+        Raises:
+            InputError: One that is too long.
+        """
+        results = [self.form.encode(example) for example in examples]
         if longest := self.form.longest:
             cut = sum(
-                self.form.is_cut(*each) for each in zip(examples, found, strict=True)
+                self.form.is_cut(*item) for item in zip(examples, results, strict=True)
             )
-            report_cut(longest, cut, len(found))
-        return found
+            report_cut(longest, cut, len(results))
+        return results
 
     def _data(self, options: EvaluationOptions) -> LabelledData:
-        """The data section with the chosen columns and `skip_bad`."""
+        """Return the data section with the chosen columns and `skip_bad`."""
         return self.config.data.with_columns(options.columns, skip_bad=options.skip_bad)
 
     def _attribute(self, text: Text, options: AttributionOptions) -> Attribution:
-        """The attention of the model to tokens, words or sentences; for the kind gradient, gradient x input of the
-        class's log-probability or of the number.
+        """Return the attention of the model to tokens, words or sentences.
+
+        For the kind gradient, gradient x input of the class's log-probability or of the
+        number.
 
         Raises:
             InputError: as `predict`; the model does not attend and the kind is not gradient; or the model has no such
                 map, or no rollout.
         """
         example = self._example("text 1", text)
-        self._encoded([example])
+        self._encode([example])
         default: Kind = (
             "rollout" if self.form.several and options.maps is None else "weights"
         )
-        found = [
+        results = [
             self._kind(example, kind, options.maps)
-            for kind in options.each_kind(default)
+            for kind in options.list_kinds(default)
         ]
         return Attribution(
-            found[0].prediction,
-            self.titled(found[0].prediction),
-            (beside(*(each.lookups() for each in found)),),
-            found[0].weights,
+            results[0].prediction,
+            self.make_title(results[0].prediction),
+            (with_maps(*(item.lookups() for item in results)),),
+            results[0].weights,
             options,
-            has_heads=found[0].heads is not None,
+            has_heads=results[0].heads is not None,
             detail=_DETAILS[default]
-            if isinstance(found[0].weights, TextWeights)
+            if isinstance(results[0].weights, TextWeights)
             else "",
             sides=("first text", "second text"),
         )
 
-    def titled(self, prediction: Prediction) -> str:
-        """The title of a picture of a prediction."""
+    def make_title(self, prediction: Prediction) -> str:
+        """Return the title of a picture of a prediction."""
         return str(prediction)
 
     def _kind(
@@ -271,10 +310,10 @@ class TextRun(Run[Text, P]):
         recording = record_breakdown(
             self.model, attention_modules, aggregation.measure(self.model)
         )
-        with torch.no_grad(), guarded(self.model), recording as found:
+        with torch.no_grad(), recording as outcome:
             (prediction,) = self.outputs.predictions(self._logits(example))
         weights = self.form.attention(
-            example, found, lambda found: aggregation.aggregate(found, maps)
+            example, outcome, lambda result: aggregation.aggregate(result, maps)
         )
         if weights is None:
             raise InputError(
@@ -283,47 +322,48 @@ class TextRun(Run[Text, P]):
         # Beside a rollout a page has the weights of every layer and head.
         heads = self._lookups(
             example,
-            found,
+            outcome,
             AGGREGATIONS["weights"] if kind == "rollout" else aggregation,
         )
         return KindOfAttribution(prediction, kind, weights, heads)
 
     def _lookups(
-        self, example: Labelled[Any], found: Maps, aggregation: Aggregation
+        self, example: Labelled[Any], result: Maps, aggregation: Aggregation
     ) -> Lookups | None:
-        """The maps of every layer and head; None for a model with one map."""
+        """Return the maps of every layer and head; None for a model with one map."""
         read = self.form.side(example)
         if read is None:
             return None
-        lookups = found.lookups(read.pieces)
+        lookups = result.lookups(read.pieces)
         lookups = aggregation.lookups(
-            replace(lookups, breakdown=found.breakdown(lookups.weights))
+            replace(lookups, breakdown=result.breakdown(lookups.weights))
         )
         return replace(lookups, source_words=read.words, target_words=read.words)
 
     def _gradient(self, example: Labelled[Any]) -> KindOfAttribution:
-        """Gradient x input of the part of the prediction that the outputs name."""
-        with guarded(self.model):
-            with torch.no_grad():
-                logits = self._logits(example)
-            (prediction,) = self.outputs.predictions(logits)
-            name, _ = self.outputs.explained(prediction, logits)
-            found = contributions(
-                embeddings(self.model),
-                lambda: self.outputs.explained(prediction, self._logits(example))[1],
-            )
+        """Return gradient x input of the part of the prediction that the outputs name."""
+        with torch.no_grad():
+            logits = self._logits(example)
+        (prediction,) = self.outputs.predictions(logits)
+        name, _ = self.outputs.explain(prediction, logits)
+        result = compute_contributions(
+            find_embeddings(self.model),
+            lambda: self.outputs.explain(prediction, self._logits(example))[1],
+        )
         return KindOfAttribution(
-            prediction, "gradient", self.form.gradient(example, found, name)
+            prediction, "gradient", self.form.gradient(example, result, name)
         )
 
     def _logits(self, example: Labelled[Any]) -> Float[Tensor, "1 output"]:
-        batch = self.form.collate([(self.form.encoded(example), 0)]).to(
-            next(self.model.parameters()).device
-        )
+        batch = self.form.collate([(self.form.encode(example), 0)]).to(self.device)
         return self.model(*batch.inputs)
 
     def _example(self, place: str, text: Text) -> Labelled[Any]:
-        """The example of a text or a pair. Raises InputError for another number of texts than the model reads."""
+        """Return the example of a text or a pair.
+
+        Raises:
+            InputError: Another number of texts than the model reads.
+        """
         expected = 2 if self.paired else 1
         if isinstance(text, list):
             texts, sentences = (" ".join(text),), tuple(text)
@@ -352,7 +392,11 @@ class ClassificationRun(TextRun[ClassPrediction]):
 
     @classmethod
     def open(cls, run: RunDirectory, config: Classification) -> "ClassificationRun":
-        """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
+        """Return the run in a folder, its model with fresh weights.
+
+        Raises:
+            InputError: A damaged tokenizer.
+        """
         tokenizer, labels = Tokenizer.load(run.file(TOKENIZER)), run.read_labels()
         return cls(
             config,

@@ -4,8 +4,8 @@ from regard.tasks.task import LazyTask
 
 TASK = LazyTask(
     __name__,
-    "config:ExtractiveQA",
-    "setup:setup",
+    "data:ExtractiveQA",
+    "training:setup",
     "run:ExtractiveQARun",
     command="""regard predict {} '{"question": "...", "context": "..."}'""",
 )

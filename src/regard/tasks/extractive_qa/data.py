@@ -2,92 +2,121 @@
 
 Each window begins half a window after the one before it, so that an answer of at most half a window is whole in one of
 them (Devlin 2019, section 4.2). BERT reads a window as one row, [start] question [end] part-of-the-context [end]; a
-span reader reads question and part apart.
-"""
+span reader reads question and part apart."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from regard.data.batching import InputBatch, padded
-from regard.data.bert_inputs import Ids, bert_inputs, marks
-from regard.data.splits import Splits
-from regard.data.squad import Question, QuestionFiles, StoredQuestions, listed
-from regard.data.stored import is_large, stored
-from regard.data.stored_pairs import held_out_rows, numbers
-from regard.data.usable import usable, usable_stream
+from regard.data.batches import Ids, InputBatch, bert_inputs, count_special, pad_rows
+from regard.data.questions import Question, QuestionFiles
 from regard.errors import InputError
+from regard.models.catalog import SPAN_MODELS, SpanModelConfig
+from regard.models.sizes import Size
 from regard.shapes import Float, Int
-from regard.tasks.extractive_qa.features import spellings, word_features
+from regard.tasks.fine_tuning import FineTuning
 from regard.text import SPECIAL, SpecialTokens, Tokenizer
+from regard.text.words import spell
+
+STEM = 4
+
+
+@lru_cache(maxsize=2**17)
+def _describe(word: str) -> tuple[str, str, bool, bool, bool]:
+    """A word in small letters, its stem, and whether it begins with a capital, has a digit, has no letter or digit."""
+    small = word.lower()
+    return (
+        small,
+        small[:STEM],
+        word[:1].isupper(),
+        any(item.isdigit() for item in word),
+        not any(example.isalnum() for example in word),
+    )
+
+
+def word_features(
+    question: Sequence[str], context: Sequence[str]
+) -> Float[Tensor, "position 6"]:
+    """Six numbers in [0, 1] for each word of the context.
+
+    1 where the question has the word whatever its case, or its first four letters; 1
+    for a capital, a digit, punctuation; and its share of the context's words.
+    """
+    if not context:
+        return torch.zeros(0, 6)
+    small, stems, capital, digit, mark = zip(
+        *(_describe(word.strip()) for word in context), strict=True
+    )
+    present = [_describe(word.strip()) for word in question]
+    words, stemmed = {item[0] for item in present}, {example[1] for example in present}
+    counts: dict[str, int] = {}
+    for word in small:
+        counts[word] = counts.get(word, 0) + 1
+    columns = [
+        [word in words for word in small],
+        [stem in stemmed for stem in stems],
+        capital,
+        digit,
+        mark,
+        [counts[word] / len(small) for word in small],
+    ]
+    return torch.from_numpy(np.array(columns, dtype=np.float32).T.copy())
+
+
+def spellings(words: Sequence[str], size: int) -> Int[Tensor, "position character"]:
+    """Return the characters of each word, `size` ids a word (`regard.text.words`).
+
+    None with a size of 0.
+    """
+    rows = [_spelled(word.strip(), size) for word in words] if size else []
+    return torch.from_numpy(np.array(rows, dtype=np.int16).reshape(len(words), size))
+
+
+@lru_cache(maxsize=2**17)
+def _spelled(word: str, size: int) -> tuple[int, ...]:
+    return tuple(spell(word, size))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Questions(QuestionFiles):
-    """Questions about paragraphs; a run that was imported has none to train on. Questions without an answer are left
-    out, unless `unanswerable` is set."""
+class Questions(QuestionFiles[Question]):
+    """Questions about paragraphs; a run that was imported has none to train on.
+
+    Questions without an answer are left out, unless `unanswerable` is set.
+    """
 
     kind: Literal["spans"] = "spans"
     unanswerable: bool = False
 
-    def load(self) -> Splits[Question]:
-        """Read all files. Raises InputError with file and place for an invalid record."""
-        paths = listed(self.train)
-        if not paths or not is_large(paths):
-            return self.questions()
-        how = f"{self.columns | self.offsets} {self.layout()} {self.skip_bad} {self.unanswerable}"
-        every = stored(
-            StoredQuestions, paths, how, lambda: self._streamed(paths), lambda: 0
-        )
-        if self.valid:
-            return Splits(
-                every,
-                [each for path in listed(self.valid) for each in self.read(path)],
-                self.tests(),
-            )
-        rest, held, name = held_out_rows(
-            self, every, "questions", lambda: numbers(each.context for each in every)
-        )
-        return Splits(
-            every.part(rest, name), [every[row] for row in held], self.tests()
-        )
+    def is_used(self, question: Question) -> bool:
+        """Return whether a question is an example."""
+        return self.unanswerable or bool(question.answers)
 
-    def tests(self) -> list[Question]:
-        """The questions of the test set; none without one. Raises InputError as `load` does."""
-        return self.test_questions()
+    def parse_question(self, question: Question) -> Question:
+        """Return a question whose answers have places.
 
-    def read(self, path: str) -> list[Question]:
-        """The questions of another file. Raises InputError as `load` does, and for a file without any."""
-        if not self.unanswerable:
-            return usable(super().read(path), _located, path, skip_bad=self.skip_bad)
-        found = self.every_question(path)
-        if not found:
-            raise InputError(f"{path}: has no question")
-        return usable(found, _located, path, skip_bad=self.skip_bad)
-
-    def _streamed(self, paths: Sequence[str]) -> Iterator[Question]:
-        """The questions that `read` returns, one in memory at a time."""
-        for path in paths:
-            found = (
-                each
-                for each in self.streamed_questions(path)
-                if each.answers or self.unanswerable
-            )
-            yield from usable_stream(found, _located, path, skip_bad=self.skip_bad)
+        Raises InputError without.
+        """
+        return _locate(question)
 
 
 @dataclass(frozen=True)
 class Window:
-    """A question's tokens with those of a part of its context, which stands for the `offsets` in the context, half-open
-    spans of characters. A span reader reads the `features` of the part's words, and the characters of the words of
-    both, `question_spellings` and `spellings`. `first` is the position of the part's first token
-    among a model's logits. `answer` are the positions of the answer's first and last token, both 0 where the part does
-    not have it whole. `marks` is the number of special tokens in the row."""
+    """A question's tokens with those of a part of its context.
+
+    It stands for the `offsets` in the context, half-open spans of characters. A span
+    reader reads the `features` of the part's words, and the characters of the words of
+    both, `question_spellings` and `spellings`. `first` is the position of the part's
+    first token among a model's logits. `answer` are the positions of the answer's first
+    and last token, both 0 where the part does not have it whole. `marks` is the number
+    of special tokens in the row.
+    """
 
     question: Ids
     part: Ids
@@ -167,15 +196,19 @@ class Form(ABC):
     @property
     def marks(self) -> int:
         """The number of special tokens in a window."""
-        return marks(self.special, 2)
+        return count_special(self.special, 2)
 
     @abstractmethod
     def first(self, question: Ids) -> int:
-        """The position of a part's first token among the logits."""
+        """Return the position of a part's first token among the logits."""
 
     @abstractmethod
-    def collate(self, some: Sequence[Window]) -> SpanBatch:
-        """A batch of windows. Raises ValueError for none."""
+    def collate(self, group: Sequence[Window]) -> SpanBatch:
+        """Return a batch of windows.
+
+        Raises:
+            ValueError: None.
+        """
 
 
 @dataclass(frozen=True)
@@ -183,11 +216,11 @@ class Row(Form):
     """[start] question [end] part [end]; position 0 stands for no answer."""
 
     def first(self, question: Ids) -> int:
-        return len(question) + 1 + self.special.between
+        return len(question) + self.special.opens + self.special.between
 
-    def collate(self, some: Sequence[Window]) -> RowBatch:
-        rows = bert_inputs(self.special, [(each.question, each.part) for each in some])
-        return RowBatch(*rows, _answers(some))
+    def collate(self, group: Sequence[Window]) -> RowBatch:
+        rows = bert_inputs(self.special, [(item.question, item.part) for item in group])
+        return RowBatch(*rows, _answers(group))
 
 
 @dataclass(frozen=True)
@@ -197,20 +230,20 @@ class TwoSides(Form):
     def first(self, question: Ids) -> int:
         return 1
 
-    def collate(self, some: Sequence[Window]) -> TwoSidesBatch:
-        answers = _answers(some)
-        question, question_lengths = padded([each.question for each in some])
-        context, lengths = padded([each.part for each in some], MULTIPLE)
+    def collate(self, group: Sequence[Window]) -> TwoSidesBatch:
+        answers = _answers(group)
+        question, question_lengths = pad_rows([item.question for item in group])
+        context, lengths = pad_rows([example.part for example in group], MULTIPLE)
         return TwoSidesBatch(
             question,
             question_lengths,
             context,
             lengths,
-            _stacked([each.features for each in some], context.shape[1]),
-            _stacked(
-                [each.question_spellings for each in some], question.shape[1]
+            _stack([entry.features for entry in group], context.shape[1]),
+            _stack(
+                [value.question_spellings for value in group], question.shape[1]
             ).long(),
-            _stacked([each.spellings for each in some], context.shape[1]).long(),
+            _stack([each.spellings for each in group], context.shape[1]).long(),
             answers,
         )
 
@@ -219,18 +252,21 @@ FORMS: dict[str, type[Form]] = {"one-row": Row, "two-sides": TwoSides}
 """The forms by the name that a model's class has as `form`."""
 
 
-def _stacked(rows: Sequence[Tensor], positions: int) -> Tensor:
-    """Numbers of the words of each row, `(position, number)`, padded with zeros: `(batch, position, number)`."""
-    whole = rows[0].new_zeros(len(rows), positions, rows[0].shape[-1])
-    for target, row in zip(whole, rows, strict=True):
+def _stack(rows: Sequence[Tensor], positions: int) -> Tensor:
+    """Numbers of the words of each row, `(position, number)`, padded with zeros.
+
+    `(batch, position, number)`.
+    """
+    full = rows[0].new_zeros(len(rows), positions, rows[0].shape[-1])
+    for target, row in zip(full, rows, strict=True):
         target[: len(row)] = row
-    return whole
+    return full
 
 
-def _answers(some: Sequence[Window]) -> Int[Tensor, "batch 2"]:
-    if not some:
+def _answers(group: Sequence[Window]) -> Int[Tensor, "batch 2"]:
+    if not group:
         raise ValueError("collate() got no windows; expected at least one")
-    return torch.tensor([each.answer for each in some])
+    return torch.tensor([item.answer for item in group])
 
 
 @dataclass(frozen=True)
@@ -243,7 +279,7 @@ class Cutter:
     longest_question: int
 
     def windows(self, example: Question) -> list[Window]:
-        """All windows of a question; the answer is the first of the question's.
+        """Return all windows of a question; the answer is the first of the question's.
 
         Raises:
             InputError: there is no room for a part of the context, question or context has no token, or the answer is
@@ -256,11 +292,11 @@ class Cutter:
                 f"{example.place}: {len(question)} tokens leave no room in a model.context of {self.context}"
             )
         ids, offsets = _cut(self.tokenizer, example.context)
-        for name, text, found in (
+        for name, text, result in (
             ("context", example.context, ids),
             ("question", example.question, question),
         ):
-            if not found:
+            if not result:
                 raise InputError(
                     f"{example.place}: the {name} {text[:40]!r} has no token; give one with words"
                 )
@@ -270,10 +306,10 @@ class Cutter:
         )
         features = word_features(question_words, words)
         spelled = [
-            spellings(some, self.form.characters) for some in (question_words, words)
+            spellings(group, self.form.characters) for group in (question_words, words)
         ]
         first, span = self.form.first(question), _span(example, offsets)
-        found, stride = [], room // 2
+        result, stride = [], room // 2
         for begin in range(0, max(1, len(ids) - room + stride), stride):
             end = min(begin + room, len(ids))
             inside = span is not None and begin <= span[0] and span[1] < end
@@ -284,7 +320,7 @@ class Cutter:
             )
             part = slice(begin, end)
             read = features[part], spelled[0], spelled[1][part]
-            found.append(
+            result.append(
                 Window(
                     question,
                     ids[part],
@@ -295,10 +331,10 @@ class Cutter:
                     self.form.marks,
                 )
             )
-        return found
+        return result
 
     def question_words(self, example: Question) -> tuple[str, ...]:
-        """The text of each token of a question that is read."""
+        """Return the text of each token of a question that is read."""
         spans = self.tokenizer.offsets(example.question)[: self.longest_question]
         return tuple(example.question[begin:end].strip() for begin, end in spans)
 
@@ -308,8 +344,12 @@ def _cut(tokenizer: Tokenizer, context: str) -> tuple[Ids, list[tuple[int, int]]
     return tokenizer.encode(context), tokenizer.offsets(context)
 
 
-def _located(example: Question) -> Question:
-    """The same question. Raises InputError for an answer that is not in its context."""
+def _locate(example: Question) -> Question:
+    """Return the same question.
+
+    Raises:
+        InputError: An answer that is not in its context.
+    """
     if example.answers and example.answers[0].start is None:
         raise InputError(
             f"{example.place}: the answer {example.answers[0].text[:40]!r} is not in the context; correct it"
@@ -320,10 +360,10 @@ def _located(example: Question) -> Question:
 def _span(
     example: Question, offsets: Sequence[tuple[int, int]]
 ) -> tuple[int, int] | None:
-    """The first and last token of the answer, counted in the context."""
+    """Return the first and last token of the answer, counted in the context."""
     if not example.answers:
         return None
-    answer = _located(example).answers[0]
+    answer = _locate(example).answers[0]
     assert answer.start is not None
     end = answer.start + len(answer.text)
     inside = [
@@ -336,3 +376,28 @@ def _span(
             f"{example.place}: the answer {answer.text[:40]!r} has no token; correct it"
         )
     return inside[0], inside[-1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractiveQA(FineTuning):
+    """A run file.
+
+    Questions are cut to `longest_question` tokens, answers have at most
+    `longest_answer`. With `data.unanswerable` the prediction is empty unless the best
+    span is better by `margin`, in logits.
+    """
+
+    takes: ClassVar[tuple[str, ...]] = tuple(SPAN_MODELS)
+
+    task: Literal["extractive-qa"] = "extractive-qa"
+    data: Questions
+    model: SpanModelConfig | None = None
+    longest_question: Size = 64
+    longest_answer: Size = 30
+    margin: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+
+    @property
+    def reader(self) -> SpanModelConfig:
+        """The model's sizes, known once the run has started."""
+        assert self.model is not None
+        return self.model

@@ -1,38 +1,236 @@
-"""A trained model of extractive question answering: `load(folder).predict([(question, context)])`."""
+"""Attribution of an answer in the one window that has it."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import nn
 
-from regard.attribution.available import LAYERED, check_kinds
+from regard.attention.record import record
+from regard.attribution.aggregation import (
+    check_kinds,
+    supported_text_kinds,
+    to_single_map,
+)
+from regard.attribution.gradients import select_log_probabilities
 from regard.attribution.kinds import Kind
-from regard.data.memory import Records
-from regard.data.records import parse_object, value_at
-from regard.data.squad import Question
-from regard.data.truncation import Limit, report_cut
-from regard.data.usable import usable_files
+from regard.attribution.self_attention import attribute_gradient, attribute_text
+from regard.data.batches import bert_input
+from regard.data.questions import Question
+from regard.data.records import Records, get_value, parse_object
+from regard.data.rows import convert_files
+from regard.data.tokens import Limit, parts_of, report_cut, side
 from regard.errors import InputError
-from regard.maps.lookups import beside
-from regard.models.bert import BertSpans
+from regard.maps.alignment import Alignment, TextWeights
+from regard.maps.heads import Side
+from regard.maps.lookups import Lookups, mean_alignment, with_maps
 from regard.models.catalog import build_span_model
 from regard.models.span_reader import SpanReader
-from regard.nonfinite import guarded
+from regard.pictures.heatmap import heatmap
+from regard.pictures.shaded_text import draw_shaded_text
+from regard.pictures.style import round_up
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.attribution import Attribution
-from regard.tasks.evaluation import for_evaluation
-from regard.tasks.extractive_qa.attribution import attribute_window
-from regard.tasks.extractive_qa.config import ExtractiveQA
-from regard.tasks.extractive_qa.figure import of_one_row, of_two_sides
-from regard.tasks.extractive_qa.training import WindowedQuestions, cutter_of, windowed
+from regard.tasks.attribution import (
+    Attribution,
+    append_ellipsis,
+    prepend_ellipsis,
+    shade_parts,
+)
+from regard.tasks.extractive_qa.data import ExtractiveQA
+from regard.tasks.extractive_qa.training import (
+    Span,
+    WindowedQuestions,
+    cutter_of,
+    split_windows,
+)
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr
 from regard.tasks.run import Run, text_warnings
-from regard.tasks.tokenizer_file import TOKENIZER
+from regard.tasks.tokenizers import TOKENIZER
 from regard.text import Tokenizer
+
+READS = {"align": "words", "compare": "states"}
+"""The lookups of a span reader from context to question, with the names that a picture gives them."""
+
+
+def attribute_window(
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    cut: WindowedQuestions,
+    kind: Kind,
+    maps: Sequence[int] | None,
+) -> tuple[Lookups, Alignment]:
+    """Return one kind of attribution in the one window.
+
+    Every layer and head, and the one map of those with numbers `maps`.
+
+    Raises:
+        InputError: the model has no such map.
+    """
+    if isinstance(model, SpanReader):
+        lookups = _from_context(model, cut)
+        return lookups, mean_alignment(lookups, maps)
+    if kind == "gradient":
+        gradient = _gradient(model, tokenizer, cut, maps)
+        return to_single_map(gradient, kind), gradient
+    names = str(model.self_attention)
+    return attribute_text(
+        model, names, _side(tokenizer, cut), lambda: cut.answers(model), maps, kind=kind
+    )
+
+
+def _from_context(model: SpanReader, cut: WindowedQuestions) -> Lookups:
+    """Return what each word of the context reads of the question.
+
+    Its words, then their states.
+    """
+    (question,), window = cut.questions, cut.windows[0][0]
+    with record(model, only=[*READS]) as result:
+        cut.logits(model, [window])
+    words, length = cut.cutter.question_words(question), len(window.part)
+    weights = np.stack(
+        [result[name][:, :length].double().cpu().numpy() for name in READS]
+    )
+    context = tuple(
+        question.context[begin:end].strip() for begin, end in window.offsets
+    )
+    return Lookups(weights, words, context, layers=tuple(READS.values()))
+
+
+def _gradient(
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    cut: WindowedQuestions,
+    maps: Sequence[int] | None,
+) -> Alignment:
+    """Gradient x input of the log-probabilities of the best span's first and last token."""
+    window, (span,) = cut.windows[0][0], cut.answers(model)
+    begins, ends = ([pair[side] for pair in window.offsets] for side in (0, 1))
+    places = [
+        window.first + begins.index(span.start),
+        window.first + ends.index(span.end),
+    ]
+    tokens = _side(tokenizer, cut).pieces
+    targets = [
+        f"{name}: {tokens[place]}"
+        for name, place in zip(("begins", "ends"), places, strict=True)
+    ]
+    return attribute_gradient(
+        model,
+        tokens,
+        targets,
+        lambda: select_log_probabilities(cut.logits(model, [window])[0].T, places),
+        maps,
+    )
+
+
+def _side(tokenizer: Tokenizer, cut: WindowedQuestions) -> Side:
+    """Return the labels of a window in one row, special tokens included."""
+    window, question = cut.windows[0][0], cut.questions[0]
+    ids, _ = bert_input(tokenizer.special, window.question, window.part)
+    return side(tokenizer, ids, texts=[question.question, question.context])
+
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+AROUND = 12
+"""The words that are drawn on either side of an answer."""
+
+
+def of_one_row(
+    tokenizer: Tokenizer,
+    cut: WindowedQuestions,
+    span: Span | None,
+    weights: Alignment,
+    title: str,
+) -> Figure:
+    """The question and the window that has the answer, shaded by what the answer reads of them, its words framed."""
+    return draw_shaded_text(answer_weights(tokenizer, cut, span, weights), title=title)
+
+
+def of_two_sides(
+    cut: WindowedQuestions, span: Span | None, weights: Alignment, title: str
+) -> Figure:
+    """Return what the words of the answer.
+
+    They are in brackets, and those around it read of the question.
+    """
+    visible, places = around_answer(is_inside(cut, span), weights)
+    words = f"words {places.start + 1} to {places.stop} of {len(weights.target)}"
+    return heatmap(
+        visible,
+        title=f"{title}\n{words}{', the answer in brackets' if span else ''}",
+        vmax=round_up(visible.weights),
+    )
+
+
+def answer_weights(
+    tokenizer: Tokenizer, cut: WindowedQuestions, span: Span | None, weights: Alignment
+) -> TextWeights:
+    """What the answer reads, the mean over its tokens or over the targets of a gradient, as shares of the words of the
+    question and of the window, beyond which an ellipsis is; of no answer, what the first position reads. Special tokens
+    are left out."""
+    (question,), window, places = cut.questions, cut.windows[0][0], is_inside(cut, span)
+    full = tokenizer.offsets(question.context)
+    rows = weights.weights
+    if len(rows) == len(weights.source):
+        rows = rows[[window.first + place for place in places] or [0]]
+    row, current = (
+        rows.mean(0),
+        tokenizer.offsets(question.question)[: len(window.question)],
+    )
+    context = parts_of(question.context, window.offsets)
+    context = (
+        append_ellipsis(context)
+        if full and window.offsets[-1][1] < full[-1][1]
+        else context
+    )
+    context = (
+        prepend_ellipsis(context)
+        if full and window.offsets[0][0] > full[0][0]
+        else context
+    )
+    parts = [parts_of(question.question, current), context]
+    amounts = [
+        row[1 : 1 + len(current)],
+        row[window.first : window.first + len(window.part)],
+    ]
+    before = len(parts[0].labels)
+    framed = frozenset(before + parts[1].indices[place] for place in places)
+    return replace(shade_parts(parts, amounts, "the answer"), framed=framed)
+
+
+def around_answer(places: Sequence[int], weights: Alignment) -> tuple[Alignment, slice]:
+    """The rows of an answer at these places, in brackets, with `AROUND` words on either side, and where they are; the
+    first rows without an answer."""
+    labels, first, last = list(weights.target), 0, AROUND
+    if places:
+        first, last = places[0], places[-1]
+        labels[first] = f"[{labels[first]}"
+        labels[last] = f"{labels[last]}]"
+    visible = slice(max(0, first - AROUND), min(len(labels), last + 1 + AROUND))
+    return Alignment(
+        weights.weights[visible], weights.source, tuple(labels[visible])
+    ), visible
+
+
+def is_inside(cut: WindowedQuestions, span: Span | None) -> list[int]:
+    """Return the tokens of the part of the one window that a span has."""
+    if span is None:
+        return []
+    offsets = cut.windows[0][0].offsets
+    return [
+        place
+        for place, (begin, end) in enumerate(offsets)
+        if begin < span.end and end > span.start
+    ]
+
 
 NO_ANSWER = "no answer in the context"
 READ = "attention weights: what the answer reads"
@@ -53,7 +251,7 @@ class SpanPrediction(ShortRepr):
     score: float
 
     def lines(self) -> list[str]:
-        """The span."""
+        """Return the span."""
         return [" ".join(self.text.split())]
 
     def to_json(self) -> dict[str, Any]:
@@ -62,7 +260,10 @@ class SpanPrediction(ShortRepr):
 
 
 class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
-    """A trained model with its tokenizer and its run file. An example is a question and its context."""
+    """A trained model with its tokenizer and its run file.
+
+    An example is a question and its context.
+    """
 
     config: ExtractiveQA
     model: nn.Module
@@ -72,13 +273,18 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         "attribute": frozenset({"kinds", "maps"}),
     }
     inputs = {"question": str, "context": str}
+    data_hint = "give a file of questions"
 
     def __init__(self, config: ExtractiveQA, model: nn.Module, tokenizer: Tokenizer):
         self.config, self.model, self.tokenizer = config, model, tokenizer
 
     @classmethod
-    def open(cls, run: RunDirectory, config: ExtractiveQA) -> "ExtractiveQARun":
-        """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
+    def open(cls, run: RunDirectory, config: ExtractiveQA) -> ExtractiveQARun:
+        """Return the run in a folder, its model with fresh weights.
+
+        Raises:
+            InputError: A damaged tokenizer.
+        """
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
         return cls(config, build_span_model(config.reader, tokenizer.size), tokenizer)
 
@@ -97,29 +303,32 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
 
     def parse(self, line: str, place: str = "text 1") -> tuple[str, str]:
         """The texts of an object with `question` and `context`, or with the columns that the run was trained on."""
-        own = (
+        current = (
             str(self.config.data.question),
             str(self.config.data.context),
         )  # numbers are keys of no object
         also = (
             ""
-            if own == NAMES
-            else f", or with the keys {own[0]!r} and {own[1]!r} of its training data"
+            if current == NAMES
+            else f", or with the keys {current[0]!r} and {current[1]!r} of its training data"
         )
         record, fault = parse_object(line, FORM + also)
-        for names in (NAMES, own) if isinstance(record, Mapping) else ():
-            match [value_at(record, name) for name in names]:
+        for names in (NAMES, current) if isinstance(record, Mapping) else ():
+            match [get_value(record, name) for name in names]:
                 case [str(question), str(context)]:
                     return question, context
         raise InputError(f"{place}: {fault}")
 
     def example(self, values: Mapping[str, Any]) -> tuple[str, str]:
-        """A question and its context."""
+        """Return a question and its context."""
         return values["question"], values["context"]
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        return LAYERED if isinstance(self.model, BertSpans) else ("weights",)
+        if isinstance(self.model, SpanReader):
+            return ("weights",)
+        names: Any = self.model.self_attention
+        return supported_text_kinds(self.model, names)
 
     def description(self) -> dict[str, Any]:
         return super().description() | {
@@ -133,45 +342,45 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
     def read(
         self, files: Sequence[Path | Records], options: EvaluationOptions
     ) -> list[Question]:
-        """The questions of files of SQuAD. Raises InputError as `Questions.read`."""
+        """Return the questions of files of SQuAD.
+
+        Raises:
+            InputError: As `Questions.read`.
+        """
         data = self.config.data.with_columns(options.columns, skip_bad=options.skip_bad)
         cutter = cutter_of(self.tokenizer, self.config)
 
-        def cut(each: Question) -> Question:
-            cutter.windows(each)
-            return each
+        def cut(item: Question) -> Question:
+            cutter.windows(item)
+            return item
 
-        return usable_files(files, data.read, cut, skip_bad=data.skip_bad)
+        return convert_files(files, data.read, cut, skip_bad=data.skip_bad)
 
-    def _evaluate(
-        self, examples: Sequence[Question] | None, options: EvaluationOptions
+    def compute_metrics(
+        self, examples: Sequence[Question], options: EvaluationOptions
     ) -> dict[str, float]:
-        """Exact match and F1 of SQuAD, in per cent.
-
-        Raises:
-            InputError: there are neither examples nor a test set, or an answer is not in its context.
-        """
-        questions = for_evaluation(
-            examples, self.config.data, "give a file of questions"
-        )
-        with guarded(self.model):
-            return windowed(questions, self.tokenizer, self.config).figures(self.model)
+        """Return exact match and F1 of SQuAD, in percent."""
+        windows = split_windows(examples, self.tokenizer, self.config)
+        return windows.compute_metrics(self.model)
 
     def _predict(
         self, examples: Sequence[tuple[str, str]], options: PredictOptions
     ) -> list[SpanPrediction]:
-        """The answer to each question. Raises InputError for a question or context that is blank."""
-        cut = self._windowed(examples)
+        """Return the answer to each question.
+
+        Raises:
+            InputError: A question or context that is blank.
+        """
+        cut = self._split(examples)
         report_cut(
             self._longest, sum(map(bool, map(self.cut, examples))), len(examples)
         )
-        with guarded(self.model):
-            found = cut.answers(self.model)
+        result = cut.answers(self.model)
         return [
-            SpanPrediction(text, each.start, each.end, each.score)
+            SpanPrediction(text, item.start, item.end, item.score)
             if text
-            else SpanPrediction("", 0, 0, each.none)
-            for text, each in zip(cut.texts(found), found, strict=True)
+            else SpanPrediction("", 0, 0, item.none)
+            for text, item in zip(cut.texts(result), result, strict=True)
         ]
 
     def _attribute(
@@ -184,18 +393,17 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         Raises:
             InputError: question or context is blank, or the model has no such map.
         """
-        check_kinds(options.each_kind(), self.kinds)
+        check_kinds(options.list_kinds(), self.kinds)
         (answer,) = self._predict([example], PredictOptions())
-        cut = self._windowed([example])
+        cut = self._split([example])
         windows = [replace(cut, windows=[[window]]) for window in cut.windows[0]]
-        with guarded(self.model):
-            best = max(windows, key=lambda each: each.answers(self.model)[0].score)
-            found = [
-                attribute_window(self.model, self.tokenizer, best, kind, options.maps)
-                for kind in options.each_kind()
-            ]
-            span = best.answers(self.model)[0] if answer.text else None
-        lookups, weights = beside(*(each for each, _ in found)), found[0][1]
+        best = max(windows, key=lambda item: item.answers(self.model)[0].score)
+        results = [
+            attribute_window(self.model, self.tokenizer, best, kind, options.maps)
+            for kind in options.list_kinds()
+        ]
+        span = best.answers(self.model)[0] if answer.text else None
+        lookups, weights = with_maps(*(entry for entry, _ in results)), results[0][1]
         title = f"{example[0]} → {answer.text or NO_ANSWER}"
         if isinstance(self.model, SpanReader):
             detail, averaged, draw = (
@@ -219,15 +427,19 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
             detail=detail,
         )
 
-    def _windowed(self, questions: Sequence[tuple[str, str]]) -> WindowedQuestions:
-        """Questions in windows. Raises InputError for a blank question or context."""
-        for number, each in enumerate(questions, 1):
-            if not all(text.strip() for text in each):
+    def _split(self, questions: Sequence[tuple[str, str]]) -> WindowedQuestions:
+        """Return questions in windows.
+
+        Raises:
+            InputError: A blank question or context.
+        """
+        for number, item in enumerate(questions, 1):
+            if not all(text.strip() for text in item):
                 raise InputError(
                     f"question {number}: question or context is blank; give both"
                 )
         numbered = [
-            Question(*each, (), f"question {number}")
-            for number, each in enumerate(questions, 1)
+            Question(*question, (), f"question {number}")
+            for number, question in enumerate(questions, 1)
         ]
-        return windowed(numbered, self.tokenizer, self.config)
+        return split_windows(numbered, self.tokenizer, self.config)

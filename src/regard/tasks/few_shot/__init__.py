@@ -4,8 +4,8 @@ from regard.tasks.task import LazyTask
 
 TASK = LazyTask(
     __name__,
-    "config:FewShot",
-    "setup:setup",
+    "data:FewShot",
+    "run:setup",
     "run:FewShotRun",
     command="""regard predict {} '{"examples": {"a": ["a1.png"], ...}, "image": "x.png"}'""",
 )

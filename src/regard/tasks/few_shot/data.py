@@ -1,66 +1,65 @@
-"""The `data:` section of a run file for few-shot classification: images by class, and episodes of them."""
+"""The run file of few-shot classification, and episodes of images."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from random import Random
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from jaxtyping import UInt8
 from pydantic import Field
 
-from regard.config.recognition import Kind
+from regard.config.file_kinds import Kind
 from regard.data.arrays import arrays
-from regard.data.images import Depth, ImageFolders, LabelledImage
-from regard.data.splits import check_share, spread
+from regard.data.images import Depth, ImageFolders, ImageRows, LabelledImage
+from regard.data.splits import check_share, choose_groups
 from regard.errors import InputError
+from regard.images import Augmentation, Pixels, Preparation
+from regard.models.snail import SnailConfig
+from regard.training.settings import Amount, Training
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+SmallCount = Annotated[int, Field(ge=1, le=1_000)]
+Classes = dict[str, list[LabelledImage]]
+"""Images by their class."""
 QUARTERS = 4
 """Rotations in quarter turns; each makes another class."""
 
 
 @dataclass(frozen=True)
 class ImageClasses:
-    """Images by their class, for training, validation and test. No class is in two of them."""
+    """Images by their class, for training, validation and test; no class is in two."""
 
-    train: dict[str, list[LabelledImage]]
-    valid: dict[str, list[LabelledImage]]
-    test: dict[str, list[LabelledImage]]
+    train: Classes
+    valid: Classes
+    test: Classes
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeSets(ABC):
-    """Episodes of `ways` classes with `shots` support images each and one query image; in training there are
-    `questions` query images, each classified by itself. `episodes` are an epoch, `valid_episodes` and `test_episodes`
-    are sampled once. In training an image turned by a quarter, a half and three quarters is of another class each, with
-    `rotations`, and a mirrored one too, with `mirrored`. Without classes for validation a share of those for training,
-    `held_out`, is for it.
-
-    ways: The number of classes of an episode.
-    shots: The number of support images of each class.
-    questions: The number of query images of an episode in training.
-    episodes: The number of episodes of an epoch.
-    valid_episodes: The number of episodes of the validation set.
-    test_episodes: The number of episodes of the test set.
-    rotations: Whether a turned image is of another class in training.
-    mirrored: Whether a mirrored image is of another class in training.
-    held_out: The share of the classes that is held out where there is no `valid`.
-    """
+    """Episodes of `ways` classes with `shots` support images each and query images."""
 
     kind: str = ""
     train: str | None = None
     ways: Annotated[int, Field(ge=2, le=1_000)] = 5
-    shots: Annotated[int, Field(ge=1, le=1_000)] = 1
-    questions: Annotated[int, Field(ge=1, le=1_000)] = 1
+    """The number of classes of an episode."""
+    shots: SmallCount = 1
+    """The number of support images of each class."""
+    questions: SmallCount = 1
+    """The number of query images of an episode in training."""
     episodes: Count = 20_000
+    """The number of episodes of an epoch."""
     valid_episodes: Count = 500
+    """The number of episodes of the validation set."""
     test_episodes: Count = 1_000
+    """The number of episodes of the test set."""
     rotations: bool = True
+    """Whether an image rotated by quarter turns is of another class in training."""
     mirrored: bool = False
+    """Whether a mirrored image is of another class in training."""
     held_out: float = 0.1
+    """The share of the classes that is held out where there is no `valid`."""
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -68,70 +67,93 @@ class EpisodeSets(ABC):
 
     @abstractmethod
     def load(self) -> ImageClasses:
-        """Read all sets. Raises InputError with the file for an invalid record."""
+        """Read all sets.
+
+        Raises:
+            InputError: A record is invalid, or a set has too few classes or images.
+        """
 
     @abstractmethod
     def read(self, path: str) -> list[LabelledImage]:
-        """The images of another set. Raises InputError as `load` does."""
+        """Read the images of another set.
+
+        Raises:
+            InputError: The file is missing, damaged or of another format.
+        """
 
     def skipping(self, skip_bad: bool) -> "EpisodeSets":
-        """The section that with `skip_bad` skips bad files; of another one that has none, itself."""
+        """Return the section that skips bad files, where it can."""
         return self
+
+    def tests(self) -> list[LabelledImage]:
+        """Return the images of the test set."""
+        return [image for images in self.load().test.values() for image in images]
 
     @property
     def form(self) -> str:
-        """What episodes are, and how many are right by chance."""
-        shots = f"{self.shots} image{'s' * (self.shots > 1)} of each (shots)"
-        return f"episodes of {self.ways} classes (ways) with {shots}; {100 / self.ways:.3g} % are right by chance"
+        """A description of the episodes, and how many are right by chance."""
+        plural = "s" if self.shots > 1 else ""
+        return (
+            f"episodes of {self.ways} classes (ways) with {self.shots} image{plural} of "
+            f"each (shots); {100 / self.ways:.3g} % are right by chance"
+        )
 
     @property
     def queries(self) -> int:
         """The most query images of one class in an episode of training."""
         return -(-self.questions // self.ways)
 
-    def checked(
-        self, images: Sequence[LabelledImage], what: str, queries: int = 1
-    ) -> dict[str, list[LabelledImage]]:
-        """The images by class. Raises InputError for too few classes or too few images of one for an episode with so
-        many query images of a class; no images at all are right."""
-        found: dict[str, list[LabelledImage]] = {}
-        for each in images:
-            found.setdefault(each.label, []).append(each)
-        if 0 < len(found) < self.ways:
+    def group_by_class(
+        self, images: Sequence[LabelledImage], name: str, queries: int = 1
+    ) -> Classes:
+        """Group images by class; no images at all are allowed.
+
+        Args:
+            images: Images of one set.
+            name: What to call the set in an error.
+            queries: Query images of one class in an episode.
+
+        Raises:
+            InputError: An episode needs more classes, or more images of a class.
+        """
+        classes: Classes = {}
+        for image in images:
+            classes.setdefault(image.label, []).append(image)
+        if 0 < len(classes) < self.ways:
             raise InputError(
-                f"{what}: {len(found)} classes; an episode of {self.ways} ways needs as many; "
-                "lower data.ways, hold out more with data.held_out, or add classes"
+                f"{name}: {len(classes)} classes; an episode of {self.ways} ways needs as "
+                "many; lower data.ways, hold out more with data.held_out, or add classes"
             )
-        for label, some in found.items():
-            if len(some) < self.shots + queries:
+        needed = self.shots + queries
+        for label, members in classes.items():
+            if len(members) < needed:
+                keys = "data.shots or data.questions" if queries > 1 else "data.shots"
                 raise InputError(
-                    f"{some[0].place}: class {label!r} has {len(some)} images; an episode of {self.shots} shots needs "
-                    f"{self.shots + queries}, {queries} as queries; add images or lower data.shots"
-                    + (" or data.questions" if queries > 1 else "")
+                    f"{members[0].place}: class {label!r} has {len(members)} images; an "
+                    f"episode of {self.shots} shots needs {needed}, {queries} as "
+                    f"queries; add images or lower {keys}"
                 )
-        return found
+        return classes
 
     def _split(
         self, images: Sequence[LabelledImage]
     ) -> tuple[list[LabelledImage], list[LabelledImage]]:
-        """Training images, and those of the classes that are held out, equally far from each other: at least as many as
-        an episode needs. Raises InputError where too few are left to train on."""
-        labels = list(dict.fromkeys(each.label for each in images))
+        """Hold out classes at random, at least as many as an episode needs."""
+        labels = list(dict.fromkeys(image.label for image in images))
+        name = f"{self.train}: {len(labels)} classes"
         if len(labels) < 2 * self.ways:
             raise InputError(
-                f"{self.train}: {len(labels)} classes, but an episode needs {self.ways} (data.ways) to train on and as "
-                "many others to validate; lower data.ways, add classes, or name data.valid"
+                f"{name}, but an episode needs {self.ways} (data.ways) to train on and as "
+                "many others to validate; lower data.ways, add classes, or name "
+                "data.valid"
             )
         share = max(self.held_out, self.ways / len(labels))
-        kept, held = (
-            set(some)
-            for some in spread(labels, share, f"{self.train}: {len(labels)} classes")
-        )
-        return [each for each in images if each.label in kept], [
-            each for each in images if each.label in held
-        ]
+        chosen = choose_groups(labels, share, self.seed)
+        held_out = {labels[index] for index in chosen}
+        train = [image for image in images if image.label not in held_out]
+        return train, [image for image in images if image.label in held_out]
 
-    def _path(self) -> str:
+    def _training_path(self) -> str:
         if self.train is None:
             raise InputError(
                 "data.train is not given; expected images, as --set data.train=PATH"
@@ -141,166 +163,175 @@ class EpisodeSets(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class SeparateSets(EpisodeSets):
-    """Each set has a path of its own. No name of a class is in two of them."""
+    """Sets with a path of their own each. No name of a class is in two of them."""
 
     describing: ClassVar[tuple[str, ...]] = ("held_out",)
-    """The keys that describe one set: Omniglot has nearly a thousand classes, of which a few are enough to validate."""
+    """Keys of one data set: of Omniglot's thousand classes a few suffice."""
 
     valid: str | None = None
     test: str | None = None
 
     def load(self) -> ImageClasses:
-        train = self.read(self._path())
-        train, valid = (
-            self._split(train) if self.valid is None else (train, self.read(self.valid))
-        )
+        images = self.read(self._training_path())
+        if self.valid is None:
+            train, valid = self._split(images)
+        else:
+            train, valid = images, self.read(self.valid)
         test = [] if self.test is None else self.read(self.test)
-        places = (
-            str(self.train),
-            self.valid or f"{self.train}, held out",
-            str(self.test),
-        )
-        sets = (train, valid, test), places, (self.queries, 1, 1)
-        found = [self.checked(*each) for each in zip(*sets, strict=True)]
-        for (one, place), (other, elsewhere) in combinations(
-            zip(found, places, strict=True), 2
-        ):
-            if shared := sorted(one.keys() & other.keys()):
+        held_out = self.valid or f"{self.train}, held out"
+        sets = [
+            (
+                str(self.train),
+                self.group_by_class(train, str(self.train), self.queries),
+            ),
+            (held_out, self.group_by_class(valid, held_out)),
+            (str(self.test), self.group_by_class(test, str(self.test))),
+        ]
+        for (name, classes), (second_name, second) in combinations(sets, 2):
+            if shared := sorted(classes.keys() & second.keys()):
                 raise InputError(
-                    f"{place}: {len(shared)} of its classes are in {elsewhere} too, such as {shared[0]!r}; give each "
-                    "set classes of its own"
+                    f"{name}: {len(shared)} of its classes are in {second_name} too, such "
+                    f"as {shared[0]!r}; give each set classes of its own"
                 )
-        return ImageClasses(*found)
+        return ImageClasses(*(classes for _, classes in sets))
 
 
 @dataclass(frozen=True, kw_only=True)
 class FolderEpisodes(SeparateSets):
-    """Each set is a folder that has a folder of image files for each class. No name of a class is in two of them.
-    `skip_bad` skips files that are no images or broken ones, and counts them. With `depth` 2 the classes are the
-    folders in those folders."""
+    """Folders with a folder of image files for each class."""
 
     kind: Literal["class-folders"] = "class-folders"
     skip_bad: bool = False
+    """Skip files that are no images or broken ones, and count them."""
     depth: Depth = None
+    """With 2, the classes are the folders in those folders."""
 
     recognised: ClassVar[tuple[Kind, ...]] = ("folders",)
 
     def read(self, path: str) -> list[LabelledImage]:
-        return ImageFolders(skip_bad=self.skip_bad, depth=self.depth).read(path)
+        return list(ImageFolders(skip_bad=self.skip_bad, depth=self.depth).read(path))
 
     def skipping(self, skip_bad: bool) -> "FolderEpisodes":
         return replace(self, skip_bad=skip_bad or self.skip_bad)
 
 
 @dataclass(frozen=True, kw_only=True)
+class TableEpisodes(ImageRows, SeparateSets):
+    """Tables of images and their classes, as those of a classifier of images."""
+
+    kind: Literal["class-tables"] = "class-tables"
+
+    def read(self, path: str) -> list[LabelledImage]:
+        """Read the images of a table. Raises InputError for an invalid record."""
+        return list(self.read_images(path))
+
+    def skipping(self, skip_bad: bool) -> "TableEpisodes":
+        return self.with_columns(None, skip_bad=skip_bad)
+
+
+@dataclass(frozen=True, kw_only=True)
 class OmniglotEpisodes(EpisodeSets):
-    """An .npz file with `images` (uint8, 1 is ink), the number of each one's `alphabet` and `character`, and
-    `alphabet_names`. A class is a character. The alphabets called `test` are for the test set. Ink is read as
-    black on white, which it is in Omniglot's own files."""
+    """An .npz file of characters, each of which is a class.
+
+    It has `images` (uint8, 1 is ink), the number of each one's `alphabet` and
+    `character`, and `alphabet_names`. Ink is read as black on white.
+    """
 
     kind: Literal["omniglot"] = "omniglot"
     test: tuple[str, ...] = ()
+    """The alphabets of the test set."""
 
     recognised: ClassVar[tuple[Kind, ...]] = ("npz",)
 
     def load(self) -> ImageClasses:
-        images = self.read(self._path())
-        known = list(dict.fromkeys(alphabet(each) for each in images))
+        images = self.read(self._training_path())
+        alphabets = list(dict.fromkeys(alphabet_of(image) for image in images))
         for name in self.test:
-            if name not in known:
+            if name not in alphabets:
                 raise InputError(
-                    f"{self.train}: has no alphabet {name!r}; expected of {', '.join(known)}"
+                    f"{self.train}: has no alphabet {name!r}; expected of "
+                    f"{', '.join(alphabets)}"
                 )
+        test = [image for image in images if alphabet_of(image) in self.test]
         train, valid = self._split(
-            [each for each in images if alphabet(each) not in self.test]
-        )
-        test = [each for each in images if alphabet(each) in self.test]
-        sets = (
-            (train, "for training", self.queries),
-            (valid, "held out", 1),
-            (test, "of data.test", 1),
+            [image for image in images if alphabet_of(image) not in self.test]
         )
         return ImageClasses(
-            *(
-                self.checked(each, f"{self.train}, {name}", queries)
-                for each, name, queries in sets
-            )
+            self.group_by_class(train, f"{self.train}, for training", self.queries),
+            self.group_by_class(valid, f"{self.train}, held out"),
+            self.group_by_class(test, f"{self.train}, of data.test"),
         )
 
     def read(self, path: str) -> list[LabelledImage]:
-        """Read the images. Raises InputError for a file that is missing, damaged or of another format."""
-        images, alphabets, characters, names = arrays(
-            path, ("images", "alphabet", "character", "alphabet_names")
-        )
+        keys = ("images", "alphabet", "character", "alphabet_names")
+        images, alphabets, characters, names = arrays(path, keys)
         if images.dtype != np.uint8 or images.ndim != 3:
             raise InputError(
-                f"{path}: images are {images.dtype} {images.shape}; expected uint8 (image, height, width)"
+                f"{path}: images are {images.dtype} {images.shape}; expected uint8 (image, "
+                "height, width)"
             )
-        for name, each in (("alphabet", alphabets), ("character", characters)):
-            if (
-                not np.issubdtype(each.dtype, np.integer)
-                or each.shape != images.shape[:1]
-            ):
-                found = f"{each.dtype} {each.shape}"
+        for key, numbers in (("alphabet", alphabets), ("character", characters)):
+            is_integer = np.issubdtype(numbers.dtype, np.integer)
+            if not is_integer or numbers.shape != images.shape[:1]:
                 raise InputError(
-                    f"{path}: {name} is {found}; expected a whole number for each of {len(images)} images"
+                    f"{path}: {key} is {numbers.dtype} {numbers.shape}; expected a whole "
+                    f"number for each of {len(images)} images"
                 )
         if names.ndim != 1:
             raise InputError(
-                f"{path}: alphabet_names are {names.dtype} {names.shape}; expected a list of names"
+                f"{path}: alphabet_names are {names.dtype} {names.shape}; expected a list "
+                "of names"
             )
-        if (wrong := alphabets[(alphabets < 0) | (alphabets >= len(names))]).size:
+        wrong = alphabets[(alphabets < 0) | (alphabets >= len(names))]
+        if wrong.size:
             raise InputError(
-                f"{path}: alphabet is {wrong[0]} of an image; expected 0 to {len(names) - 1}, the names"
+                f"{path}: alphabet is {wrong[0]} of an image; expected 0 to "
+                f"{len(names) - 1}, the names"
             )
-        return [
-            LabelledImage(
-                (image == 0) * np.uint8(255),
-                f"{names[number]}/{character}",
-                f"{path}:{place}",
-            )
-            for place, (image, number, character) in enumerate(
-                zip(images, alphabets, characters, strict=True), 1
-            )
-        ]
+        labelled = []
+        for index, image in enumerate(images):
+            label = f"{names[alphabets[index]]}/{characters[index]}"
+            pixels = (image == 0) * np.uint8(255)
+            labelled.append(LabelledImage(pixels, label, f"{path}:{index + 1}"))
+        return labelled
 
 
-def alphabet(image: LabelledImage) -> str:
-    """The class of a character."""
+def alphabet_of(image: LabelledImage) -> str:
+    """Return the alphabet of a character."""
     return image.label.split("/")[0]
 
 
 @dataclass(frozen=True)
-class Place:
-    """An image of an episode: the index of its source class, its index in that class, its rotation in quarter turns,
-    and whether it is mirrored first."""
+class ImageRef:
+    """An image of an episode, by its indices and its transformation."""
 
     source: int
+    """The index of its class."""
     image: int
+    """The index in the class."""
     quarters: int
+    """Its rotation in quarter turns."""
     mirrored: bool = False
+    """Whether it is mirrored first."""
 
 
 @dataclass(frozen=True)
 class Episode:
-    """An episode: support images with their labels, and query images with theirs."""
+    """Support images with their labels, and query images with theirs."""
 
-    support: tuple[Place, ...]
+    support: tuple[ImageRef, ...]
     labels: tuple[int, ...]
-    queries: tuple[Place, ...]
+    queries: tuple[ImageRef, ...]
     targets: tuple[int, ...]
 
 
-def variants(*, rotations: bool, mirrored: bool) -> list[tuple[bool, int]]:
-    """For each class derived from one: whether its images are mirrored, and the quarter turns of their rotation."""
-    return list(
-        product(
-            (False, True) if mirrored else (False,), range(QUARTERS if rotations else 1)
-        )
-    )
+def list_variants(*, rotations: bool, mirrored: bool) -> list[tuple[bool, int]]:
+    """List the classes derived from one: mirrored or not, and the quarter turns."""
+    mirrors = (False, True) if mirrored else (False,)
+    return list(product(mirrors, range(QUARTERS if rotations else 1)))
 
 
-def draw(
+def sample_episode(
     sizes: Sequence[int],
     ways: int,
     shots: int,
@@ -310,28 +341,75 @@ def draw(
     rotations: bool = False,
     mirrored: bool = False,
 ) -> Episode:
-    """Sample an episode from classes of these sizes, as a function of the seed only: classes, labels and order are
-    random. The query images cover as many classes as possible."""
-    random = Random(seed)  # text is hashed with SHA-512, the same in every process
-    ways_to_see = variants(rotations=rotations, mirrored=mirrored)
-    kinds = random.sample(range(len(sizes) * len(ways_to_see)), ways)
-    first, support, queries = random.randrange(ways), [], []
-    for label, (source, variant) in enumerate(
-        (each % len(sizes), each // len(sizes)) for each in kinds
-    ):
-        mirror, quarters = ways_to_see[variant]
+    """Sample an episode, as a function of the seed only.
+
+    Classes, labels and order are random. The query images cover as many classes as
+    possible.
+
+    Args:
+        sizes: The number of images of each class.
+        ways: Classes of the episode.
+        shots: Support images of each class.
+        seed: A text, which is hashed with SHA-512.
+        questions: Query images.
+        rotations: Whether rotated images are of further classes.
+        mirrored: Whether mirrored images are of further classes.
+    """
+    random = Random(seed)
+    variants = list_variants(rotations=rotations, mirrored=mirrored)
+    classes = random.sample(range(len(sizes) * len(variants)), ways)
+    first = random.randrange(ways)
+    support, queries = [], []
+    for label, number in enumerate(classes):
+        variant, source = divmod(number, len(sizes))
+        mirror, quarters = variants[variant]
         images = random.sample(range(sizes[source]), shots - (-questions // ways))
-        places = [Place(source, image, quarters, mirror) for image in images]
-        support += [(place, label) for place in places[:shots]]
-        times = len(range((label - first) % ways, questions, ways))
-        queries += [(place, label) for place in places[shots : shots + times]]
+        refs = [ImageRef(source, image, quarters, mirror) for image in images]
+        support += [(ref, label) for ref in refs[:shots]]
+        count = len(range((label - first) % ways, questions, ways))
+        queries += [(ref, label) for ref in refs[shots : shots + count]]
     random.shuffle(support)
-    places, labels = zip(*support, strict=True)
-    return Episode(places, labels, *zip(*queries, strict=True))
+    refs, labels = zip(*support, strict=True)
+    return Episode(refs, labels, *zip(*queries, strict=True))
 
 
-def seen(
-    pixels: UInt8[np.ndarray, "height width channel"], place: Place
-) -> UInt8[np.ndarray, "turned_height turned_width channel"]:
-    """An image, mirrored and rotated as its place in the episode requires."""
-    return np.rot90(pixels[:, ::-1] if place.mirrored else pixels, place.quarters)
+def transform(pixels: Pixels, ref: ImageRef) -> np.ndarray:
+    """Mirror and rotate an image as the episode requires."""
+    return np.rot90(pixels[:, ::-1] if ref.mirrored else pixels, ref.quarters)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FewShot:
+    """The run file of few-shot classification.
+
+    A batch has room for `training.batch_tokens` images.
+    """
+
+    task: Literal["few-shot"] = "few-shot"
+    data: FolderEpisodes | TableEpisodes | OmniglotEpisodes
+    images: Preparation = field(default_factory=Preparation)
+    augmentation: Augmentation = field(default_factory=Augmentation)
+    model: SnailConfig = field(default_factory=SnailConfig)
+    prototypes: Amount = 0.0
+    training: Training = field(default_factory=Training)
+
+    def __post_init__(self) -> None:
+        if self.images.size not in (None, self.model.side):
+            raise ValueError(
+                f"images.size is {self.images.size}, but model.side {self.model.side}; "
+                "set that alone"
+            )
+        if self.augmentation.flip:
+            raise ValueError(
+                "augmentation.flip mirrors half of a class; data.mirrored makes it "
+                "another class"
+            )
+        if self.training.label_smoothing:
+            raise ValueError(
+                "training.label_smoothing is set; episodes are not smoothed, set it to 0"
+            )
+
+    @property
+    def count(self) -> int:
+        """The number of images of a training episode."""
+        return self.data.ways * self.data.shots + self.data.questions

@@ -5,7 +5,7 @@ from regard.tasks.task import LazyTask
 TASK = LazyTask(
     __name__,
     "config:ImageCaptioning",
-    "setup:setup",
+    "training:setup",
     "run:ImageCaptioningRun",
     command="regard predict {} IMAGE",
 )

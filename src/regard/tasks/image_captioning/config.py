@@ -4,14 +4,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from regard.decoding.search import Search
-from regard.images import Preparation
-from regard.images.augmentation import Augmentation
-from regard.metrics.text import TextMetricName
+from regard.images import Augmentation, Preparation
+from regard.metrics import TextMetricName
 from regard.models.catalog import CaptionerConfig
-from regard.tasks.image_captioning.data import CaptionTables
-from regard.tasks.image_captioning.scenes import Scenes
-from regard.tasks.image_captioning.shards import CaptionShards
-from regard.tasks.pretrained_part import PretrainedPart, PretrainedSource
+from regard.tasks.fine_tuning import PretrainedPart, PretrainedSource
+from regard.tasks.image_captioning.data import CaptionShards, CaptionTables, Scenes
 from regard.text import TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
 from regard.training.settings import Training
@@ -19,9 +16,11 @@ from regard.training.settings import Training
 
 @dataclass(frozen=True, kw_only=True)
 class ImageCaptioning(PretrainedSource):
-    """A run file. `metrics` are computed in validation and on the test set; the first chooses the best weights. With
-    `lower` captions are lowercased. A batch has room for `training.batch_tokens` cells and words. With `model.trunk`
-    the `images` of the trunk's run replace those of this file."""
+    """The run file of image captioning.
+
+    A batch has room for `training.batch_tokens` cells and words. With `model.trunk` the
+    `images` of the trunk's run replace those of this file.
+    """
 
     task: Literal["image-captioning"] = "image-captioning"
     data: Scenes | CaptionTables | CaptionShards
@@ -30,10 +29,12 @@ class ImageCaptioning(PretrainedSource):
     augmentation: Augmentation = field(default_factory=Augmentation)
     model: CaptionerConfig
     metrics: tuple[TextMetricName, ...] = ("cider", "bleu", "rouge-l")
+    """Metrics of validation and test; the first chooses the best weights."""
     training: Training = field(default_factory=Training)
     search: Search = field(default_factory=Search)
     attention_losses: AttentionLosses = field(default_factory=AttentionLosses)
     lower: bool = True
+    """Lowercase captions."""
 
     def __post_init__(self) -> None:
         if not self.metrics:
@@ -75,18 +76,18 @@ class ImageCaptioning(PretrainedSource):
             trunk.sizes is not None,
         )
 
-    def with_sizes(self, other: Any) -> "ImageCaptioning":
-        """The run file with the sizes of the trunk and the `images` of its run."""
+    def with_sizes(self, source: Any) -> "ImageCaptioning":
+        """Return the run file with the trunk's sizes and the `images` of its run."""
         assert self.model.trunk is not None
-        trunk = replace(self.model.trunk, sizes=other.model)
+        trunk = replace(self.model.trunk, sizes=source.model)
         model = replace(
             self.model,
-            image=other.size,
-            channels=other.model.channels,
+            image=source.size,
+            channels=source.model.channels,
             stages=(),
             trunk=trunk,
         )
-        return replace(self, images=other.images, model=model)
+        return replace(self, images=source.images, model=model)
 
     @property
     def cells(self) -> int:

@@ -1,34 +1,58 @@
-"""Training of captioners: images and captions in batches, the loss and the metrics."""
+"""Training of captioners: images and captions in batches, the loss and the set-up."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from regard.attention.memory import Memory
-from regard.data.pieces import JsonCodec, Pieces, cut_up
-from regard.data.token_batches import batch_size, token_batches
-from regard.decoding.constraints import DecodingConstraints
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.search import Search
-from regard.metrics.text import METRICS
+from regard.data.cache import CachedSet, Chunks, JsonCodec, split_into_chunks
+from regard.data.images import digest_image
+from regard.data.rows import convert_sets
+from regard.data.splits import Splits
 from regard.models.captioner import Captioner
-from regard.shapes import Float
-from regard.tasks.image_captioning.attribution import pixels_of
+from regard.models.catalog import build_captioner
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.base import (
+    Setup,
+    TokenBatchObjective,
+    check_beam,
+    digest_on_disk,
+    digest_splits,
+    setup_task,
+)
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import CaptionBatch, Captioned, collate_captions
-from regard.tasks.image_captioning.grounding import POINTING, pointing
+from regard.tasks.image_captioning.run import (
+    ImageCaptioningRun,
+    check_image,
+    read_caption,
+    read_pixels,
+)
+from regard.tasks.options import EvaluationOptions
+from regard.tasks.summary import (
+    DataSummary,
+    Lengths,
+    describe_images,
+    describe_rows,
+    describe_tokens,
+    encode_for_request,
+    measure_text_lengths,
+    measure_unknown_shares,
+    sample_evenly,
+    warn_unknown,
+)
+from regard.tasks.tokenizers import TOKENIZER, load_or_train
 from regard.text import Tokenizer
 from regard.training.attention_losses import AttentionLoss
-from regard.training.objective import Carried, Loss
-from regard.work import computed
+from regard.training.objectives import Carried, Loss
 
-ROWS = 64
-"""Images in one batch of decoding."""
+PRETRAINED = {"encoder.vit": "encoder."}
+"""The pretrained part of a model, with its parameters' prefix in the trunk's run."""
 
 
-class CaptionObjective:
+class CaptionObjective(TokenBatchObjective[Captioned, CaptionBatch]):
     """Maximum likelihood of each caption given its image, one token at a time."""
 
     higher_is_better = True
@@ -41,33 +65,26 @@ class CaptionObjective:
         config: ImageCaptioning,
         model: Captioner,
     ):
-        """Raises InputError for no captions, and for an attention loss that the model does not allow."""
-        self.images, self.valid, self.tokenizer, self.config = (
-            train,
-            valid,
-            tokenizer,
-            config,
-        )
-        self.settings, self.metric = config.training, config.metrics[0]
+        self.tokenizer, self.config = tokenizer, config
+        self.metric = config.metrics[0]
         self.attention_loss = AttentionLoss(config.attention_losses, model.decoder)
-        self.train = encoded_captions(train, tokenizer, config)
-        cells = np.full(len(self.train.items), config.cells, dtype=np.int32)
-        self.lengths = np.stack([cells, np.maximum(cells, self.train.lengths + 1)], 1)
-        self.tokens = batch_size(
-            self.lengths, self.settings.batch_tokens, "training captions"
-        )
+        self.captions = encode_captions(train, tokenizer, config)
+        cells = np.full(len(self.captions.items), config.cells, dtype=np.int32)
+        targets = np.maximum(cells, self.captions.lengths + 1)
+        lengths = np.stack([cells, targets], 1)
+        super().__init__(train, valid, config.training, lengths, "captions")
 
     def place(self, index: int) -> str:
-        """Where a training caption came from."""
-        return self._image(index).place
-
-    def batches(self, epoch: int) -> Sequence[list[int]]:
-        return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
+        return self._image_of(index).place
 
     def batch(self, epoch: int, indices: list[int]) -> CaptionBatch:
-        examples = [
-            (self._seen(epoch, index), self.train.items[index]) for index in indices
-        ]
+        examples = []
+        for index in indices:
+            pixels = read_pixels(self._image_of(index), self.config)
+            seed = self.settings.seed
+            augmented = self.config.augmentation(pixels, seed, epoch, index)
+            image = self.config.images.tensor(augmented)
+            examples.append((image, self.captions.items[index]))
         return collate_captions(examples, self.config.cells, self.tokenizer.special)
 
     def loss(
@@ -85,106 +102,121 @@ class CaptionObjective:
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Captioner)
-        return figures(
-            model,
-            self.tokenizer,
-            self.valid,
-            self.config,
-            self.config.search.searching(beam=1),
-        )
+        run = ImageCaptioningRun(self.config, model, self.tokenizer)
+        return run.compute_metrics(self.valid, EvaluationOptions(beam=1))
 
-    def _seen(self, epoch: int, index: int) -> Float[Tensor, "channel height width"]:
-        """The augmented image of an epoch, with this caption."""
-        pixels = pixels_of(self._image(index), self.config)
-        return self.config.images.tensor(
-            self.config.augmentation(pixels, self.settings.seed, epoch, index)
-        )
-
-    def _image(self, index: int) -> Captioned:
-        """The image of a training caption."""
-        return self.images[int(self.train.owners[index])]
+    def _image_of(self, index: int) -> Captioned:
+        """Return the image of a training caption."""
+        return self.train[int(self.captions.owners[index])]
 
 
-def encoded_captions(
+def encode_captions(
     images: Sequence[Captioned], tokenizer: Tokenizer, config: ImageCaptioning
-) -> Pieces[list[int]]:
-    """The ids of all captions of images, one after the other; of images on disk they are made once."""
+) -> Chunks[list[int]]:
+    """Encode all captions of images, one after the other; on disk they are cached."""
 
-    def cut(each: Captioned) -> list[list[int]]:
-        return [tokenizer.encode(read(text, config)) for text in each.captions]
+    def encode(image: Captioned) -> list[list[int]]:
+        return [tokenizer.encode(read_caption(text, config)) for text in image.captions]
 
-    return cut_up(
-        images,
-        f"captions {tokenizer.digest} {config.lower}",
-        cut,
-        len,
-        JsonCodec(list, list),
+    name = f"captions {tokenizer.digest} {config.lower}"
+    return split_into_chunks(images, name, encode, len, JsonCodec(list, list))
+
+
+def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setup:
+    """Read images and captions, check every image, and build model and objective.
+
+    Raises:
+        InputError: The images, the captions or the model are invalid.
+    """
+    splits = config.data.load()
+    if isinstance(splits.train, CachedSet):
+        data_digest = digest_on_disk(
+            splits,
+            f"read as {config.images} {config.model.image} {config.model.channels}",
+            lambda image: check_image(image, config),
+            identify,
+        )
+    else:
+        splits = convert_sets(
+            splits, lambda image: check_image(image, config), config.data
+        )
+        data_digest = digest_splits(splits, identify)
+    texts = CaptionTexts(splits.train, config)
+    tokenizer = load_or_train(folder, config.tokenizer, texts)
+    model = build_captioner(config.model, tokenizer.size)
+    check_beam(config.search.beam, tokenizer.size, "vocabulary")
+    task = CaptionObjective(splits.train, splits.valid, tokenizer, config, model)
+    details = [f"a vocabulary of {tokenizer.size:,}"]
+    trunk = config.model.trunk
+    if trunk is not None:
+        weights = "stay" if trunk.frozen else "learn with the rest"
+        details.append(f"images as {trunk.vit} prepares them, whose weights {weights}")
+    return setup_task(
+        model,
+        task,
+        splits,
+        data_digest,
+        summarize(config, splits, tokenizer),
+        counts=[f"{len(task.captions.items):,} captions"],
+        details=details,
+        tokenizers={TOKENIZER: tokenizer},
+        pretrained={} if trunk is None else PRETRAINED,
     )
 
 
-def read(caption: str, config: ImageCaptioning) -> str:
-    """A caption as the tokenizer's input: lowercased with `lower`."""
-    return caption.lower() if config.lower else caption
+def identify(image: Captioned) -> str:
+    """Return an image with its captions as a line, for the digest of the data."""
+    return "\0".join((digest_image(image.image), *image.captions)) + "\n"
 
 
-def tensors(
-    images: Sequence[Captioned], config: ImageCaptioning, device: torch.device
-) -> Float[Tensor, "batch channel height width"]:
-    """Images as the model's input. Raises InputError for one that cannot be read."""
-    return torch.stack(
-        [config.images.tensor(pixels_of(each, config)) for each in images]
-    ).to(device)
-
-
-@torch.no_grad()
-def decode(
-    model: Captioner,
-    images: Sequence[Captioned],
-    config: ImageCaptioning,
-    search: Search,
-    constraints: DecodingConstraints | None = None,
-) -> list[list[Hypothesis]]:
-    """The captions of each image under the constraints, best first. Raises InputError for an image that cannot be read,
-    and ValueError where the search finds fewer."""
-
-    def decoded(first: int) -> list[list[Hypothesis]]:
-        memory, limit = encoded(model, images[first : first + ROWS], config, search)
-        return search(model.decoder, memory, limit, constraints)
-
-    return [
-        each for some in computed(decoded, range(0, len(images), ROWS)) for each in some
-    ]
-
-
-@torch.no_grad()
-def encoded(
-    model: Captioner,
-    images: Sequence[Captioned],
-    config: ImageCaptioning,
-    search: Search,
-) -> tuple[Memory, Tensor]:
-    """The memory of images, and the limit of tokens of each caption, `(batch,)`. Raises InputError for an image that
-    cannot be read."""
-    device = next(model.parameters()).device
-    memory = model.encoder(tensors(images, config, device))
-    return memory, search.limit(
-        torch.zeros(len(images), dtype=torch.int64, device=device)
+def summarize(
+    config: ImageCaptioning, splits: Splits[Captioned], tokenizer: Tokenizer
+) -> DataSummary:
+    """Summarize images, and lengths and unknown characters of captions."""
+    captions: dict[str, list[str]] = {}
+    for name, images in splits.named.items():
+        captions[name] = [
+            read_caption(text, config)
+            for image in sample_evenly(images)
+            for text in image.captions
+        ]
+    unknown = measure_unknown_shares(tokenizer, captions)
+    train, first = sample_evenly(splits.train), splits.train[0]
+    description, warnings = describe_images(
+        [image.image for image in train],
+        config.model.image,
+        config.model.channels,
+        cropped=config.images.shape == "kept",
+    )
+    held_out = {name: share for name, share in unknown.items() if name != "train"}
+    ids = [*tokenizer.encode(captions["train"][0]), tokenizer.special.end]
+    return DataSummary(
+        unit="images",
+        rows=describe_rows(config.data, splits),
+        lengths={
+            "captions": measure_text_lengths(tokenizer, captions["train"]),
+            "captions an image": Lengths.of([len(image.captions) for image in train]),
+        },
+        unknown=unknown,
+        unknown_unit=tokenizer.unknown_unit,
+        images=description,
+        example={
+            "image": str(first.image) if isinstance(first.image, Path) else first.place,
+            "caption": describe_tokens(tokenizer, ids),
+        },
+        request={"image": encode_for_request(first.image)},
+        warnings=(*warnings, *warn_unknown(tokenizer, held_out)),
     )
 
 
-def figures(
-    model: Captioner,
-    tokenizer: Tokenizer,
-    images: Sequence[Captioned],
-    config: ImageCaptioning,
-    search: Search,
-) -> dict[str, float]:
-    """The run's metrics, and the grounding of words in the image where boxes are known."""
-    ids = [list(best.tokens) for best, *_ in decode(model, images, config, search)]
-    found = [tokenizer.decode(each) for each in ids]
-    references = [[read(text, config) for text in each.captions] for each in images]
-    scores: dict[str, float] = {
-        name: METRICS[name](found, references) for name in config.metrics
-    }
-    share = pointing(model, tokenizer, images, ids, config)
-    return scores if share is None else scores | {POINTING: share}
+@dataclass(frozen=True, eq=False)
+class CaptionTexts:
+    """The captions of images as the tokenizer reads them, iterable again."""
+
+    examples: Sequence[Captioned]
+    config: ImageCaptioning
+
+    def __iter__(self) -> Iterator[str]:
+        for image in self.examples:
+            for caption in image.captions:
+                yield read_caption(caption, self.config)

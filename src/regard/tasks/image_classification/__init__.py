@@ -7,14 +7,14 @@ from regard.tasks.task import LazyTask
 
 
 def command(config: Any) -> str:
-    """The use of a run: of a file of many images the first one is named."""
+    """Return the use of a run, which names the first of many images in a file."""
     return f"regard predict {{}} {shlex.quote(config.first_image) if config.first_image else 'IMAGE'}"
 
 
 TASK = LazyTask(
     __name__,
     "config:ImageClassification",
-    "setup:setup",
+    "training:setup",
     "run:ImageClassificationRun",
     command=command,
 )

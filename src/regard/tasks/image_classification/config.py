@@ -3,12 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.data.image_inputs import first_image
 from regard.data.image_shards import ImageShards
-from regard.data.image_tables import ImageTables
-from regard.data.images import IdxImages, ImageFolders
-from regard.images import Preparation
-from regard.images.augmentation import Augmentation
+from regard.data.images import IdxImages, ImageFolders, ImageTables
+from regard.data.inputs import first_image
+from regard.images import Augmentation, Preparation
+from regard.models.catalog import ImageClassifierConfig
 from regard.models.vit import VitConfig
 from regard.tasks.class_prediction import ClassWeights
 from regard.training.settings import Training
@@ -16,16 +15,19 @@ from regard.training.settings import Training
 
 @dataclass(frozen=True, kw_only=True)
 class ImageClassification:
-    """A run file. `images` prepares images for the model; for another `size`, a whole number of patches, learned
-    positions are interpolated. A batch has room for `training.batch_tokens` patches. `class_weights` weigh
-    the classes in the loss, by default all by 1: `balanced`, or numbers of some classes."""
+    """The run file of image classification.
+
+    A batch has room for `training.batch_tokens` patches.
+    """
 
     task: Literal["image-classification"] = "image-classification"
     data: ImageFolders | IdxImages | ImageShards | ImageTables
     images: Preparation = field(default_factory=Preparation)
+    """The preparation of images; for another `size` positions are interpolated."""
     augmentation: Augmentation = field(default_factory=Augmentation)
-    model: VitConfig = field(default_factory=VitConfig)
+    model: ImageClassifierConfig = field(default_factory=VitConfig)
     class_weights: ClassWeights = None
+    """Weights in the loss: `balanced`, or numbers of some classes; by default all 1."""
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
@@ -48,10 +50,10 @@ class ImageClassification:
 
     @property
     def positions(self) -> int:
-        """The number of positions of an image in a batch: its patches and the tokens before them."""
+        """The positions of an image: its patches and the tokens before them."""
         return self.model.marks + (self.size // self.model.patch) ** 2
 
     @property
     def first_image(self) -> str | None:
-        """The place of the first training image in a file of many; None for images in files of their own."""
+        """The first training image in a file of many; None for images in files."""
         return first_image(self.data.train)

@@ -1,74 +1,96 @@
-"""Training of image classifiers: files to batches, the loss and the metrics."""
+"""Training of image classifiers: the loss and the set-up."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.data.batching import Batch
-from regard.data.images import LabelledImage
-from regard.data.token_batches import batch_size, token_batches
-from regard.images import Pixels
+from regard.data.batches import Batch
+from regard.data.cache import CachedSet, Zipped
+from regard.data.images import LabelledImage, digest_image
+from regard.data.rows import convert_sets
+from regard.data.splits import Splits
+from regard.models.catalog import build_image_classifier
+from regard.models.pretrained import PretrainedVision
 from regard.models.vit import Vit
 from regard.shapes import Float, Int
-from regard.tasks.class_prediction import class_metrics
+from regard.storage.run_folder import LABELS, RunDirectory
+from regard.tasks.base import (
+    Setup,
+    TokenBatchObjective,
+    digest_on_disk,
+    digest_splits,
+    setup_task,
+)
+from regard.tasks.class_prediction import (
+    compute_class_metrics,
+    compute_class_weights,
+    count_labels,
+    describe_constant_accuracy,
+    imbalance,
+    index_classes,
+    sort_labels,
+)
 from regard.tasks.image_classification.config import ImageClassification
-from regard.training.objective import Carried, Loss
-from regard.work import computed
+from regard.tasks.image_classification.run import (
+    ImageClassificationRun,
+    check_image,
+    read_pixels,
+)
+from regard.tasks.summary import (
+    DataSummary,
+    describe_images,
+    describe_rows,
+    encode_for_request,
+    sample_evenly,
+    sort_counts,
+)
+from regard.training.objectives import Carried, Loss
 
-ROWS = 64
-"""Images in one batch of evaluation."""
-Example = tuple[LabelledImage, int]
+ClassifiedImage = tuple[LabelledImage, int]
 """An image with the index of its class."""
 
 
 @dataclass(frozen=True, repr=False)
 class ImageBatch(Batch):
-    """Images of one size, and the number of each one's class."""
+    """Images of one size, and the index of each one's class."""
 
     pixels: Float[Tensor, "batch channel height width"]
     classes: Int[Tensor, " batch"]
 
 
-class ImageClassificationObjective:
+class ImageClassificationObjective(TokenBatchObjective[ClassifiedImage, ImageBatch]):
     """The cross-entropy of the classes."""
 
     metric, higher_is_better, unit = "accuracy", True, "images"
 
     def __init__(
         self,
-        train: Sequence[Example],
-        valid: Sequence[Example],
+        train: Sequence[ClassifiedImage],
+        valid: Sequence[ClassifiedImage],
         config: ImageClassification,
         weights: Sequence[float] = (),
     ):
-        """`weights` are those of the classes in the loss; none are all 1. Raises InputError for no images."""
+        """Prepare batches; `weights` are those of the classes in the loss."""
+        self.config = config
         self.weights = torch.tensor(weights) if weights else None
-        self.train, self.valid, self.config, self.settings = (
-            train,
-            valid,
-            config,
-            config.training,
-        )
-        self.lengths = [(config.positions, config.positions)] * len(train)
-        self.tokens = batch_size(
-            self.lengths, self.settings.batch_tokens, "training images"
-        )
+        lengths = [(config.positions, config.positions)] * len(train)
+        super().__init__(train, valid, config.training, lengths, "images")
 
     def place(self, index: int) -> str:
-        """Where a training image came from."""
         return self.train[index][0].place
 
-    def batches(self, epoch: int) -> Sequence[list[int]]:
-        return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
-
     def batch(self, epoch: int, indices: list[int]) -> ImageBatch:
-        return collate_images(
-            [(self._seen(epoch, index), self.train[index][1]) for index in indices]
-        )
+        examples = []
+        for index in indices:
+            image, label = self.train[index]
+            pixels = read_pixels(image, self.config)
+            seed = self.settings.seed
+            augmented = self.config.augmentation(pixels, seed, epoch, index)
+            examples.append((self.config.images.tensor(augmented), label))
+        return collate_images(examples)
 
     def loss(
         self,
@@ -77,37 +99,30 @@ class ImageClassificationObjective:
         update: int,
         carried: Carried | None = None,
     ) -> Loss:
-        assert isinstance(model, Vit)
+        assert isinstance(model, Vit | PretrainedVision)
         weights = None if self.weights is None else self.weights.to(batch.pixels.device)
-        smoothing = self.settings.label_smoothing
-        total = distillation(
-            model.both(batch.pixels), batch.classes, batch.classes, smoothing, weights
-        )
+        logits, smoothing = model.both(batch.pixels), self.settings.label_smoothing
+        total = distillation(logits, batch.classes, batch.classes, smoothing, weights)
         return Loss(total, len(batch.classes))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        assert isinstance(model, Vit)
-        images = [each for each, _ in self.valid]
-        return class_metrics(
-            probabilities(model, images, self.config),
-            [number for _, number in self.valid],
-        )
-
-    def _seen(self, epoch: int, index: int) -> Float[Tensor, "channel height width"]:
-        """The augmented image of an epoch."""
-        pixels = pixels_of(self.train[index][0], self.config)
-        return self.config.images.tensor(
-            self.config.augmentation(pixels, self.settings.seed, epoch, index)
-        )
+        assert isinstance(model, Vit | PretrainedVision)
+        run = ImageClassificationRun(self.config, model, ())
+        images = [image for image, _ in self.valid]
+        classes = [label for _, label in self.valid]
+        return compute_class_metrics(run.classify(images), classes)
 
 
 def collate_images(
     examples: Sequence[tuple[Float[Tensor, "channel height width"], int]],
 ) -> ImageBatch:
-    """Images of one size with their classes. Raises ValueError for an empty list."""
+    """Collate images of one size with their classes.
+
+    Raises ValueError for no images.
+    """
     if not examples:
         raise ValueError("collate_images() got no examples; expected at least one")
-    classes = torch.tensor([each for _, each in examples], dtype=torch.int64)
+    classes = torch.tensor([label for _, label in examples], dtype=torch.int64)
     return ImageBatch(torch.stack([pixels for pixels, _ in examples]), classes)
 
 
@@ -118,44 +133,86 @@ def distillation(
     smoothing: float = 0.0,
     weights: Float[Tensor, " class"] | None = None,
 ) -> Float[Tensor, ""]:
-    """The mean of two weighted cross-entropies, each summed: that of the first token's logits with the classes, and
-    that of the second's with the classes that a teacher predicts (Touvron 2021, equation 3)."""
+    """Average two weighted cross-entropies, each summed (Touvron 2021, equation 3).
+
+    Args:
+        logits: Those of the first token, and those of the second.
+        classes: What the first token predicts.
+        taught: What the second predicts: the classes of a teacher.
+        smoothing: Label smoothing.
+        weights: The weight of each class.
+    """
     first, second = (
         functional.cross_entropy(
-            each, labels, weights, reduction="sum", label_smoothing=smoothing
+            scores, labels, weights, reduction="sum", label_smoothing=smoothing
         )
-        for each, labels in zip(logits, (classes, taught), strict=True)
+        for scores, labels in zip(logits, (classes, taught), strict=True)
     )
     return (first + second) / 2
 
 
-def pixels_of(each: LabelledImage, config: ImageClassification) -> Pixels:
-    """The pixels of an image as the model's input. Raises InputError for one that cannot be read."""
-    return config.images.pixels(
-        each.image, config.size, config.model.channels, each.place
+def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> Setup:
+    """Read and check every image, and build model and objective.
+
+    Raises:
+        InputError: The images or the model are invalid.
+    """
+    splits = config.data.load()
+
+    def check(image: LabelledImage) -> LabelledImage:
+        return check_image(image, config)
+
+    if isinstance(splits.train, CachedSet):
+        reading = f"read as {config.images} {config.size} {config.model.channels}"
+        data_digest = digest_on_disk(splits, reading, check, identify)
+    else:
+        splits = convert_sets(splits, check, config.data)
+        data_digest = digest_splits(splits, identify)
+    counts = count_labels(splits.train)
+    labels = sort_labels(counts, config.data.train, config.training.start)
+    train, valid, _ = (
+        Zipped(images, index_classes(labels, images))
+        for images in (splits.train, splits.valid, splits.test)
+    )
+    weights = compute_class_weights(config.class_weights, labels, counts)
+    return setup_task(
+        build_image_classifier(config.model, len(labels)),
+        ImageClassificationObjective(train, valid, config, weights),
+        splits,
+        data_digest,
+        summarize(config, splits),
+        details=[f"{len(labels)} classes", f"{config.positions} positions an image"],
+        files={LABELS: labels},
+        fresh=("output.", "taught.", "head."),
+        simplest=describe_constant_accuracy(count_labels(splits.valid)),
     )
 
 
-def decodable(each: LabelledImage, config: ImageClassification) -> LabelledImage:
-    """The same image. Raises InputError for a file that cannot be read."""
-    if not isinstance(each.source, np.ndarray):  # `image` would read the file once more
-        pixels_of(each, config)
-    return each
+def identify(image: LabelledImage) -> str:
+    """Return an image with its class as a line, for the digest of the data."""
+    return f"{digest_image(image.image)}\0{image.label}\n"
 
 
-@torch.no_grad()
-def probabilities(
-    model: Vit, images: Sequence[LabelledImage], config: ImageClassification
-) -> Float[Tensor, "image class"]:
-    """The examples of images and their classes. Raises InputError for an image that cannot be read."""
-    device = next(model.parameters()).device
-
-    def shares(first: int) -> Tensor:
-        some = [
-            config.images.tensor(pixels_of(each, config))
-            for each in images[first : first + ROWS]
-        ]
-        return model(torch.stack(some).to(device)).softmax(-1).cpu()
-
-    found = computed(shares, range(0, len(images), ROWS))
-    return torch.cat([torch.zeros(0, model.classes), *found])
+def summarize(
+    config: ImageClassification, splits: Splits[LabelledImage]
+) -> DataSummary:
+    """Summarize the images, and what the model reads of them."""
+    classes = sort_counts(count_labels(splits.train))
+    images, warnings = describe_images(
+        [image.image for image in sample_evenly(splits.train)],
+        config.size,
+        config.model.channels,
+        cropped=config.images.shape == "kept",
+    )
+    if not config.class_weights:
+        warnings = (*warnings, *imbalance(classes))
+    first = splits.train[0]
+    return DataSummary(
+        unit="images",
+        rows=describe_rows(config.data, splits),
+        classes=classes,
+        images=images,
+        example={"image": first.place, "class": first.label},
+        request={"image": encode_for_request(first.image)},
+        warnings=warnings,
+    )

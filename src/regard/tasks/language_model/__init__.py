@@ -5,7 +5,7 @@ from regard.tasks.task import LazyTask
 TASK = LazyTask(
     __name__,
     "config:LanguageModelling",
-    "setup:setup",
+    "training:setup",
     "run:LanguageModelRun",
     command="regard generate {} PROMPT",
 )

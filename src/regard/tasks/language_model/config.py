@@ -6,29 +6,31 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from regard.data.texts import RunningText
-from regard.decoding.continuation import Before
 from regard.decoding.search import Search
 from regard.models.catalog import LanguageModelConfig
-from regard.models.softmax import check_smoothing
+from regard.models.language_model import check_smoothing
+from regard.nn.decoders import Before
 from regard.text import TokenizerSettings
 from regard.training.settings import Training
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelling:
-    """A run file. Training reads windows of `window` tokens, as many in a batch as fit in `training.batch_tokens`. The
-    model's state is carried from one window to the next, without a gradient. `search` decodes continuations. `before`
-    is the token before a text to continue: the end of the text before it, as in training; the start token; or nothing,
-    except before an empty text."""
+    """The run file of a language model.
+
+    The model's state is carried from one window to the next, without a gradient.
+    """
 
     task: Literal["language-model"] = "language-model"
     data: RunningText
-    tokenizer: TokenizerSettings
     model: LanguageModelConfig
+    tokenizer: TokenizerSettings | None = None
     window: Annotated[int, Field(ge=1)] = 70
+    """Tokens of a window; a batch has as many as fit in `training.batch_tokens`."""
     training: Training = field(default_factory=Training)
     search: Search = field(default_factory=lambda: Search(temperature=1.0))
     before: Before = "end"
+    """The token before a text to continue: an end, the start, or nothing."""
     tokens: Annotated[int, Field(ge=1)] = 100
     """The most tokens of a continuation."""
 
@@ -39,7 +41,9 @@ class LanguageModelling:
                 "raise it or shorten the window"
             )
         check_smoothing(self.model.softmax, self.training.label_smoothing)
-        if self.tokenizer.dropout:
+        if self.tokenizer is None and self.model.name != "pretrained":
+            raise ValueError("tokenizer is missing; describe it")
+        if self.tokenizer is not None and self.tokenizer.dropout:
             raise ValueError(
                 "tokenizer.dropout is for seq2seq; a language model is trained on one segmentation"
             )
@@ -50,3 +54,9 @@ class LanguageModelling:
             raise ValueError(
                 "training.teacher_forcing is for seq2seq; a language model reads the text alone"
             )
+
+    @property
+    def tokenizer_settings(self) -> TokenizerSettings:
+        """The tokenizer's settings, known once training has started."""
+        assert self.tokenizer is not None
+        return self.tokenizer

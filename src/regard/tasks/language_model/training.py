@@ -1,30 +1,141 @@
-"""Language modelling: windows of running text to batches, a loss, and the perplexity of held-out text."""
+"""Training of language models: windows of text, the loss and the set-up.
 
-import logging
-import math
+Batches are pure functions of the seed and the epoch. Every epoch cuts the text at other
+positions. The first token is input only.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from regard.data.token_batches import batch_rows
+from regard.data import order
+from regard.data.batches import Batch, batch_rows
+from regard.data.splits import Splits
+from regard.decoding.search import Search
 from regard.errors import InputError
-from regard.metrics.perplexity import perplexity
+from regard.models.catalog import build_language_model
 from regard.models.language_model import LanguageModel
-from regard.tasks.language_model.batch import (
-    Consecutive,
-    Shuffled,
-    Tokens,
-    WindowBatch,
-    Windows,
+from regard.shapes import Int
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.base import Setup, check_beam, digest_splits
+from regard.tasks.language_model.config import LanguageModelling
+from regard.tasks.language_model.likelihood import (
+    describe_convention,
+    measure_texts,
+    token_stream,
 )
-from regard.tasks.language_model.cache import Cache
-from regard.tasks.language_model.likelihood import losses
+from regard.tasks.summary import summarize_text
+from regard.tasks.tokenizers import TOKENIZER, load_or_train
 from regard.text import Tokenizer
-from regard.training.objective import Carried, Loss
+from regard.training.devices import count_parameters
+from regard.training.objectives import Carried, Loss
 from regard.training.settings import Training
 
-log = logging.getLogger("regard")
+
+@dataclass(frozen=True, repr=False)
+class WindowBatch(Batch):
+    """Windows of a text, and the next token at each position."""
+
+    inputs: Int[Tensor, "batch position"]
+    expected: Int[Tensor, "batch position"]
+    fresh: bool = True
+    """Whether it starts from an empty state, or continues the batch before."""
+
+
+@runtime_checkable
+class Tokens(Protocol):
+    """One long sequence of tokens, whose slices are tensors."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, item: slice, /) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Windows(ABC):
+    """Batches of `rows` windows, `size` tokens long, of a text of tokens."""
+
+    tokens: Tokens
+    size: int
+    rows: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        needed, count = self.rows * self.size + 1, len(self.tokens)
+        if count < needed:
+            raise InputError(
+                f"training text: shorter than one batch: needed {needed} tokens "
+                f"({self.rows} x {self.size} and one), found {count}; add text, or lower "
+                "training.batch_tokens or window"
+            )
+
+    @abstractmethod
+    def batches(self, epoch: int) -> order.Order:
+        """Return an epoch's batches as lists of examples, in the order of training."""
+
+    @abstractmethod
+    def batch(self, epoch: int, examples: Sequence[int]) -> WindowBatch:
+        """Return the batch of the windows with these indices."""
+
+    def sample_start(self, epoch: int, rows: int) -> int:
+        """Sample where an epoch's first window starts, which leaves `rows` windows."""
+        spare = max(0, len(self.tokens) - 1 - rows * self.size)
+        random = Random(f"{self.seed}/{epoch}")
+        return random.randrange(min(self.size, spare + 1))
+
+    def cut(self, starts: Sequence[int], length: int, *, fresh: bool) -> WindowBatch:
+        """Return windows of `length` tokens that begin at `starts`."""
+        rows = [self.tokens[start : start + length + 1] for start in starts]
+        windows = torch.stack(rows)
+        return WindowBatch(windows[:, :-1], windows[:, 1:], fresh)
+
+
+class Shuffled(Windows):
+    """Windows in random order, each independent."""
+
+    def batches(self, epoch: int) -> order.Order:
+        first = self.sample_start(epoch, self.rows)
+        count = (len(self.tokens) - 1 - first) // self.size
+        return order.Shuffled(count, self.rows, f"{self.seed}/{epoch}")
+
+    def batch(self, epoch: int, examples: Sequence[int]) -> WindowBatch:
+        first = self.sample_start(epoch, self.rows)
+        starts = [first + example * self.size for example in examples]
+        return self.cut(starts, self.size, fresh=True)
+
+
+@dataclass(frozen=True)
+class Consecutive(Windows):
+    """The text in as many parts as all `processes` have rows, each read in order.
+
+    A batch continues the one before it of the same process. The last batch of an epoch
+    may be shorter.
+    """
+
+    processes: int = 1
+
+    def divide(self, epoch: int) -> tuple[int, int]:
+        """Return the start of an epoch's first part, and the length of each part."""
+        parts = self.rows * self.processes
+        first = self.sample_start(epoch, parts)
+        return first, (len(self.tokens) - 1 - first) // parts
+
+    def batches(self, epoch: int) -> order.Order:
+        _, length = self.divide(epoch)
+        count = -(-length // self.size) * self.processes
+        return order.Consecutive(count, self.rows)
+
+    def batch(self, epoch: int, examples: Sequence[int]) -> WindowBatch:
+        first, length = self.divide(epoch)
+        parts = self.rows * self.processes
+        done = examples[0] // parts * self.size
+        starts = [first + example % parts * length + done for example in examples]
+        return self.cut(starts, min(self.size, length - done), fresh=not done)
 
 
 class LanguageModelObjective:
@@ -40,13 +151,8 @@ class LanguageModelObjective:
         settings: Training,
         model: LanguageModel,
     ):
-        self.windows, self.valid, self.tokenizer, self.settings = (
-            windows,
-            valid,
-            tokenizer,
-            settings,
-        )
-        self.model = model
+        self.windows, self.valid, self.tokenizer = windows, valid, tokenizer
+        self.settings, self.model = settings, model
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
         return self.windows.batches(epoch)
@@ -62,26 +168,15 @@ class LanguageModelObjective:
         if carried is not None and not batch.fresh:
             state = type(state)(**carried)
         features, state = model.run(batch.inputs, state)
-        total, _ = model.output.loss(
-            features, batch.expected, self.settings.label_smoothing
-        )
-        after = model.carried(state)
-        return Loss(
-            total, batch.expected.numel(), None if after is None else after.tensors()
-        )
+        smoothing = self.settings.label_smoothing
+        total, _ = model.output.loss(features, batch.expected, smoothing)
+        after = model.detach_state(state)
+        tensors = None if after is None else after.tensors()
+        return Loss(total, batch.expected.numel(), tensors)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, LanguageModel)
-        return figures(model, self.tokenizer, self.valid)
-
-
-def running(tokenizer: Tokenizer, texts: Sequence[str]) -> Tensor:
-    """The tokens of consecutive texts, `(position,)`, END behind each and one END before all."""
-    end = tokenizer.special.end
-    ids = [end]
-    for text in texts:
-        ids += [*tokenizer.encode(text), end]
-    return torch.tensor(ids)
+        return measure_texts(model, self.tokenizer, self.valid)
 
 
 def make_windows(
@@ -91,61 +186,63 @@ def make_windows(
     window: int,
     processes: int,
 ) -> Windows:
-    """The windows of the training text: consecutive for a model with a carried state, else shuffled.
+    """Cut the training text: in order for a model with a carried state, else shuffled.
 
     Raises:
-        InputError: the text is too short, or the window is not the model's context.
+        InputError: The text is too short, or the window is not the model's context.
     """
-    if model.context not in (None, window):
+    fits = model.context is None or (model.shorter_windows and window < model.context)
+    if not fits and model.context != window:
         raise InputError(
-            f"window is {window} and the model's context {model.context}; make them equal, so that all of its "
-            "positions are trained and no others are used"
+            f"window is {window} and the model's context {model.context}; make them equal, "
+            "so that all of its positions are trained and no others are used"
         )
-    rows = rows_of(len(tokens), window, settings.batch_tokens)
-    if model.carried(model.begin(1)) is None:
+    rows = count_rows(len(tokens), window, settings.batch_tokens)
+    if model.detach_state(model.begin(1)) is None:
         return Shuffled(tokens, window, rows, settings.seed)
     return Consecutive(tokens, window, rows, settings.seed, processes)
 
 
-def rows_of(tokens: int, window: int, most: int) -> int:
-    """The windows of a batch of at most `most` tokens, or a quarter of those of a text that is shorter than one."""
+def count_rows(tokens: int, window: int, most: int) -> int:
+    """Return the windows of a batch of `most` tokens; fewer for a short text."""
     reason = f"the training text of {tokens:,} tokens is shorter than one batch"
     return batch_rows((tokens - 1) // window, window, most, reason)
 
 
-def convention(model: LanguageModel) -> str:
-    """The convention of the metrics, in a line."""
-    read = (
-        "what was read is carried on from text to text"
-        if model.context is None
-        else f"read in windows of {model.context} that overlap by half"
-    )
-    return f"perplexity counts every token and the end of every text, the last window too; {read}"
+def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Setup:
+    """Read the text and build tokenizer, model and objective.
 
-
-def figures(
-    model: LanguageModel,
-    tokenizer: Tokenizer,
-    texts: Sequence[str],
-    cache: Cache | None = None,
-    *,
-    counted: bool = False,
-) -> dict[str, float]:
-    """The perplexity of consecutive texts, over all tokens and the ends of texts.
-
-    loss: natural logarithm, a token. perplexity: exp(loss). word_perplexity: of words between blanks, and ends of
-    texts, whatever the tokens are. bits_per_character: characters and ends of texts. If `counted`, the log has the
-    number of tokens.
+    Raises:
+        InputError: The text, the model or the search is invalid.
     """
-    found = losses(model, running(tokenizer, texts), cache).double()
-    total, tokens = float(found.sum()), len(found)
-    if counted:
-        log.info("scored: %s tokens, the ends of texts included", f"{tokens:,}")
-    words = sum(len(text.split()) + 1 for text in texts)
-    characters = sum(len(text) + 1 for text in texts)
-    return {
-        "perplexity": perplexity(total / tokens),
-        "loss": total / tokens,
-        "word_perplexity": perplexity(total / words),
-        "bits_per_character": total / characters / math.log(2),
-    }
+    splits, settings = config.data.load(), config.training
+    tokenizer = load_or_train(folder, config.tokenizer_settings, splits.train)
+    check_search(config.search, tokenizer.size)
+    model = build_language_model(config.model, tokenizer.size, tokenizer.special)
+    tokens = token_stream(tokenizer, splits.train)
+    windows = make_windows(tokens, model, settings, config.window, processes)
+    return Setup(
+        model,
+        LanguageModelObjective(windows, splits.valid, tokenizer, settings, model),
+        digest_texts(splits),
+        f"{len(tokens):,} tokens to train on; a vocabulary of {tokenizer.size:,}; "
+        f"{count_parameters(model):,} parameters; {describe_convention(model)}",
+        {TOKENIZER: tokenizer},
+        splits.test,
+        data=summarize_text(config.data, splits, tokenizer),
+    )
+
+
+def check_search(search: Search, vocabulary: int) -> None:
+    """Raise InputError for a beam that is too wide, or a penalty with a source."""
+    for name in ("coverage_penalty", "brevity_penalty"):
+        if getattr(search, name):
+            raise InputError(
+                f"search.{name} needs a source, which a language model has not; leave it 0"
+            )
+    check_beam(search.beam, vocabulary, "vocabulary")
+
+
+def digest_texts(splits: Splits[str]) -> str:
+    """Identify the training and the validation texts."""
+    return digest_splits(splits, "{}\n".format)

@@ -5,7 +5,7 @@ from regard.tasks.task import LazyTask
 TASK = LazyTask(
     __name__,
     "config:MaskedLanguageModelling",
-    "setup:setup",
+    "training:setup",
     "run:MaskedLanguageModelRun",
     command="regard fill {} 'TEXT WITH A [MASK]', or regard embed {} TEXT",
 )

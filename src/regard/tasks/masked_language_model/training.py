@@ -1,30 +1,38 @@
-"""Training of masked language models: documents to batches, the loss and the metrics."""
+"""Training of masked language models: batches, the loss and the set-up."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
 
-import torch
 from torch import nn
 from torch.nn import functional
 
-from regard.data.token_batches import token_batches
-from regard.metrics.perplexity import perplexity
+from regard.data.splits import Splits
+from regard.errors import InputError
 from regard.models.bert import Bert
-from regard.tasks.masked_language_model.data import Document
-from regard.tasks.masked_language_model.masking import MaskedBatch, MaskedTexts, Masking
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.base import Setup, digest, setup_task
+from regard.tasks.masked_language_model.config import (
+    Document,
+    MaskedBatch,
+    MaskedLanguageModelling,
+    MaskedTexts,
+)
+from regard.tasks.masked_language_model.run import (
+    cut_batches,
+    mask_documents,
+    measure_masked,
+    predict_next,
+)
+from regard.tasks.summary import DataSummary, Lengths, describe_rows, summarize_text
+from regard.tasks.tokenizers import TOKENIZER, check_mask, load_or_train
 from regard.text import Tokenizer
-from regard.text.word_piece import INSIDE
-from regard.training.objective import Carried, Loss
+from regard.training.objectives import Carried, Loss
 from regard.training.settings import Training
-from regard.work import computed
-
-SPACES = ("Ġ", "▁")
-"""How entries begin that have the space before them: of byte pairs, and of SentencePiece."""
-SEED = 0
-"""The seed of the blanks in held-out texts."""
 
 
 class MaskedObjective:
-    """The cross-entropy of the masked tokens, and of whether the second text follows the first."""
+    """The cross-entropy of masked tokens, and of whether the second text follows."""
 
     metric, higher_is_better = "masked-accuracy", True
 
@@ -32,7 +40,8 @@ class MaskedObjective:
         self.train, self.valid, self.settings = train, valid, settings
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
-        return cut(self.train, self.settings.batch_tokens, self.settings.seed, epoch)
+        tokens, seed = self.settings.batch_tokens, self.settings.seed
+        return cut_batches(self.train, tokens, seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> MaskedBatch:
         return self.train.batch(epoch, indices)
@@ -52,95 +61,64 @@ class MaskedObjective:
         )
         features = model.predictions.features(states.flatten(0, 1)[batch.places])
         total, _ = model.predictions.output.loss(features[None], batch.expected[None])
-        if (
-            batch.follows is not None
-            and model.pooler is not None
-            and model.next_sentence is not None
-        ):
-            following = model.next_sentence(model.pooler(states))
+        following = predict_next(model, states)
+        if following is not None and batch.follows is not None:
             pairs = functional.cross_entropy(following, batch.follows, reduction="sum")
             total = total + pairs * (count / len(batch.tokens))
         return Loss(total, count, read=int(batch.lengths.sum()))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Bert)
-        return figures(model, self.valid, self.settings.batch_tokens)
+        return measure_masked(model, self.valid, self.settings.batch_tokens)
 
 
-def cut(texts: MaskedTexts, tokens: int, seed: int, epoch: int) -> Sequence[list[int]]:
-    """An epoch's batches of texts."""
-    lengths = [texts.length(epoch, example) for example in range(len(texts))]
-    return token_batches([(length, length) for length in lengths], tokens, seed, epoch)
+def setup(
+    config: MaskedLanguageModelling, folder: RunDirectory, processes: int
+) -> Setup:
+    """Read the documents and build tokenizer, model and objective.
 
-
-def masked_texts(
-    documents: Sequence[Document],
-    tokenizer: Tokenizer,
-    masking: Masking,
-    context: int,
-    *,
-    paired: bool,
-    seed: int,
-) -> MaskedTexts:
-    """Documents as texts with blanks. Raises InputError where there are too few."""
-    ids = [
-        [tokenizer.encode(sentence) for sentence in document] for document in documents
-    ]
-    return MaskedTexts(
-        ids,
-        inside(tokenizer),
-        masking,
-        context,
-        paired=paired,
-        seed=seed,
-        special=tokenizer.special,
+    Raises:
+        InputError: The documents, the tokenizer or the model are invalid.
+    """
+    if not config.model.predictions:
+        raise InputError(
+            "model.predictions is false, so this model fills no blanks and cannot be "
+            "trained"
+        )
+    splits = config.data.load()
+    tokenizer = load_or_train(
+        folder, config.tokenizer, list(chain.from_iterable(splits.train))
+    )
+    check_mask(tokenizer)
+    model = Bert(tokenizer.size, config.model)
+    paired, seed = config.model.next_sentence, config.training.seed
+    train, valid = (
+        mask_documents(documents, tokenizer, config, paired=paired, seed=seed)
+        for documents in (splits.train, splits.valid)
+    )
+    sentences = chain.from_iterable((*splits.train, *splits.valid))
+    return setup_task(
+        model,
+        MaskedObjective(train, valid, config.training),
+        splits,
+        digest(f"{sentence}\n" for sentence in sentences),
+        summarize(config, splits, tokenizer),
+        counts=[f"in {len(train):,} texts"],
+        details=[f"a vocabulary of {tokenizer.size:,}"],
+        tokenizers={TOKENIZER: tokenizer},
     )
 
 
-def inside(tokenizer: Tokenizer) -> list[bool]:
-    """Whether each entry of the vocabulary continues the word before it."""
-    if tokenizer.backend["model"].get("type") == "WordPiece":
-        return [entry.startswith(INSIDE) for entry in tokenizer.vocabulary]
-    return [not entry.startswith(SPACES) for entry in tokenizer.vocabulary]
-
-
-@torch.no_grad()
-def figures(model: Bert, texts: MaskedTexts, tokens: int) -> dict[str, float]:
-    """masked-accuracy: the share of masked tokens with a right prediction, in per cent, and their perplexity.
-    next-sentence: the accuracy of whether one text follows another, in per cent, for a model that predicts it."""
-    device = next(model.parameters()).device
-
-    def sums(examples: list[int]) -> tuple[float, int, int, int, int]:
-        batch = texts.batch(0, examples).to(device)
-        states = model(batch.tokens, batch.lengths, batch.segments)
-        assert model.predictions is not None
-        logits = model.predictions(states.flatten(0, 1)[batch.places])
-        total = float(
-            nn.functional.cross_entropy(logits, batch.expected, reduction="sum")
-        )
-        right, pairs, right_pairs = (
-            int((logits.argmax(-1) == batch.expected).sum()),
-            0,
-            0,
-        )
-        if (
-            model.next_sentence is not None
-            and model.pooler is not None
-            and batch.follows is not None
-        ):
-            right_pairs = int(
-                (
-                    model.next_sentence(model.pooler(states)).argmax(-1)
-                    == batch.follows
-                ).sum()
-            )
-            pairs = len(batch.follows)
-        return total, right, len(batch.places), right_pairs, pairs
-
-    found = computed(sums, cut(texts, tokens, SEED, 0))
-    total, right, count, right_pairs, pairs = map(sum, zip(*found, strict=True))
-    found = {
-        "masked-accuracy": 100 * right / count,
-        "perplexity": perplexity(total / count),
+def summarize(
+    config: MaskedLanguageModelling, splits: Splits[Document], tokenizer: Tokenizer
+) -> DataSummary:
+    """Summarize the documents by their sentences."""
+    sets = splits.train, splits.valid, splits.test
+    sentences = Splits(*(list(chain.from_iterable(documents)) for documents in sets))
+    summary = summarize_text(config.data, sentences, tokenizer)
+    lengths = {
+        "sentence": summary.lengths["text"],
+        "document in sentences": Lengths.of(list(map(len, splits.train))),
     }
-    return found | ({"next-sentence": 100 * right_pairs / pairs} if pairs else {})
+    counts = describe_rows(config.data, splits)
+    return replace(summary, unit="documents", rows=counts, lengths=lengths)

@@ -4,8 +4,8 @@ from regard.tasks.task import LazyTask
 
 TASK = LazyTask(
     __name__,
-    "config:MultiTarget",
-    "setup:setup",
+    "data:MultiTarget",
+    "run:setup",
     "run:MultiTargetRun",
     command="regard predict {} TEXT",
 )

@@ -1,252 +1,196 @@
-"""Texts in several languages: files that are aligned by line, or a table with a column a language."""
+"""The run file of translation into several languages, and its data."""
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from regard.data.bad_records import Row as TableRow
-from regard.data.columns import Ragged, Shard
-from regard.data.memory import Records
-from regard.data.pair import Pair
-from regard.data.readers import read_parallel, stream_parallel
-from regard.data.sources import Parallel, Table
+from regard.data.cache import is_large
+from regard.data.pairs import Pair, Parallel, Table, read_parallel
+from regard.data.records import Records
 from regard.data.splits import HeldOut, Splits
-from regard.data.stored import Stored, is_large, stored
-from regard.data.stored_pairs import held_out_rows, numbers
 from regard.data.tables import Tabular
+from regard.decoding.search import Search
 from regard.errors import InputError
+from regard.models.bahdanau import BahdanauConfig
+from regard.models.bottleneck import BottleneckConfig
+from regard.models.luong import LuongConfig
+from regard.models.one_pass import OnePassConfig
+from regard.models.transformer import TransformerConfig
+from regard.tasks.seq2seq.metrics import MetricName
+from regard.text import TokenizerSettings
+from regard.training.settings import Training
 
+Files = str | tuple[str, ...]
+"""A table, or files of the source and each language; an empty tuple is none."""
 Row = tuple[Pair, ...]
 """A source with its target in each language."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Multiparallel(HeldOut, Tabular):
-    """For each set the source's file and one for each of `languages`, in their order, aligned by line; or one table,
-    whose columns are `source` and the languages; that of a key in JSON, `translation.de`, is called by its last part,
-    and one by number by its number. Without `valid`, rows of the training set are held out.
+    """Texts in several languages: for each set files aligned by line, or a table.
 
-    languages: The columns of the languages of a table, or their numbers from 1, or the names of the files' languages,
-        in their order.
-    source: The column of the source in a table, or its number from 1.
+    A language is named by its column: by the last part of a key in JSON, or by its
+    number. Without `valid`, rows of the training set are held out.
     """
 
     kind: Literal["multiparallel"] = "multiparallel"
     languages: tuple[str | int, ...]
-    train: str | tuple[str, ...] = ()
-    valid: str | tuple[str, ...] = ()
-    test: str | tuple[str, ...] = ()
+    """The columns of a table, by name or number from 1, or names for the files."""
+    train: Files = ()
+    """A table, or the source's file and one for each of `languages` in their order."""
+    valid: Files = ()
+    test: Files = ()
     source: str | int = "source"
+    """The column of the source in a table, or its number from 1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(set(self.names)) < max(1, len(self.names)):
+        names = self.names
+        if not names or len(set(names)) < len(names):
             raise InputError(
-                f"multiparallel: languages are {', '.join(self.names) or 'none'}; name each once"
+                f"multiparallel: languages are {', '.join(names) or 'none'}; name each "
+                "once"
             )
-        if wrong := [
-            name for name in self.names if not re.fullmatch(r"[^\W_][\w-]*", name)
-        ]:
-            raise InputError(
-                f"multiparallel: languages has {wrong[0]!r}, which is no language's name; use letters, digits, hyphens "
-                "and underscores"
-            )
-        for name, paths in (
-            ("train", self.train),
-            ("valid", self.valid),
-            ("test", self.test),
-        ):
-            self._check(f"multiparallel: {name}", paths)
+        for name in names:
+            if not re.fullmatch(r"[^\W_][\w-]*", name):
+                raise InputError(
+                    f"multiparallel: languages has {name!r}, which is no language's "
+                    "name; use letters, digits, hyphens and underscores"
+                )
+        for key in ("train", "valid", "test"):
+            self._check_count(f"multiparallel: {key}", getattr(self, key))
 
-    def _check(self, what: str, paths: str | tuple[str, ...]) -> None:
-        """Raises InputError for another number of files than there are languages and the source."""
-        if (
-            paths
-            and not isinstance(paths, str)
-            and len(paths) != len(self.languages) + 1
-        ):
+    def _check_count(self, name: str, files: Files) -> None:
+        expected = len(self.languages) + 1
+        if files and not isinstance(files, str) and len(files) != expected:
             raise InputError(
-                f"{what} has {len(paths)} files; expected {len(self.languages) + 1}, the source's and one for each "
-                "language, or one table"
+                f"{name} has {len(files)} files; expected {expected}, the source's and "
+                "one for each language, or one table"
             )
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the languages: their columns, or of keys inside others the last part, or the numbers."""
+        """The names of the languages."""
         return tuple(str(name).rpartition(".")[2] for name in self.languages)
 
     @property
     def columns(self) -> dict[str, str | int]:
         """The columns of a table."""
-        return {
-            "source": self.source,
-            **{
-                f"languages[{place}]": name for place, name in enumerate(self.languages)
-            },
-        }
+        targets = {f"languages[{n}]": name for n, name in enumerate(self.languages)}
+        return {"source": self.source} | targets
 
     def load(self) -> dict[str, Splits[Pair]]:
-        """Pairs by language, all with the same sources. Raises InputError with file and line for an invalid record."""
+        """Read pairs by language, all with the same sources.
+
+        Raises:
+            InputError: A record is invalid; it names file and line.
+        """
         if not self.train:
             files = ", ".join(["SOURCE", *map(str.upper, self.names)])
             raise InputError(
-                f"data.train is not given; expected a table, or files as --set 'data.train=[{files}]'"
+                "data.train is not given; expected a table, or files as "
+                f"--set 'data.train=[{files}]'"
             )
-        valid, test = self._rows(self.valid), self._rows(self.test)
-        if is_large([self.train] if isinstance(self.train, str) else self.train):
-            return self._on_disk(self.train, valid, test)
-        train = self._rows(self.train)
+        paths = [self.train] if isinstance(self.train, str) else self.train
+        if is_large(paths) and not self.skip_bad:
+            return {name: self.alone(name).load() for name in self.names}
+        train, valid = self._read(self.train), self._read(self.valid)
         if not valid:
-            what = f"{self.train if isinstance(self.train, str) else self.train[0]}: {len(train):,} sources"
-            train, valid = self.hold_out(train, what, lambda row: row[0].source)
-        sets = [self._by_language(some) for some in (train, valid, test)]
-        return {name: Splits(*(each[name] for each in sets)) for name in self.names}
+            count = f"{paths[0]}: {len(train):,} sources"
+            train, valid = self.hold_out(train, count, lambda row: row[0].source)
+        sets = [
+            self._by_language(rows) for rows in (train, valid, self._read(self.test))
+        ]
+        return {name: Splits(*(rows[name] for rows in sets)) for name in self.names}
 
     def read(self, files: Sequence[Path | Records]) -> dict[str, list[Pair]]:
-        """The pairs by language of other files, or of a table. Raises InputError as `load` does."""
-        self._check("evaluation", () if len(files) == 1 else tuple(map(str, files)))
-        return self._by_language(
-            self._rows(str(files[0]) if len(files) == 1 else tuple(map(str, files)))
-        )
+        """Read the pairs by language of other files, or of a table.
+
+        Raises:
+            InputError: A record is invalid; it names file and line.
+        """
+        paths = str(files[0]) if len(files) == 1 else tuple(map(str, files))
+        self._check_count("evaluation", paths)
+        return self._by_language(self._read(paths))
 
     def alone(self, language: str) -> Parallel | Table:
-        """The section of one language, by its name."""
-        place = self.names.index(language)
+        """Return the data section of one language."""
+        index = self.names.index(language)
+        sets = {"train": self.train, "valid": self.valid, "test": self.test}
         if isinstance(self.train, str):
-            valid, test = (
-                each if isinstance(each, str) else None
-                for each in (self.valid, self.test)
-            )
+            tables: dict[str, Any] = {
+                key: path for key, path in sets.items() if isinstance(path, str)
+            }
             return Table(
-                train=self.train,
-                valid=valid,
-                test=test,
+                **tables,
                 source=self.source,
-                target=self.languages[place],
+                target=self.languages[index],
                 held_out=self.held_out,
                 split_seed=self.split_seed,
                 delimiter=self.delimiter,
                 quoting=self.quoting,
                 skip_bad=self.skip_bad,
             )
-        train, valid, test = (
-            (paths[0], paths[place + 1])
+        pairs: dict[str, Any] = {
+            key: (paths[0], paths[index + 1])
+            for key, paths in sets.items()
             if paths and not isinstance(paths, str)
-            else None
-            for paths in (self.train, self.valid, self.test)
-        )
-        return Parallel(
-            train=train,
-            valid=valid,
-            test=test,
-            held_out=self.held_out,
-            split_seed=self.split_seed,
-        )
-
-    def _on_disk(
-        self, files: str | tuple[str, ...], valid: Sequence[Row], test: Sequence[Row]
-    ) -> dict[str, Splits[Pair]]:
-        """The sets, with the training texts on disk."""
-        paths = [files] if isinstance(files, str) else files
-        settings = f"{dict(self.columns)} {self.layout()} {self.skip_bad} {isinstance(files, str)}"
-        every = stored(
-            StoredRows, paths, settings, lambda: self._streamed(files), lambda: 0
-        )
-        train = {
-            name: every.of_language(place) for place, name in enumerate(self.names)
         }
-        held_out: dict[str, list[Pair]] = self._by_language(valid)
-        if not valid:
-            first = next(iter(train.values()))
-            rest, held, name = held_out_rows(
-                self, first, "sources", lambda: numbers(pair.source for pair in first)
-            )
-            held_out = {
-                each: [pairs[row] for row in held] for each, pairs in train.items()
-            }
-            train = {
-                each: pairs.part(rest, f"{pairs.name} {name}")
-                for each, pairs in train.items()
-            }
-        tests = self._by_language(test)
-        return {
-            name: Splits(train[name], held_out[name], tests[name])
-            for name in self.names
-        }
+        return Parallel(**pairs, held_out=self.held_out, split_seed=self.split_seed)
 
-    def _streamed(self, files: str | tuple[str, ...]) -> Iterator[Row]:
-        """The rows of a set, one in memory at a time."""
+    def _read(self, files: Files) -> list[Row]:
+        if not files:
+            return []
         if not isinstance(files, str):
-            return zip(
-                *(stream_parallel(files[0], each) for each in files[1:]), strict=True
-            )
-        return map(_row, self.streamed(files, self.columns))
-
-    def _rows(self, files: str | tuple[str, ...]) -> list[Row]:
-        if isinstance(files, str):
-            return list(map(_row, self.rows(files, self.columns)))
-        return (
-            list(
-                zip(*(read_parallel(files[0], each) for each in files[1:]), strict=True)
-            )
-            if files
-            else []
-        )
+            sides = [read_parallel(files[0], target) for target in files[1:]]
+            return list(zip(*sides, strict=True))
+        rows: list[Row] = []
+        for row in self.rows(files, self.columns):
+            source, *targets = row.fields
+            rows.append(tuple(Pair(source, target, row.place) for target in targets))
+        return rows
 
     def _by_language(self, rows: Sequence[Row]) -> dict[str, list[Pair]]:
         return {
-            name: [row[place] for row in rows] for place, name in enumerate(self.names)
+            name: [row[index] for row in rows] for index, name in enumerate(self.names)
         }
 
 
-def _row(row: TableRow) -> Row:
-    """A row of a source and its targets."""
-    source, *targets = row.fields
-    return tuple(Pair(source, each, row.place) for each in targets)
+@dataclass(frozen=True, kw_only=True)
+class MultiTarget:
+    """The run file of translation into several languages."""
 
-
-class StoredRows(Stored[Row]):
-    """Sources with their targets, in the columns source, place and a number for each language."""
-
-    def example(self, shard: Shard, place: int) -> Row:
-        return tuple(
-            _pair(shard, place, number) for number in range(len(shard.columns) - 2)
-        )
-
-    @staticmethod
-    def shard(rows: Sequence[Row]) -> Shard:
-        """Rows as a shard."""
-        texts = {
-            "source": [row[0].source for row in rows],
-            "place": [row[0].place for row in rows],
-        }
-        texts |= {
-            str(number): [row[number].target for row in rows]
-            for number in range(len(rows[0]))
-        }
-        return Shard({name: Ragged.of_texts(some) for name, some in texts.items()}, {})
-
-    def of_language(self, number: int) -> "StoredTargets":
-        """The pairs of one language."""
-        return StoredTargets(
-            self.table, self.folder, self.paths, self.rows, f"language {number}", number
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class StoredTargets(Stored[Pair]):
-    """Sources with their targets in one language."""
-
-    language: int = 0
-
-    def example(self, shard: Shard, place: int) -> Pair:
-        return _pair(shard, place, self.language)
-
-
-def _pair(shard: Shard, place: int, language: int) -> Pair:
-    source, target, origin = (
-        shard.columns[name].text(place) for name in ("source", str(language), "place")
+    task: Literal["multi-target"] = "multi-target"
+    data: Multiparallel
+    source: TokenizerSettings
+    """The tokenizer of the source."""
+    target: TokenizerSettings
+    """The tokenizer of each language."""
+    model: (
+        BahdanauConfig
+        | LuongConfig
+        | BottleneckConfig
+        | OnePassConfig
+        | TransformerConfig
     )
-    return Pair(source, target, origin)
+    """The encoder, and the decoder of each language."""
+    metrics: tuple[MetricName, ...]
+    """Metrics of each language; the mean of the first one chooses the best weights."""
+    training: Training = field(default_factory=Training)
+    search: Search = field(default_factory=Search)
+    truncate: bool = False
+    """Cut texts that are longer than the model takes, instead of refusing them."""
+    output_bias: Literal["zeros", "frequencies"] = "zeros"
+    """The initial output bias: zeros, or the logarithm of each token's frequency."""
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise ValueError("`metrics` is empty; name at least one")
+        if self.model.shared:
+            raise ValueError(
+                "model.shared needs one vocabulary, but each language has its own; set "
+                "it to false"
+            )

@@ -1,32 +1,35 @@
-"""A trained model of translation into several languages: `load(folder).predict(texts)`."""
+"""Translation into several languages: one encoder with a decoder for each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import chain
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from torch import nn
 
-from regard.data.memory import Records
-from regard.data.pair import Pair
-from regard.data.tokenizer_pair import Tokenizers
-from regard.data.truncation import counted_together, report_cut
+from regard.data.batches import PairBatch, token_batches
+from regard.data.cache import cache_value
+from regard.data.pairs import Pair
+from regard.data.records import Records
+from regard.data.splits import Splits
+from regard.data.tokens import Tokenizers, count_together, report_cut
 from regard.decoding.texts import limit_of, search_ids, source_ids
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.models.catalog import build
 from regard.models.one_to_many import OneToMany
-from regard.nonfinite import guarded
 from regard.pictures.heatmap import heatmap
-from regard.pictures.labels import visible
-from regard.pictures.scale import whole_or_greatest
-from regard.pictures.views import WHOLE, check_size
+from regard.pictures.style import choose_scale_end
+from regard.pictures.text import show_invisible
+from regard.pictures.views import PAGE_REMEDY, check_size
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.evaluation import for_evaluation
-from regard.tasks.multi_target.config import MultiTarget
-from regard.tasks.multi_target.training import of_all
+from regard.tasks.base import Setup, digest
+from regard.tasks.multi_target.data import MultiTarget
 from regard.tasks.options import (
     SAMPLING,
     SHAPING,
@@ -34,65 +37,78 @@ from regard.tasks.options import (
     EvaluationOptions,
     PredictOptions,
 )
-from regard.tasks.prediction import ShortRepr
+from regard.tasks.prediction import GeneratedText, ShortRepr
 from regard.tasks.run import Run, output_warnings, text_warnings
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
-from regard.tasks.seq2seq.prediction import Prediction
+from regard.tasks.seq2seq.metrics import Scoring
 from regard.tasks.seq2seq.run import Seq2SeqRun
-from regard.tasks.tokenizer_file import SOURCE
+from regard.tasks.seq2seq.training import (
+    Seq2SeqObjective,
+    check_search,
+    pairs_summary,
+    sources_of,
+    targets_of,
+)
+from regard.tasks.summary import join_summaries
+from regard.tasks.tokenizers import SOURCE, train_on_examples
 from regard.text import Tokenizer
+from regard.training.devices import count_parameters
+from regard.training.objectives import Carried, Loss
+from regard.training.schedules import forcing
+from regard.training.settings import Training
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def _of_search(prediction: object) -> Prediction:
-    assert isinstance(prediction, Prediction)  # no output is forced
-    return prediction
-
-
-def _apart(below: Alignment, languages: Mapping[int, str], title: str) -> "Figure":
-    """The map with the languages by their first rows. Raises InputError for one that is too large."""
-    check_size(len(below.source), len(below.target), WHOLE)
-    return heatmap(
-        below, title=title, most=whole_or_greatest(below.weights), groups=languages
-    )
-
-
 def target_file(language: str) -> str:
-    """The file that keeps a language's tokenizer."""
+    """Return the name of the file with a language's tokenizer."""
     return f"target.{language}.tokenizer.json"
 
 
-def load_tokenizers(run: RunDirectory, config: MultiTarget) -> dict[str, Tokenizers]:
-    """The run's tokenizers. Raises InputError for a file that is damaged or not a tokenizer."""
-    source = Tokenizer.load(run.file(SOURCE))
+def load_tokenizers(folder: RunDirectory, config: MultiTarget) -> dict[str, Tokenizers]:
+    """Load the run's tokenizers by language."""
+    source = Tokenizer.load(folder.file(SOURCE))
     return {
-        name: Tokenizers(source, Tokenizer.load(run.file(target_file(name))))
+        name: Tokenizers(source, Tokenizer.load(folder.file(target_file(name))))
         for name in config.data.names
     }
 
 
 def build_many(config: MultiTarget, tokenizers: Mapping[str, Tokenizers]) -> OneToMany:
-    """The model, with fresh weights."""
-    return OneToMany(
-        {
-            name: build(config.model, *each.sizes, each.special)
-            for name, each in tokenizers.items()
-        }
-    )
+    """Build the model with fresh weights."""
+    models = {
+        name: build(config.model, *sides.sizes, sides.special)
+        for name, sides in tokenizers.items()
+    }
+    return OneToMany(models)
+
+
+def average_languages(
+    scores: Mapping[str, Mapping[str, float]],
+) -> dict[str, float]:
+    """Return the mean of each metric, and each language's own as `metric/language`."""
+    names = list(next(iter(scores.values())))
+    result = {name: fmean(score[name] for score in scores.values()) for name in names}
+    for name in names:
+        for language, score in scores.items():
+            result[f"{name}/{language}"] = score[name]
+    return result
 
 
 @dataclass(frozen=True, repr=False)
 class MultiTargetPrediction(ShortRepr):
     """The prediction for a text in each language."""
 
-    predictions: Mapping[str, Prediction]
+    predictions: Mapping[str, GeneratedText]
 
     @property
     def texts(self) -> dict[str, str]:
         """The text in each language."""
-        return {language: each.text for language, each in self.predictions.items()}
+        return {
+            language: prediction.text
+            for language, prediction in self.predictions.items()
+        }
 
     @property
     def text(self) -> str:
@@ -102,12 +118,12 @@ class MultiTargetPrediction(ShortRepr):
     @property
     def score(self) -> float:
         """The sum of the log-probabilities."""
-        return sum(each.score for each in self.predictions.values())
+        return sum(prediction.score for prediction in self.predictions.values())
 
     @property
     def finished(self) -> bool:
         """Whether the output is finished in every language."""
-        return all(each.finished for each in self.predictions.values())
+        return all(prediction.finished for prediction in self.predictions.values())
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -120,23 +136,22 @@ class MultiTargetPrediction(ShortRepr):
         return ()
 
     def lines(self) -> list[str]:
-        """A line a language: its name and the text with a tab between."""
-        return [
-            f"{language}\t{' '.join(text.split())}"
-            for language, text in self.texts.items()
-        ]
+        """Return a line for each language: its name, a tab and the text."""
+        texts = self.texts.items()
+        return [f"{language}\t{' '.join(text.split())}" for language, text in texts]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
+        predictions = self.predictions.items()
         return {
             "languages": {
-                language: each.to_json() for language, each in self.predictions.items()
+                language: prediction.to_json() for language, prediction in predictions
             }
         }
 
 
 class MultiTargetRun(Run[str, MultiTargetPrediction]):
-    """A trained model with its tokenizers, by language, and its run file. Examples are texts."""
+    """A trained model with its tokenizers by language. Examples are texts."""
 
     config: MultiTarget
     model: OneToMany
@@ -145,6 +160,7 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         "evaluate": frozenset({"files", "beam"}),
         "attribute": frozenset({"beam", "maps", "kinds"}),
     }
+    data_hint = "give a table, or a file of each language"
 
     def __init__(
         self,
@@ -155,21 +171,22 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         self.config, self.model, self.tokenizers = config, model, tokenizers
 
     @classmethod
-    def open(cls, run: RunDirectory, config: MultiTarget) -> "MultiTargetRun":
-        """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
-        tokenizers = load_tokenizers(run, config)
+    def open(cls, folder: RunDirectory, config: MultiTarget) -> "MultiTargetRun":
+        """Open the run in a folder, its model with fresh weights."""
+        tokenizers = load_tokenizers(folder, config)
         return cls(config, build_many(config, tokenizers), tokenizers)
 
     def of(self, language: str) -> Seq2SeqRun:
-        """The run of one language, which shares its weights with this one.
+        """Return the run of one language, which shares its weights with this one.
 
         Raises:
-            InputError: the run has no such language.
+            InputError: The run has no such language.
         """
         config = self.config
         if language not in config.data.names:
             raise InputError(
-                f"{language!r} is not a language of this run; it has {', '.join(config.data.names)}"
+                f"{language!r} is not a language of this run; it has "
+                f"{', '.join(config.data.names)}"
             )
         alone = Seq2Seq(
             data=config.data.alone(language),
@@ -180,26 +197,25 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
             search=config.search,
             truncate=config.truncate,
         )
-        return Seq2SeqRun(
-            alone, self.model.of(language).eval(), self.tokenizers[language]
-        )
+        model = self.model.of(language).eval()
+        return Seq2SeqRun(alone, model, self.tokenizers[language])
 
     def parts(self) -> dict[str, Seq2SeqRun]:
-        """A run for each language."""
+        """Return a run for each language."""
         return {language: self.of(language) for language in self.tokenizers}
 
+    @property
+    def _first(self) -> Tokenizers:
+        return next(iter(self.tokenizers.values()))
+
     def warnings(self, text: str) -> list[str]:
-        return text_warnings(
-            next(iter(self.tokenizers.values())).source, {"text": text}
-        )
+        return text_warnings(self._first.source, {"text": text})
 
     def prediction_warnings(self, prediction: MultiTargetPrediction) -> list[str]:
-        texts = prediction.texts.items()
-        return [
-            each
-            for name, text in texts
-            for each in output_warnings(text, f"the prediction in {name}")
-        ]
+        warnings: list[str] = []
+        for language, text in prediction.texts.items():
+            warnings += output_warnings(text, f"the prediction in {language}")
+        return warnings
 
     def cut(self, text: str) -> str:
         return next(iter(self.parts().values())).cut(text)
@@ -211,32 +227,25 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         return {"source": example}
 
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> Any:
-        """The pairs by language of a source's file and one for each language, or of a table. Raises InputError as
-        `Multiparallel.read`."""
+        """Read pairs by language from a table, or files of all sides."""
         return self.config.data.read(files)
 
     def _predict(
         self, texts: Sequence[str], options: PredictOptions
     ) -> list[MultiTargetPrediction]:
-        """The output for each text in each language; each text is encoded once.
-
-        Raises:
-            InputError: a text is longer than the model can take.
-        """
-        runs = {language: self.of(language) for language in self.tokenizers}
-        tokenizers = next(iter(self.tokenizers.values()))
-        with guarded(self.model):
-            ids, cut = source_ids(
-                self.model.max_source, tokenizers, texts, truncate=self.config.truncate
-            )
-            if limit := limit_of(self.model.max_source):
-                report_cut(limit, cut, len(texts))
-            search = options.search(self.config.search)
-            found = search_ids([run.model for run in runs.values()], ids, search)
+        """Predict every language; each text is encoded once."""
+        runs = self.parts()
+        longest = self.model.max_source
+        truncate = self.config.truncate
+        ids, cut = source_ids(longest, self._first, texts, truncate=truncate)
+        if limit := limit_of(longest):
+            report_cut(limit, cut, len(texts))
+        search = options.search(self.config.search)
+        hypotheses = search_ids([run.model for run in runs.values()], ids, search)
         attention = options.attention is not False
         outputs = [
-            run.predictions(texts, each, attention=attention)
-            for run, each in zip(runs.values(), found, strict=True)
+            run.predictions(texts, best, attention=attention)
+            for run, best in zip(runs.values(), hypotheses, strict=True)
         ]
         return [
             MultiTargetPrediction(dict(zip(runs, row, strict=True)))
@@ -244,64 +253,219 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         ]
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
-        """The attention of every language's output to the text, one below another; a page has each language's layers
-        and heads. Raises InputError as the run of one language does."""
-        found = {
-            language: run.attribute(example, options)
-            for language, run in self.parts().items()
+        """Attribute each language's output to the text, one below another."""
+        parts = {
+            name: run.attribute(example, options) for name, run in self.parts().items()
         }
-        prediction = MultiTargetPrediction(
-            {language: _of_search(each.prediction) for language, each in found.items()}
+        predictions: dict[str, GeneratedText] = {}
+        lookups, weights, pieces, first_rows = [], [], [], {}
+        for language, part in parts.items():
+            assert isinstance(part.prediction, GeneratedText)  # no output is forced
+            predictions[language] = part.prediction
+            lookups += [replace(lookup, name=language) for lookup in part.lookups]
+            weights.append(part.weights.weights)
+            first_rows[len(pieces)] = language
+            pieces += [show_invisible(piece) for piece in part.weights.target]
+        first = next(iter(parts.values()))
+        stacked = Alignment(
+            np.concatenate(weights), first.weights.source, tuple(pieces)
         )
-        lookups = [
-            replace(some, name=language)
-            for language, each in found.items()
-            for some in each.lookups
-        ]
-        maps = [each.weights for each in found.values()]
-        pieces = tuple(visible(piece) for each in maps for piece in each.target)
-        below = Alignment(
-            np.concatenate([each.weights for each in maps]), maps[0].source, pieces
-        )
-        firsts = np.cumsum([0, *(len(each.target) for each in maps[:-1])]).tolist()
-        draw = partial(_apart, below, dict(zip(firsts, found, strict=True)))
-        detail = next(iter(found.values())).mean_of_heads
+
+        def draw(title: str) -> "Figure":
+            check_size(len(stacked.source), len(stacked.target), PAGE_REMEDY)
+            end = choose_scale_end(stacked.weights)
+            return heatmap(stacked, title=title, vmax=end, groups=first_rows)
+
         return Attribution(
-            prediction,
+            MultiTargetPrediction(predictions),
             example,
             tuple(lookups),
-            below,
+            stacked,
             options,
             draw=draw,
-            detail=detail,
+            detail=first.mean_of_heads,
         )
 
-    def _evaluate(
-        self, examples: Mapping[str, Sequence[Pair]] | None, options: EvaluationOptions
+    def _load_test_set(self, data: Any) -> Mapping[str, Sequence[Pair]]:
+        splits = data.load().items()
+        return {name: sets.test for name, sets in splits if sets.test}
+
+    def _load_validation_set(self, data: Any) -> Mapping[str, Sequence[Pair]]:
+        return {name: sets.valid for name, sets in data.load().items()}
+
+    def compute_metrics(
+        self, examples: Mapping[str, Sequence[Pair]], options: EvaluationOptions
     ) -> dict[str, float]:
-        """The metrics on pairs by language: their means, and each language's as `metric/language`.
+        """Score pairs by language.
 
         Raises:
-            InputError: there are neither pairs nor a test set, or not for each of the languages.
+            InputError: There are no pairs for one of the languages.
         """
-        sets = {} if examples is not None else self.config.data.load()
-        tests = {name: each.test for name, each in sets.items() if each.test}
-        valid = {name: each.valid for name, each in sets.items()}
-        examples = for_evaluation(
-            examples,
-            self.config.data,
-            "give a table, or a file of each language",
-            tests=lambda: tests,
-            valid=lambda: valid,
-        )
-        if missing := [name for name in self.tokenizers if not examples.get(name)]:
-            raise InputError(
-                f"there are no pairs to score {missing[0]} on; name a test set in data.test"
-            )
-        found: dict[str, dict[str, float]] = {}
         for name in self.tokenizers:
-            with counted_together(
-                logged=not found
-            ):  # all languages have the same sources
-                found[name] = self.of(name).evaluate(examples[name], beam=options.beam)
-        return of_all(found)
+            if not examples.get(name):
+                raise InputError(
+                    f"there are no pairs to score {name} on; name a test set in "
+                    "data.test"
+                )
+        scores: dict[str, dict[str, float]] = {}
+        for name, run in self.parts().items():
+            # all languages have the same sources, whose cuts are logged once
+            with count_together(logged=not scores):
+                scores[name] = run.evaluate(examples[name], beam=options.beam)
+        return average_languages(scores)
+
+
+@dataclass(frozen=True)
+class ManyBatch:
+    """A batch of each language, all with the same sources."""
+
+    parts: Mapping[str, PairBatch]
+
+    def to(self, device: torch.device | str) -> "ManyBatch":
+        """Move the batch to a device."""
+        return ManyBatch({name: part.to(device) for name, part in self.parts.items()})
+
+
+class MultiTargetObjective:
+    """Maximum likelihood of all targets of a source."""
+
+    def __init__(
+        self,
+        splits: Mapping[str, Splits[Pair]],
+        tokenizers: Mapping[str, Tokenizers],
+        settings: Training,
+        scoring: Scoring,
+        *,
+        model: OneToMany,
+        truncate: bool = False,
+    ):
+        self.settings = settings
+        self.parts = {
+            name: Seq2SeqObjective(
+                sets,
+                tokenizers[name],
+                settings,
+                scoring,
+                model=model.of(name),
+                truncate=truncate,
+            )
+            for name, sets in splits.items()
+        }
+        self.first = next(iter(self.parts.values()))
+        self.metric = self.first.metric
+        self.higher_is_better = self.first.higher_is_better
+        self.lengths = np.stack([part.lengths for part in self.parts.values()]).max(0)
+
+    def place(self, index: int) -> str:
+        """Return the file and line of a source."""
+        return self.first.place(index)
+
+    def batches(self, epoch: int) -> Sequence[list[int]]:
+        tokens, seed = self.settings.batch_tokens, self.settings.seed
+        return token_batches(self.lengths, tokens, seed, epoch)
+
+    def batch(self, epoch: int, indices: list[int]) -> ManyBatch:
+        parts = self.parts.items()
+        return ManyBatch({name: part.batch(epoch, indices) for name, part in parts})
+
+    def loss(
+        self,
+        model: nn.Module,
+        batch: ManyBatch,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
+        assert isinstance(model, OneToMany)
+        first = next(iter(batch.parts.values()))
+        features = model.features(
+            first.source,
+            first.source_lengths,
+            {name: part.target_in for name, part in batch.parts.items()},
+            forcing(self.settings, update),
+        )
+        totals, tokens = [], 0
+        for name, part in batch.parts.items():
+            smoothing = self.settings.label_smoothing
+            output = model.output(name)
+            totals.append(output.loss(features[name], part.target_out, smoothing)[0])
+            tokens += part.target_tokens
+        return Loss(torch.stack(totals).sum(), tokens)
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, OneToMany)
+        parts = self.parts.items()
+        return average_languages(
+            {name: part.validate(model.of(name)) for name, part in parts}
+        )
+
+
+def setup(config: MultiTarget, folder: RunDirectory, processes: int) -> Setup:
+    """Read the data and build tokenizers, model and objective.
+
+    Raises:
+        InputError: The data, the model or the search is invalid.
+    """
+    splits = config.data.load()
+    if folder.has(SOURCE) and all(folder.has(target_file(name)) for name in splits):
+        tokenizers = load_tokenizers(folder, config)
+    else:
+        tokenizers = train_tokenizers(config, splits)
+    model = build_many(config, tokenizers)
+    for name, sides in tokenizers.items():
+        check_search(config.search, sides.target.size, model.of(name))
+    objective = MultiTargetObjective(
+        splits,
+        tokenizers,
+        config.training,
+        Scoring(config.metrics, config.search.with_beam(beam=1)),
+        model=model,
+        truncate=config.truncate,
+    )
+    if config.output_bias == "frequencies":
+        for name, part in objective.parts.items():
+            model.of(name).decoder.output.start_from(part.frequencies())
+    first = next(iter(splits.values()))
+    files = {SOURCE: next(iter(tokenizers.values())).source}
+    for name, sides in tokenizers.items():
+        files[target_file(name)] = sides.target
+    summaries = [
+        pairs_summary(config.data, sets, tokenizers[name], target=name)
+        for name, sets in splits.items()
+    ]
+    return Setup(
+        model,
+        objective,
+        _digest(splits),
+        f"{len(first.train):,} sources to train on, {len(first.valid):,} to validate, "
+        f"{len(first.test):,} to test, in {', '.join(splits)}; "
+        f"{count_parameters(model):,} parameters",
+        files,
+        {name: sets.test for name, sets in splits.items()} if first.test else {},
+        data=join_summaries(summaries),
+    )
+
+
+def train_tokenizers(
+    config: MultiTarget, splits: Mapping[str, Splits[Pair]]
+) -> dict[str, Tokenizers]:
+    """Train the tokenizers on the training texts."""
+    first = next(iter(splits.values())).train
+    source = train_on_examples(first, config.source, "source", sources_of)
+    tokenizers = {}
+    for name, sets in splits.items():
+        target = train_on_examples(sets.train, config.target, "target", targets_of)
+        tokenizers[name] = Tokenizers(source, target)
+    return tokenizers
+
+
+def _digest(splits: Mapping[str, Splits[Pair]]) -> str:
+    """Identify the training and validation pairs of all languages."""
+
+    def lines(pairs: Iterable[Pair]) -> Iterable[str]:
+        return (f"{pair.source}\0{pair.target}\n" for pair in pairs)
+
+    sets = list(splits.values())
+    valid = digest(lines(chain.from_iterable(split.valid for split in sets)))
+    pairs = chain.from_iterable(chain(split.train, split.valid) for split in sets)
+    name = f"digest {[*splits]} {valid}"
+    return cache_value(sets[0].train, name, lambda: digest(lines(pairs)))

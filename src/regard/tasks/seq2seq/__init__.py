@@ -13,5 +13,5 @@ def command(config: Any) -> str:
 
 
 TASK = LazyTask(
-    __name__, "config:Seq2Seq", "setup:setup", "run:Seq2SeqRun", command=command
+    __name__, "config:Seq2Seq", "training:setup", "run:Seq2SeqRun", command=command
 )

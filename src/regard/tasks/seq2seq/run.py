@@ -6,33 +6,44 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from regard.attribution.available import kinds_of
-from regard.attribution.cross_attention import attribute_cross_attention, by_weights
+import numpy as np
+from jaxtyping import Float
+
+from regard.attribution.aggregation import supported_kinds
+from regard.attribution.cross_attention import (
+    attribute_by_weights,
+    attribute_cross_attention,
+    record_source_attention,
+)
 from regard.attribution.kinds import Kind
-from regard.attribution.roles import attribute_self_attention
-from regard.data.memory import Records
-from regard.data.pair import Pair
-from regard.data.readers import read_pair_files
-from regard.data.sources import Squad, Table, tests_of
-from regard.data.tokenizer_pair import Tokenizers, readable
-from regard.data.truncation import report_cut
+from regard.attribution.self_attention import attribute_self_attention
+from regard.data.pairs import Pair, Squad, Table, read_pair_files, tests_of
+from regard.data.records import Records
+from regard.data.texts import Dialogue, context
+from regard.data.tokens import Tokenizers, replace_absent_copies, report_cut
 from regard.decoding.constraints import encode_constraints, encode_prefix, lacks
+from regard.decoding.engine import Engine, can_convert
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.scoring import encoded, log_probabilities
 from regard.decoding.search import Search
 from regard.decoding.streaming import StreamEvent, StreamSource, check_prefixes
-from regard.decoding.texts import limit_of, limited, search_ids, source_ids, stream_ids
+from regard.decoding.texts import (
+    check_lengths,
+    encode_pairs,
+    limit_of,
+    log_probabilities,
+    search_ids,
+    source_ids,
+    stream_ids,
+)
 from regard.errors import InputError
-from regard.maps.alignment import Alignment
-from regard.maps.averages import average_of
-from regard.maps.lookups import Lookups, beside
+from regard.maps.alignment import Alignment, join_words
+from regard.maps.lookups import Lookups, with_maps
+from regard.maps.reductions import average_maps
 from regard.models.catalog import build
 from regard.models.ensemble import Ensemble
 from regard.nn.encoder_decoder import EncoderDecoder
-from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.evaluation import for_evaluation
 from regard.tasks.options import (
     SEARCHING,
     AttributionOptions,
@@ -40,25 +51,25 @@ from regard.tasks.options import (
     PredictOptions,
     StreamOptions,
 )
-from regard.tasks.prediction import TextPrediction, distinct
+from regard.tasks.prediction import GeneratedText, TextPrediction, drop_repeats
 from regard.tasks.run import Run, text_warnings
 from regard.tasks.seq2seq.config import Seq2Seq
-from regard.tasks.seq2seq.conversation import Conversation
-from regard.tasks.seq2seq.metrics import Scoring, figures
-from regard.tasks.seq2seq.prediction import Prediction
-from regard.tasks.seq2seq.word_maps import WordMaps, word_maps_of
-from regard.tasks.tokenizer_file import SOURCE, TARGET
+from regard.tasks.seq2seq.metrics import Scoring, log_tokenization, score_pairs
+from regard.tasks.tokenizers import SOURCE, TARGET
 from regard.text import Tokenizer
+from regard.text.words import word_indices
+
+WordMaps = Float[np.ndarray, "map _target _source"]
 
 
 def load_tokenizers(run: RunDirectory, config: Seq2Seq) -> Tokenizers:
-    """The run's tokenizers. Raises InputError for a file that is damaged or not a tokenizer."""
+    """Load the run's tokenizers. Raises InputError for a damaged file."""
     source = Tokenizer.load(run.file(SOURCE))
     target = source if config.tokenizers.shared else Tokenizer.load(run.file(TARGET))
     return Tokenizers(source, target, copying=config.copying)
 
 
-class Seq2SeqRun(Run[str, Prediction]):
+class Seq2SeqRun(Run[str, GeneratedText]):
     """A trained model with its tokenizers and its run file. Examples are texts."""
 
     config: Seq2Seq
@@ -73,31 +84,37 @@ class Seq2SeqRun(Run[str, Prediction]):
             {"beam", "role", "kinds", "maps", "target", "finished", "target_tokens"}
         ),
     }
+    data_hint = "give files of pairs"
 
     def __init__(self, config: Seq2Seq, model: EncoderDecoder, tokenizers: Tokenizers):
         self.config, self.model, self.tokenizers = config, model, tokenizers
+        self.engine: Engine | None = None
 
     @classmethod
     def open(cls, run: RunDirectory, config: Seq2Seq) -> "Seq2SeqRun":
-        """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
+        """Open the run in a folder, its model with initial weights."""
         tokenizers = load_tokenizers(run, config)
-        return cls(
-            config,
-            build(config.model, *tokenizers.sizes, tokenizers.special),
-            tokenizers,
-        )
+        model = build(config.model, *tokenizers.sizes, tokenizers.special)
+        return cls(config, model, tokenizers)
+
+    def use_engine(self, folder: RunDirectory, *, int8: bool = False) -> None:
+        if can_convert(self.model, self.tokenizers):
+            self.engine = Engine(
+                self.model, self.tokenizers, folder.path, folder.digest, int8=int8
+            )
+        else:
+            super().use_engine(folder, int8=int8)
 
     def warnings(self, text: str) -> list[str]:
-        return (
-            []
-            if self.tokenizers.copying and text.strip()
-            else text_warnings(self.tokenizers.source, {"text": text})
-        )
+        if self.tokenizers.copying and text.strip():
+            return []
+        return text_warnings(self.tokenizers.source, {"text": text})
 
     def cut(self, text: str) -> str:
         limit = limit_of(self.model.max_source)
-        whole = limit is None or len(self.tokenizers.source_ids(text)) < limit.tokens
-        return "" if limit is None or whole else limit.report(1, 1)
+        if limit is None or len(self.tokenizers.source_ids(text)) < limit.tokens:
+            return ""
+        return limit.report(1, 1)
 
     def parse(self, line: str, place: str = "text 1") -> str:
         return line
@@ -110,32 +127,24 @@ class Seq2SeqRun(Run[str, Prediction]):
     ) -> list[Pair]:
         data = self.config.data
         if isinstance(data, Table | Squad) and len(files) == 1:
-            return data.with_columns(
-                options.columns, skip_bad=options.skip_bad
-            ).read_pairs(str(files[0]))
-        return read_pair_files(
-            files, options.columns or "source,target", skip_bad=options.skip_bad
-        )
+            data = data.with_columns(options.columns, skip_bad=options.skip_bad)
+            return list(data.read(str(files[0])))
+        columns = options.columns or "source,target"
+        return read_pair_files(files, columns, skip_bad=options.skip_bad)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        return kinds_of(self.model)
+        return supported_kinds(self.model)
 
     def description(self) -> dict[str, Any]:
-        model, beam, end = (
-            self.config.model.name,
-            self.config.search.beam,
-            self.tokenizers.target.special.end,
-        )
         return super().description() | {
             "kind": "text",
-            "model": model,
-            "beam": beam,
-            "end": end,
+            "model": self.config.model.name,
+            "beam": self.config.search.beam,
+            "end": self.tokenizers.target.special.end,
         }
 
     def check_size(self, example: str, options: AttributionOptions, most: int) -> None:
-        """As `Run.check_size`: at most `most` x `most` cells of source and forced target, or a source of `most`."""
         source, target = len(self.tokenizers.source_ids(example)) + 1, most
         if options.target_tokens is not None:
             target = len(options.target_tokens)
@@ -143,74 +152,82 @@ class Seq2SeqRun(Run[str, Prediction]):
             target = len(self.tokenizers.target_ids(options.target, example)) + 1
         if source * target > most * most:
             raise InputError(
-                f"the text has {source} tokens and its output up to {target}; a page shows {most} x {most} cells"
+                f"the text has {source} tokens and its output up to {target}; a page shows "
+                f"{most} x {most} cells"
             )
 
     def ensemble(self, others: Sequence[Run[Any, Any]]) -> "Seq2SeqRun":
-        """A run that predicts each token by the mean of its own and the others' probabilities, with its own settings.
+        """Return a run that predicts by the mean of all probabilities.
 
-        Raises InputError for runs of other tasks or tokenizers, and if not all can read words that only a source has.
+        Raises:
+            InputError: A run is of another task or has other tokenizers, or not all can
+                read words that only a source has.
         """
-        mine, models = self.tokenizers, [self.model]
-        for number, other in enumerate(others, 1):
-            if not isinstance(other, Seq2SeqRun):
+        sides, models = self.tokenizers, [self.model]
+        digests = sides.source.digest, sides.target.digest
+        if self.engine is not None and self.engine.int8:
+            raise InputError("an ensemble has no 8-bit form. Remove --int8.")
+        for number, run in enumerate(others, 1):
+            if not isinstance(run, Seq2SeqRun):
                 raise InputError(
-                    f"run {number} to add is of the task {other.config.task}; expected {self.config.task}"
+                    f"run {number} to add is of the task {run.config.task}; expected "
+                    f"{self.config.task}"
                 )
-            theirs = other.tokenizers
-            if (mine.source.digest, mine.target.digest) != (
-                theirs.source.digest,
-                theirs.target.digest,
-            ):
+            added = run.tokenizers
+            if digests != (added.source.digest, added.target.digest):
                 raise InputError(
-                    f"run {number} to add has other tokenizers; train it with the same data and settings"
+                    f"run {number} to add has other tokenizers; train it with the same "
+                    "data and settings"
                 )
-            models.append(other.model)
+            models.append(run.model)
         try:
-            return Seq2SeqRun(self.config, Ensemble(models).eval(), mine)
+            return Seq2SeqRun(self.config, Ensemble(models).eval(), sides)
         except ValueError as error:
             raise InputError(f"the runs make no ensemble: {error}") from None
 
-    def conversation(self, options: PredictOptions) -> Conversation:
-        """A new conversation. Raises InputError for a run that was trained on other data than dialogue."""
-        return Conversation(self, self.tokenizers, options)
+    def conversation(self, options: PredictOptions) -> "DialogueSession":
+        """Begin a conversation. Raises InputError for a run without dialogue."""
+        return DialogueSession(self, options)
 
     def search(self, beam: int | None = None) -> Search:
-        """The run's own search, or one with this beam and without sampling."""
-        return self.config.search.searching(beam)
+        """Return the run's search, or one with this beam and without sampling."""
+        return self.config.search.with_beam(beam)
 
     def _predict(
         self, texts: Sequence[str], options: PredictOptions
-    ) -> list[Prediction]:
-        """The output for each text, with its alternatives, and its attention unless it is off."""
+    ) -> list[GeneratedText]:
         search, sides = options.search(self.config.search), self.tokenizers
-        required = options.prefix, options.phrases, options.banned
         constraints = encode_constraints(
-            sides, texts, options.hypotheses(search), *required
+            sides,
+            texts,
+            options.count_hypotheses(search),
+            options.prefix,
+            options.phrases,
+            options.banned,
         )
-        with guarded(self.model):
-            (found,) = search_ids(
-                [self.model], self._sources(texts), search, constraints
-            )
+        ids = self._encode(texts)
+        (results,) = search_ids([self.model], ids, search, constraints, self.engine)
         if not options.mbr:
-            pairs = zip(texts, found, strict=True)
-            found = [
-                distinct(
-                    each, lambda one, t=t: sides.text(one.tokens, t), options.n_best
+            results = [
+                drop_repeats(
+                    hypotheses,
+                    lambda output, text=text: sides.text(output.tokens, text),
+                    options.n_best,
                 )
-                for t, each in pairs
+                for text, hypotheses in zip(texts, results, strict=True)
             ]
-        predictions = self.predictions(
-            texts, found, attention=options.attention is not False
-        )
-        lacking = [
-            lacks(sides, text, each, options.phrases)
-            for text, each in zip(texts, found, strict=True)
-        ]
-        complete = [
-            one.without(each) for one, each in zip(predictions, lacking, strict=True)
-        ]
-        return [each.least_risk() for each in complete] if options.mbr else complete
+        attention = options.attention is not False
+        predictions = self.predictions(texts, results, attention=attention)
+        complete = []
+        for text, hypotheses, prediction in zip(
+            texts, results, predictions, strict=True
+        ):
+            missing = lacks(sides, text, hypotheses, options.phrases)
+            prediction = prediction.with_missing(missing)
+            complete.append(
+                prediction.choose_least_risk() if options.mbr else prediction
+            )
+        return complete
 
     def _stream(
         self,
@@ -218,252 +235,274 @@ class Seq2SeqRun(Run[str, Prediction]):
         options: StreamOptions,
         active: Callable[[int], bool],
     ) -> Iterator[StreamEvent]:
-        """Stream outputs. A token's weights are on the pieces of its source, END last.
-
-        Raises:
-            InputError: a text is refused as too long, or a prefix has a token that no output has.
-            ValueError: a prefix is longer than its output may be.
-        """
+        """Yield tokens with weights on the pieces of their source, END last."""
         sides, search = self.tokenizers, options.search(self.config.search)
-        prefixes = tuple(
-            options.forced(partial(encode_prefix, sides, text)) for text in texts
-        )
-        for text, prefix in zip(texts, prefixes, strict=True):
-            check_prefixes(
-                [prefix],
-                sides.target.size + len(sides.own_words(text)),
-                sides.target.special,
-            )
-        constraints = encode_constraints(
-            sides, texts, 1, "", (), options.banned
-        ).behind(prefixes)
         ids, _ = source_ids(
             self.model.max_source, sides, texts, truncate=self.config.truncate
         )
-        sources = [
-            StreamSource(
-                sides.source_labels(sides.ended_source(each), text), forced=len(prefix)
-            )
-            for each, text, prefix in zip(ids, texts, prefixes, strict=True)
-        ]
-        with guarded(self.model):
-            for step in stream_ids(
-                self.model,
-                ids,
-                search,
-                constraints,
-                candidates=options.candidates,
-                active=active,
-            ):
-                text, pieces = (
-                    texts[step.row],
-                    partial(sides.target_pieces, source=texts[step.row]),
-                )
-                yield StreamEvent.of(
-                    step, sources[step.row], sides.text(step.tokens, text), pieces
-                )
+        prefixes, sources = [], []
+        for text, source in zip(texts, ids, strict=True):
+            prefix = options.encode_prefix(partial(encode_prefix, sides, text))
+            size = sides.target.size + len(sides.own_words(text))
+            check_prefixes([prefix], size, sides.target.special)
+            labels = sides.source_labels(sides.ended_source(source), text)
+            prefixes.append(prefix)
+            sources.append(StreamSource(labels, forced=len(prefix)))
+        constraints = encode_constraints(sides, texts, 1, "", (), options.banned)
+        steps = stream_ids(
+            self.model,
+            ids,
+            search,
+            constraints.with_prefixes(tuple(prefixes)),
+            candidates=options.candidates,
+            active=active,
+        )
+        for step in steps:
+            source = texts[step.row]
+            text = sides.text(step.tokens, source)
+            pieces = partial(sides.target_pieces, source=source)
+            yield StreamEvent.of(step, sources[step.row], text, pieces)
 
     def predictions(
         self,
         texts: Sequence[str],
-        found: Sequence[Sequence[Hypothesis]],
+        results: Sequence[Sequence[Hypothesis]],
         *,
         attention: bool = True,
-    ) -> list[Prediction]:
-        """The predictions of the hypotheses for each text, best first, with their attention if requested."""
-        flat = [
-            (text, each)
-            for text, hypotheses in zip(texts, found, strict=True)
-            for each in hypotheses
+    ) -> list[GeneratedText]:
+        """Return the predictions of hypotheses for each text, best first."""
+        pairs = [
+            (text, hypothesis)
+            for text, hypotheses in zip(texts, results, strict=True)
+            for hypothesis in hypotheses
         ]
-        attends = attention and self.model.decoder.source_attention is not None
-        alignments = self._attended(flat) if attends else [None] * len(flat)
-        predictions = iter(
+        alignments: Sequence[Alignment | None] = [None] * len(pairs)
+        if attention and self.model.decoder.source_attention is not None:
+            alignments = self._align(pairs)
+        outputs = iter(
             [
-                self._prediction(*each, alignment)
-                for each, alignment in zip(flat, alignments, strict=True)
+                self._make_text(*pair, alignment)
+                for pair, alignment in zip(pairs, alignments, strict=True)
             ]
         )
-        return [
-            replace(
-                next(predictions), alternatives=tuple(next(predictions) for _ in rest)
-            )
-            for _, *rest in found
-        ]
+        predictions = []
+        for hypotheses in results:
+            best, *alternatives = [next(outputs) for _ in hypotheses]
+            predictions.append(replace(best, alternatives=tuple(alternatives)))
+        return predictions
+
+    def _make_text(
+        self, source: str, hypothesis: Hypothesis, alignment: Alignment | None
+    ) -> GeneratedText:
+        tokens = self._end(hypothesis)
+        return GeneratedText(
+            self.tokenizers.text(hypothesis.tokens, source),
+            hypothesis.score,
+            hypothesis.finished,
+            tuple(self.tokenizers.target_pieces(tokens, source)),
+            alignment,
+        )
+
+    def _end(self, hypothesis: Hypothesis) -> list[int]:
+        """Return the tokens of an output, END included if it is finished."""
+        tokens = list(hypothesis.tokens)
+        return self.tokenizers.ended_target(tokens) if hypothesis.finished else tokens
+
+    def _align(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
+        """Return the attention of each output to its text."""
+        sides, longest = self.tokenizers, self.model.max_source
+        texts = [text for text, _ in outputs]
+        sources, _ = source_ids(longest, sides, texts, truncate=True)
+        targets = [self._end(hypothesis) for _, hypothesis in outputs]
+        pairs = list(zip(sources, targets, strict=True))
+        alignments = []
+        for weights, (source, target), text in zip(
+            attribute_by_weights(self.model, pairs), pairs, texts, strict=True
+        ):
+            labels = sides.sides(sides.ended_source(source), target, text)
+            pieces = [side.pieces for side in labels]
+            alignments.append(Alignment(weights, *pieces))
+        return alignments
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
-        """The attention of the predicted or forced output to the text; with another role the self-attention of the
-        encoder or the decoder.
+        """Attribute the predicted or forced output to the text.
 
-        Raises:
-            InputError: as `predict` and `attribute_self_attention`; the model does not attend to its source and the
-                kind is not gradient; or the model has no such map, or no rollout.
-            ValueError: beam and vocabulary do not fit together.
+        With another role it is the self-attention of the encoder or the decoder.
         """
-        cross, kinds = options.role in (None, "cross"), options.each_kind()
-        if (
-            cross
-            and self.model.decoder.source_attention is None
-            and kinds != ("gradient",)
-        ):
+        cross, kinds = options.role in (None, "cross"), options.list_kinds()
+        attends = self.model.decoder.source_attention is not None
+        if cross and not attends and kinds != ("gradient",):
             raise InputError(
                 "the run's model does not attend to its source, so there is nothing to draw"
             )
-        with guarded(self.model):
-            (source,) = self._sources([example])
-            prediction, written = self._written(example, source, options)
-            found = [
-                self._kind(example, source, written, kind, options) for kind in kinds
-            ]
-        lookups = beside(*(each for each, _ in found))
+        (source,) = self._encode([example])
+        prediction, target = self._write_output(example, source, options)
+        results = [
+            self._attribute_kind(example, source, target, kind, options)
+            for kind in kinds
+        ]
+        lookups = with_maps(*(lookups for lookups, _ in results))
         return Attribution(
-            prediction, example, (lookups,), found[0][1], options, has_heads=True
+            prediction, example, (lookups,), results[0][1], options, has_heads=True
         )
 
-    def _sources(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of sources. One beyond the model's maximum is cut, and the log has their number, or it is refused."""
-        ids, cut = source_ids(
-            self.model.max_source, self.tokenizers, texts, truncate=self.config.truncate
-        )
-        if limit := limit_of(self.model.max_source):
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Encode sources, and log how many were cut.
+
+        Raises:
+            InputError: One is longer than the model takes, without `truncate`.
+        """
+        longest, truncate = self.model.max_source, self.config.truncate
+        ids, cut = source_ids(longest, self.tokenizers, texts, truncate=truncate)
+        if limit := limit_of(longest):
             report_cut(limit, cut, len(texts))
         return ids
 
-    def _written(
+    def _write_output(
         self, text: str, source: list[int], options: AttributionOptions
-    ) -> tuple[Prediction | TextPrediction, list[int]]:
-        """The forced or predicted output and its tokens, END included if it is finished."""
+    ) -> tuple[GeneratedText | TextPrediction, list[int]]:
+        """Return the forced or predicted output and its tokens."""
+        sides = self.tokenizers
         if options.target_tokens is not None:
-            tokens = list(options.target_tokens)  # a text drops its end
-            return TextPrediction(self.tokenizers.text(tokens, text)), tokens
+            tokens = list(options.target_tokens)
+            return TextPrediction(sides.text(tokens, text)), tokens
         if options.target is not None:
-            target = self.tokenizers.target_ids(options.target, text)
-            limited(self.model.max_target, [target], ["the target"], side="target")
-            target = readable(target, source, self.tokenizers.target)
-            return TextPrediction(options.target), self.tokenizers.ended_target(
-                target
-            ) if options.finished else target
+            target = sides.target_ids(options.target, text)
+            check_lengths(
+                self.model.max_target, [target], ["the target"], side="target"
+            )
+            target = replace_absent_copies(target, source, sides.target)
+            target = sides.ended_target(target) if options.finished else target
+            return TextPrediction(options.target), target
         (((best, *_),),) = search_ids([self.model], [source], self.search(options.beam))
-        return self._prediction(text, best, None), self._ids(text, best)[1]
+        return self._make_text(text, best, None), self._end(best)
 
-    def _kind(
+    def _attribute_kind(
         self,
         text: str,
         source: list[int],
-        written: list[int],
+        target: list[int],
         kind: Kind,
         options: AttributionOptions,
     ) -> tuple[Lookups, Alignment]:
-        """One kind of attribution of output tokens: every layer and head, and the one map of those chosen."""
+        """Return every layer and head of one kind, and the one map of those chosen."""
+        sides, forced = self.tokenizers, options.target
+        ended = sides.ended_source(source)
         if options.role in (None, "cross"):
-            sides = self.tokenizers.sides(
-                self.tokenizers.ended_source(source), written, text, options.target
-            )
+            labels = sides.sides(ended, target, text, forced)
+            pair = source, target
             return attribute_cross_attention(
-                self.model, (source, written), sides, kind, options.maps
+                self.model, pair, labels, kind, options.maps
             )
-        inputs = written[
-            :-1
-        ]  # the step after the last token exists only where the end was its result
-        begun = [self.tokenizers.target.special.start, *inputs]
-        sides = self.tokenizers.sides(
-            self.tokenizers.ended_source(source), begun, text, options.target
-        )
+        # the step after the last token exists only where the end was its result
+        inputs = target[:-1]
+        rows = [sides.target.special.start, *inputs]
+        labels = sides.sides(ended, rows, text, forced)
         return attribute_self_attention(
-            self.model, options.role, (source, inputs), sides, options.maps, kind
+            self.model, options.role, (source, inputs), labels, options.maps, kind
         )
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
-        """The log-probability of each token of each target, the end last, given its source.
+        """Return the log-probability of each token of each target, the end last.
 
         Raises:
-            InputError: a text is longer than the model can take.
+            InputError: A text is longer than the model takes.
         """
-        return log_probabilities(
-            self.model, encoded(self.model, self.tokenizers, pairs)
-        )
+        examples = encode_pairs(self.model, self.tokenizers, pairs)
+        return log_probabilities(self.model, examples)
 
     def word_maps(self, pairs: Sequence[Pair]) -> list[WordMaps]:
-        """The word maps of each pair (`word_maps_of`). Raises InputError as it does."""
-        return word_maps_of(self.model, self.tokenizers, pairs)
+        """Return the attention of targets to sources, between words, without END.
+
+        Targets are forced. There is one map a layer and head, in that order.
+
+        Raises:
+            InputError: The model does not attend to its source, or a text is too long.
+        """
+        if self.model.decoder.source_attention is None:
+            raise InputError(
+                "the run's model does not attend to its source, so it aligns nothing"
+            )
+        source, target = self.tokenizers.source, self.tokenizers.target
+        examples = encode_pairs(self.model, self.tokenizers, pairs)
+        maps = []
+        for pair, weights in zip(
+            pairs, record_source_attention(self.model, examples), strict=True
+        ):
+            columns = word_indices(pair.source, source.offsets(pair.source))
+            rows = word_indices(pair.target, target.offsets(pair.target))
+            maps.append(join_words(weights.numpy()[:, :-1, :-1], columns, rows))
+        return maps
 
     def align(
         self, pairs: Sequence[Pair], maps: Sequence[int] | None = None
     ) -> list[Alignment]:
-        """The mean of all word maps of each pair, or of the maps with these numbers.
+        """Return the mean of all word maps of each pair, or of some by number.
 
         Raises:
-            InputError: as `word_maps`, and where the model has no such map.
+            InputError: As `word_maps`, or the model has no such map.
         """
         return [
             Alignment(
-                average_of(weights, maps),
+                average_maps(weights, maps),
                 tuple(pair.source.split()),
                 tuple(pair.target.split()),
             )
             for pair, weights in zip(pairs, self.word_maps(pairs), strict=True)
         ]
 
-    def _evaluate(
-        self, pairs: Sequence[Pair] | None, options: EvaluationOptions
+    def _load_test_set(self, data: Any) -> Sequence[Pair]:
+        return tests_of(data)
+
+    def compute_metrics(
+        self, examples: Sequence[Pair], options: EvaluationOptions
     ) -> dict[str, float]:
-        data = self.config.data
-        pairs = for_evaluation(
-            pairs, data, "give files of pairs", tests=lambda: tests_of(data)
-        )
-        scoring = Scoring(
-            self.config.metrics, self.search(options.beam), self.config.truncate
-        )
-        if self.config.truncate:
-            self._sources(
-                [pair.source for pair in pairs]
-            )  # those that are cut are counted
-        with guarded(self.model):
-            return figures(self.model, self.tokenizers, pairs, scoring)
+        """Return the run's metrics on pairs, and on each of their groups."""
+        config = self.config
+        search = self.search(options.beam)
+        scoring = Scoring(config.metrics, search, config.truncate, self.engine)
+        if config.truncate:
+            self._encode(
+                [pair.source for pair in examples]
+            )  # counts those that are cut
+        log_tokenization(examples, config.metrics)
+        return score_pairs(self.model, self.tokenizers, examples, scoring)
 
-    def _prediction(
-        self, source: str, hypothesis: Hypothesis, alignment: Alignment | None
-    ) -> Prediction:
-        text = self.tokenizers.text(hypothesis.tokens, source)
-        return Prediction(
-            text,
-            hypothesis.score,
-            hypothesis.finished,
-            self._labels(source, hypothesis),
-            alignment,
-        )
 
-    def _labels(self, source: str, hypothesis: Hypothesis) -> tuple[str, ...]:
-        tokens = (
-            self.tokenizers.ended_target(hypothesis.tokens)
-            if hypothesis.finished
-            else hypothesis.tokens
-        )
-        return tuple(self.tokenizers.target_pieces(tokens, source))
+class DialogueSession:
+    """The turns of a conversation so far, and the run that replies to them."""
 
-    def _ids(self, text: str, output: Hypothesis) -> tuple[list[int], list[int]]:
-        """The ids of a source, as far as the model reads it, and of its output, END included if it is finished."""
-        tokens = list(output.tokens)
-        (source,), _ = source_ids(
-            self.model.max_source, self.tokenizers, [text], truncate=True
-        )
-        return source, self.tokenizers.ended_target(
-            tokens
-        ) if output.finished else tokens
-
-    def _attended(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
-        """The attention of each output to its text."""
-        written = [self._ids(*each) for each in outputs]
-        found, sides = by_weights(self.model, written), self.tokenizers
-        return [
-            Alignment(
-                weights,
-                *(
-                    each.pieces
-                    for each in sides.sides(sides.ended_source(source), target, text)
-                ),
+    def __init__(self, run: Seq2SeqRun, options: PredictOptions):
+        data = run.config.data
+        if not isinstance(data, Dialogue):
+            raise InputError(
+                f"the run was trained on data of kind {data.kind}; a chat needs one trained "
+                "on dialogue"
             )
-            for weights, (source, target), (text, _) in zip(
-                found, written, outputs, strict=True
-            )
-        ]
+        run.check_supported("predict", options)
+        self.run, self.options, self.data = run, options, data
+        self.turns: list[str] = []
+
+    def reply(self, text: str, place: str = "text 1") -> GeneratedText:
+        """Reply to a turn and those before it; both become turns.
+
+        Raises:
+            InputError: The turn is longer than the model takes; it names the `place`.
+        """
+        self.turns.append(text)
+        (prediction,) = self.run.predict([self.source(place)], self.options)
+        if reply := " ".join(prediction.text.split()):
+            self.turns.append(reply)
+        return prediction
+
+    def source(self, place: str) -> str:
+        """Return the last turns, as many as the model was trained on and reads."""
+        count, longest = self.data.turns, self.data.longest
+        limit, encode = self.run.model.max_source, self.run.tokenizers.source_ids
+        source = context(self.turns, count, longest)
+        while limit is not None and count > 1 and len(encode(source)) >= limit:
+            count -= 1
+            source = context(self.turns, count, longest)
+        truncate = self.run.config.truncate
+        check_lengths(limit, [encode(source)], [place], truncate=truncate)
+        return source

@@ -5,7 +5,7 @@ from regard.tasks.task import LazyTask
 TASK = LazyTask(
     __name__,
     "config:Speech",
-    "setup:setup",
+    "training:setup",
     "run:SpeechRun",
     command="regard predict {} FILE.wav",
 )

@@ -5,9 +5,8 @@ from typing import Literal
 
 from regard.audio import LogMel, Masking
 from regard.decoding.search import Search
-from regard.metrics.error_rates import ErrorRateName
-from regard.models.chorowski import ChorowskiConfig
-from regard.models.speech_transformer import SpeechTransformerConfig
+from regard.metrics import ErrorRateName
+from regard.models.recogniser import ChorowskiConfig, SpeechTransformerConfig
 from regard.tasks.speech.data import SpeechTables
 from regard.tasks.speech.digits import SpokenDigits
 from regard.text import TokenizerSettings
@@ -17,22 +16,27 @@ from regard.training.settings import Training
 
 @dataclass(frozen=True, kw_only=True)
 class Speech:
-    """A run file. `audio` are the features of a sound, `masking` what training hides of them. `metrics` are computed in
-    validation and on the test set; the first chooses the best weights. With `lower` transcripts are lowercased. A batch
-    has room for `training.batch_tokens` frames. An output has at most `search.length_ratio` tokens for each key, a
-    frame of the encoder after time was halved."""
+    """The run file of speech recognition.
+
+    A batch has room for `training.batch_tokens` frames. An output has at most
+    `search.length_ratio` tokens for each key, a frame after time was halved.
+    """
 
     task: Literal["speech"] = "speech"
     data: SpokenDigits | SpeechTables
     audio: LogMel = field(default_factory=LogMel)
+    """The features of a sound."""
     masking: Masking = field(default_factory=Masking)
+    """What training hides of the features."""
     tokenizer: TokenizerSettings
     model: ChorowskiConfig | SpeechTransformerConfig
     metrics: tuple[ErrorRateName, ...] = ("word-error-rate", "character-error-rate")
+    """Metrics of validation and test; the first chooses the best weights."""
     training: Training = field(default_factory=Training)
     search: Search = field(default_factory=Search)
     attention_losses: AttentionLosses = field(default_factory=AttentionLosses)
     lower: bool = True
+    """Lowercase transcripts."""
 
     def __post_init__(self) -> None:
         if not self.metrics:

@@ -1,55 +1,113 @@
-"""A trained recogniser of speech: `load(folder).predict(files)`."""
+"""A trained speech recognizer: `load(folder).predict(files)`."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
+import torch
+from torch import Tensor
 
-from regard.attribution.kinds import Kind
+from regard.attention.memory import Memory
+from regard.attention.record import record_breakdown
 from regard.audio import Sound, decode_audio
-from regard.data.memory import Records
-from regard.data.usable import usable_files
-from regard.decoding.constraints import writable
-from regard.decoding.streaming import StreamEvent, StreamSource, check_prefixes
+from regard.data.records import Records
+from regard.data.rows import convert_files
+from regard.decoding.streaming import StreamSource
 from regard.errors import InputError
+from regard.maps.breakdown import Breakdown
 from regard.maps.lookups import Lookups, Patches
-from regard.models.recogniser import Recogniser
-from regard.nonfinite import guarded
+from regard.metrics import ERROR_RATES
+from regard.models.recogniser import (
+    Chorowski,
+    ChorowskiConfig,
+    Recogniser,
+    SpeechTransformer,
+)
+from regard.pictures.panels import spectrogram
+from regard.pictures.style import palette
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.decoded_text import DecodedText, TextStream, constraints_of
-from regard.tasks.evaluation import for_evaluation
-from regard.tasks.options import (
-    SEARCHING,
-    AttributionOptions,
-    EvaluationOptions,
-    PredictOptions,
-    StreamOptions,
-)
-from regard.tasks.prediction import TextPrediction, ranked
-from regard.tasks.run import Run
-from regard.tasks.speech.attribution import SpeechMaps, SpeechWeights, attended, picture
+from regard.tasks.base import GeneratingRun
+from regard.tasks.options import SEARCHING, AttributionOptions, EvaluationOptions
+from regard.tasks.prediction import GeneratedText
 from regard.tasks.speech.config import Speech
-from regard.tasks.speech.data import Audio, SpeechTables, Utterance, normalised
-from regard.tasks.speech.training import build, decode, encoded, figures
-from regard.tasks.tokenizer_file import TOKENIZER
+from regard.tasks.speech.data import (
+    Audio,
+    Span,
+    SpeechTables,
+    Utterance,
+    collate_speech,
+    normalize,
+    pad_features,
+)
+from regard.tasks.tokenizers import TOKENIZER
 from regard.text import Tokenizer
 
-READ = "attention weights: what each token reads of the sound above"
-QUIET = 1e-4
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WEIGHTS_NOTE = "attention weights: what each token reads of the sound above"
+SILENCE = 1e-4
 """The loudest sample of a sound that counts as silent, of 1."""
+INSIDE = "inside"
+"""The metric of the mean share of a letter's weights at the times of its word."""
+DARKEST = 2.0
+"""The darkest feature, in deviations above the mean; the same below is white."""
+BAND_PIXELS = 2
+"""Pixels for each band on a page, and for each frame."""
 
 
-class Transcript(DecodedText):
-    """The transcript of a sound."""
+@dataclass(frozen=True, eq=False)
+class SpeechMaps:
+    """The weights on the keys of a sound at each token of a transcript, END last."""
+
+    heads: np.ndarray
+    """`(layer, head, position, key)`"""
+    breakdown: Breakdown | None = None
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The mean over layers and heads, `(position, key)`."""
+        return self.heads.mean((0, 1))
 
 
-class SpeechRun(Run[Audio, Transcript]):
-    """A trained model with its tokenizer and its run file. An example is the path of an audio file, or a `Sound`."""
+@dataclass(frozen=True, eq=False)
+class SpeechWeights:
+    """The attention to a sound at each token of its transcript."""
+
+    features: np.ndarray
+    """Those of the sound, `(frame, mel)`."""
+    tokens: tuple[str, ...]
+    weights: np.ndarray
+    """`(token, key)`, the mean over layers and heads."""
+    hop: float
+    """The seconds of a frame."""
+    key: float
+    """The seconds of a key."""
+
+    def figure(self, title: str) -> "Figure":
+        """Plot the spectrogram, and below it a row of weights for each token."""
+        return spectrogram(
+            shade_features(self.features),
+            self.weights,
+            self.tokens,
+            times=(self.hop, self.key),
+            title=title,
+        )
+
+
+def build(config: Speech, vocabulary: int) -> Recogniser:
+    """Build the model of a run file with initial weights."""
+    model, mels = config.model, config.audio.mels
+    if isinstance(model, ChorowskiConfig):
+        return Chorowski(vocabulary, mels, model)
+    return SpeechTransformer(vocabulary, mels, model)
+
+
+class SpeechRun(GeneratingRun[Audio, Utterance]):
+    """A trained model with its tokenizer and its run file. Examples are sounds."""
 
     config: Speech
     model: Recogniser
@@ -60,167 +118,161 @@ class SpeechRun(Run[Audio, Transcript]):
         "attribute": frozenset({"beam", "target", "finished", "target_tokens"}),
     }
     inputs = {"audio": bytes}
+    rows = 32
+    source_name = "sound"
+    data_hint = "give sounds with transcripts"
 
     def __init__(self, config: Speech, model: Recogniser, tokenizer: Tokenizer):
         self.config, self.model, self.tokenizer = config, model, tokenizer
 
     @classmethod
     def open(cls, run: RunDirectory, config: Speech) -> "SpeechRun":
-        """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
+        """Open the run in a folder, its model with initial weights."""
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
         return cls(config, build(config, tokenizer.size), tokenizer)
 
     def parse(self, line: str, place: str = "text 1") -> Audio:
-        """The path of an audio file."""
         return line
 
     def example(self, values: Mapping[str, Any]) -> Audio:
-        """The sound of an audio file's bytes. Raises InputError for bytes that are no audio."""
         return decode_audio(values["audio"], self.config.audio.longest)
 
     def warnings(self, example: Audio) -> list[str]:
-        loudest = float(
-            abs(self._utterance(example).sound(self.config.audio).samples).max()
-        )
-        return (
-            ["the sound is silent, so the prediction means nothing"]
-            if loudest <= QUIET
-            else []
-        )
-
-    @property
-    def kinds(self) -> tuple[Kind, ...]:
-        return ("weights",)
+        sound = self.prepare(example, "sound 1").sound(self.config.audio)
+        if abs(sound.samples).max() > SILENCE:
+            return []
+        return ["the sound is silent, so the prediction means nothing"]
 
     def description(self) -> dict[str, Any]:
         model, end = self.config.model.name, self.tokenizer.special.end
         return super().description() | {"kind": "audio", "model": model, "end": end}
 
     def record(self, example: Audio) -> dict[str, Any]:
-        return {
-            "audio": str(example) if isinstance(example, Path | str) else "the sound"
-        }
+        is_file = isinstance(example, Path | str)
+        return {"audio": str(example) if is_file else "the sound"}
 
     def read(
         self, files: Sequence[Path | Records], options: EvaluationOptions
     ) -> list[Utterance]:
-        """The sounds of tables with transcripts. Raises InputError as `SpeechTables.read`."""
-        own = self.config.data
-        data = own if isinstance(own, SpeechTables) else SpeechTables()
+        data = self.config.data
+        if not isinstance(data, SpeechTables):
+            data = SpeechTables()
         data = data.with_columns(options.columns, skip_bad=options.skip_bad)
 
-        def readable(each: Utterance) -> Utterance:
-            each.frames(self.config.audio)
-            return each
+        def check(sound: Utterance) -> Utterance:
+            sound.frames(self.config.audio)
+            return sound
 
-        return usable_files(files, data.read, readable, skip_bad=data.skip_bad)
+        return convert_files(files, data.read, check, skip_bad=data.skip_bad)
 
-    def _evaluate(
-        self, examples: Sequence[Utterance] | None, options: EvaluationOptions
+    def prepare(self, example: Audio, name: str) -> Utterance:
+        if not isinstance(example, Sound | Path | str):
+            raise InputError(
+                f"{name}: is a {type(example).__name__}; expected the path of a file, or a "
+                "Sound"
+            )
+        return Utterance(example, "", name)
+
+    def encode(self, sources: Sequence[Utterance]) -> tuple[Memory, Tensor]:
+        features = [sound.features(self.config.audio) for sound in sources]
+        frames, lengths = pad_features(features)
+        frames, lengths = frames.to(self.device), lengths.to(self.device)
+        memory = self.model.encoder(frames, lengths)
+        return memory, lengths * self.config.keys_per_frame
+
+    def label_source(self, source: Utterance) -> StreamSource:
+        patches = self._patches(source.features(self.config.audio).numpy())
+        return StreamSource(self._times(patches.columns), patches)
+
+    def normalize_target(self, text: str) -> str:
+        text = normalize(text, self.config.lower)
+        if self.tokenizer.unknown_characters(text)[0]:
+            raise InputError(
+                f"the transcript {text!r} has letters that the run does not know; leave "
+                "them out"
+            )
+        return text
+
+    def compute_metrics(
+        self, examples: Sequence[Utterance], options: EvaluationOptions
     ) -> dict[str, float]:
-        """The metrics of the run file, and the share of weights inside of each word (`INSIDE`) where its time is known.
+        """Return the run's metrics, and how letters attend to words of known times."""
+        sounds = [sound.normalize_transcript(self.config.lower) for sound in examples]
+        search = self.config.search.with_beam(options.beam)
+        outputs = self.search_texts(sounds, search)
+        references = [sound.transcript for sound in sounds]
+        scores = {
+            name: ERROR_RATES[name](outputs, references) for name in self.config.metrics
+        }
+        share = self.measure_inside(sounds)
+        return scores if share is None else scores | {INSIDE: share}
 
-        Raises:
-            InputError: there are neither examples nor a test set, or a sound cannot be read.
+    def measure_inside(self, sounds: Sequence[Utterance]) -> float | None:
+        """Return the mean share of a letter's weights within its word, in per cent.
+
+        The reference transcripts are forced.
+
+        Returns:
+            None where no spans are known, or a token is no letter.
         """
-        found = for_evaluation(
-            examples, self.config.data, "give sounds with transcripts"
-        )
-        sounds = [normalised(each, self.config.lower) for each in found]
-        with guarded(self.model):
-            return figures(
-                self.model,
-                self.tokenizer,
-                sounds,
-                self.config,
-                self.config.search.searching(options.beam),
-            )
+        shares: list[float] = []
+        for sound in sounds:
+            ids = self.tokenizer.encode(sound.transcript)
+            words = sound.transcript.split()
+            if len(words) != len(sound.spans) or len(ids) != len(sound.transcript):
+                continue
+            weights = self.record_transcript(sound, ids).weights
+            keys, seconds = weights.shape[1], self.config.key_seconds
+            spans = [overlap(span, keys, seconds) for span in sound.spans]
+            word = 0
+            for position, letter in enumerate(sound.transcript):
+                if letter == " ":
+                    word += 1
+                else:
+                    shares.append(float(weights[position] @ spans[word]))
+        return 100 * sum(shares) / len(shares) if shares else None
 
-    def _predict(
-        self, examples: Sequence[Audio], options: PredictOptions
-    ) -> list[Transcript]:
-        """The transcript of each sound, with its `n_best` - 1 alternatives.
+    @torch.no_grad()
+    def record_transcript(self, sound: Utterance, ids: Sequence[int]) -> SpeechMaps:
+        """Record the attention to the sound in one pass with teacher forcing."""
+        decoder = self.model.decoder
+        modules = decoder.source_attention
+        assert modules is not None
+        names = (modules,) if isinstance(modules, str) else modules
+        example = sound.features(self.config.audio), list(ids)
+        batch = collate_speech([example], self.config.halvings, decoder.special)
+        batch = batch.to(self.device)
+        with record_breakdown(decoder, names) as maps:
+            self.model(batch.frames, batch.frame_lengths, batch.target_in)
+        weights = maps.stack_layers()[0].double().cpu().numpy()
+        return SpeechMaps(weights, maps.breakdown(weights))
 
-        Raises:
-            InputError: a sound cannot be read.
-            ValueError: beam, `n_best` and vocabulary do not fit together.
-        """
-        search = options.search(self.config.search)
-        sounds = [
-            self._utterance(each, number) for number, each in enumerate(examples, 1)
-        ]
-        with guarded(self.model):
-            found = decode(
-                self.model,
-                sounds,
-                self.config,
-                search,
-                constraints_of(self.tokenizer, options, search),
-            )
-        return [
-            ranked(
-                [Transcript.of(each, self.tokenizer) for each in some], options.n_best
-            )
-            for some in found
-        ]
-
-    def _stream(
-        self,
-        sounds: Sequence[Audio],
-        options: StreamOptions,
-        active: Callable[[int], bool],
-    ) -> Iterator[StreamEvent]:
-        """The weights of a token are on the keys of its sound.
-
-        Raises:
-            InputError: as `predict`, and for a prefix with a token that no transcript has.
-            ValueError: a prefix is longer than its transcript may be.
-        """
-        examples = [
-            self._utterance(each, number).loaded(self.config.audio)
-            for number, each in enumerate(sounds, 1)
-        ]
-        search, prefix = (
-            options.search(self.config.search),
-            options.forced(partial(writable, self.tokenizer)),
-        )
-        check_prefixes([prefix], self.tokenizer.size, self.tokenizer.special)
-        keys = [
-            self._patches(each.features(self.config.audio).numpy()) for each in examples
-        ]
-        sources = [
-            StreamSource(
-                times(each.columns, self.config.key_seconds), each, len(prefix)
-            )
-            for each in keys
-        ]
-        with guarded(self.model):
-            memory, limit = encoded(self.model, examples, self.config, search)
-            stream = TextStream(
-                self.model.decoder, self.tokenizer, search, sources, prefix
-            )
-            yield from stream.events(memory, limit, options, active)
-
+    @torch.no_grad()
     def _attribute(self, example: Audio, options: AttributionOptions) -> Attribution:
-        """The attention to the sound at each token of the predicted or forced transcript. Raises InputError as
-        `predict`."""
-        sound = self._utterance(example).loaded(self.config.audio)
-        with guarded(self.model):
-            transcript, tokens = self._written(sound, options)
-            written = [each for each in tokens if each != self.tokenizer.special.end]
-            seen = attended(self.model, sound, written, self.config)
-        # END has a row of its own where an output is forced; the run's own transcript is drawn without it.
-        labels = written if isinstance(transcript, Transcript) else tokens
-        pieces = tuple(self.tokenizer.pieces(labels))
+        """Attribute each token of the predicted or forced transcript to the sound."""
+        sound = self.prepare(example, "sound 1").load_sound(self.config.audio)
+        transcript, tokens = self.write_output(sound, options)
+        ids = [token for token in tokens if token != self.tokenizer.special.end]
+        maps = self.record_transcript(sound, ids)
+        # a forced output has a row for END; a predicted transcript has none
+        rows = ids if isinstance(transcript, GeneratedText) else tokens
+        pieces = tuple(self.tokenizer.pieces(rows))
         features = sound.features(self.config.audio).numpy()
         weights = SpeechWeights(
             features,
             pieces,
-            seen.weights[: len(pieces)],
+            maps.weights[: len(pieces)],
             self.config.audio.seconds,
             self.config.key_seconds,
         )
-        lookups = self._lookups(features, pieces, seen)
+        patches = self._patches(features)
+        lookups = Lookups(
+            maps.heads[:, :, : len(pieces)],
+            self._times(patches.columns),
+            pieces,
+            patches=patches,
+            breakdown=maps.breakdown and maps.breakdown.select_rows(slice(len(pieces))),
+        )
         return Attribution(
             transcript,
             transcript.text,
@@ -228,67 +280,39 @@ class SpeechRun(Run[Audio, Transcript]):
             weights,
             options,
             draw=weights.figure,
-            detail=READ,
+            detail=WEIGHTS_NOTE,
         )
 
-    def _written(
-        self, sound: Utterance, options: AttributionOptions
-    ) -> tuple[Transcript | TextPrediction, list[int]]:
-        """A transcript and its tokens, END among them where it is finished: the forced one, or the run's own."""
-        end = self.tokenizer.special.end
-        if options.target_tokens is not None:
-            tokens = list(options.target_tokens)
-            return TextPrediction(self.tokenizer.decode(tokens)), tokens
-        if options.target is not None:
-            text = normalised(
-                replace(sound, transcript=options.target), self.config.lower
-            ).transcript
-            tokens = self.tokenizer.encode(text)
-            if self.tokenizer.unknown_characters(text)[0]:
-                raise InputError(
-                    f"the transcript {text!r} has letters that the run does not know; leave them out"
-                )
-            return TextPrediction(text), [*tokens, end] if options.finished else tokens
-        ((best, *_),) = decode(
-            self.model, [sound], self.config, self.config.search.searching(options.beam)
-        )
-        return Transcript.of(best, self.tokenizer), [
-            *best.tokens,
-            end,
-        ] if best.finished else list(best.tokens)
-
-    def _lookups(
-        self,
-        features: Float[np.ndarray, "frame mel"],
-        tokens: tuple[str, ...],
-        seen: SpeechMaps,
-    ) -> Lookups:
-        """The lookups of the first rows, one for each of these tokens."""
-        patches = self._patches(features)
-        labels = times(patches.columns, self.config.key_seconds)
-        breakdown = seen.breakdown and seen.breakdown.of_rows(slice(len(tokens)))
-        return Lookups(
-            seen.every[:, :, : len(tokens)],
-            labels,
-            tokens,
-            patches=patches,
-            breakdown=breakdown,
-        )
-
-    def _patches(self, features: Float[np.ndarray, "frame mel"]) -> Patches:
-        """The spectrogram, cut into one column a key."""
+    def _patches(self, features: np.ndarray) -> Patches:
+        """Return the spectrogram, cut into one column a key."""
         keys = self.model.encoder.halving.keys(len(features))
-        return Patches(picture(features, keys, self.config.halvings), 1, keys)
+        return Patches(paint_spectrogram(features, keys, self.config.halvings), 1, keys)
 
-    def _utterance(self, audio: Audio, number: int = 1) -> Utterance:
-        known = isinstance(audio, Sound | Path | str)
-        if not known:
-            raise InputError(
-                f"sound {number}: is a {type(audio).__name__}; expected the path of a file, or a Sound"
-            )
-        return Utterance(audio, "", f"sound {number}")
+    def _times(self, keys: int) -> tuple[str, ...]:
+        """Label keys by when they begin."""
+        seconds = self.config.key_seconds
+        return tuple(f"{index * seconds:.2f} s" for index in range(keys))
 
 
-def times(keys: int, key: float) -> tuple[str, ...]:
-    """Labels of keys that are each `key` seconds long: when they begin."""
-    return tuple(f"{place * key:.2f} s" for place in range(keys))
+def overlap(span: Span, keys: int, key: float) -> np.ndarray:
+    """Return the share of each key, `key` seconds long, in a span, 0 to 1."""
+    edges = np.arange(keys + 1) * key
+    ends, starts = np.minimum(edges[1:], span[1]), np.maximum(edges[:-1], span[0])
+    return np.clip(ends - starts, 0, None) / key
+
+
+def shade_features(features: np.ndarray) -> np.ndarray:
+    """Return features as shades from 0 to 1."""
+    centered = features - features.mean()
+    deviation = max(float(centered.std()), 1e-6)
+    return np.clip(0.5 + centered / deviation / (2 * DARKEST), 0, 1)
+
+
+def paint_spectrogram(features: np.ndarray, keys: int, halvings: int) -> np.ndarray:
+    """Paint a spectrogram as wide as its keys, low bands at the bottom, for a page."""
+    frames = np.zeros((keys << halvings, features.shape[1]))
+    frames[: len(features)] = shade_features(features)
+    colors = palette()
+    indices = (frames.T[::-1] * (len(colors) - 1)).round().astype(int)
+    pixels = colors[indices].astype(np.uint8)
+    return pixels.repeat(BAND_PIXELS, 0).repeat(BAND_PIXELS, 1)

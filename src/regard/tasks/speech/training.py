@@ -1,42 +1,53 @@
-"""Training of recognisers: sounds and transcripts in batches, the loss and the metrics."""
+"""Training of speech recognizers: the loss and the set-up."""
 
+from base64 import b64encode
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
 
-from regard.attention.memory import Memory
-from regard.data.token_batches import batch_size, require_room, token_batches
-from regard.decoding.constraints import DecodingConstraints
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.search import Search
-from regard.metrics.error_rates import ERROR_RATES
-from regard.models.chorowski import Chorowski, ChorowskiConfig
+from regard.audio import encode_audio
+from regard.data.rows import convert_sets
+from regard.data.splits import Splits
 from regard.models.recogniser import Recogniser
-from regard.models.speech_transformer import SpeechTransformer
 from regard.nn.encoder_decoder import MemoryReader
-from regard.tasks.speech.attribution import INSIDE, inside
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.base import (
+    Setup,
+    TokenBatchObjective,
+    check_beam,
+    digest_splits,
+    setup_task,
+)
+from regard.tasks.options import EvaluationOptions
 from regard.tasks.speech.config import Speech
-from regard.tasks.speech.data import SpeechBatch, Utterance, collate_speech, padded
+from regard.tasks.speech.data import (
+    SpeechBatch,
+    Utterance,
+    collate_speech,
+    digest_sound,
+)
+from regard.tasks.speech.run import SpeechRun, build
+from regard.tasks.summary import (
+    DataSummary,
+    Lengths,
+    describe_rows,
+    describe_tokens,
+    measure_text_lengths,
+    measure_unknown_shares,
+    sample_evenly,
+    warn_unknown,
+)
+from regard.tasks.tokenizers import TOKENIZER, load_or_train
 from regard.text import Tokenizer
 from regard.text.special import IGNORED
 from regard.training.attention_losses import AttentionLoss
-from regard.training.objective import Carried, Loss
-from regard.work import computed
+from regard.training.objectives import Carried, Loss
 
-ROWS = 32
-"""Sounds in one batch of decoding."""
-
-
-def build(config: Speech, vocabulary: int) -> Recogniser:
-    """The model of a run file, with fresh weights."""
-    model, mels = config.model, config.audio.mels
-    if isinstance(model, ChorowskiConfig):
-        return Chorowski(vocabulary, mels, model)
-    return SpeechTransformer(vocabulary, mels, model)
+LONGEST_REQUEST = 10.0
+"""The most seconds of a sound that is the example on a page."""
 
 
-class SpeechObjective:
+class SpeechObjective(TokenBatchObjective[Utterance, SpeechBatch]):
     """Maximum likelihood of each transcript given its sound, one token at a time."""
 
     higher_is_better = False
@@ -50,39 +61,19 @@ class SpeechObjective:
         config: Speech,
         model: Recogniser,
     ):
-        """`frames` are the numbers of frames of the training examples. Raises InputError for no sounds, for one
-        longer than a batch, and for an attention loss that the model does not allow."""
-        self.train, self.valid, self.tokenizer, self.config = (
-            train,
-            valid,
-            tokenizer,
-            config,
-        )
-        self.settings, self.metric = config.training, config.metrics[0]
+        self.tokenizer, self.config = tokenizer, config
+        self.metric = config.metrics[0]
         self.attention_loss = AttentionLoss(config.attention_losses, model.decoder)
-        self.ids = [tokenizer.encode(each.transcript) for each in train]
-        self.lengths = [
-            (count, len(ids) + 1) for count, ids in zip(frames, self.ids, strict=True)
-        ]
-        require_room(self.lengths, self.settings.batch_tokens, self.place, "sound")
-        self.tokens = batch_size(
-            self.lengths, self.settings.batch_tokens, "training sounds"
-        )
-
-    def place(self, index: int) -> str:
-        """Where a training example came from."""
-        return self.train[index].place
-
-    def batches(self, epoch: int) -> Sequence[list[int]]:
-        return token_batches(self.lengths, self.tokens, self.settings.seed, epoch)
+        self.ids = [tokenizer.encode(sound.transcript) for sound in train]
+        lengths = [(n, len(ids) + 1) for n, ids in zip(frames, self.ids, strict=True)]
+        super().__init__(train, valid, config.training, lengths, "sounds", strict=True)
 
     def batch(self, epoch: int, indices: list[int]) -> SpeechBatch:
         masking, seed = self.config.masking, self.settings.seed
-        features = [self.train[index].features(self.config.audio) for index in indices]
-        examples = [
-            (masking(found, seed, epoch, index), self.ids[index])
-            for found, index in zip(features, indices, strict=True)
-        ]
+        examples = []
+        for index in indices:
+            features = self.train[index].features(self.config.audio)
+            examples.append((masking(features, seed, epoch, index), self.ids[index]))
         return collate_speech(examples, self.config.halvings, self.tokenizer.special)
 
     def loss(
@@ -94,86 +85,121 @@ class SpeechObjective:
     ) -> Loss:
         assert isinstance(model, Recogniser)
         memory = model.encoder(batch.frames, batch.frame_lengths)
-        total = self.attention_loss.of(
-            MemoryReader(model.decoder), (memory,), batch, self.settings, update
-        )
+        reader = MemoryReader(model.decoder)
+        total = self.attention_loss.of(reader, (memory,), batch, self.settings, update)
         if model.connectionist is not None:
             share = self.config.model.ctc
-            total = (1 - share) * total + share * self._connectionist(
-                model, memory.value, batch
-            )
+            ctc = self._connectionist_loss(model, memory.value, batch)
+            total = (1 - share) * total + share * ctc
         return Loss(total, batch.target_tokens)
 
-    def _connectionist(
+    def _connectionist_loss(
         self, model: Recogniser, states: Tensor, batch: SpeechBatch
     ) -> Tensor:
         assert model.connectionist is not None
-        special = self.tokenizer.special
-        lengths = (batch.target_out != IGNORED).sum(1) - 1
         return model.connectionist(
             states,
             batch.source_lengths,
             batch.target_out[:, :-1],
-            lengths,
-            blank=special.start,
+            (batch.target_out != IGNORED).sum(1) - 1,
+            blank=self.tokenizer.special.start,
         )
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Recogniser)
-        return figures(
-            model,
-            self.tokenizer,
-            self.valid,
-            self.config,
-            self.config.search.searching(beam=1),
-        )
+        run = SpeechRun(self.config, model, self.tokenizer)
+        return run.compute_metrics(self.valid, EvaluationOptions(beam=1))
 
 
-@torch.no_grad()
-def decode(
-    model: Recogniser,
-    sounds: Sequence[Utterance],
+def setup(config: Speech, folder: RunDirectory, processes: int) -> Setup:
+    """Read and check sounds and transcripts, and build model and objective.
+
+    Raises:
+        InputError: The sounds, the transcripts or the model are invalid.
+    """
+
+    def measure(sound: Utterance) -> tuple[Utterance, int]:
+        return sound.normalize_transcript(config.lower), sound.frames(config.audio)
+
+    measured = convert_sets(config.data.load(), measure, config.data)
+    splits = Splits(
+        *([sound for sound, _ in sounds] for sounds in measured.named.values())
+    )
+    frames = [count for _, count in measured.train]
+    transcripts = [sound.transcript for sound in splits.train]
+    tokenizer = load_or_train(folder, config.tokenizer, transcripts)
+    model = build(config, tokenizer.size)
+    check_beam(config.search.beam, tokenizer.size, "vocabulary")
+    hours = sum(frames) * config.audio.seconds / 3600
+    return setup_task(
+        model,
+        SpeechObjective(splits.train, splits.valid, frames, tokenizer, config, model),
+        splits,
+        digest_splits(
+            splits, lambda sound: f"{digest_sound(sound)}\0{sound.transcript}\n"
+        ),
+        summarize(config, splits, frames, tokenizer),
+        counts=[f"{hours:.2f} hours"],
+        details=[f"a vocabulary of {tokenizer.size:,}"],
+        tokenizers={TOKENIZER: tokenizer},
+    )
+
+
+def summarize(
     config: Speech,
-    search: Search,
-    constraints: DecodingConstraints | None = None,
-) -> list[list[Hypothesis]]:
-    """The transcripts of each sound under the constraints, best first. Raises InputError for one that cannot be read,
-    and ValueError where the search finds fewer."""
-
-    def decoded(first: int) -> list[list[Hypothesis]]:
-        memory, limit = encoded(model, sounds[first : first + ROWS], config, search)
-        return search(model.decoder, memory, limit, constraints)
-
-    return [
-        each for some in computed(decoded, range(0, len(sounds), ROWS)) for each in some
-    ]
-
-
-@torch.no_grad()
-def encoded(
-    model: Recogniser, sounds: Sequence[Utterance], config: Speech, search: Search
-) -> tuple[Memory, Tensor]:
-    """The memory of sounds, and the limit of tokens of each transcript, `(batch,)`. Raises InputError for a sound that
-    cannot be read."""
-    device = next(model.parameters()).device
-    frames, lengths = padded([each.features(config.audio) for each in sounds])
-    memory = model.encoder(frames.to(device), lengths.to(device))
-    return memory, search.limit((lengths * config.keys_per_frame).to(device))
-
-
-def figures(
-    model: Recogniser,
+    splits: Splits[Utterance],
+    frames: Sequence[int],
     tokenizer: Tokenizer,
-    sounds: Sequence[Utterance],
-    config: Speech,
-    search: Search,
-) -> dict[str, float]:
-    """The run's metrics, and the share of the weights that is inside of each word's span where spans are known."""
-    found = [
-        tokenizer.decode(list(best.tokens))
-        for best, *_ in decode(model, sounds, config, search)
+) -> DataSummary:
+    """Summarize the lengths of sounds and transcripts, and unknown characters."""
+    transcripts = {
+        name: [sound.transcript for sound in sample_evenly(sounds)]
+        for name, sounds in splits.named.items()
+    }
+    unknown = measure_unknown_shares(tokenizer, transcripts)
+    held_out = {name: share for name, share in unknown.items() if name != "train"}
+    first = splits.train[0]
+    sound = first.sound(config.audio)
+    request = {}
+    if sound.seconds <= LONGEST_REQUEST:
+        request["audio"] = b64encode(encode_audio(sound)).decode()
+    ids = [*tokenizer.encode(first.transcript), tokenizer.special.end]
+    seconds = [round(count * config.audio.seconds, 2) for count in frames]
+    return DataSummary(
+        unit="sounds",
+        rows=describe_rows(config.data, splits),
+        lengths={
+            "recordings, in seconds": Lengths.of(seconds),
+            "transcripts": measure_text_lengths(tokenizer, transcripts["train"]),
+        },
+        unknown=unknown,
+        unknown_unit=tokenizer.unknown_unit,
+        request=request,
+        example={
+            "recording": first.place,
+            "transcript": describe_tokens(tokenizer, ids),
+        },
+        warnings=(
+            *warn_long_transcripts(config, splits.train, frames),
+            *warn_unknown(tokenizer, held_out),
+        ),
+    )
+
+
+def warn_long_transcripts(
+    config: Speech, train: Sequence[Utterance], frames: Sequence[int]
+) -> list[str]:
+    """Return a warning where the search could not finish transcripts of letters."""
+    if config.tokenizer.kind != "character":
+        return []
+    search, count = config.search, 0
+    for sound, length in zip(train, frames, strict=True):
+        keys = round(length * config.keys_per_frame)
+        longest = keys * search.length_ratio + search.length_extra
+        count += len(sound.transcript) + 1 > longest
+    if not count:
+        return []
+    return [
+        f"{count} transcripts have more tokens than an output may have; raise "
+        "search.length_ratio, or check that sounds and transcripts belong together"
     ]
-    references = [each.transcript for each in sounds]
-    scores = {name: ERROR_RATES[name](found, references) for name in config.metrics}
-    share = inside(model, tokenizer, sounds, config)
-    return scores if share is None else scores | {INSIDE: share}

@@ -4,8 +4,8 @@ from regard.tasks.task import LazyTask
 
 TASK = LazyTask(
     __name__,
-    "config:Tagging",
-    "setup:setup",
+    "data:Tagging",
+    "training:setup",
     "run:TaggingRun",
     command="regard predict {} TEXT",
 )

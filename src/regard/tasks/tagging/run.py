@@ -1,44 +1,126 @@
-"""A trained tagger: `load(folder).predict(texts)`."""
+"""The figure of a tagged text: for each entity the text, shaded by what the entity reads."""
+
+from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import nn
 
-from regard.attribution.aggregation import single_map
-from regard.attribution.available import kinds_within
-from regard.attribution.gradients import log_probabilities_of
+from regard.attribution.aggregation import supported_text_kinds
+from regard.attribution.gradients import select_log_probabilities
 from regard.attribution.kinds import Kind
-from regard.attribution.self_attention import attribute_within, contributed
-from regard.data.memory import Records
-from regard.data.token_words import side
+from regard.data.records import Records
+from regard.data.tokens import parts_of, side
 from regard.errors import InputError
-from regard.maps.alignment import Alignment
+from regard.maps.alignment import Alignment, TextWeights, Words, stack_texts
 from regard.maps.heads import Side
-from regard.maps.lookups import Lookups, beside
-from regard.maps.words import Words
-from regard.metrics.entities import OUTSIDE, entities
+from regard.metrics import OUTSIDE, Entity, find_entities
 from regard.models.catalog import build_tagger
-from regard.nonfinite import guarded
+from regard.pictures.shaded_text import draw_shaded_text
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.attribution import Attribution
-from regard.tasks.class_prediction import report_constant
-from regard.tasks.evaluation import for_evaluation
+from regard.tasks.attribution import Attribution, append_ellipsis, shade_parts
+from regard.tasks.base import Explanation, TextAttribution
+from regard.tasks.class_prediction import log_constant_accuracy
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr, flat
 from regard.tasks.run import Run, text_warnings
-from regard.tasks.tagging.config import Tagging
-from regard.tasks.tagging.data import Tagged, word_places
-from regard.tasks.tagging.figure import of_entities
-from regard.tasks.tagging.parts import Part, collate_parts
-from regard.tasks.tagging.training import Encoder, chosen_tags, metrics, probabilities
-from regard.tasks.tokenizer_file import TOKENIZER
+from regard.tasks.tagging.data import Tagged, Tagging, word_places
+from regard.tasks.tagging.training import (
+    Encoder,
+    Part,
+    chosen_tags,
+    collate_parts,
+    metrics,
+    probabilities,
+)
+from regard.tasks.tokenizers import TOKENIZER
 from regard.text import Tokenizer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST = 10
+"""The most entities that are texts."""
+
+
+def of_entities(
+    text: str,
+    offsets: Sequence[tuple[int, int]],
+    part: Part,
+    result: Sequence[Entity],
+    weights: Alignment,
+    detail: str,
+    title: str,
+) -> Figure:
+    """Return the first entities, each with its own copy of the text.
+
+    Arguments are those of `entity_weights`, and what the picture shows.
+    """
+    lines = [
+        title,
+        detail,
+        *(
+            [f"the first {MOST} of {len(result)} entities"]
+            if len(result) > MOST
+            else []
+        ),
+    ]
+    return draw_shaded_text(
+        entity_weights(text, offsets, part, result[:MOST], weights),
+        title="\n".join(lines),
+    )
+
+
+def entity_weights(
+    text: str,
+    offsets: Sequence[tuple[int, int]],
+    part: Part,
+    result: Sequence[Entity],
+    weights: Alignment,
+) -> TextWeights:
+    """For each entity its label and the words of a part of the text, those of the entity framed, with their shares of
+    what the entity reads: the mean over its words, or its row of a gradient. Special tokens are left out.
+
+    offsets: the characters of each token of the text.
+    weights: (position of the part, position), or (entity, position).
+    """
+    current = offsets[: len(part.ids) - 2]
+    full = parts_of(text, current)
+    words = append_ellipsis(full) if len(current) < len(offsets) else full
+    texts = []
+    for number, entity in enumerate(result):
+        places = part.positions[entity.start : entity.end]
+        rows = weights.weights[
+            list(places) if len(weights.target) == len(part.ids) else [number]
+        ]
+        read = shade_parts([words], [rows.mean(0)[1 : 1 + len(current)]], "the entity")
+        texts.append(
+            _labelled(read, entity.label, [full.indices[place - 1] for place in places])
+        )
+    return stack_texts(texts)
+
+
+def _labelled(read: TextWeights, label: str, entity: Sequence[int]) -> TextWeights:
+    """Return a text behind its entity's label, which has no weight.
+
+    The entity's words are framed.
+    """
+    return TextWeights(
+        (f"{label}:", *read.labels),
+        np.concatenate([np.zeros(1), read.weights]),
+        read.name,
+        (0, *read.texts),
+        (False, *read.glued),
+        read.averaged,
+        frozenset(1 + word for word in entity),
+    )
 
 
 @dataclass(frozen=True)
@@ -63,23 +145,26 @@ class TagsPrediction(ShortRepr):
     @property
     def text(self) -> str:
         """The text with each span and its label in brackets."""
-        found, last = "", 0
-        for each in self.spans:
-            found += f"{self.source[last : each.start]}[{each.text} {each.label}]"
-            last = each.end
-        return found + self.source[last:]
+        result, last = "", 0
+        for span in self.spans:
+            result += f"{self.source[last : span.start]}[{span.text} {span.label}]"
+            last = span.end
+        return result + self.source[last:]
 
     def lines(self) -> list[str]:
-        """The text with its spans, on one line."""
+        """Return the text with its spans, on one line."""
         return [flat(self.text)]
 
     def to_json(self) -> dict[str, Any]:
-        """The spans, as they are read in JSON lines."""
-        return {"spans": [dict(vars(each)) for each in self.spans]}
+        """Return the spans, as they are read in JSON lines."""
+        return {"spans": [dict(vars(span)) for span in self.spans]}
 
 
-def tagged(read: Side, tags: Mapping[int, str]) -> Side:
-    """Tokens and their words with the tags of tokens, by position, in brackets; `O` is left out."""
+def append_tags(read: Side, tags: Mapping[int, str]) -> Side:
+    """Return tokens and their words with the tags of tokens, by position, in brackets.
+
+    `O` is left out.
+    """
     named = {position: tag for position, tag in tags.items() if tag != OUTSIDE}
     of_words: dict[int, list[str]] = {}
     for position, tag in named.items():
@@ -96,7 +181,7 @@ def tagged(read: Side, tags: Mapping[int, str]) -> Side:
 
 
 def with_tags(label: str, tags: Sequence[str]) -> str:
-    """A label with its tags, if it has some."""
+    """Return a label with its tags, if it has some."""
     return f"{label} ({', '.join(tags)})" if tags else label
 
 
@@ -110,6 +195,7 @@ class TaggingRun(Run[str, TagsPrediction]):
         "evaluate": frozenset({"files", "columns", "skip_bad"}),
         "attribute": frozenset({"kinds", "maps"}),
     }
+    data_hint = "give a file of tagged words"
 
     def __init__(
         self,
@@ -127,8 +213,12 @@ class TaggingRun(Run[str, TagsPrediction]):
         self.encoder = Encoder(tokenizer, config.tagger.context)
 
     @classmethod
-    def open(cls, run: RunDirectory, config: Tagging) -> "TaggingRun":
-        """The run in a folder, its model with fresh weights. Raises InputError for a damaged file."""
+    def open(cls, run: RunDirectory, config: Tagging) -> TaggingRun:
+        """Return the run in a folder, its model with fresh weights.
+
+        Raises:
+            InputError: A damaged file.
+        """
         tokenizer, labels = Tokenizer.load(run.file(TOKENIZER)), run.read_labels()
         return cls(
             config,
@@ -146,68 +236,69 @@ class TaggingRun(Run[str, TagsPrediction]):
         )
 
     def parse(self, line: str, place: str = "text 1") -> str:
-        """The line."""
+        """Return the line."""
         return line
 
     @property
     def kinds(self) -> Sequence[Kind]:
-        return kinds_within(self.model, self.model.self_attention)
+        return supported_text_kinds(self.model, self.model.self_attention)
 
     def description(self) -> dict[str, Any]:
-        found = {label for _, _, label in entities(self.labels)}
+        result = {label for _, _, label in find_entities(self.labels)}
         return super().description() | {
-            "kind": "document", "model": self.config.tagger.name, "classes": sorted(found)
+            "kind": "document", "model": self.config.tagger.name, "classes": sorted(result)
         }  # fmt: skip
 
     def read(
         self, files: Sequence[Path | Records], options: EvaluationOptions
     ) -> list[Tagged]:
-        """The texts of files like the run's own. Raises InputError as `TaggedFiles.read`."""
-        own, names = self.config.data, options.columns
+        """Return the texts of files like the run's own.
+
+        Raises:
+            InputError: As `TaggedFiles.read`.
+        """
+        current, names = self.config.data, options.columns
         sections = (
-            (own.with_columns(names, str(file), skip_bad=options.skip_bad), str(file))
+            (
+                current.with_columns(names, str(file), skip_bad=options.skip_bad),
+                str(file),
+            )
             for file in files
         )
-        return [each for data, path in sections for each in data.read(path)]
+        return [item for data, path in sections for item in data.read(path)]
 
-    def _evaluate(
-        self, examples: Sequence[Tagged] | None, options: EvaluationOptions
+    def compute_metrics(
+        self, examples: Sequence[Tagged], options: EvaluationOptions
     ) -> dict[str, float]:
-        """F1, precision and recall of entities, and accuracy of tags, in per cent. Raises InputError if there are
-        neither examples nor a test set."""
-        texts = for_evaluation(
-            examples, self.config.data, "give a file of tagged words"
-        )
-        self.encoder.report_long((each.text, each.words) for each in texts)
-        report_constant(Counter(tag for each in texts for tag in each.tags))
-        with guarded(self.model):
-            return metrics(self.model, self.encoder, self.labels, texts)
+        """Return F1, precision and recall of entities and accuracy of tags, in percent."""
+        self.encoder.report_long((text.text, text.words) for text in examples)
+        log_constant_accuracy(Counter(tag for text in examples for tag in text.tags))
+        return metrics(self.model, self.encoder, self.labels, examples)
 
     def _predict(
         self, examples: Sequence[str], options: PredictOptions
     ) -> list[TagsPrediction]:
-        """The spans of each text."""
+        """Return the spans of each text."""
         words = [word_places(text) for text in examples]
         self.encoder.report_long(zip(examples, words, strict=True))
         cut = [
             self.encoder.parts(text, places)
             for text, places in zip(examples, words, strict=True)
         ]
-        with guarded(self.model):
-            found = probabilities(self.model, cut, [len(each) for each in words])
+        result = probabilities(self.model, cut, [len(word) for word in words])
         return [
             TagsPrediction(text, tuple(self._spans(text, places, shares)))
-            for text, places, shares in zip(examples, words, found, strict=True)
+            for text, places, shares in zip(examples, words, result, strict=True)
         ]
 
     def _spans(
         self, text: str, words: Sequence[tuple[int, int]], shares: torch.Tensor
     ) -> list[Span]:
         best = shares.amax(-1).tolist() if len(words) else []
-        found = []
-        for first, last, label in entities(chosen_tags(shares, self.labels)):
+        results = []
+        for first, last, label in find_entities(chosen_tags(shares, self.labels)):
             start, end = words[first][0], words[last - 1][1]
-            found.append(
+            results.append(
                 Span(
                     start,
                     end,
@@ -216,7 +307,7 @@ class TaggingRun(Run[str, TagsPrediction]):
                     float(torch.tensor(best[first:last]).prod()),
                 )
             )
-        return found
+        return results
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
         """The attention between the tokens of a text, special tokens included, of a longer one its first part; its
@@ -229,94 +320,74 @@ class TaggingRun(Run[str, TagsPrediction]):
         (prediction,) = self._predict([example], PredictOptions())
         words = word_places(example)
         part = self.encoder.parts(example, words)[0]
-        with guarded(self.model):
-            found = [
-                self._kind(part, example, words, kind, options.maps)
-                for kind in options.each_kind()
-            ]
-            within = entities(self._tags(part))
-        lookups, weights = beside(*(each for each, _ in found)), found[0][1]
-        shown = Attribution(
+        lookups, weights = TextAttribution(
+            self.model,
+            self._side(part, example),
+            lambda: self._logits(part),
+            lambda: self._explain(part, example, words),
+        ).collect(options)
+        within = find_entities(self._tags(part))
+        visible = Attribution(
             prediction, prediction.text, (lookups,), weights, options, has_heads=True
         )
         if not within:
-            return replace(shown, detail=f"no entity found; {shown.mean_of_heads}")
+            return replace(visible, detail=f"no entity found; {visible.mean_of_heads}")
         offsets = self.tokenizer.offsets(example)
         detail = (
             "the text once for each entity"
             if options.kinds
-            else f"what each entity reads: {shown.mean_of_heads}"
+            else f"what each entity reads: {visible.mean_of_heads}"
         )
         return replace(
-            shown,
+            visible,
             draw=partial(of_entities, example, offsets, part, within, weights, detail),
         )
 
-    def _kind(
-        self,
-        part: Part,
-        text: str,
-        words: Sequence[tuple[int, int]],
-        kind: Kind,
-        maps: Sequence[int] | None,
-    ) -> tuple[Lookups, Alignment]:
-        """One kind of attribution: every layer and head, and the one map of those chosen."""
-        if kind == "gradient":
-            gradient = self._gradient(part, text, words, maps)
-            return single_map(gradient, kind), gradient
-        names, read = self.model.self_attention, self._side(part, text)
-        return attribute_within(
-            self.model, names, read, lambda: self._logits(part), maps, kind=kind
-        )
+    def _explain(
+        self, part: Part, text: str, words: Sequence[tuple[int, int]]
+    ) -> Explanation:
+        """Return the entities in a part, and the log-probabilities of their first tags.
 
-    def _gradient(
-        self,
-        part: Part,
-        text: str,
-        words: Sequence[tuple[int, int]],
-        maps: Sequence[int] | None,
-    ) -> Alignment:
-        """A row for each entity in the part. Raises InputError where there is none."""
+        Raises:
+            InputError: There is no entity.
+        """
         tags = self._tags(part)
-        found = entities(tags)
-        if not found:
+        entities = find_entities(tags)
+        if not entities:
             raise InputError(
                 "no entity is predicted, and a gradient explains the tag of one"
             )
         names = []
-        for first, last, label in found:
+        for first, last, label in entities:
             start, end = words[part.words[first]][0], words[part.words[last - 1]][1]
             names.append(f"{label}: {text[start:end]}")
-        places = [part.positions[each.start] for each in found]
-        chosen = [self.labels.index(tags[each.start]) for each in found]
-        return contributed(
-            self.model,
-            self._side(part, text).pieces,
-            names,
-            lambda: log_probabilities_of(self._logits(part)[places], chosen),
-            maps,
+        positions = [part.positions[entity.start] for entity in entities]
+        indices = [self.labels.index(tags[entity.start]) for entity in entities]
+        return names, lambda: select_log_probabilities(
+            self._logits(part)[positions], indices
         )
 
     def _side(self, part: Part, text: str) -> Side:
-        """The labels of the tokens of a part, special tokens included; in brackets a word's tag at its first token."""
+        """Return the labels of the tokens of a part, special tokens included.
+
+        In brackets a word's tag at its first token.
+        """
         tags = self._tags(part)
-        return tagged(
+        return append_tags(
             side(self.tokenizer, part.ids, texts=[text]),
             dict(zip(part.positions, tags, strict=True)),
         )
 
     @torch.no_grad()
     def _tags(self, part: Part) -> list[str]:
-        """The most likely tag of each word of a part."""
+        """Return the most likely tag of each word of a part."""
         return [
             self.labels[tag]
             for tag in self._logits(part)[list(part.positions)].argmax(-1).tolist()
         ]
 
     def _logits(self, part: Part) -> torch.Tensor:
-        """The logits of the tags at each position of a part."""
+        """Return the logits of the tags at each position of a part."""
         count = max(part.words, default=-1) + 1
-        batch = collate_parts([(part, [0] * count)]).to(
-            next(self.model.parameters()).device
-        )
+        batch = collate_parts([(part, [0] * count)]).to(self.device)
         return self.model(batch.tokens, batch.lengths)[0]

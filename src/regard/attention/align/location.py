@@ -1,0 +1,253 @@
+"""Alignments that know where keys stand: local windows, and addressing by location.
+
+Local alignments (Luong 2015, 1508.04025, section 3.2) are a softmax inside a window of
+2 W + 1 keys. Positions count from 0. S is each sequence's own length; keys beyond it
+are ignored. `Addressing` is that of a neural Turing machine.
+"""
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.attention.align.hard import one_hot_first
+from regard.attention.align.soft import (
+    Align,
+    Aligned,
+    dense_mask,
+    memory_lengths,
+    softmax,
+)
+from regard.attention.masks import Mask
+from regard.shapes import Float, Query, Scores, to_float32
+
+Row = Float[Tensor, "*batch key"]
+
+
+class Local(Align):
+    """A softmax inside a window around each query's own center.
+
+    Args:
+        window: W, at least `least`.
+        least: The smallest window that the alignment supports.
+    """
+
+    def __init__(self, window: int, least: int):
+        super().__init__()
+        if window < least:
+            raise ValueError(f"window is {window}; it must be at least {least}")
+        self.window = window
+
+    @abstractmethod
+    def find_centers(
+        self,
+        shape: torch.Size,
+        lengths: Tensor,
+        query: Query | None = None,
+        state: Any = None,
+    ) -> tuple[Tensor, Any]:
+        """Return the centers of the windows and the state after these queries.
+
+        Args:
+            shape: `(*batch, query)`.
+            lengths: Lengths of the memory.
+            query: The queries.
+            state: The state after earlier queries.
+        """
+
+    def window_weights(
+        self, scores: Scores, distance: Tensor, allowed: Tensor
+    ) -> Tensor:
+        """Return the weights of keys at these distances from the centers."""
+        return softmax(scores, (distance.abs() <= self.window) & allowed)
+
+    def forward(
+        self,
+        scores: Scores,
+        mask: Mask | None = None,
+        query: Query | None = None,
+        state: Any = None,
+    ) -> Aligned:
+        lengths = memory_lengths(mask, scores)
+        centers, state = self.find_centers(scores.shape[:-1], lengths, query, state)
+        positions = torch.arange(scores.shape[-1], device=scores.device)
+        distance = positions - centers[..., None]
+        weights = self.window_weights(scores, distance, dense_mask(mask, scores))
+        return Aligned(weights, state)
+
+
+class LocalMonotonic(Local):
+    """local-m: query t reads the keys from t - W to t + W.
+
+    The center stays at the last key once t has passed it. The state is the number of
+    earlier queries, `(batch,)`.
+
+    Args:
+        window: W, at least 0.
+    """
+
+    def __init__(self, window: int):
+        super().__init__(window, 0)
+
+    def find_centers(
+        self,
+        shape: torch.Size,
+        lengths: Tensor,
+        query: Query | None = None,
+        state: Any = None,
+    ) -> tuple[Tensor, Tensor]:
+        batch, queries = shape[0], shape[-1]
+        device = lengths.device
+        if state is None:
+            state = torch.zeros(batch, dtype=torch.int64, device=device)
+        first = state.view(-1, *[1] * (len(shape) - 1))
+        steps = first + torch.arange(queries, device=device)
+        return torch.minimum(steps, lengths - 1), state + queries
+
+
+class LocalPredictive(Local):
+    """local-p: each query predicts its own center, p = S sigmoid(v . tanh(W_p q)).
+
+    The softmax runs over the keys from p - W to p + W (equation 9) and is then
+    multiplied by exp(-(s - p)^2 / (2 (W / 2)^2)) (equation 10), so that rows sum to
+    less than 1.
+
+    Args:
+        query_width: Width of the queries.
+        width: Width of the hidden layer.
+        window: W, at least 1.
+    """
+
+    def __init__(self, query_width: int, width: int, window: int):
+        super().__init__(window, 1)
+        self.query_width = query_width
+        self.hidden = nn.Linear(query_width, width, bias=False)
+        self.place = nn.Linear(width, 1, bias=False)
+
+    def find_centers(
+        self,
+        shape: torch.Size,
+        lengths: Tensor,
+        query: Query | None = None,
+        state: Any = None,
+    ) -> tuple[Tensor, None]:
+        """Return the centers.
+
+        Raises:
+            ValueError: `query` is None.
+        """
+        if query is None:
+            raise ValueError("local-p needs the queries to predict its windows")
+        return self.predict_centers(query, lengths), None
+
+    def predict_centers(self, query: Query, lengths: Tensor) -> Tensor:
+        """Return the center p of each query, `(*batch, query)`."""
+        share = self.place(self.hidden(query).tanh())[..., 0].sigmoid()
+        # half precision cannot tell positions apart beyond 256
+        return lengths * to_float32(share)
+
+    def window_weights(
+        self, scores: Scores, distance: Tensor, allowed: Tensor
+    ) -> Tensor:
+        # a query that is NaN and may read nothing has weights 0
+        distance = distance.masked_fill(~allowed, 0.0)
+        weights = super().window_weights(scores, distance, allowed)
+        gauss = torch.exp(-2 * (distance / self.window).square())
+        return weights * gauss.to(weights.dtype)
+
+
+class Addressing(Align):
+    """Addressing by content and by location (Graves 2014, 1410.5401, section 3.3).
+
+    Each query's weights come from its scores, from its own last numbers and from the
+    previous query's weights:
+
+        w_c = softmax(scores)                      by content, equation 5
+        w_g = g w_c + (1 - g) w_{t-1}              interpolation, equation 7
+        w~(i) = sum_j w_g(j) s(i - j)              circular shift, equation 8
+        w(i) = w~(i)^gamma / sum_j w~(j)^gamma     sharpening, equation 9
+
+    The last `width` numbers of a query hold g (through a sigmoid), s (through a
+    softmax, for the shifts from `-shift` to `shift`) and gamma (1 + softplus). The
+    state is the last weights, `(*batch, key)`. The paper does not define the weights
+    before the first query; here they are all on the first key. Masked keys get no
+    weight but keep their place in the ring: sharpening spreads the weight that moves
+    onto them over the others.
+
+    Args:
+        shift: The largest move of one query, in either direction.
+    """
+
+    supports_growing = False
+
+    def __init__(self, shift: int = 1):
+        super().__init__()
+        self.shift, self.width = shift, 2 * shift + 3
+
+    def forward(
+        self,
+        scores: Scores,
+        mask: Mask | None = None,
+        query: Query | None = None,
+        state: Tensor | None = None,
+    ) -> Aligned:
+        """Turn scores into weights.
+
+        Raises:
+            ValueError: `query` is None: its last numbers are needed.
+        """
+        if query is None:
+            raise ValueError(
+                "addressing needs the queries: their last numbers define the move"
+            )
+        numbers = to_float32(query[..., -self.width :])
+        gates, moves, powers = numbers.split([1, 2 * self.shift + 1, 1], -1)
+        gates, moves = gates.sigmoid(), moves.softmax(-1)
+        powers = 1 + functional.softplus(powers)
+        content = softmax(to_float32(scores), mask)
+        last = one_hot_first(content) if state is None else state
+        rows = []
+        for index in range(scores.shape[-2] if scores.shape[-1] else 0):
+            mixed = torch.lerp(last, content[..., index, :], gates[..., index, :])
+            moved = shift_weights(mixed, moves[..., index, :])
+            row_mask = None if mask is None else mask.select_queries([index])
+            last = sharpen(moved, powers[..., index, :], row_mask)
+            rows.append(last)
+        weights = torch.stack(rows, -2) if rows else torch.zeros_like(scores)
+        return Aligned(weights.to(scores.dtype), last)
+
+
+def shift_weights(weights: Row, moves: Float[Tensor, "*batch move"]) -> Row:
+    """Shift weights around the ring: w~(i) = sum_j w(j) s(i - j) (equation 8).
+
+    Indices are modulo the number of keys.
+
+    Args:
+        weights: The weights.
+        moves: Probabilities of an odd number of moves. The middle one is that of
+            staying; those after it move forward.
+
+    Raises:
+        ValueError: There are fewer keys than the furthest move.
+    """
+    reach, keys = moves.shape[-1] // 2, weights.shape[-1]
+    if reach > keys:
+        raise ValueError(
+            f"{keys} keys, fewer than the shift of {reach}; it would wrap more than once"
+        )
+    end, start = weights[..., keys - reach :], weights[..., :reach]
+    ring = torch.cat([end, weights, start], -1).unfold(-1, 2 * reach + 1, 1)
+    return (ring @ moves.flip(-1)[..., None])[..., 0]
+
+
+def sharpen(
+    weights: Row, power: Float[Tensor, "*batch 1"], mask: Mask | None = None
+) -> Row:
+    """Return w(i)^gamma / sum_j w(j)^gamma over the allowed keys (equation 9).
+
+    It uses logarithms, since the powers of many small, even weights would underflow.
+    """
+    logarithms = (weights + torch.finfo(weights.dtype).tiny).log()
+    return softmax((power * logarithms)[..., None, :], mask)[..., 0, :]

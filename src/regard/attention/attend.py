@@ -1,0 +1,492 @@
+"""Attention as a soft dictionary lookup: scores, weights, a mixture of values.
+
+`attend` is the definition. A `Lookup` is the same with the parts of a trained model: a
+memory that is prepared once, an alignment that carries a state from query to query, a
+bias, dropout. `Attend` is the module. Where nobody needs the weights, it takes one of
+the fused forms in `FUSED_FORMS`, which give the same context.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.attention.align import Align, Draw, Softmax, softmax
+from regard.attention.masks import Mask, as_mask
+from regard.attention.memory import (
+    HEADS,
+    Memory,
+    Widths,
+    check_inputs,
+    expect_size,
+)
+from regard.attention.observer import OBSERVERS, LookupEvent, find_observer, select_from
+from regard.attention.scores import (
+    Product,
+    Score,
+    Sides,
+    SoftCapped,
+    TanhSum,
+    expand_groups,
+    group_size,
+    index_broadcast,
+    index_rows,
+    is_unmodified,
+    multiply_groups,
+)
+from regard.kernels.additive import can_fuse, prepare_keys, score_additive
+from regard.kernels.dropout import dropout
+from regard.kernels.windows import (
+    attend_flexibly,
+    attend_segments,
+    attend_windows,
+    supports_flex,
+    windows_save_time,
+)
+from regard.shapes import Context, Float, Scores, Weights
+
+Bias = Callable[[Sequence[int] | None, Sequence[int] | None], Tensor]
+"""Heads and queries (None: all) -> numbers to add to their scores, broadcastable to
+`(*batch, query, key)`."""
+
+
+def attend(
+    query: Float[Tensor, "..."],
+    key: Float[Tensor, "..."],
+    value: Float[Tensor, "..."],
+    *,
+    score: Score,
+    mask: Mask | Tensor | None = None,
+    align: Callable[[Tensor, Mask | None], Tensor] = softmax,
+) -> tuple[Context, Weights]:
+    """Read a memory: score every key, turn scores into weights, mix the values.
+
+        e_ti = score(q_t, k_i)      a_t = align(e_t)      c_t = sum_i a_ti v_i
+
+    Args:
+        query: `(*batch, query, query_width)`.
+        key: `(*batch, key, key_width)`.
+        value: `(*batch, key, value_width)`.
+        score: The score e; `regard.attention.scores` has the common ones.
+        mask: True where a query may attend to a key, broadcastable to
+            `(*batch, query, key)`. A query with no allowed key gets context 0 and
+            weights 0. A key hidden from every query has no influence, NaN included.
+        align: Function from scores and mask to weights.
+
+    Returns:
+        The context `(*batch, query, value_width)` and the weights `(*batch, query,
+        key)`. Weights have the dtype of the scores: float32 for products in float16
+        and for distances in half precision.
+
+    Raises:
+        ValueError: Shapes, dtypes or devices do not fit together.
+        TypeError: The mask is not boolean.
+    """
+    check_inputs(query, key, value, mask, score.widths)
+    memory = Memory(key, value, None if mask is None else as_mask(mask))
+    weights = align(score(query, score.prepare(memory.key)), memory.mask)
+    return mix(weights, memory.value), weights
+
+
+def mix(weights: Weights, value: Tensor, dropout_rate: float = 0.0) -> Context:
+    """Return c_t = sum_i a_ti v_i, in the dtype of the values.
+
+    Several heads of weights may share a head of values.
+    """
+    if dropout_rate:
+        weights = dropout(weights, dropout_rate)
+    weights = weights.to(value.dtype)
+    return weights @ value if weights.ndim < 4 else multiply_groups(weights, value)
+
+
+class Read(NamedTuple):
+    """The result of a lookup.
+
+    context: `(*batch, query, value_width)`.
+    state: The alignment's state after these queries.
+    weights, scores: Present if they were computed; scores are those before the mask.
+    draws: The sampled keys, for REINFORCE.
+    """
+
+    context: Context
+    state: Any = None
+    weights: Weights | None = None
+    scores: Scores | None = None
+    draws: tuple[Draw, ...] = ()
+
+
+class Lookup(NamedTuple):
+    """Queries `(*batch, query, query_width)` that attend to a prepared memory.
+
+    `state` is the alignment's, `bias` is added to the scores, `dropout` is the share of
+    weights to set to 0.
+    """
+
+    score: Score
+    align: Align
+    query: Tensor
+    memory: Memory
+    state: Any = None
+    bias: Bias | None = None
+    dropout: float = 0.0
+
+    def read(self) -> Read:
+        """Read the memory by definition.
+
+        e_ti = score(q_t, k_i) + b_ti,   a_t = align(e_t),   c_t = sum_i a_ti v_i
+        """
+        scores = self.compute_scores()
+        if self.bias is not None:
+            scores = scores + self.bias(None, None)
+        aligned = self.align(scores, self.memory.mask, self.query, self.state)
+        context = mix(aligned.weights, self.memory.value, self.dropout)
+        draws = () if aligned.draw is None else (aligned.draw,)
+        return Read(context, aligned.state, aligned.weights, scores, draws)
+
+    def compute_scores(self) -> Scores:
+        """Score the queries against the memory, by the additive kernel if it can."""
+        key = self.memory.key
+        if not (is_unmodified(self.score, TanhSum) and can_fuse(key)):
+            return self.score(self.query, key)
+        sides = self.sides()
+        assert sides.energy is not None
+        return score_additive(sides.query, key, sides.energy, self.memory.exponentials)
+
+    def sides(self) -> Sides:
+        """Return the two sides of a score that has them."""
+        sides = self.score.sides(self.query, self.memory.key)
+        assert sides is not None
+        return sides
+
+
+def is_softmax_of_products(lookup: Lookup) -> bool:
+    """Return whether it is a softmax of products, by exactly this library's code."""
+    return is_unmodified(lookup.score, Product) and is_unmodified(lookup.align, Softmax)
+
+
+def has_windows(lookup: Lookup) -> bool:
+    """Return whether queries attend to nearby keys or to their own document only."""
+    mask, key = lookup.memory.mask, lookup.memory.key
+    if mask is None or lookup.bias is not None or not is_softmax_of_products(lookup):
+        return False
+    queries = lookup.query.shape[-2]
+    if mask.segments is not None:
+        return queries == sum(mask.segments.lengths)
+    if mask.local_window is None or group_size(lookup.query, key) > 1:
+        return False
+    before, after = mask.local_window[:2]
+    return windows_save_time(queries, key.shape[-2], before, after)
+
+
+def keep_precision(sides: Sides) -> AbstractContextManager[Any]:
+    """Return a context in which autocast does not round the sides of exact products."""
+    device = sides.query.device.type
+    return torch.autocast(device, enabled=False) if sides.exact else nullcontext()
+
+
+def read_windows(lookup: Lookup) -> Context:
+    """Read block by block, or document by document, without weights of all pairs."""
+    sides, value, mask = lookup.sides(), lookup.memory.value, lookup.memory.mask
+    inputs = sides.query, sides.key, value.to(sides.query.dtype)
+    assert mask is not None
+    with keep_precision(sides):
+        if mask.segments is not None:
+            context = attend_segments(*inputs, *mask.segments, scale=sides.scale)
+        else:
+            assert mask.local_window is not None
+            before, after, first, keys = mask.local_window
+            allowed = None if keys is None else keys.dense()
+            window = before, after, first
+            context = attend_windows(*inputs, window, allowed, scale=sides.scale)
+    return context.to(value.dtype)
+
+
+def uses_flex(lookup: Lookup) -> bool:
+    """Return whether FlexAttention saves a dense mask or caps the scores, on a GPU."""
+    mask, score, align = lookup.memory.mask, lookup.score, lookup.align
+    if lookup.query.ndim != 4 or not is_unmodified(align, Softmax):
+        return False
+    if lookup.bias is not None:
+        return False
+    if isinstance(score, SoftCapped):
+        return is_unmodified(score, SoftCapped) and is_unmodified(score.score, Product)
+    if mask is None or mask.is_causal or mask.shape[-2] == 1:
+        return False
+    return is_unmodified(score, Product)
+
+
+def can_run_flex(lookup: Lookup) -> bool:
+    """Return whether the GPU's FlexAttention serves the lookup."""
+    memory = lookup.memory
+    on_gpu = lookup.query.is_cuda and uses_flex(lookup)
+    return on_gpu and supports_flex(lookup.query, memory.key, memory.value)
+
+
+def read_flexibly(lookup: Lookup) -> Context:
+    """Read by FlexAttention (Dong 2024, 2412.05496), with the mask as a function."""
+    score, cap, mask = lookup.score, None, lookup.memory.mask
+    if isinstance(score, SoftCapped):
+        score, cap = score.score, score.cap
+    sides, value = lookup._replace(score=score).sides(), lookup.memory.value
+    with keep_precision(sides):
+        context = attend_flexibly(
+            sides.query,
+            sides.key,
+            value.to(sides.query.dtype),
+            mask_mod=None if mask is None else mask.mask_mod(),
+            mask_shape=() if mask is None else mask.shape,
+            cap=cap,
+            scale=sides.scale,
+        )
+    return context.to(value.dtype)
+
+
+def read_products(lookup: Lookup) -> Context:
+    """Read by PyTorch's fused attention, which stores no weights.
+
+    A structured mask stays small: the causal one has a name in PyTorch, and broadcast
+    axes of others are not expanded. A mask of keys alone lets the query heads of a
+    group be rows of one head; PyTorch would copy the keys for each.
+    """
+    sides, value, mask = lookup.sides(), lookup.memory.value, lookup.memory.mask
+    query, key, bias = sides.query, sides.key, lookup.bias
+    shape = (*query.shape[:-1], value.shape[-1])
+    causal = mask is not None and mask.is_causal and bias is None
+    added = None
+    if bias is not None:
+        added = bias(None, None).to(query.dtype)
+    if mask is not None and not causal:
+        allowed = mask.dense()
+        added = allowed if added is None else added.masked_fill(~allowed, -torch.inf)
+    if added is not None and added.ndim == 3:
+        added = added.unsqueeze(-3 if query.ndim == 3 else 0)
+    inputs = [query, key, value.to(query.dtype)]
+    width = max(tensor.shape[-1] for tensor in inputs)
+    for index, tensor in enumerate(inputs):
+        if tensor.shape[-1] < width:
+            tensor = functional.pad(tensor, (0, width - tensor.shape[-1]))
+        while tensor.ndim < 4:
+            tensor = tensor.unsqueeze(-3)
+        inputs[index] = tensor
+    groups = group_size(query, key)
+    same_for_queries = added is None or {1} == {*added.shape[-3:-1]}
+    if groups > 1 and not causal and same_for_queries:
+        heads = inputs[0].unflatten(-3, (key.shape[-3], groups))
+        inputs[0], groups = heads.flatten(-3, -2), 1
+    with keep_precision(sides):
+        context = functional.scaled_dot_product_attention(
+            *inputs,
+            attn_mask=added,
+            is_causal=causal,
+            scale=sides.scale,
+            enable_gqa=groups > 1,
+        )
+    return context[..., : shape[-1]].reshape(shape).to(value.dtype)
+
+
+FUSED_FORMS = (
+    (has_windows, read_windows),
+    (can_run_flex, read_flexibly),
+    (is_softmax_of_products, read_products),
+)
+"""The fused forms, each behind the predicate that says which lookups it serves. They
+bypass the code of score and alignment, so they serve only modules whose `forward` they
+know. (The kernel of additive scores is in `Lookup.compute_scores`: weights need it.)"""
+
+
+def choose_fused_form(lookup: Lookup) -> Callable[[Lookup], Context] | None:
+    """Return the first fused form that serves a lookup, or None.
+
+    Dropout needs the weights. An exported graph serves all sizes, by definition.
+    """
+    if lookup.dropout or torch.compiler.is_exporting():
+        return None
+    for serves, read in FUSED_FORMS:
+        if serves(lookup):
+            return read
+    return None
+
+
+class Attend(nn.Module):
+    """One score and one alignment as a module: `attend(query, memory) -> context`.
+
+    Prepare a memory once if many calls read it: `read(query, prepare(memory))`.
+
+    Args:
+        score: How well each key matches a query.
+        align: From scores to weights; by default a softmax.
+        dropout: Share of weights that training sets to 0, as in the published
+            Transformer, BERT, GPT-2 and ViT. Recorded weights are those before it.
+    """
+
+    fused = True
+    """Whether fused forms may compute the context. Set to False, every lookup computes
+    all weights."""
+    constant_keys = True
+    """Whether all queries read the same prepared keys."""
+
+    def __init__(
+        self, score: Score, align: Align | None = None, *, dropout: float = 0.0
+    ):
+        super().__init__()
+        self.score = score
+        self.align = Softmax() if align is None else align
+        self.dropout = dropout
+        self.check_sizes()
+
+    @property
+    def widths(self) -> Widths:
+        """Expected widths of queries, keys and values; None accepts any.
+
+        For queries None means the width of the keys.
+        """
+        query, key, value = self.score.widths
+        return self.align.query_width if query is None else query, key, value
+
+    def check_sizes(
+        self, query: int | None = None, key: int | None = None, heads: int | None = None
+    ) -> None:
+        """Check that the parts fit each other and these widths and heads (None: any).
+
+        Raises:
+            InputError: They do not; the message names the part.
+        """
+        score, align = self.score, self.align
+        name = f"the score {type(score).__name__}"
+        query = score.query_width if query is None else query
+        expect_size(name, score.query_width, "the query", query)
+        expect_size(name, score.key_width, "the memory's key", key)
+        expect_size(name, score.heads, "the attention", heads, HEADS)
+        same_width = score.query_width is score.key_width is None
+        if same_width and not score.depends_on_position:
+            expect_size(f"{name} of the memory's keys", key, "the query", query)
+        name = f"the alignment {type(align).__name__}"
+        expect_size(name, align.query_width, "the query", query)
+        expect_size(name, align.heads, "the attention", heads, HEADS)
+
+    def prepare(self, memory: Memory) -> Memory:
+        """Compute the score's key side, once per memory.
+
+        Raises:
+            ValueError: The keys have another width than the score expects.
+        """
+        if self.score.key_width not in (None, memory.key.shape[-1]):
+            self.check_sizes(key=memory.key.shape[-1])
+        key = self.score.prepare(memory.key)
+        exponentials = None
+        if is_unmodified(self.score, TanhSum) and can_fuse(key):
+            exponentials = prepare_keys(key)
+        return replace(memory, key=key, exponentials=exponentials, zero_masked=False)
+
+    def read(
+        self,
+        query: Tensor,
+        memory: Memory,
+        state: Any = None,
+        *,
+        weights: bool = False,
+        bias: Bias | None = None,
+    ) -> Read:
+        """Read a prepared memory with queries `(*batch, query, query_width)`.
+
+        Args:
+            query: The queries.
+            memory: The memory, from `prepare`.
+            state: The alignment's state; None at the first step.
+            weights: Whether the result holds the weights.
+            bias: Numbers to add to the scores, beside the memory's own bias.
+        """
+        rate = self.dropout if self.training else 0.0
+        if memory.bias is not None:
+            bias = add_biases(memory.bias, bias)
+        lookup = Lookup(self.score, self.align, query, memory, state, bias, rate)
+        observer = find_observer(self) if OBSERVERS else None
+        needs_weights = weights or (observer is not None and observer.needs_weights)
+        fusible = self.fused and not needs_weights
+        form = choose_fused_form(lookup) if fusible else None
+        read = self.compute(lookup) if form is None else Read(form(lookup))
+        if observer is not None:
+            observer.receive(self, self.describe(lookup, read))
+        return read if weights else Read(read.context, read.state)
+
+    def compute(self, lookup: Lookup) -> Read:
+        """Do a lookup by definition."""
+        return lookup.read()
+
+    def describe(self, lookup: Lookup, read: Read) -> LookupEvent:
+        """Return the event of a lookup, for an observer.
+
+        Weights that a fused form did not compute are computed when they are asked for.
+        Keys and values that several heads share are repeated for each.
+        """
+        memory = lookup.memory
+        groups = group_size(lookup.query, memory.key)
+
+        def compute_scores() -> Sides | Tensor:
+            has_sides = is_unmodified(lookup.score, Product)
+            has_sides = has_sides or is_unmodified(lookup.score, TanhSum)
+            if has_sides and lookup.bias is None and self.constant_keys:
+                sides = lookup.sides()
+                return sides._replace(key=expand_groups(sides.key, None, groups))
+            scores = self.compute(lookup).scores if read.scores is None else read.scores
+            assert scores is not None
+            return scores
+
+        def select(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Weights:
+            result = self.compute(lookup) if read.weights is None else read
+            assert result.weights is not None
+            return select_from(result.weights)(heads, rows)
+
+        if read.weights is None and is_softmax_of_products(lookup):
+            select = partial(select_product_weights, lookup)
+        value = expand_groups(memory.value, None, groups)
+        queries = lookup.query.shape[-2]
+        return LookupEvent(
+            queries, select, value, memory.mask, compute_scores, read.draws
+        )
+
+    def forward(self, query: Float[Tensor, "..."], memory: Memory) -> Context:
+        """Map queries `(*batch, query, query_width)` to contexts of the value width.
+
+        Raises:
+            ValueError: Shapes, dtypes or devices do not fit together.
+        """
+        check_inputs(query, memory.key, memory.value, memory.mask, self.widths)
+        return self.read(query, self.prepare(memory)).context
+
+
+def add_biases(tensor: Tensor, bias: Bias | None) -> Bias:
+    """Return a memory's bias as a function, together with another bias."""
+
+    def compute(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
+        chosen = index_broadcast(tensor, heads, rows)
+        return chosen if bias is None else chosen + bias(heads, rows)
+
+    return compute
+
+
+def select_product_weights(
+    lookup: Lookup, heads: Sequence[int] | None, rows: Sequence[int] | None
+) -> Weights:
+    """Compute the weights of some heads and queries (None: all) of long inputs."""
+    sides, mask = lookup.sides(), lookup.memory.mask
+    if sides.query.ndim < 4:
+        heads = None
+    key = sides.key
+    if heads is not None:
+        key = expand_groups(key, heads, group_size(sides.query, key))
+    allowed = None
+    if mask is not None:
+        selected = mask if rows is None else mask.select_queries(rows)
+        allowed = index_broadcast(selected.dense(), heads, None)
+    query = index_rows(sides.query, heads, rows)
+    scores = sides._replace(query=query, key=key).scores()
+    del query  # the softmax of a long read needs the memory most
+    if lookup.bias is not None:
+        scores = scores + lookup.bias(heads, rows)
+    return softmax(scores, allowed)

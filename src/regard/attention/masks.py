@@ -1,0 +1,650 @@
+"""Masks: which keys each query may attend to. True means it may; `&` joins masks.
+
+A mask keeps its structure (lengths, causality, a window) until the boolean tensor is
+needed, so that a fused kernel can use the structure. Every torch function accepts a
+mask and sees its boolean tensor.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from regard.shapes import Bool, Lengths
+
+MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""FlexAttention's form of a mask: indices of row, head, query and key -> booleans."""
+
+
+class LocalWindow(NamedTuple):
+    """Keys near each query.
+
+    before, after: Number of keys before and after the query's own position.
+    first: Position of the first query among the keys.
+    keys: A mask of the keys for all queries, `(*batch, 1, key)`.
+    """
+
+    before: int
+    after: int
+    first: int
+    keys: "Mask | None" = None
+
+
+class Segments(NamedTuple):
+    """Documents that follow each other, the same in every row.
+
+    lengths: Lengths of the documents.
+    causal: Whether a position attends to itself and earlier ones of its document only.
+    """
+
+    lengths: tuple[int, ...]
+    causal: bool = False
+
+
+def cache_tensor(make: Callable[[Any], Tensor]) -> property:
+    """Turn a method into a cached property.
+
+    Under torch.compile it is computed each time: a graph that reads a cached tensor
+    would be another graph.
+    """
+    name = make.__name__
+
+    @wraps(make)
+    def get(self: Any) -> Tensor:
+        if torch.compiler.is_compiling():
+            return make(self)
+        if name not in vars(self):
+            vars(self)[name] = make(self)
+        return vars(self)[name]
+
+    return property(get)
+
+
+def index_broadcast(tensor: Tensor, *indices: Tensor) -> Tensor:
+    """Index the last axes of a tensor; an axis of size 1 broadcasts."""
+    indices = indices[len(indices) - tensor.ndim :]
+    chosen = [
+        index if size > 1 else index * 0
+        for index, size in zip(indices, tensor.shape, strict=True)
+    ]
+    return tensor[tuple(chosen)]
+
+
+class Mask(ABC):
+    """A boolean `(*batch, query, key)` mask, where an axis of size 1 broadcasts.
+
+    A subclass needs `dense` only. What else it overrides saves building the tensor.
+    """
+
+    @abstractmethod
+    def dense(self) -> Tensor:
+        """Return the boolean tensor, broadcastable to `(*batch, query, key)`."""
+
+    @property
+    def shape(self) -> torch.Size:
+        """Shape of the boolean tensor."""
+        return self.dense().shape
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the boolean tensor."""
+        return self.dense().device
+
+    def readable(self) -> Tensor | None:
+        """Return the keys that a query may attend to, `(*batch, key)`; None for all."""
+        return self.dense().any(-2)
+
+    def with_head_axis(self) -> "Mask":
+        """Return the mask of scores with a head axis before `(query, key)`."""
+        return Dense(self.dense()).with_head_axis()
+
+    def select(self, rows: Tensor) -> "Mask":
+        """Return the mask of some batch rows in this order; rows may repeat."""
+        return Dense(self.dense()).select(rows)
+
+    def select_queries(self, queries: Sequence[int]) -> "Mask":
+        """Return the mask of some queries."""
+        return Dense(self.dense()).select_queries(queries)
+
+    def mask_mod(self) -> MaskMod:
+        """Return FlexAttention's form of a mask with a head axis."""
+        tensor = self.dense()
+        return lambda *indices: index_broadcast(tensor, *indices)
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether it is the square lower triangle, which kernels know by name."""
+        return False
+
+    @property
+    def local_window(self) -> LocalWindow | None:
+        """The window, if each query attends only to keys near its own position."""
+        return None
+
+    @property
+    def segments(self) -> Segments | None:
+        """The documents, if the mask is theirs alone."""
+        return None
+
+    def __and__(self, mask: "Mask | Tensor | None") -> "Mask":
+        return self if mask is None else Both(self, as_mask(mask))
+
+    def __rand__(self, mask: "Mask | Tensor | None") -> "Mask":
+        return self if mask is None else Both(as_mask(mask), self)
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        def densify(argument):
+            return argument.dense() if isinstance(argument, Mask) else argument
+
+        args, kwargs = tree_map(densify, (tuple(args), kwargs or {}))
+        return function(*args, **kwargs)
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Mask):
+    """Any boolean tensor, broadcastable to `(*batch, query, key)`."""
+
+    allowed: Tensor
+
+    def dense(self) -> Tensor:
+        return self.allowed
+
+    def with_head_axis(self) -> "Dense":
+        return Dense(self.allowed.unsqueeze(-3)) if self.allowed.ndim > 2 else self
+
+    def select(self, rows: Tensor) -> "Dense":
+        if self.allowed.ndim < 3 or len(self.allowed) == 1:
+            return self
+        return Dense(self.allowed[rows])
+
+    def select_queries(self, queries: Sequence[int]) -> "Dense":
+        if self.allowed.shape[-2] == 1:
+            return self
+        return Dense(self.allowed[..., list(queries), :])
+
+
+@dataclass(frozen=True, eq=False)
+class Both(Mask):
+    """The keys that two masks allow."""
+
+    first: Mask
+    second: Mask
+
+    def dense(self) -> Tensor:
+        return self.first.dense() & self.second.dense()
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.broadcast_shapes(self.first.shape, self.second.shape)
+
+    @property
+    def device(self) -> torch.device:
+        return self.first.device
+
+    @property
+    def local_window(self) -> LocalWindow | None:
+        for first, second in ((self.first, self.second), (self.second, self.first)):
+            window = first.local_window
+            if window is not None and window.keys is None and second.shape[-2] == 1:
+                return window._replace(keys=second)
+        return None
+
+    @property
+    def segments(self) -> Segments | None:
+        for first, second in ((self.first, self.second), (self.second, self.first)):
+            if first.segments is not None and second.is_causal:
+                return first.segments._replace(causal=True)
+        return None
+
+    def readable(self) -> Tensor | None:
+        if self.segments is not None:
+            return None  # each position attends to itself
+        if self.first.shape[-2] > 1 and self.second.shape[-2] > 1:
+            # together they may hide a key that each of them shows to a query
+            allowed = self.with_head_axis().dense()
+            readable = allowed.any(-2)
+            return readable if allowed.ndim < 3 else readable.any(-2)
+        first, second = self.first.readable(), self.second.readable()
+        if first is None or second is None:
+            return second if first is None else first
+        return first & second
+
+    def with_head_axis(self) -> "Both":
+        return Both(self.first.with_head_axis(), self.second.with_head_axis())
+
+    def select(self, rows: Tensor) -> "Both":
+        return Both(self.first.select(rows), self.second.select(rows))
+
+    def select_queries(self, queries: Sequence[int]) -> "Both":
+        return Both(
+            self.first.select_queries(queries), self.second.select_queries(queries)
+        )
+
+    def mask_mod(self) -> MaskMod:
+        first, second = self.first.mask_mod(), self.second.mask_mod()
+        return lambda *indices: first(*indices) & second(*indices)
+
+
+def as_mask(mask: Mask | Tensor) -> Mask:
+    """Convert a boolean tensor to a mask; return a mask as it is.
+
+    Raises:
+        TypeError: It is anything else. Float and 0/1 masks are refused because their
+            polarity is ambiguous.
+    """
+    if isinstance(mask, Mask):
+        return mask
+    if not isinstance(mask, Tensor):
+        raise TypeError(
+            "a mask is a boolean tensor or made by regard.attention.masks, "
+            f"not {type(mask).__name__}"
+        )
+    check_boolean(mask)
+    return Dense(torch.atleast_2d(mask))
+
+
+def check_boolean(mask: Tensor) -> None:
+    """Raise TypeError for a tensor that is not boolean."""
+    if mask.dtype != torch.bool:
+        raise TypeError(
+            "a mask is boolean and True means the key may be attended to; got "
+            f"{mask.dtype}: write `mask == 1` or `mask.bool()`, or `~mask` if True "
+            "meant hidden"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Padding(Mask):
+    """Keys before the end of each sequence.
+
+    lengths: Lengths of the sequences, `(*batch,)`.
+    size: The padded number of keys.
+    """
+
+    lengths: Tensor
+    size: int
+
+    @cache_tensor
+    def _tensor(self) -> Tensor:
+        positions = torch.arange(self.size, device=self.lengths.device)
+        return positions < self.lengths[..., None]
+
+    def dense(self) -> Tensor:
+        return self._tensor[..., None, :]
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size((*self.lengths.shape, 1, self.size))
+
+    @property
+    def device(self) -> torch.device:
+        return self.lengths.device
+
+    def readable(self) -> Tensor:
+        return self._tensor
+
+    def with_head_axis(self) -> "Padding":
+        return Padding(self.lengths[..., None], self.size)
+
+    def select(self, rows: Tensor) -> "Padding":
+        return Padding(self.lengths[rows], self.size)
+
+    def select_queries(self, queries: Sequence[int]) -> "Padding":
+        return self
+
+    def mask_mod(self) -> MaskMod:
+        lengths = self.lengths
+        return lambda row, head, query, key: key < index_broadcast(lengths, row, head)
+
+
+class Unbatched(Mask):
+    """A mask that is the same for all batch rows and heads."""
+
+    def with_head_axis(self) -> Mask:
+        return self
+
+    def select(self, rows: Tensor) -> Mask:
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Window(Unbatched):
+    """Keys from `before` positions before the query's own to `after` behind it.
+
+    None means no limit. The first `sinks` keys are allowed whatever `before` is.
+    `first` is the position of the first query among the keys.
+    """
+
+    queries: int
+    keys: int
+    before: int | None
+    after: int | None
+    first: int
+    on: torch.device | None = None
+    sinks: int = 0
+
+    @cache_tensor
+    def _tensor(self) -> Tensor:
+        return self._allow(torch.arange(self.queries, device=self.on))
+
+    def _allow(self, queries: Tensor) -> Tensor:
+        positions = torch.arange(self.keys, device=self.on)
+        distance = positions - (queries + self.first)[:, None]
+        allowed = torch.ones_like(distance, dtype=torch.bool)
+        if self.before is not None:
+            allowed &= distance >= -self.before
+            allowed[:, : self.sinks] = True
+        if self.after is not None:
+            allowed &= distance <= self.after
+        return allowed
+
+    def dense(self) -> Tensor:
+        return self._tensor
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size((self.queries, self.keys))
+
+    @property
+    def device(self) -> torch.device:
+        return torch.empty(0, device=self.on).device
+
+    @property
+    def is_causal(self) -> bool:
+        square = self.first == 0 and self.queries == self.keys
+        return square and self.before is None and self.after == 0
+
+    @property
+    def local_window(self) -> LocalWindow | None:
+        if self.sinks or self.before is None or self.after is None:
+            return None
+        return LocalWindow(self.before, self.after, self.first)
+
+    def readable(self) -> Tensor | None:
+        if not self.queries:
+            return torch.zeros(self.keys, dtype=torch.bool, device=self.on)
+        low = 0 if self.before is None else self.first - self.before
+        high = self.keys
+        if self.after is not None:
+            high = self.first + self.queries + self.after
+        if low <= 0 and high >= self.keys:
+            return None
+        positions = torch.arange(self.keys, device=self.on)
+        return ((positions >= low) | (positions < self.sinks)) & (positions < high)
+
+    def select_queries(self, queries: Sequence[int]) -> Dense:
+        indices = torch.tensor(queries, dtype=torch.int64, device=self.on)
+        return Dense(self._allow(indices))
+
+    def mask_mod(self) -> MaskMod:
+        def allow(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+            distance, allowed = key - query - self.first, key >= 0
+            if self.before is not None:
+                allowed = (distance >= -self.before) | (key < self.sinks)
+            return allowed if self.after is None else allowed & (distance <= self.after)
+
+        return allow
+
+
+@dataclass(frozen=True, eq=False)
+class Prefix(Mask):
+    """The causal mask, with all positions of a prefix allowed, whose end `inside` has."""
+
+    inside: Padding
+
+    @cache_tensor
+    def _tensor(self) -> Tensor:
+        size, device = self.inside.size, self.device
+        triangle = torch.ones(size, size, dtype=torch.bool, device=device).tril()
+        return self.inside.dense() | triangle
+
+    def dense(self) -> Tensor:
+        return self._tensor
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size((*self.inside.shape[:-2], self.inside.size, self.inside.size))
+
+    @property
+    def device(self) -> torch.device:
+        return self.inside.device
+
+    def readable(self) -> None:
+        return None
+
+    def with_head_axis(self) -> "Prefix":
+        return Prefix(self.inside.with_head_axis())
+
+    def select(self, rows: Tensor) -> "Prefix":
+        return Prefix(self.inside.select(rows))
+
+    def mask_mod(self) -> MaskMod:
+        inside = self.inside.mask_mod()
+        return lambda row, head, query, key: (
+            (key <= query) | inside(row, head, query, key)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Documents(Unbatched):
+    """Documents of these lengths that follow each other in every row.
+
+    Each position attends to its own document. The fused form reads document by
+    document, without a tensor of the size of the scores.
+    """
+
+    lengths: tuple[int, ...]
+    on: torch.device | None = None
+
+    def _numbers(self) -> Tensor:
+        """Return the number of the document of each position."""
+        lengths = torch.tensor(self.lengths)
+        return torch.arange(len(lengths)).repeat_interleave(lengths).to(self.on)
+
+    @cache_tensor
+    def _tensor(self) -> Tensor:
+        numbers = self._numbers()
+        return numbers[:, None] == numbers
+
+    def dense(self) -> Tensor:
+        return self._tensor
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size((sum(self.lengths),) * 2)
+
+    @property
+    def device(self) -> torch.device:
+        return torch.empty(0, device=self.on).device
+
+    @property
+    def segments(self) -> Segments:
+        return Segments(self.lengths)
+
+    def readable(self) -> None:
+        return None
+
+    def select_queries(self, queries: Sequence[int]) -> Dense:
+        numbers = self._numbers()
+        return Dense(numbers[list(queries), None] == numbers)
+
+    def mask_mod(self) -> MaskMod:
+        numbers = self._numbers()
+        return lambda row, head, query, key: numbers[query] == numbers[key]
+
+
+@dataclass(frozen=True, eq=False)
+class PerHead(Mask):
+    """A mask of its own for each head, for `MultiHead`."""
+
+    allowed: Bool[Tensor, "*batch head query key"]
+
+    def dense(self) -> Tensor:
+        """Raise TypeError: a lookup without heads has one mask."""
+        raise TypeError(
+            "a mask for each head needs heads; read the memory with MultiHead, or give "
+            "one mask"
+        )
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size((*self.allowed.shape[:-3], *self.allowed.shape[-2:]))
+
+    @property
+    def device(self) -> torch.device:
+        return self.allowed.device
+
+    def readable(self) -> Tensor:
+        return self.allowed.any(-2).any(-2)
+
+    def with_head_axis(self) -> Dense:
+        return Dense(self.allowed)
+
+    def select(self, rows: Tensor) -> "PerHead":
+        if self.allowed.ndim < 4 or len(self.allowed) == 1:
+            return self
+        return PerHead(self.allowed[rows])
+
+    def select_queries(self, queries: Sequence[int]) -> "PerHead":
+        return PerHead(Dense(self.allowed).select_queries(queries).allowed)
+
+
+def padding(lengths: Tensor, size: int) -> Padding:
+    """Mask the keys from each sequence's end on: `(*batch, 1, size)`.
+
+    Args:
+        lengths: Whole numbers, `(*batch,)`.
+        size: Number of keys.
+
+    Raises:
+        TypeError: Lengths are not whole numbers.
+        ValueError: A length is negative or beyond `size`.
+    """
+    dtype = lengths.dtype
+    if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
+        raise TypeError(
+            f"lengths have dtype {lengths.dtype}; give one whole number per sequence"
+        )
+    # a traced graph has no values to check
+    if lengths.numel() and not torch.compiler.is_compiling():
+        least, longest = int(lengths.min()), int(lengths.max())
+        if not 0 <= least <= longest <= size:
+            raise ValueError(
+                f"lengths lie in [{least}, {longest}]; they must lie in [0, {size}]"
+            )
+    return Padding(lengths, size)
+
+
+def causal(
+    queries: int, keys: int | None = None, *, device: torch.device | None = None
+) -> Window:
+    """Let position i attend to positions j <= i: `(queries, keys)`.
+
+    The queries are the last ones of the `keys` positions: `causal(1, n)` is one
+    decoding step with a cache of n, and `causal(n, n)` is the lower triangle.
+    """
+    return window(queries, keys, before=None, after=0, device=device)
+
+
+def window(
+    queries: int,
+    keys: int | None = None,
+    *,
+    before: int | None = None,
+    after: int | None = None,
+    first: int | None = None,
+    sinks: int = 0,
+    device: torch.device | None = None,
+) -> Window:
+    """Let position i attend to positions i - before to i + after: `(queries, keys)`.
+
+    Args:
+        queries: Number of queries.
+        keys: Number of keys; by default that of the queries.
+        before: Number of keys before the query's position; None for all.
+        after: Number of keys behind it; None for all.
+        first: Position of the first query among the keys. By default the last query
+            stands at the last key.
+        sinks: Number of first keys that are always allowed (Xiao 2023, 2309.17453).
+        device: Device of the boolean tensor.
+
+    Raises:
+        ValueError: A size is negative, or there are more queries than keys and no
+            `first`.
+    """
+    keys = queries if keys is None else keys
+    if min(queries, keys, before or 0, after or 0, sinks) < 0:
+        raise ValueError(
+            f"sizes must not be negative: queries {queries}, keys {keys}, before "
+            f"{before}, after {after}"
+        )
+    if first is None and queries > keys:
+        raise ValueError(
+            f"{queries} queries cannot be the last of {keys} keys; say where they stand "
+            "with `first`"
+        )
+    first = keys - queries if first is None else first
+    return Window(queries, keys, before, after, first, device, sinks)
+
+
+def prefix(lengths: Lengths, size: int) -> Prefix:
+    """Let position i attend to positions j <= i and to the first `lengths` positions.
+
+    This is the mask of a prefix language model, `(*batch, size, size)` (Raffel 2020,
+    1910.10683, section 3.2.1). Raises the errors of `padding`.
+    """
+    return Prefix(padding(lengths, size))
+
+
+def documents(
+    lengths: Sequence[int], *, device: torch.device | None = None
+) -> Documents:
+    """Let each position attend to its own document: `(size, size)`, block-diagonal.
+
+    Add `& causal(size)` for earlier positions only.
+
+    Args:
+        lengths: Lengths of the documents, which follow each other in every row.
+        device: Device of the boolean tensor.
+
+    Raises:
+        ValueError: There is no document, or one without positions.
+    """
+    if not lengths or min(lengths) < 1:
+        raise ValueError(
+            f"the lengths of documents are {list(lengths)}; expected at least one, each "
+            "at least 1"
+        )
+    return Documents(tuple(lengths), device)
+
+
+def segment_positions(
+    lengths: Sequence[int], *, device: torch.device | None = None
+) -> Tensor:
+    """Return the position of each token within its document, `(size,)`."""
+    return torch.cat([torch.arange(length, device=device) for length in lengths])
+
+
+def per_head(allowed: Tensor) -> PerHead:
+    """Return a mask of its own for each head; an axis of size 1 broadcasts.
+
+    Args:
+        allowed: Booleans `(*batch, head, query, key)`.
+
+    Raises:
+        TypeError: The tensor is not boolean.
+        ValueError: There is no head axis.
+    """
+    check_boolean(allowed)
+    if allowed.ndim < 3:
+        raise ValueError(
+            "masks of heads need axes (*batch, head, query, key); got "
+            f"{tuple(allowed.shape)}"
+        )
+    return PerHead(allowed)

@@ -1,0 +1,291 @@
+"""Logits processors: they forbid or force tokens at every step of a search."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import torch
+from torch import Tensor
+
+from regard.config.registry import RegisteredName, Registry
+from regard.shapes import Float, Int
+from regard.text.special import SPECIAL, SpecialTokens
+
+
+class LogitsProcessor(ABC):
+    """Forbid tokens by a score of minus infinity, or change scores.
+
+    on_logits: greedy decoding and sampling apply it to logits, before they are normalised; a beam, like all others, to
+        log-probabilities.
+    """
+
+    on_logits: ClassVar[bool] = False
+
+    @abstractmethod
+    def __call__(
+        self,
+        scores: Float[Tensor, "row vocabulary"],
+        tokens: Int[Tensor, "row length"],
+        sources: Int[Tensor, " row"],
+    ) -> Float[Tensor, "row vocabulary"]:
+        """Scores of each row's next token, minus infinity for forbidden tokens.
+
+        Args:
+            scores: Log-probabilities of the model, or logits.
+            tokens: The tokens of each row so far.
+            sources: Index of each row's source in the batch.
+        """
+
+
+@dataclass(frozen=True)
+class NoRepeat(LogitsProcessor):
+    """Forbid n-grams of `size` tokens that the text contains already.
+
+    See Paulus 2017, 1705.04304, section 2.5.
+
+    The `ends` are never forbidden. If all other tokens are forbidden, repetition is
+    allowed.
+
+    Raises:
+        ValueError: Size below 1.
+    """
+
+    size: int
+    ends: Sequence[int] = (SPECIAL.end,)
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"no_repeat is {self.size}; it must be at least 1")
+
+    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+        length = tokens.shape[1]
+        if length < self.size:
+            return scores
+        runs = tokens.unfold(1, self.size, 1)
+        same = (runs[..., :-1] == tokens[:, None, length - self.size + 1 :]).all(-1)
+        repeats = (
+            torch.zeros_like(scores)
+            .scatter_add_(1, runs[..., -1], same.to(scores))
+            .bool()
+        )
+        repeats[:, list(self.ends)] = False
+        return forbid(scores, repeats)
+
+
+@dataclass(frozen=True)
+class RepetitionPenalty(LogitsProcessor):
+    """Divide the positive scores of tokens that the text contains by `penalty`.
+
+    Negative scores are multiplied by it (Keskar 2019, 1909.05858, section 4.1).
+
+    Every log-probability is negative.
+
+    Raises:
+        ValueError: Penalty not positive.
+    """
+
+    penalty: float
+    on_logits: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.penalty < float("inf"):
+            raise ValueError(
+                f"repetition_penalty is {self.penalty}; it must be above 0, where 1 changes nothing"
+            )
+
+    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+        present = scores.gather(1, tokens)
+        return scores.scatter(
+            1,
+            tokens,
+            torch.where(present < 0, present * self.penalty, present / self.penalty),
+        )
+
+
+@dataclass(frozen=True)
+class Banned(LogitsProcessor):
+    """Forbid sequences of tokens.
+
+    The last token of each wherever the text ends with the others. If all other tokens
+    are forbidden, they are allowed.
+
+    Raises:
+        ValueError: A sequence is empty.
+    """
+
+    sequences: Sequence[Sequence[int]]
+
+    def __post_init__(self) -> None:
+        if any(not sequence for sequence in self.sequences):
+            raise ValueError(
+                "banned has an empty sequence; give at least one id in each"
+            )
+
+    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+        forbidden = torch.zeros_like(scores, dtype=torch.bool)
+        for *before, last in self.sequences:
+            if len(before) <= tokens.shape[1]:
+                begun = tokens.new_tensor(before)
+                forbidden[:, last] |= (
+                    tokens[:, tokens.shape[1] - len(before) :] == begun
+                ).all(-1)
+        return forbid(scores, forbidden)
+
+
+@dataclass(frozen=True)
+class MinimumLength(LogitsProcessor):
+    """Forbid the `ends` until a text has `least` tokens, the end included.
+
+    The first `begins` tokens of a source do not count.
+
+    If all other tokens are forbidden, they are allowed.
+    """
+
+    least: int
+    ends: Sequence[int] = (SPECIAL.end,)
+    begins: Sequence[int] = ()
+
+    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+        begins = [
+            self.begins[source] if self.begins else 0 for source in sources.tolist()
+        ]
+        short = tokens.new_tensor(begins) + self.least > tokens.shape[1] + 1
+        forbidden = torch.zeros_like(scores, dtype=torch.bool)
+        forbidden[:, list(self.ends)] = short[:, None]
+        return forbid(scores, forbidden)
+
+
+@dataclass(frozen=True)
+class FirstToken(LogitsProcessor):
+    """Force the first `token` behind the first `begins` tokens of each source.
+
+    Its log-probability counts as 0.
+    """
+
+    token: int
+    begins: Sequence[int] = ()
+
+    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+        first = [
+            tokens.shape[1] == (self.begins[source] if self.begins else 0)
+            for source in sources.tolist()
+        ]
+        return force(scores, torch.tensor(first, device=scores.device), self.token)
+
+
+@dataclass(frozen=True)
+class EndAtLimit(LogitsProcessor):
+    """Force the `end` as the last token before each source's limit.
+
+    Its log-probability counts as 0.
+    """
+
+    limits: Sequence[int]
+    end: int = SPECIAL.end
+
+    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+        last = [
+            tokens.shape[1] + 1 == self.limits[source] for source in sources.tolist()
+        ]
+        return force(scores, torch.tensor(last, device=scores.device), self.end)
+
+
+@dataclass(frozen=True)
+class Renormalize(LogitsProcessor):
+    """Normalise scores to log-probabilities, so that the allowed tokens share the probability of the forbidden.
+
+    A row without any allowed token, such as one of an empty place of a beam, stays as
+    it is.
+    """
+
+    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+        return torch.where(
+            (scores == -torch.inf).all(-1, keepdim=True), scores, scores.log_softmax(-1)
+        )
+
+
+@dataclass(frozen=True)
+class AfterPrompt(LogitsProcessor):
+    """Apply a processor to texts that continue the tokens `before`, `(source, position)`."""
+
+    processor: LogitsProcessor
+    before: Int[Tensor, "source position"]
+
+    @property
+    def on_logits(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.processor.on_logits
+
+    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+        return self.processor(
+            scores, torch.cat([self.before[sources], tokens], 1), sources
+        )
+
+
+@dataclass(frozen=True)
+class Prefix(LogitsProcessor):
+    """Force the first tokens of each source's text.
+
+    The `processors` apply behind them only. Their scores stay the model's own, but
+    those of the first `begins` tokens of each source are 0: they are known, not
+    predicted.
+    """
+
+    prefixes: Sequence[Sequence[int]]
+    processors: Sequence[LogitsProcessor] = ()
+    begins: Sequence[int] = ()
+
+    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
+        at, free = tokens.shape[1], process(self.processors, scores, tokens, sources)
+        forced_tokens = [
+            (row, source, self.prefixes[source][at])
+            for row, source in enumerate(sources.tolist())
+            if at < len(self.prefixes[source])
+        ]
+        if not forced_tokens:
+            return free
+        only = free.clone()
+        for row, source, token in forced_tokens:
+            only[row] = -torch.inf
+            only[row, token] = (
+                0.0 if self.begins and at < self.begins[source] else scores[row, token]
+            )
+        return only
+
+
+def forbid(scores: Tensor, forbidden: Tensor) -> Tensor:
+    """Scores with minus infinity where `forbidden (row, vocabulary)`, except in rows where nothing else is left."""
+    allowed = scores.masked_fill(forbidden, -torch.inf)
+    return torch.where((allowed == -torch.inf).all(-1, keepdim=True), scores, allowed)
+
+
+def force(scores: Tensor, rows: Tensor, token: int) -> Tensor:
+    """Scores that allow the `token` alone, with 0, in the rows where `rows (row,)` is true."""
+    only = torch.full_like(scores, -torch.inf)
+    only[:, token] = 0.0
+    return torch.where(rows[:, None], only, scores)
+
+
+def process(
+    processors: Sequence[LogitsProcessor],
+    scores: Tensor,
+    tokens: Tensor,
+    sources: Tensor,
+) -> Tensor:
+    """Return the scores after all processors, in order."""
+    for processor in processors:
+        scores = processor(scores, tokens, sources)
+    return scores
+
+
+PROCESSORS = Registry(
+    "regard.decoding",
+    {"no-unknown": "processors:no_unknown"},
+    group="regard.processors",
+)
+ProcessorName = Annotated[str, RegisteredName(PROCESSORS)]
+
+
+def no_unknown(special: SpecialTokens, vocabulary: int) -> LogitsProcessor:
+    """No output contains the unknown piece."""
+    return Banned(((special.unknown,),))

@@ -1,1 +1,0 @@
-"""File formats of published models: reading, writing, and the translation of names."""

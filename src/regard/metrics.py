@@ -1,0 +1,503 @@
+"""Metrics of texts, tags and numbers, with the unit of each."""
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import zip_longest
+from string import punctuation
+from typing import Any, Literal, NamedTuple
+
+import regex
+from torch import Tensor
+
+from regard.config.registry import Registry
+from regard.shapes import Float
+
+TextMetricName = Literal[
+    "exact-match",
+    "bleu",
+    "chrf",
+    "rouge-1",
+    "rouge-2",
+    "rouge-l",
+    "cider",
+    "squad-exact-match",
+    "squad-f1",
+]
+ErrorRateName = Literal["word-error-rate", "character-error-rate"]
+References = Sequence[Sequence[str]]
+"""The references of each text, at least one."""
+Numbers = Float[Tensor, " example"]
+NGrams = Counter[tuple[str, ...]]
+
+SACREBLEU = Registry("sacrebleu.metrics", {"bleu": "bleu:BLEU", "chrf": "chrf:CHRF"})
+UNSPACED = (
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
+)
+"""A character of a script that is written without spaces between words."""
+WORD = regex.compile(rf"{UNSPACED}\p{{M}}*|(?:(?!{UNSPACED})[\p{{L}}\p{{M}}\p{{N}}])+")
+TOKEN = regex.compile(rf"{UNSPACED}\p{{M}}*|(?:(?!{UNSPACED})\S)+")
+ARTICLE = regex.compile(r"\b(a|an|the)\b")
+PUNCTUATION = regex.compile(rf"[\p{{P}}{regex.escape(punctuation)}]")
+LONGEST_NGRAM, LENGTH_DEVIATION, CIDER_SCALE = 4, 6.0, 10.0
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text into words of letters, marks and digits, in lower case.
+
+    Each character of a script without spaces is a word.
+    """
+    return WORD.findall(text.lower())
+
+
+def f_measure(common: int, predicted: int, expected: int) -> float:
+    """Return the harmonic mean of precision and recall; 0 without any words."""
+    total = predicted + expected
+    return 2 * common / total if total else 0.0
+
+
+def exact_match(output: str, reference: str) -> float:
+    """Return 1 for equal texts, else 0."""
+    return float(output == reference)
+
+
+def rouge_n(output: str, reference: str, n: int) -> float:
+    """Return the F-measure of the n-grams in common (Lin 2004), 0 to 1."""
+    predicted, expected = (
+        Counter(zip(*(split_words(text)[start:] for start in range(n)), strict=False))
+        for text in (output, reference)
+    )
+    common = (predicted & expected).total()
+    return f_measure(common, predicted.total(), expected.total())
+
+
+def rouge_l(output: str, reference: str) -> float:
+    """Return the F-measure of the longest common subsequence of words, 0 to 1."""
+    predicted, expected = split_words(output), split_words(reference)
+    common = longest_common(predicted, expected)
+    return f_measure(common, len(predicted), len(expected))
+
+
+def longest_common(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return the length of the longest common subsequence."""
+    row = [0] * (len(second) + 1)
+    for word in first:
+        previous, row = row, [0]
+        for index, candidate in enumerate(second):
+            if word == candidate:
+                row.append(previous[index] + 1)
+            else:
+                row.append(max(previous[index + 1], row[index]))
+    return row[-1]
+
+
+def split_answer(text: str) -> list[str]:
+    """Split an answer as SQuAD does, without punctuation and English articles.
+
+    Each character of a script without spaces is a word.
+    """
+    text = PUNCTUATION.sub("", text.lower())
+    return TOKEN.findall(ARTICLE.sub(" ", text))
+
+
+def squad_exact_match(output: str, reference: str) -> float:
+    """Return 1 for the same words, else 0 (Rajpurkar 2016, 1606.05250, section 6.1)."""
+    return float(split_answer(output) == split_answer(reference))
+
+
+def squad_f1(output: str, reference: str) -> float:
+    """Return SQuAD's F1 of the words in common; two empty answers are equal."""
+    predicted, expected = (
+        Counter(split_answer(output)),
+        Counter(split_answer(reference)),
+    )
+    if not predicted or not expected:
+        return float(predicted == expected)
+    common = (predicted & expected).total()
+    return f_measure(common, predicted.total(), expected.total())
+
+
+def mean_of_best(
+    outputs: Sequence[str],
+    references: References,
+    *,
+    compare: Callable[[str, str], float],
+) -> float:
+    """Average `compare` with the best reference of each text, in per cent."""
+    total = 0.0
+    for output, expected in zip(outputs, references, strict=True):
+        total += max(compare(output, reference) for reference in expected)
+    return 100 * total / max(1, len(references))
+
+
+def corpus_score(
+    outputs: Sequence[str], references: References, *, metric: str
+) -> float:
+    """Return a score of sacrebleu; BLEU is tokenized by the references' script."""
+    if len(outputs) != len(references):
+        raise ValueError(
+            f"{len(outputs)} outputs for {len(references)} texts; expected one each"
+        )
+    if not outputs:
+        return 0.0
+    settings: dict[str, Any] = {}
+    if metric == "bleu":
+        settings["tokenize"] = bleu_tokenization(references)
+    streams = [list(stream) for stream in zip_longest(*references)]
+    with _without_warnings(logging.getLogger("sacrebleu")):
+        return SACREBLEU[metric](**settings).corpus_score(list(outputs), streams).score
+
+
+def bleu_tokenization(references: References) -> str:
+    """Choose sacrebleu's tokenization by the script of the references.
+
+    Returns:
+        `zh` for Chinese, `char` for other scripts without spaces (Japanese, Thai), else
+        `13a` (Post 2018, 1804.08771).
+    """
+    text = "".join(reference for expected in references for reference in expected)
+    unspaced = regex.findall(UNSPACED, text)
+    if 2 * len(unspaced) <= len(regex.findall(r"\p{L}", text)):
+        return "13a"
+    chinese = regex.findall(r"\p{Han}", text)
+    return "zh" if len(chinese) == len(unspaced) else "char"
+
+
+@contextmanager
+def _without_warnings(log: logging.Logger) -> Iterator[None]:
+    """Report errors only: sacrebleu warns of text that looks tokenized."""
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def cider(outputs: Sequence[str], references: References) -> float:
+    """Return CIDEr-D times 100, as tables have it: 0 to 1,000.
+
+    The paper is Vedantam 2015, 1411.5726, section 6; words aren't stemmed. The weight
+    of an n-gram, n up to 4, is its count times log(outputs / outputs with a reference
+    that has it). An output's count is clipped to the reference's, and a Gaussian of
+    deviation 6 penalizes a difference in length. The score of a single output is 0.
+    """
+    scores = cider_scores(outputs, references)
+    return sum(scores) / max(1, len(scores))
+
+
+def cider_scores(outputs: Sequence[str], references: References) -> list[float]:
+    """Return the score of each output among all."""
+    expected = [[count_ngrams(text) for text in texts] for texts in references]
+    frequency: Counter[tuple[str, ...]] = Counter()
+    for candidates in expected:
+        frequency.update(set().union(*candidates))
+    rarity = {ngram: math.log(len(outputs) / frequency[ngram]) for ngram in frequency}
+    unseen = math.log(max(1, len(outputs)))
+    scores = []
+    for output, candidates in zip(outputs, expected, strict=True):
+        ngrams = count_ngrams(output)
+        total = sum(
+            similarity(ngrams, reference, rarity, unseen) for reference in candidates
+        )
+        scores.append(100 * CIDER_SCALE * total / len(candidates))
+    return scores
+
+
+def count_ngrams(text: str) -> NGrams:
+    """Count all n-grams of a text, n from 1 to 4."""
+    words = split_words(text)
+    counts: NGrams = Counter()
+    for n in range(1, LONGEST_NGRAM + 1):
+        counts.update(
+            tuple(words[start : start + n]) for start in range(len(words) - n + 1)
+        )
+    return counts
+
+
+def similarity(
+    predicted: NGrams,
+    expected: NGrams,
+    rarity: Mapping[tuple[str, ...], float],
+    unseen: float,
+) -> float:
+    """Average the clipped cosine over n, times the length penalty: 0 to 1."""
+    total = 0.0
+    for n in range(1, LONGEST_NGRAM + 1):
+        first, second = (
+            {
+                ngram: count * rarity.get(ngram, unseen)
+                for ngram, count in counts.items()
+                if len(ngram) == n
+            }
+            for counts in (predicted, expected)
+        )
+        norm = math.sqrt(
+            sum(x * x for x in first.values()) * sum(x * x for x in second.values())
+        )
+        common = sum(
+            min(x, second[ngram]) * second[ngram]
+            for ngram, x in first.items()
+            if ngram in second
+        )
+        total += common / norm if norm else 0.0
+    lengths = [
+        sum(count for ngram, count in counts.items() if len(ngram) == 1)
+        for counts in (predicted, expected)
+    ]
+    squared = (lengths[0] - lengths[1]) ** 2
+    return total / LONGEST_NGRAM * math.exp(-squared / (2 * LENGTH_DEVIATION**2))
+
+
+METRICS: dict[TextMetricName, Callable[[Sequence[str], References], float]] = {
+    "exact-match": partial(mean_of_best, compare=exact_match),
+    "bleu": partial(corpus_score, metric="bleu"),
+    "chrf": partial(corpus_score, metric="chrf"),
+    "rouge-1": partial(mean_of_best, compare=partial(rouge_n, n=1)),
+    "rouge-2": partial(mean_of_best, compare=partial(rouge_n, n=2)),
+    "rouge-l": partial(mean_of_best, compare=rouge_l),
+    "cider": cider,
+    "squad-exact-match": partial(mean_of_best, compare=squad_exact_match),
+    "squad-f1": partial(mean_of_best, compare=squad_f1),
+}
+"""Higher is better. BLEU is cased; chrF is chrF2 (Popovic 2015)."""
+
+
+def edit_distance(predicted: Sequence[str], expected: Sequence[str]) -> int:
+    """Return the least substitutions, insertions and deletions (Levenshtein 1966)."""
+    row = list(range(len(expected) + 1))
+    for count, symbol in enumerate(predicted, 1):
+        previous, row = row, [count]
+        for index, candidate in enumerate(expected):
+            substitution = previous[index] + (symbol != candidate)
+            row.append(min(substitution, previous[index + 1] + 1, row[index] + 1))
+    return row[-1]
+
+
+def error_rate(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> float:
+    """Divide the edits of (predicted, expected) by all expected symbols, in per cent.
+
+    Where nothing is expected, it is 0 without edits and else 100.
+    """
+    wrong = sum(edit_distance(predicted, expected) for predicted, expected in pairs)
+    count = sum(len(expected) for _, expected in pairs)
+    return 100.0 * wrong / count if count else 100.0 * bool(wrong)
+
+
+def word_error_rate(outputs: Sequence[str], references: Sequence[str]) -> float:
+    """Return the edits of words between blanks for each expected word, in per cent."""
+    pairs = zip(outputs, references, strict=True)
+    return error_rate([(output.split(), text.split()) for output, text in pairs])
+
+
+def character_error_rate(outputs: Sequence[str], references: Sequence[str]) -> float:
+    """Return the edits of characters for each expected character, in per cent."""
+    return error_rate(list(zip(outputs, references, strict=True)))
+
+
+ERROR_RATES: dict[str, Callable[[Sequence[str], Sequence[str]], float]] = {
+    "word-error-rate": word_error_rate,
+    "character-error-rate": character_error_rate,
+}
+
+OUTSIDE = "O"
+"""The tag of a word that belongs to no entity."""
+PREFIXES = {"B": "B", "I": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
+"""The prefixes of BIO (IOB2), IOB1, BIOES and BILOU."""
+
+
+class Entity(NamedTuple):
+    """The words `start` to `end`, half-open, and their label."""
+
+    start: int
+    end: int
+    label: str
+
+
+def split_tag(tag: str) -> tuple[str, str]:
+    """Split a tag into a prefix B, I, E, S or O and its label.
+
+    A tag without prefix, such as that of a part of speech, is an entity of one word.
+    """
+    if tag == OUTSIDE:
+        return OUTSIDE, ""
+    prefix, dash, label = tag.partition("-")
+    return (PREFIXES[prefix], label) if dash and prefix in PREFIXES else ("S", tag)
+
+
+def are_plain(tags: Iterable[str]) -> bool:
+    """Return whether no tag has the prefix of a scheme."""
+    return all(tag == OUTSIDE or split_tag(tag) == ("S", tag) for tag in tags)
+
+
+def find_entities(tags: Sequence[str]) -> list[Entity]:
+    """Find the entities of tags in any scheme, by the rules of conlleval and seqeval.
+
+    An entity begins at B or S, and at I or E where none of the same label continues. It
+    ends before the next one begins, behind E and S, and before O.
+    """
+    entities: list[Entity] = []
+    start, previous = 0, (OUTSIDE, "")
+    parts = [split_tag(tag) for tag in tags]
+    for position, (prefix, label) in enumerate([*parts, (OUTSIDE, "")]):
+        continues = (
+            prefix in ("I", "E") and previous[0] in ("B", "I") and label == previous[1]
+        )
+        if previous[0] != OUTSIDE and not continues:
+            entities.append(Entity(start, position, previous[1]))
+        if not continues:
+            start = position
+        previous = prefix, label
+    return entities
+
+
+def to_bio(tags: Sequence[str]) -> list[str]:
+    """Convert tags of any scheme to BIO; those without prefix stay."""
+    result = [OUTSIDE] * len(tags)
+    for start, end, label in find_entities(tags):
+        if tags[start] == label:
+            result[start] = label
+        else:
+            result[start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
+    return result
+
+
+def entity_metrics(
+    predicted: Sequence[Sequence[str]], expected: Sequence[Sequence[str]]
+) -> dict[str, float]:
+    """Score entities, of which label and both ends must be right, as seqeval does.
+
+    Returns:
+        f1, precision and recall over all sentences, and the accuracy of single tags, in
+        per cent; 0 without any entity.
+
+    Raises:
+        ValueError: Sentences of different lengths.
+    """
+    right = predictions = total = same = words = 0
+    for tags, gold in zip(predicted, expected, strict=True):
+        entities, gold_entities = set(find_entities(tags)), set(find_entities(gold))
+        right += len(entities & gold_entities)
+        predictions += len(entities)
+        total += len(gold_entities)
+        same += sum(a == b for a, b in zip(tags, gold, strict=True))
+        words += len(gold)
+    return {
+        "f1": 200 * right / max(1, predictions + total),
+        "precision": 100 * right / max(1, predictions),
+        "recall": 100 * right / max(1, total),
+        "accuracy": 100 * same / max(1, words),
+    }
+
+
+def pearson(predicted: Numbers, expected: Numbers) -> float:
+    """Return Pearson's correlation, -1 to 1; 0 where either side is constant.
+
+    r = sum (p - mean p)(e - mean e) / sqrt(sum (p - mean p)^2 sum (e - mean e)^2)
+    """
+    if predicted.min() == predicted.max() or expected.min() == expected.max():
+        return 0.0
+    first = predicted.double() - predicted.double().mean()
+    second = expected.double() - expected.double().mean()
+    return float(first @ second / (first.norm() * second.norm()))
+
+
+def spearman(predicted: Numbers, expected: Numbers) -> float:
+    """Return Pearson's correlation of the ranks, -1 to 1."""
+    return pearson(rank(predicted), rank(expected))
+
+
+def rank(numbers: Numbers) -> Numbers:
+    """Rank numbers from 1; equal numbers share the mean of their ranks."""
+    _, index, counts = numbers.unique(return_inverse=True, return_counts=True)
+    last = counts.cumsum(0).double()
+    return (last - (counts - 1) / 2)[index]
+
+
+def number_metrics(predicted: Numbers, expected: Numbers) -> dict[str, float]:
+    """Return the correlations and the mean errors of predicted numbers."""
+    errors = predicted.double() - expected.double()
+    return {
+        "pearson": pearson(predicted, expected),
+        "spearman": spearman(predicted, expected),
+        "mean-squared-error": float(errors.square().mean()),
+        "mean-absolute-error": float(errors.abs().mean()),
+    }
+
+
+def perplexity(loss: float) -> float:
+    """Return exp of a mean loss, infinite where that overflows."""
+    return math.exp(loss) if loss < 700 else math.inf
+
+
+SHARES = [
+    "accuracy",
+    "macro-f1",
+    "micro-f1",
+    "exact-match",
+    "f1",
+    "precision",
+    "recall",
+    "rouge-1",
+    "rouge-2",
+    "rouge-l",
+    "squad-exact-match",
+    "squad-f1",
+    "masked-accuracy",
+    "next-sentence",
+    "places",
+    "pointing",
+    "inside",
+    "share",
+    "late-share",
+]
+UNITS = {
+    **dict.fromkeys(SHARES, "in per cent, higher is better"),
+    "bleu": "from 0 to 100, higher is better",
+    "chrf": "from 0 to 100, higher is better",
+    "cider": "CIDEr-D x 100, from 0 to 1,000, higher is better",
+    "word-error-rate": "in per cent, lower is better",
+    "character-error-rate": "in per cent, lower is better",
+    "wrong-bits": "in per cent, lower is better",
+    "bits-per-sequence": "cross-entropy in bits, lower is better",
+    "pearson": "a correlation from -1 to 1, higher is better",
+    "spearman": "a correlation from -1 to 1, higher is better",
+    "mean-squared-error": "in squared units of the number, lower is better",
+    "mean-absolute-error": "in units of the number, lower is better",
+    "perplexity": "per token, lower is better",
+    "forward-perplexity": "per token, lower is better",
+    "backward-perplexity": "per token, lower is better",
+    "word_perplexity": "perplexity per word between blanks, lower is better",
+    "loss": "the mean negative log-probability of a token, lower is better",
+    "bits_per_character": "the loss in bits for each character, lower is better",
+    "standard-error": "of the metric before it, in its unit",
+    "regret": "reward that the best policy has more, lower is better",
+    "reward": "a sum over an episode, higher is better",
+}
+
+
+def describe_units(metrics: Iterable[str]) -> str:
+    """Describe the units of metrics, named `metric` or `metric/group`, in a line."""
+    groups: dict[str, list[str]] = {}
+    for name in dict.fromkeys(metric.split("/")[0] for metric in metrics):
+        if name in UNITS:
+            groups.setdefault(UNITS[name], []).append(name)
+    return "; ".join(f"{', '.join(names)}: {unit}" for unit, names in groups.items())
+
+
+def rank_ties(metrics: Mapping[str, float]) -> tuple[float, ...]:
+    """Return a key that orders equally good validations, the best first.
+
+    It compares the metrics in their order, each in the direction of its unit; those of
+    groups and of unknown directions are left out.
+    """
+    key = []
+    for name, value in metrics.items():
+        unit = UNITS.get(name, "")
+        if "is better" in unit:
+            cost = value if "lower is better" in unit else -value
+            key.append(math.inf if math.isnan(cost) else cost)
+    return tuple(key)

@@ -1,1 +1,0 @@
-"""Metrics of texts, answers and likelihoods."""

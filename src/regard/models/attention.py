@@ -1,0 +1,266 @@
+"""What run files name of attention: scores, alignments, positions and heads."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Literal, Protocol, runtime_checkable
+
+from pydantic import Field
+from torch import nn
+
+from regard.attention import Attend
+from regard.attention.align import (
+    Align,
+    Entmax15,
+    Hard,
+    LocalMonotonic,
+    LocalPredictive,
+    Monotonic,
+    Softmax,
+    Sparsemax,
+    StraightThrough,
+)
+from regard.attention.heads import MultiHead
+from regard.attention.history import Coverage, History, LocationAware
+from regard.attention.positions import (
+    Alibi,
+    BucketedBias,
+    RelativeKeys,
+    RelativePositions,
+    Rotary,
+)
+from regard.attention.scores import (
+    Additive,
+    Cosine,
+    Distance,
+    Dot,
+    General,
+    LearnedSharpness,
+    Location,
+    ScaledDot,
+)
+from regard.config.registry import RegisteredName, Registry
+from regard.nn.embeddings import (
+    Learned,
+    LinearPositions,
+    NoPositions,
+    SinesThenCosines,
+    Sinusoidal,
+)
+
+ActivationName = Literal["gelu", "gelu-tanh", "relu", "silu"]
+ACTIVATIONS: Mapping[ActivationName, Callable[[], nn.Module]] = {
+    "gelu": nn.GELU,
+    "gelu-tanh": partial(nn.GELU, approximate="tanh"),
+    "relu": nn.ReLU,
+    "silu": nn.SiLU,
+}
+"""Activations of feed-forward networks; gelu-tanh approximates gelu by tanh."""
+
+
+SCORES = Registry(
+    "regard.models",
+    {
+        "dot": lambda width, max_keys: Dot(),
+        "general": lambda width, max_keys: General(width, width),
+        "concat": lambda width, max_keys: Additive(width, width, width),
+        "location": lambda width, max_keys: Location(width, max_keys),
+        "scaled-dot": lambda width, max_keys: ScaledDot(),
+        "cosine": lambda width, max_keys: Cosine(LearnedSharpness(width**0.5)),
+        "distance": lambda width, max_keys: Distance(width**0.5),
+    },
+    group="regard.scores",
+)
+"""Functions of the width of queries and keys, and of the largest number of keys."""
+ScoreName = Annotated[str, RegisteredName(SCORES)]
+ContentScoreName = Annotated[str, RegisteredName(SCORES, without=("location",))]
+"""Scores that depend on the keys."""
+
+
+ALIGNS = Registry(
+    "regard.models",
+    {
+        "softmax": lambda width, window: Softmax(),
+        "sparsemax": lambda width, window: Sparsemax(),
+        "entmax": lambda width, window: Entmax15(),
+        "local-m": lambda width, window: LocalMonotonic(window),
+        "local-p": lambda width, window: LocalPredictive(width, width, window),
+        "straight-through": lambda width, window: StraightThrough(),
+        "hard": lambda width, window: Hard(),
+        "monotonic": lambda width, window: Monotonic(),
+    },
+    group="regard.aligns",
+)
+"""Functions of the width of queries, and of the window of local alignments."""
+AlignName = Annotated[str, RegisteredName(ALIGNS)]
+
+
+@dataclass(frozen=True)
+class HardSettings:
+    """Hard alignment with the share of sequences that read softly in training."""
+
+    name: Literal["hard"] = "hard"
+    soft_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+    def make(self) -> Align:
+        return Hard(self.soft_share)
+
+
+@dataclass(frozen=True)
+class StraightThroughSettings:
+    """Gumbel straight-through alignment with its temperature."""
+
+    name: Literal["straight-through"] = "straight-through"
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+
+    def make(self) -> Align:
+        return StraightThrough(self.temperature)
+
+
+@dataclass(frozen=True)
+class MonotonicSettings:
+    """Monotonic alignment with its initial offset and training noise."""
+
+    name: Literal["monotonic"] = "monotonic"
+    offset: float = -1.0
+    noise: Annotated[float, Field(ge=0)] = 1.0
+
+    def make(self) -> Align:
+        return Monotonic(self.offset, self.noise)
+
+
+AlignChoice = AlignName | HardSettings | StraightThroughSettings | MonotonicSettings
+"""A name, or a name with its settings."""
+SelfAlignName = Annotated[str, RegisteredName(ALIGNS, without=("hard",))]
+SelfAlignChoice = SelfAlignName | StraightThroughSettings | MonotonicSettings
+"""Alignments of self-attention.
+
+Hard ones learn by REINFORCE, which is computed for reads of a source only.
+"""
+
+
+def build_align(choice: AlignChoice, query_width: int, window: int) -> Align:
+    """Build an alignment for queries of a width; only local ones use `window`."""
+    if isinstance(choice, str):
+        return ALIGNS[choice](query_width, window)
+    return choice.make()
+
+
+HistoryName = Literal["coverage", "location-aware"]
+HISTORIES: dict[HistoryName | None, Callable[[int], History | None]] = {
+    None: lambda width: None,
+    "coverage": Coverage,
+    "location-aware": LocationAware,
+}
+"""Functions of the hidden width of an additive score."""
+
+
+POSITIONS = Registry(
+    "regard.models",
+    {
+        "sinusoidal": lambda width, max_positions: Sinusoidal(),
+        "sines-then-cosines": lambda width, max_positions: SinesThenCosines(),
+        "learned": lambda width, max_positions: Learned(max_positions, width),
+        "integers": lambda width, max_positions: LinearPositions(width),
+        "none": lambda width, max_positions: NoPositions(),
+        "rotary": lambda width, max_positions: NoPositions(),
+        "alibi": lambda width, max_positions: NoPositions(),
+        "bucketed": lambda width, max_positions: NoPositions(),
+        "relative-keys": lambda width, max_positions: NoPositions(),
+    },
+    group="regard.positions",
+)
+"""Functions of the width of states and the largest number of positions."""
+RELATIVE_POSITIONS = Registry(
+    "regard.models",
+    {
+        "rotary": lambda heads, width: Rotary(width),
+        "alibi": lambda heads, width: Alibi(heads),
+        "bucketed": lambda heads, width: BucketedBias(heads),
+        "relative-keys": lambda heads, width: RelativeKeys(width),
+    },
+    group="regard.relative_positions",
+)
+"""Functions of the number of heads and their width, for names that add no encoding."""
+PositionsName = Annotated[str, RegisteredName(POSITIONS)]
+UnboundedPositionsName = Annotated[str, RegisteredName(POSITIONS, without=("learned",))]
+"""Positions that have no table, for sequences of any length."""
+RelativeName = Annotated[str, RegisteredName(RELATIVE_POSITIONS)]
+
+
+def build_relative_positions(
+    name: PositionsName | None, heads: int, width: int
+) -> RelativePositions | None:
+    """Build relative positions for heads of a width; None for other names."""
+    if name is None or name not in RELATIVE_POSITIONS:
+        return None
+    return RELATIVE_POSITIONS[name](heads, width)
+
+
+@runtime_checkable
+class HeadConfig(Protocol):
+    """The fields of a configuration that describe heads.
+
+    `window` is that of a local alignment.
+    """
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def heads(self) -> int: ...
+
+    @property
+    def score(self) -> ContentScoreName: ...
+
+    @property
+    def window(self) -> int: ...
+
+
+def build_heads(
+    config: HeadConfig,
+    align: AlignChoice,
+    max_keys: int,
+    *,
+    positions: PositionsName | None = None,
+    dropout: float = 0.0,
+    memory_width: int | None = None,
+    key_value_heads: int | None = None,
+) -> MultiHead:
+    """Build heads of width `config.width / config.heads` that share one score.
+
+    Args:
+        config: Their sizes and score.
+        align: Their alignment.
+        max_keys: The largest number of keys.
+        positions: Relative positions; names of absolute ones change nothing.
+        dropout: Dropout of weights.
+        memory_width: Width of what they read, if another than `config.width`.
+        key_value_heads: Heads of keys and values, if fewer than heads of queries.
+    """
+    width = config.width // config.heads
+    relative = build_relative_positions(positions, config.heads, width)
+    attend = build_attend(
+        width, config.score, align, window=config.window, max_keys=max_keys
+    )
+    attend.dropout = dropout
+    return MultiHead(
+        config.width,
+        config.heads,
+        attend=attend,
+        positions=relative,
+        memory_width=memory_width,
+        key_value_heads=key_value_heads,
+    )
+
+
+def build_attend(
+    width: int,
+    score: ContentScoreName,
+    align: AlignChoice,
+    *,
+    window: int,
+    max_keys: int,
+) -> Attend:
+    """Build the lookup of heads of a width."""
+    return Attend(SCORES[score](width, max_keys), build_align(align, width, window))

@@ -1,0 +1,885 @@
+"""Any model of the transformers library as a model of regard.
+
+A run file names a folder or a model on the hub: `model: {name: pretrained, path: NAME}`.
+Training copies the model's configuration, tokenizer and weights into the run, which
+does not need the folder afterwards.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.attention.masks import padding
+from regard.attention.memory import Memory
+from regard.attention.observer import (
+    LookupEvent,
+    find_observer,
+    report_event,
+    select_from,
+)
+from regard.attention.record import ReportsWeights
+from regard.errors import InputError
+from regard.models.classifier import Classifier
+from regard.models.language_model import FULL, LanguageModel, Softmax
+from regard.models.published import (
+    UNLIMITED,
+    accepts,
+    convert_tokenizer,
+    find_published,
+    library_config,
+    load_network,
+    load_part,
+    quiet_library,
+    read_settings,
+    require_transformers,
+)
+from regard.models.sizes import Size
+from regard.nn.decoders import SequenceDecoder, State
+from regard.nn.encoder_decoder import Encoder, EncoderDecoder
+from regard.nn.output import OutputLayer
+from regard.shapes import Float, Lengths, States, Tokens, to_float32
+from regard.storage.published_folder import CONFIG, PublishedFolder
+from regard.text import Tokenizer
+from regard.text.special import IGNORED, SpecialTokens
+
+NAME = "pretrained"
+UNBOUNDED_CONTEXT = 512
+"""Tokens in a row of a model whose positions have no limit, such as T5."""
+HEADS = {
+    "class": "ForSequenceClassification",
+    "tag": "ForTokenClassification",
+    "span": "ForQuestionAnswering",
+    "image": "ForImageClassification",
+}
+"""How the names of transformers' classes with a head of each kind end."""
+MEAN_POOLED = ("clip", "siglip", "beit", "data2vec")
+"""How the types of models begin whose image classifiers average positions."""
+POOLER = "pooler."
+"""The beginning of the names of parameters that no task here reads."""
+
+
+@dataclass(frozen=True)
+class PretrainedConfig:
+    """A published model.
+
+    path: A folder, or a model's name on the hub, OWNER/NAME. It is read when training
+        starts.
+    revision: Branch, tag or commit on the hub.
+    context: Most tokens in a row; by default as many as the model has positions.
+    architecture: The published class; filled in when training starts.
+    settings: The published configuration; filled in when training starts.
+    """
+
+    name: Literal["pretrained"] = "pretrained"
+    path: str = ""
+    revision: str | None = None
+    context: Size | None = None
+    architecture: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    one_tokenizer: ClassVar[bool] = True
+    shared: ClassVar[bool] = False
+    copying: ClassVar[bool] = False
+    softmax: ClassVar[Softmax] = FULL
+
+    def __post_init__(self) -> None:
+        if not self.path and not self.settings:
+            raise ValueError(
+                "path is missing; name a folder or a model on the hub, OWNER/NAME"
+            )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the published configuration is known."""
+        return bool(self.settings)
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether each position reads the ones before it only."""
+        library = require_transformers("model")
+        kind = self.settings.get("model_type")
+        auto = library.models.auto.modeling_auto
+        return (
+            kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+            and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+            and not self.network_config().is_encoder_decoder
+        )
+
+    def has_head(self, head: str) -> bool:
+        """Return whether the published class has a head of this kind of `HEADS`."""
+        return self.architecture.endswith(HEADS[head])
+
+    def network_config(self) -> Any:
+        """Return the configuration object of transformers."""
+        return library_config(self.settings)
+
+    def folder(self) -> PublishedFolder:
+        """Return the folder of the published model, from the hub if necessary."""
+        return find_published(self.path, self.revision)[0]
+
+    def complete_like(self, saved: "PretrainedConfig") -> Any:
+        """Return this configuration with what training filled in, from a run's own."""
+        return replace(
+            self,
+            context=self.context or saved.context,
+            architecture=saved.architecture,
+            settings=saved.settings,
+        )
+
+    def complete(self) -> tuple["PretrainedConfig", Tokenizer]:
+        """Read the published configuration and tokenizer.
+
+        Returns:
+            The configuration with all fields, and the tokenizer.
+
+        Raises:
+            InputError: The folder is missing, incomplete or unsafe.
+            RunError: The hub does not answer.
+        """
+        folder = self.folder()
+        config = self.with_settings(folder)
+        published = load_part(folder, "AutoTokenizer")
+        network = outline_network(config)
+        rows = embedding_of(network).num_embeddings
+        tokenizer = convert_tokenizer(published, rows, str(folder.path))
+        limits = [self.context, position_limit(network)]
+        if published.model_max_length < UNLIMITED:
+            limits.append(published.model_max_length)
+        known = [limit for limit in limits if limit is not None]
+        context = min(known, default=UNBOUNDED_CONTEXT)
+        start = getattr(network.config, "decoder_start_token_id", None)
+        if network.config.is_encoder_decoder and start is not None:
+            tokenizer = tokenizer.with_special(replace(tokenizer.special, start=start))
+        return replace(config, context=context), tokenizer
+
+    def with_settings(self, folder: PublishedFolder) -> Any:
+        """Return the configuration with the published settings and class."""
+        settings = read_settings(folder)
+        names = folder.json(CONFIG).get("architectures") or [""]
+        return replace(self, settings=settings, architecture=str(names[0]))
+
+    @property
+    def positions(self) -> int:
+        """The most tokens in a row, known once training has started."""
+        return self.context or UNBOUNDED_CONTEXT
+
+
+@dataclass(frozen=True)
+class PretrainedVisionConfig(PretrainedConfig):
+    """A published model of images.
+
+    image: Side of an image in pixels; filled in when training starts.
+    patch: Side of a patch in pixels; filled in when training starts.
+    """
+
+    image: Size = 224
+    patch: Size = 16
+
+    channels: ClassVar[int] = 3
+    marks: ClassVar[int] = 1
+    distilled: ClassVar[bool] = False
+
+    def complete_like(self, saved: PretrainedConfig) -> Any:
+        """Return this configuration with what training filled in, from a run's own."""
+        full = super().complete_like(saved)
+        if isinstance(saved, PretrainedVisionConfig):
+            full = replace(full, image=saved.image, patch=saved.patch)
+        return full
+
+    @property
+    def width(self) -> int:
+        """The width of a state."""
+        values = self.network_config()
+        return getattr(values, "vision_config", values).hidden_size
+
+    @property
+    def pooling(self) -> str:
+        """What the class is read from: the `mean` of the positions, or the first."""
+        kind = str(self.settings.get("model_type"))
+        return "mean" if kind.startswith(MEAN_POOLED) else "first"
+
+
+def outline_network(config: PretrainedConfig) -> Any:
+    """Build the base model without storage, to learn its sizes."""
+    library = require_transformers("model")
+    with torch.device("meta"), quiet_library(), torch.random.fork_rng(devices=[]):
+        return library.AutoModel.from_config(config.network_config())
+
+
+def position_limit(network: Any) -> int | None:
+    """Return the most positions of a text; None for a model without a limit."""
+    for name, module in network.named_modules():
+        if (
+            name.endswith("position_embeddings")
+            and isinstance(module, nn.Embedding)
+            and module.padding_idx is not None
+        ):  # the first rows belong to padding
+            return module.num_embeddings - module.padding_idx - 1
+    config = network.config.get_text_config()
+    limit = getattr(config, "max_position_embeddings", None)
+    return limit if isinstance(limit, int) and limit > 0 else None
+
+
+def embedding_of(network: Any) -> nn.Embedding:
+    """Return the table of tokens of a model, or of its text tower."""
+    towers = dict(network.named_children())
+    return towers.get("text_model", network).get_input_embeddings()
+
+
+class ReportedAttention(nn.Module):
+    """The place to which a pretrained model reports its attention, layer by layer."""
+
+    def report(self, layers: Sequence[Tensor], skipped: int = 0) -> None:
+        """Report the weights `(batch, head, query, key)` of each layer.
+
+        The first `skipped` keys are left out.
+        """
+        for number, layer in enumerate(layers):
+            weights = layer[..., skipped:]
+            count = weights.shape[-2]
+            report_event(self, LookupEvent(count, select_from(weights), call=number))
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether somebody records the attention."""
+        return find_observer(self) is not None
+
+
+class Pretrained(nn.Module, ReportsWeights):
+    """A network of transformers with the place to which it reports its attention."""
+
+    self_attention = "attention"
+    has_head: bool = False
+    network: Any
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the network is a whole class of transformers, with its head."""
+        return True
+
+    def __init__(self, config: PretrainedConfig, kind: str, **changes: Any):
+        super().__init__()
+        self.config = config
+        self.attention = ReportedAttention()
+        self.network = build_network(config, kind, **changes)
+
+    @property
+    def token_table(self) -> nn.Module:
+        """The module that embeds tokens or patches."""
+        return self.network.get_input_embeddings()
+
+    def run_network(self, **inputs: Any) -> Any:
+        """Run the network, and report its attention if somebody records it."""
+        return run_reporting(self.network, self.attention, inputs)
+
+    def read_rows(self, tokens: Tokens, lengths: Lengths, segments: Any) -> Any:
+        """Run the network on rows of tokens, padded on the right."""
+        network = self.network
+        mask = padding(lengths, tokens.shape[1]).readable()
+        pad = network.config.get_text_config().pad_token_id
+        tokens = tokens.masked_fill(~mask, 0 if pad is None else pad)
+        inputs = {"input_ids": tokens, "attention_mask": mask.long()}
+        kinds = getattr(network.config, "type_vocab_size", 0)
+        if (
+            segments is not None
+            and kinds
+            and accepts(network.forward, "token_type_ids")
+        ):
+            inputs["token_type_ids"] = segments.clamp(max=kinds - 1)
+        if accepts(network.forward, "use_cache"):
+            return self.run_network(**inputs, use_cache=False)
+        return self.run_network(**inputs)
+
+    def load_published(self, folder: PublishedFolder) -> None:
+        """Load the weights of the published model; a new head stays as it is.
+
+        Raises:
+            InputError: The weights lack a parameter of the network.
+        """
+        loaded, missing = load_network(type(self.host()), folder)
+        part = self.part_of(loaded)
+        absent = [name for name in missing if not self.is_head(name)]
+        if absent:
+            raise InputError(
+                f"{folder.path}: its weights lack {len(absent)} parameters of "
+                f"{type(loaded).__name__}, such as {min(absent)}. Download it again."
+            )
+        shapes = {name: own.shape for name, own in self.network.state_dict().items()}
+        fitting = {
+            name: tensor
+            for name, tensor in part.state_dict().items()
+            if name not in missing and shapes.get(name) == tensor.shape
+        }
+        self.network.load_state_dict(fitting, strict=False)
+
+    def is_head(self, name: str) -> bool:
+        """Return whether a parameter may be new: it belongs to a head or pooler."""
+        base = self.network.base_model_prefix
+        return POOLER in name or (self.has_head and not name.startswith(f"{base}."))
+
+    def host(self) -> Any:
+        """Return the model of which the network is a part."""
+        return self.network
+
+    def part_of(self, loaded: Any) -> Any:
+        """Return the part of a loaded model that is the network."""
+        return loaded
+
+
+def run_reporting(
+    network: Any,
+    attention: ReportedAttention,
+    inputs: Mapping[str, Any],
+    skipped: int = 0,
+) -> Any:
+    """Run a network, and report its self-attention if somebody records it.
+
+    Raises:
+        InputError: Somebody records it, and the network returns no weights.
+    """
+    if not attention.is_observed:
+        return network(**inputs)
+    outputs = run_plain(network, inputs)
+    layers = layers_of(network, outputs, "attentions", "encoder_attentions")
+    attention.report([layer[..., skipped:, :] for layer in layers], skipped)
+    return outputs
+
+
+def run_plain(network: Any, inputs: Mapping[str, Any]) -> Any:
+    """Run a network by its plain implementation, which returns its weights."""
+    before = network.config._attn_implementation
+    network.set_attn_implementation("eager")
+    try:
+        return network(**inputs, output_attentions=True)
+    finally:
+        network.set_attn_implementation(before)
+
+
+def layers_of(network: Any, outputs: Any, *names: str) -> list[Tensor]:
+    """Return the maps of all layers from the first of some outputs that is there.
+
+    Raises:
+        InputError: The network returns no weights of queries by keys.
+    """
+    for name in names:
+        layers = [layer for layer in outputs.get(name) or () if layer is not None]
+        if layers and all(layer.ndim == 4 for layer in layers):
+            return layers
+    kind = network.config.model_type
+    raise InputError(
+        f"the attention of {type(network).__name__} (model type {kind}) cannot be "
+        "shown: it returns no weights of queries by keys. Use kind gradient."
+    )
+
+
+def build_network(config: PretrainedConfig, kind: str, **changes: Any) -> Any:
+    """Build a network of transformers with fresh weights.
+
+    Args:
+        config: A complete configuration.
+        kind: Name of an automatic class, such as `AutoModelForCausalLM`, or of a class
+            with a head of `HEADS`.
+        changes: Values that replace those of the configuration.
+
+    Raises:
+        InputError: transformers has no such class for the model type.
+    """
+    library = require_transformers("model")
+    values = config.network_config()
+    for name, value in changes.items():
+        setattr(values, name, value)
+    try:
+        with quiet_library():
+            if kind.startswith("Auto"):
+                automatic = getattr(library, kind)
+                known = automatic._model_mapping
+                base = known[type(values)]
+                base = base[0] if isinstance(base, tuple) else base
+                more = {}
+                if accepts(base.__init__, "add_pooling_layer"):
+                    more["add_pooling_layer"] = False
+                return automatic.from_config(values, **more)
+            base = getattr(library, kind)
+            if not issubclass(base, library.PreTrainedModel):
+                raise KeyError(kind)
+            return base._from_config(values)
+    except (ValueError, KeyError, AttributeError, TypeError, ImportError) as error:
+        raise InputError(
+            f"model.settings: transformers has no {kind} for model type "
+            f"{values.model_type} ({str(error)[:120]})"
+        ) from error
+
+
+class PretrainedEncoder(Pretrained):
+    """The states of a text: an encoder, the encoder of an encoder-decoder, a decoder.
+
+    With `head`, the published class with a head of this kind of `HEADS` computes the
+    logits, if the model is one; otherwise a linear layer reads the states.
+    """
+
+    def __init__(self, config: PretrainedConfig, head: str, outputs: int):
+        has_head = config.has_head(head)
+        changes: dict[str, Any] = {}
+        if head != "span" or not has_head:
+            changes["num_labels"] = outputs
+        pad = config.settings.get("pad_token_id")
+        if has_head and pad is None:
+            changes["pad_token_id"] = 0
+        kind = config.architecture if has_head else "AutoModel"
+        super().__init__(config, kind, **changes)
+        self.has_head = has_head
+        self.is_causal = config.is_causal
+        values = self.network.config
+        if not has_head and values.is_encoder_decoder:
+            self.network = self.part_of(self.network)
+        if not has_head:
+            width = values.get_text_config().hidden_size
+            self.dropout = nn.Dropout(_dropout_of(values))
+            self.head = nn.Linear(width, outputs)
+            nn.init.normal_(self.head.weight, std=0.02)
+            nn.init.zeros_(self.head.bias)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the published head is kept."""
+        return self.has_head
+
+    def host(self) -> Any:
+        """Return the whole model: that of an encoder is its encoder-decoder."""
+        if self.has_head:
+            return self.network
+        return outline_network(self.config)
+
+    def part_of(self, loaded: Any) -> Any:
+        """Return the encoder of an encoder-decoder, else the model itself."""
+        if not self.has_head and loaded.config.is_encoder_decoder:
+            return loaded.get_encoder()
+        return loaded
+
+    @property
+    def output(self) -> nn.Linear:
+        """The last linear layer."""
+        if not self.has_head:
+            return self.head
+        layers = [
+            module for module in self.network.modules() if isinstance(module, nn.Linear)
+        ]
+        count = self.network.config.num_labels
+        return next(layer for layer in reversed(layers) if layer.out_features == count)
+
+    def states(self, tokens: Tokens, lengths: Lengths, segments: Any = None) -> States:
+        """Return the states `(batch, position, width)` of rows of tokens."""
+        return self.read_rows(tokens, lengths, segments).last_hidden_state
+
+    def pooled(
+        self, tokens: Tokens, lengths: Lengths, segments: Any = None
+    ) -> Float[Tensor, "batch width"]:
+        """Return one state of a text: the last of a causal model, else the mean."""
+        states = self.states(tokens, lengths, segments)
+        if self.is_causal:
+            last = (lengths - 1).clamp(min=0)
+            return states[torch.arange(len(states), device=states.device), last]
+        real = padding(lengths, tokens.shape[1]).readable()[..., None]
+        total = states.masked_fill(~real, 0.0).sum(1)
+        return total / lengths.clamp(min=1)[:, None]
+
+
+def _dropout_of(values: Any) -> float:
+    """Return the dropout before a new head."""
+    for name in (
+        "classifier_dropout",
+        "hidden_dropout_prob",
+        "dropout",
+        "dropout_rate",
+    ):
+        value = getattr(values, name, None)
+        if isinstance(value, float):
+            return value
+    return 0.1
+
+
+class PretrainedClassifier(PretrainedEncoder, Classifier):
+    """A class of one text or two: a new linear layer, or the published head."""
+
+    config_class = PretrainedConfig
+    form = "published-texts"
+    output: Any
+
+    def __init__(self, vocabulary: int, classes: int, config: PretrainedConfig):
+        super().__init__(config, "class", classes)
+
+    def forward(
+        self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
+    ) -> Float[Tensor, "batch class"]:
+        """Return the logits of the classes."""
+        if self.has_head:
+            return self.read_rows(tokens, lengths, segments).logits
+        return self.head(self.dropout(self.pooled(tokens, lengths, segments)))
+
+
+class PretrainedTagger(PretrainedEncoder):
+    """A tag for each token: a new linear layer, or the published head."""
+
+    config_class = PretrainedConfig
+
+    def __init__(self, vocabulary: int, tags: int, config: PretrainedConfig):
+        super().__init__(config, "tag", tags)
+
+    def forward(
+        self, tokens: Tokens, lengths: Lengths
+    ) -> Float[Tensor, "batch position tag"]:
+        """Return the logits of the tags at each position."""
+        if self.has_head:
+            return self.read_rows(tokens, lengths, None).logits
+        return self.head(self.dropout(self.states(tokens, lengths)))
+
+
+class PretrainedSpans(PretrainedEncoder):
+    """The first and last token of an answer: a new layer, or the published head."""
+
+    config_class, form = PretrainedConfig, "one-row"
+
+    def __init__(self, vocabulary: int, config: PretrainedConfig):
+        super().__init__(config, "span", 2)
+
+    def forward(
+        self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
+    ) -> Float[Tensor, "batch position 2"]:
+        """Return the logits of start and end, minus infinity past each length."""
+        if self.has_head:
+            found = self.read_rows(tokens, lengths, segments)
+            logits = torch.stack([found.start_logits, found.end_logits], -1)
+        else:
+            logits = self.head(self.dropout(self.states(tokens, lengths, segments)))
+        real = padding(lengths, tokens.shape[1]).readable()
+        return logits.masked_fill(~real[..., None], -torch.inf)
+
+
+class PretrainedVision(Pretrained):
+    """A class of an image: the published class for it, or a layer over the states."""
+
+    config_class = PretrainedVisionConfig
+
+    def __init__(self, classes: int, config: PretrainedVisionConfig):
+        library = require_transformers("model")
+        auto = library.models.auto.modeling_auto
+        kind = config.settings.get("model_type")
+        has_head = kind in auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES
+        name = "AutoModelForImageClassification" if has_head else "AutoModel"
+        super().__init__(config, name, num_labels=classes)
+        self.has_head, self.classes = has_head, classes
+        if not has_head:
+            self.head = nn.Linear(self.network.config.hidden_size, classes)
+            nn.init.normal_(self.head.weight, std=0.02)
+            nn.init.zeros_(self.head.bias)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the published class has a head."""
+        return self.has_head
+
+    def forward(
+        self, pixels: Float[Tensor, "batch channel height width"]
+    ) -> Float[Tensor, "batch class"]:
+        """Return the logits of the classes."""
+        outputs = self.run_network(pixel_values=pixels)
+        if self.has_head:
+            return outputs.logits
+        return self.head(outputs.last_hidden_state.mean(1))
+
+    def encoder(self, pixels: Tensor) -> States:
+        """Return the states of all positions of images."""
+        return vision_tower(self.network)(pixel_values=pixels).last_hidden_state
+
+    def both(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits twice, as a distilled ViT does for its two tokens."""
+        logits = self(pixels)
+        return logits, logits
+
+
+def vision_tower(network: Any) -> Any:
+    """Return the part of a network that reads images, without a head."""
+    base = network.base_model
+    return dict(base.named_children()).get("vision_model", base)
+
+
+class LogitsOutput(nn.Module, OutputLayer):
+    """The output layer of a model whose features are the logits themselves."""
+
+    def __init__(self, vocabulary: int):
+        super().__init__()
+        self.out_features = vocabulary
+
+    def forward(self, input: Any) -> Tensor:
+        """Return the logits."""
+        return input
+
+    def loss(
+        self, features: Any, targets: Tokens, smoothing: float = 0.0
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
+        """Return the sum of the cross-entropies, and that of each position."""
+        losses = functional.cross_entropy(
+            to_float32(features).flatten(0, 1),
+            targets.flatten(),
+            ignore_index=IGNORED,
+            reduction="none",
+            label_smoothing=smoothing,
+        )
+        return losses.sum(), losses.detach().view(targets.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class CacheState(State):
+    """The tokens that a decoder has read, and the keys and values of each layer.
+
+    A decoder with a source also has the memory, and the keys and values that its layers
+    made of it.
+    """
+
+    tokens: Tensor
+    keys: tuple[Tensor, ...] = ()
+    values: tuple[Tensor, ...] = ()
+    memory: Memory | None = None
+    source_keys: tuple[Tensor, ...] = ()
+    source_values: tuple[Tensor, ...] = ()
+
+    @property
+    def position(self) -> int:
+        """Number of tokens read so far."""
+        return self.tokens.shape[1]
+
+
+def fill_cache(keys: Sequence[Tensor], values: Sequence[Tensor]) -> Any:
+    """Return a cache of transformers with these keys and values."""
+    from transformers.cache_utils import DynamicCache
+
+    cache = DynamicCache()
+    for layer, (key, value) in enumerate(zip(keys, values, strict=True)):
+        cache.update(key, value, layer)
+    return cache
+
+
+def read_cache(cache: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """Return the keys and values of all layers of a cache.
+
+    Raises:
+        InputError: A layer keeps something else, as state space models do.
+    """
+    keys, values = [], []
+    for layer in cache.layers:
+        if not isinstance(layer.keys, Tensor) or layer.keys.ndim != 4:
+            raise InputError(
+                f"the model's cache has a {type(layer).__name__}, and regard continues "
+                "a text by keys and values only"
+            )
+        keys.append(layer.keys)
+        values.append(layer.values)
+    return tuple(keys), tuple(values)
+
+
+class PretrainedLanguageModel(Pretrained, LanguageModel[CacheState]):
+    """A published language model."""
+
+    config_class = PretrainedConfig
+    shorter_windows = True
+
+    def __init__(self, vocabulary: int, config: PretrainedConfig):
+        super().__init__(config, "AutoModelForCausalLM")
+        self.context = config.positions
+        self.output = LogitsOutput(vocabulary)
+
+    def begin(self, batch: int) -> CacheState:
+        """Return the state before the first token."""
+        device = next(self.parameters()).device
+        return CacheState(torch.zeros(batch, 0, dtype=torch.int64, device=device))
+
+    def detach_state(self, state: CacheState) -> None:
+        """Return None: every window is read by itself."""
+        return
+
+    def run(self, tokens: Tokens, state: CacheState) -> tuple[Tensor, CacheState]:
+        """Read tokens; the features after each are its logits.
+
+        Raises:
+            ValueError: There are more tokens than `context`.
+        """
+        read = torch.cat([state.tokens, tokens], 1)
+        check_context(read, self.context)
+        if torch.is_grad_enabled() and not state.position:
+            outputs = self.run_network(input_ids=tokens, use_cache=False)
+            return outputs.logits, replace(state, tokens=read)
+        cache = fill_cache(state.keys, state.values)
+        mask = torch.ones_like(read)
+        outputs = self.run_network(
+            input_ids=tokens, attention_mask=mask, past_key_values=cache, use_cache=True
+        )
+        keys, values = read_cache(outputs.past_key_values)
+        return outputs.logits, CacheState(read, keys, values)
+
+
+def check_context(tokens: Tokens, context: int | None) -> None:
+    """Raise ValueError for more tokens than a model's context."""
+    if context is not None and tokens.shape[1] > context:
+        raise ValueError(
+            f"{tokens.shape[1]} tokens exceed the model's context of {context}"
+        )
+
+
+class SourceEncoder(Encoder, ReportsWeights):
+    """The encoder of a published encoder-decoder; its weights belong to the decoder.
+
+    A source begins with the vocabulary's start token if published sources do; no map
+    shows it.
+    """
+
+    self_attention = "attention"
+    decoder: Any
+    first: int | None
+
+    def __init__(self, decoder: "TargetDecoder", config: PretrainedConfig):
+        super().__init__()
+        self.attention = ReportedAttention()
+        # not a submodule: its weights are saved once, as those of the decoder
+        object.__setattr__(self, "decoder", decoder)
+        width = decoder.network.config.hidden_size
+        self.memory_width = self.summary_width = width
+        self.first = None
+        """The token before each source, if the model reads one."""
+
+    def parameters(self, recurse: bool = True) -> Any:
+        """Return the parameters of the decoder's network, which has the encoder."""
+        return self.decoder.network.get_encoder().parameters(recurse)
+
+    @property
+    def token_table(self) -> nn.Module:
+        """The module that embeds the tokens of a source."""
+        return self.decoder.network.get_encoder().get_input_embeddings()
+
+    def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
+        """Encode tokens `(batch, position)` of the sources' `lengths`."""
+        network = self.decoder.network.get_encoder()
+        if self.first is not None:
+            first = torch.full_like(tokens[:, :1], self.first)
+            tokens, lengths = torch.cat([first, tokens], 1), lengths + 1
+        mask = padding(lengths, tokens.shape[1]).readable()
+        pad = network.config.pad_token_id or 0
+        inputs = {
+            "input_ids": tokens.masked_fill(~mask, pad),
+            "attention_mask": mask.long(),
+        }
+        outputs = run_reporting(network, self.attention, inputs, self.skipped)
+        return Memory.of(outputs.last_hidden_state, lengths, tokens=tokens)
+
+    @property
+    def skipped(self) -> int:
+        """Number of positions before the source, which maps leave out."""
+        return 0 if self.first is None else 1
+
+
+class TargetDecoder(SequenceDecoder[CacheState]):
+    """The decoder of a published encoder-decoder."""
+
+    source_attention = "cross"
+    self_attention = "attention"
+    network: Any
+
+    def __init__(self, vocabulary: int, config: PretrainedConfig):
+        super().__init__()
+        self.attention, self.cross = ReportedAttention(), ReportedAttention()
+        self.network = build_network(config, "AutoModelForSeq2SeqLM")
+        self.skipped = 0
+        """Number of positions before the source, which maps leave out."""
+        self.output = LogitsOutput(vocabulary)
+
+    def start(self, memory: Memory) -> CacheState:
+        """Return the state before the first token."""
+        nothing = memory.value.new_zeros(len(memory.value), 0, dtype=torch.int64)
+        return CacheState(nothing, memory=memory)
+
+    def run(self, tokens: Tokens, state: CacheState) -> tuple[Tensor, CacheState]:
+        """Read tokens; the features after each are its logits."""
+        from transformers.cache_utils import EncoderDecoderCache
+        from transformers.modeling_outputs import BaseModelOutput
+
+        memory = state.memory
+        assert memory is not None
+        inputs: dict[str, Any] = {
+            "decoder_input_ids": tokens,
+            "encoder_outputs": BaseModelOutput(last_hidden_state=memory.value),
+            "use_cache": False,
+        }
+        lengths = memory.lengths
+        if lengths is not None:
+            mask = padding(lengths, memory.value.shape[1]).readable()
+            inputs["attention_mask"] = mask.long()
+        read = torch.cat([state.tokens, tokens], 1)
+        with_cache = not torch.is_grad_enabled() or bool(state.position)
+        if with_cache:
+            own = fill_cache(state.keys, state.values)
+            source = fill_cache(state.source_keys, state.source_values)
+            inputs["past_key_values"] = EncoderDecoderCache(own, source)
+            inputs["use_cache"] = True
+        outputs = self._run_network(inputs)
+        if not with_cache:
+            return outputs.logits, replace(state, tokens=read)
+        cache = outputs.past_key_values
+        keys, values = read_cache(cache.self_attention_cache)
+        source_keys, source_values = read_cache(cache.cross_attention_cache)
+        after = CacheState(read, keys, values, memory, source_keys, source_values)
+        return outputs.logits, after
+
+    def _run_network(self, inputs: Mapping[str, Any]) -> Any:
+        if not self.attention.is_observed and not self.cross.is_observed:
+            return self.network(**inputs)
+        outputs = run_plain(self.network, inputs)
+        self.attention.report(layers_of(self.network, outputs, "decoder_attentions"))
+        cross = layers_of(self.network, outputs, "cross_attentions")
+        self.cross.report(cross, self.skipped)
+        return outputs
+
+
+class PretrainedSeq2Seq(EncoderDecoder):
+    """A published encoder-decoder of texts."""
+
+    config_class = PretrainedConfig
+
+    def __init__(
+        self, source_vocabulary: int, target_vocabulary: int, config: PretrainedConfig
+    ):
+        decoder = TargetDecoder(target_vocabulary, config)
+        super().__init__(SourceEncoder(decoder, config), decoder)
+        self.config = config
+        self.max_source = self.max_target = config.positions
+
+    decoder: Any
+
+    @property
+    def source_special(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self,
+    ) -> SpecialTokens:
+        """The special ids of the source vocabulary."""
+        return self._source_special
+
+    @source_special.setter
+    def source_special(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, special: SpecialTokens
+    ) -> None:
+        self._source_special = special
+        encoder, values = self.encoder, self.decoder.network.config
+        assert isinstance(encoder, SourceEncoder)
+        encoder.first = values.bos_token_id if special.opens else None
+        self.decoder.skipped = encoder.skipped
+
+    def load_published(self, folder: PublishedFolder) -> None:
+        """Load the weights of the published model."""
+        loaded, missing = load_network(type(self.decoder.network), folder)
+        if missing:
+            raise InputError(
+                f"{folder.path}: its weights lack {len(missing)} parameters of "
+                f"{type(loaded).__name__}, such as {min(missing)}. Download it again."
+            )
+        self.decoder.network.load_state_dict(loaded.state_dict())

@@ -1,0 +1,418 @@
+"""The decoder protocol, recurrent decoders, and wrappers that continue prompts."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Generic, Literal, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.memory import Memory, expect_size, index_batch
+from regard.nn.embeddings import TokenEmbedding
+from regard.shapes import Float, Rows, States, Step, Tokens
+from regard.text.special import SPECIAL, SpecialTokens
+
+Kind = TypeVar("Kind", bound="State")
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The state of a decoder: batch-first tensors, memories, tuples of these, or None.
+
+    A `Memory` holds the source, which all hypotheses of one source share.
+    """
+
+    def select(self: Kind, rows: Rows) -> Kind:
+        """Return the state of the batch rows `rows`, in this order; rows may repeat."""
+        return replace(
+            self,
+            **{
+                field.name: index_batch(getattr(self, field.name), rows)
+                for field in fields(self)
+            },
+        )
+
+    def follow(self: Kind, rows: Rows) -> Kind:
+        """Like `select`, for rows that stay with their source.
+
+        Row i must come from the same source as before. The memories stay as they are.
+        """
+        return replace(
+            self,
+            **{
+                field.name: _follow(getattr(self, field.name), rows)
+                for field in fields(self)
+            },
+        )
+
+    def detach(self: Kind) -> Kind:
+        """Return the same numbers without their graph, for a state of tensors only."""
+        return replace(
+            self, **{name: tensor.detach() for name, tensor in self.tensors().items()}
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the parts by name, for a state of tensors only."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def _follow(part: Any, rows: Tensor) -> Any:
+    match part:
+        case Memory():
+            return part
+        case State():
+            return part.follow(rows)
+        case tuple():
+            return tuple(_follow(item, rows) for item in part)
+        case _:
+            return index_batch(part, rows)
+
+
+S = TypeVar("S", bound=State)
+
+
+class Decoder(nn.Module, ABC, Generic[S]):
+    """Generate a sequence from a memory, one token at a time.
+
+    `features` are the input of the last layer: logits = output(features). They are tensors `(batch, [position,]
+    width)`, unless the decoder's output layer needs another type.
+    """
+
+    output: Any
+    """A `Predictor`; each decoder declares its own type."""
+    special: SpecialTokens = SPECIAL
+    """The special ids of the target vocabulary."""
+    source_gate: str | None = None
+    """Name of the module, within the decoder, that multiplies the context by one number per step; None if there is no
+    gate."""
+    source_attention: str | tuple[str, ...] | None = "attend"
+    """Names of the modules, within the decoder, that read the source, as patterns for `record`; None if there are none.
+    Their weights at step t belong to the token that the step predicts."""
+    self_attention: str | tuple[str, ...] | None = None
+    """Names of the modules, within the decoder, by which tokens read earlier tokens, as patterns for `record`; None if
+    there are none."""
+
+    @abstractmethod
+    def start(self, memory: Memory) -> S:
+        """Return the state before the first token.
+
+        All work that is done once per memory is done here.
+        """
+
+    @abstractmethod
+    def advance(self, tokens: Step, state: S) -> tuple[Any, S]:
+        """Read the last tokens `(batch,)`.
+
+        The old state must not be used again.
+
+        Returns:
+            Features of the next token, and the new state.
+        """
+
+    def step(
+        self, tokens: Step, state: S
+    ) -> tuple[Float[Tensor, "batch vocabulary"], S]:
+        """Read the last tokens `(batch,)`.
+
+        Returns:
+            Logits of the next token, and the new state.
+        """
+        features, state = self.advance(tokens, state)
+        return self.output(features), state
+
+    def features(self, tokens: Tokens, state: S) -> Any:
+        """Teacher forcing: features `(batch, position, width)` after each of the tokens `(batch, position)`.
+
+        The result equals stepping through them; decoders that can do it in one pass
+        override this.
+        """
+        features = []
+        for token in tokens.unbind(1):
+            feature, state = self.advance(token, state)
+            features.append(feature)
+        return self.join(features)
+
+    def join(self, steps: Sequence[Any]) -> Any:
+        """Join the features of successive steps."""
+        return torch.stack(list(steps), 1)
+
+
+class SequenceDecoder(Decoder[S]):
+    """A decoder that reads any number of tokens in one pass."""
+
+    @abstractmethod
+    def run(self, tokens: Tokens, state: S) -> tuple[Any, S]:
+        """Read tokens `(batch, position)`.
+
+        The old state must not be used again.
+
+        Returns:
+            Features after each of them, and the state after the last.
+        """
+
+    def features(self, tokens: Tokens, state: S) -> Any:
+        return self.run(tokens, state)[0]
+
+    def advance(self, tokens: Step, state: S) -> tuple[Any, S]:
+        features, state = self.run(tokens[:, None], state)
+        return self.at(features, 0), state
+
+    def at(self, features: Any, position: int) -> Any:
+        """Return the features at one position."""
+        return features[:, position]
+
+
+def unroll(decoder: Decoder[S], tokens: Tokens, state: S, forcing: float) -> Any:
+    """Scheduled sampling (Bengio 2015, 1506.03099).
+
+    Features as `Decoder.features`, but each token after the first is the target with
+    probability `forcing` and else the decoder's own best prediction. 1 is teacher
+    forcing, 0 is free running. Uses torch's generator.
+    """
+    features = []
+    token_in = tokens[:, 0]
+    for position in range(tokens.shape[1]):
+        feature, state = decoder.advance(token_in, state)
+        features.append(feature)
+        if position + 1 < tokens.shape[1]:
+            with torch.no_grad():
+                predicted = decoder.output(feature).argmax(-1)
+            forced = torch.rand(predicted.shape, device=predicted.device) < forcing
+            token_in = torch.where(forced, tokens[:, position + 1], predicted)
+    return decoder.join(features)
+
+
+@dataclass(frozen=True, eq=False)
+class RecurrentDecoderState(State):
+    """`cells (batch, layer, state_width)`, the prepared memory, and the alignment's state."""
+
+    cells: Tensor
+    memory: Memory
+    alignment: Any = None
+
+
+class RecurrentDecoder(Decoder[S]):
+    """A decoder in which each step needs the previous one.
+
+    One transition per token, and one readout for all steps together.
+    """
+
+    embedding: TokenEmbedding
+    readout: nn.Module
+    """From the output of `transition` to features, `(*batch, parts_width)` -> `(*batch, width)`."""
+
+    @abstractmethod
+    def transition(
+        self, embedded: Float[Tensor, "batch embedding"], state: S
+    ) -> tuple[Float[Tensor, "batch parts"], S]:
+        """Compute one step of the recurrence.
+
+        Returns:
+            The input of the readout, and the new state.
+        """
+
+    def advance(self, tokens: Step, state: S) -> tuple[Float[Tensor, "batch width"], S]:
+        parts, state = self.transition(self.embedding(tokens), state)
+        return self.readout(parts), state
+
+    def features(self, tokens: Tokens, state: S) -> States:
+        steps = []
+        for embedded in self.embedding(tokens).unbind(1):
+            parts, state = self.transition(embedded, state)
+            steps.append(parts)
+        return self.readout(torch.stack(steps, 1))
+
+
+class ZeroInitialState(nn.Module):
+    """Zeros: the decoder does not depend on the encoder's last state."""
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.size = size
+
+    def forward(self, memory: Memory) -> Tensor:
+        return memory.value.new_zeros(memory.value.shape[0], self.size)
+
+
+class LearnedInitialState(nn.Module):
+    """One learned vector for every sequence."""
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.vector = nn.Parameter(torch.zeros(size))
+
+    def forward(self, memory: Memory) -> Tensor:
+        return self.vector.expand(memory.value.shape[0], -1)
+
+
+class SummaryInitialState(nn.Module):
+    """tanh(W summary + b), where the summary is the encoder's final state.
+
+    See Cho 2014, section 2.2.
+    """
+
+    def __init__(self, summary_width: int, size: int):
+        super().__init__()
+        self.linear = nn.Linear(summary_width, size)
+
+    def forward(self, memory: Memory) -> Tensor:
+        """Check the arguments.
+
+        Raises:
+            ValueError: The memory has no summary, or one of another width.
+        """
+        summary = summary_of(memory)
+        expect_size(
+            "the initial state",
+            self.linear.in_features,
+            "the memory's summary",
+            summary.shape[-1],
+        )
+        return self.linear(summary).tanh()
+
+
+def summary_of(memory: Memory) -> Tensor:
+    """Return the memory's summary.
+
+    Raises:
+        ValueError: It has none.
+    """
+    if memory.summary is None:
+        raise ValueError(
+            "this decoder starts from the encoder's summary, but the memory has none; make it with summary="
+        )
+    return memory.summary
+
+
+def first_cells(
+    initial: nn.Module, memory: Memory, shape: tuple[int, int]
+) -> Float[Tensor, "batch layer width"]:
+    """Return the initial state of cells of this shape.
+
+    Raises:
+        ValueError: `initial` gives another width.
+    """
+    cells = initial(memory)
+    expect_size(
+        "the recurrent network",
+        shape[0] * shape[1],
+        f"the initial state by {type(initial).__name__}",
+        cells.shape[1],
+    )
+    return cells.unflatten(1, shape)
+
+
+InitialStateName = Literal["encoder", "zero", "learned"]
+
+
+def choose_initial_state(
+    name: InitialStateName, encoder: nn.Module, size: int
+) -> nn.Module:
+    """Make an initial state by its name in a run file.
+
+    `encoder` is the module for "encoder".
+    """
+    return {
+        "encoder": encoder,
+        "zero": ZeroInitialState(size),
+        "learned": LearnedInitialState(size),
+    }[name]
+
+
+Before = Literal["end", "start", "nothing"]
+"""What precedes a text to continue: the end of another text, the start token, or nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class PromptedState(State):
+    """The state of the inner decoder, and the last token of each prompt, `(batch,)`, which the next step reads."""
+
+    inner: State
+    last: Tensor
+
+
+class Prompted(SequenceDecoder[PromptedState]):
+    """Continue prompts `(batch, position)` of at least one token.
+
+    `start` reads all tokens but the last in one pass; the last one replaces the START
+    that a search feeds.
+    """
+
+    def __init__(self, decoder: SequenceDecoder, prompts: Tokens):
+        super().__init__()
+        self.decoder, self.prompts = decoder, prompts
+        self.output, self.special, self.source_attention = (
+            decoder.output,
+            decoder.special,
+            None,
+        )
+
+    def start(self, memory: Memory) -> PromptedState:
+        state = self.decoder.start(memory)
+        if self.prompts.shape[1] > 1:
+            _, state = self.decoder.run(self.prompts[:, :-1], state)
+        return PromptedState(state, self.prompts[:, -1])
+
+    def run(self, tokens: Tokens, state: PromptedState) -> tuple[Any, PromptedState]:
+        fed = tokens.where(tokens != self.special.start, state.last[:, None])
+        features, inner = self.decoder.run(fed, state.inner)
+        return features, PromptedState(inner, state.last)
+
+    def at(self, features: Any, position: int) -> Any:
+        return self.decoder.at(features, position)
+
+
+@dataclass(frozen=True, eq=False)
+class SlidingState(State):
+    """The state of the inner decoder, and the tokens that it has read, `(batch, position)`."""
+
+    inner: State
+    read: Tensor
+
+
+class Sliding(SequenceDecoder[SlidingState]):
+    """Decode texts of any length with a limited context.
+
+    If one more token does not fit in `context`, start again with the last half, so that
+    every token has at least half a context before it.
+    """
+
+    def __init__(self, decoder: SequenceDecoder, context: int):
+        super().__init__()
+        self.decoder, self.context, self.overlap = decoder, context, context // 2
+        self.output, self.special, self.source_attention = (
+            decoder.output,
+            decoder.special,
+            None,
+        )
+
+    def start(self, memory: Memory) -> SlidingState:
+        inner = self.decoder.start(memory)
+        return SlidingState(
+            inner,
+            torch.zeros(
+                len(memory.value), 0, dtype=torch.int64, device=memory.value.device
+            ),
+        )
+
+    def run(self, tokens: Tokens, state: SlidingState) -> tuple[States, SlidingState]:
+        chunks = []
+        for part in tokens.split(self.context - self.overlap, 1):
+            features, state = self._read(part, state)
+            chunks.append(features)
+        return torch.cat(chunks, 1), state
+
+    def _read(self, tokens: Tensor, state: SlidingState) -> tuple[Tensor, SlidingState]:
+        """`run` for at most as many tokens as fit behind the overlap."""
+        before, inner = state.read, state.inner
+        fed = tokens
+        if before.shape[1] + tokens.shape[1] > self.context:
+            before = before[:, before.shape[1] - self.overlap :]
+            fed = torch.cat([before, tokens], 1)
+            nothing = next(self.parameters()).new_zeros(len(tokens), 0, 1)
+            inner = self.decoder.start(Memory(nothing, nothing))
+        features, inner = self.decoder.run(fed, inner)
+        return features[:, -tokens.shape[1] :], SlidingState(
+            inner, torch.cat([before, tokens], 1)
+        )

@@ -1,1 +1,0 @@
-"""Decoders behind one protocol: decoding uses only `start`, `step` and the state's `select`."""

@@ -1,0 +1,308 @@
+"""Encoders of texts, images and frames."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.attention import Attend
+from regard.attention.masks import Dense, padding
+from regard.attention.memory import Memory
+from regard.attention.scores import Dot
+from regard.nn.embeddings import Embedding, LearnedGrid, Positions
+from regard.nn.encoder_decoder import Encoder
+from regard.nn.layers import Dropout, mean_over_positions
+from regard.nn.recurrent import BidirectionalReader, SequenceReader
+from regard.nn.transformer import EncoderLayer, EncoderLayers
+from regard.shapes import Float, Lengths, States, Tokens
+
+
+class RecurrentEncoder(Encoder):
+    """Embeddings through a recurrent reader.
+
+    The summary is the reader's final state (see `regard.nn.recurrent`).
+    """
+
+    def __init__(
+        self, embedding: Embedding, reader: BidirectionalReader, dropout: float = 0.0
+    ):
+        super().__init__()
+        self.embedding, self.reader = embedding, reader
+        self.dropout = Dropout(dropout)
+        self.memory_width = self.summary_width = reader.output_width
+
+    def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
+        states, final = self.reader(self.embedding(tokens), lengths)
+        return Memory.of(self.dropout(states), lengths, final, tokens)
+
+
+class MatchingEncoder(Encoder):
+    """A bidirectional LSTM over embeddings beside similar words of the same text.
+
+    This is the aligned embedding of Chen 2017 (1704.00051, section 3.2) within one
+    text.
+
+        c_i = sum_j softmax_j(relu(W x_i) . relu(W x_j)) x_j  over j /= i,  h = BiLSTM([x; c])
+
+    A word that occurs twice finds itself, however rare it is. The only word of a text
+    finds zeros. The summary is the LSTM's final state.
+    """
+
+    def __init__(self, embedding: Embedding, width: int, dropout: float = 0.0):
+        super().__init__()
+        size = embedding.width
+        self.embedding, self.dropout = embedding, Dropout(dropout)
+        self.alike, self.attend = (
+            nn.Sequential(nn.Linear(size, size), nn.ReLU()),
+            Attend(Dot()),
+        )
+        self.reader = SequenceReader("lstm", 2 * size, width)
+        self.memory_width = self.summary_width = self.reader.output_width
+
+    def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
+        size = tokens.shape[1]
+        mask = padding(lengths, size) & Dense(
+            ~torch.eye(size, dtype=torch.bool, device=tokens.device)
+        )
+        words = self.embedding(tokens)
+        alike = self.alike(words)
+        matched = self.attend(alike, Memory(alike, words.to(alike), mask))
+        states, final = self.reader(torch.cat([words, matched], -1), lengths)
+        return Memory.of(self.dropout(states), lengths, final, tokens)
+
+
+N = TypeVar("N", int, Tensor)
+
+
+class GridEncoder(nn.Module):
+    """Convolutions in stages that each halve both sides.
+
+    The cells of the last stage are the memory, row by row, and their mean is its
+    summary.
+
+    Xu 2015 (1502.03044, section 3.1.1) uses the cells of a network that was trained on
+    ImageNet; this one learns with its decoder. A cell sees its own part of the image
+    and little more (15 x 15 pixels after three stages) and norms stay within a cell, so
+    that attention weights can be read as locations. A learned vector encodes the
+    position of each of `side` x `side` cells, which convolutions do not.
+    """
+
+    def __init__(self, channels: int, widths: tuple[int, ...], side: int):
+        super().__init__()
+        inner = (channels, *widths[:-1])
+        self.stages = nn.Sequential(
+            *(convolution_stage(*pair) for pair in zip(inner, widths, strict=True))
+        )
+        self.positions = LearnedGrid(0, side, widths[-1])
+        self.memory_width = self.summary_width = widths[-1]
+
+    def forward(self, images: Float[Tensor, "batch channel height width"]) -> Memory:
+        """Process images `(batch, channel, height, width)`.
+
+        Returns:
+            A memory of `(batch, cell, memory_width)`.
+        """
+        grid = self.stages(
+            images.contiguous(memory_format=torch.channels_last)
+        )  # norms over channels need it
+        cells = self.positions(
+            rearrange(grid, "b c h w -> b (h w) c"), *grid.shape[-2:]
+        )
+        return Memory(cells, cells, summary=cells.mean(1))
+
+
+class ChannelNorm(nn.LayerNorm):
+    """Layer normalisation of each cell of `(batch, channel, row, column)` over its channels."""
+
+    def forward(
+        self, input: Float[Tensor, "batch channel row column"]
+    ) -> Float[Tensor, "batch channel row column"]:
+        return rearrange(
+            super().forward(rearrange(input, "b c h w -> b h w c")),
+            "b h w c -> b c h w",
+        )
+
+
+def convolution_stage(before: int, width: int) -> nn.Sequential:
+    """Return a 3 x 3 convolution that halves both sides, and a 1 x 1 convolution."""
+    return nn.Sequential(
+        *norm_convolution(before, width, size=3),
+        *norm_convolution(width, width, size=1),
+    )
+
+
+def norm_convolution(before: int, width: int, *, size: int) -> list[nn.Module]:
+    """Return a convolution with its norm and nonlinearity.
+
+    It has no bias because the norm has an offset.
+    """
+    weights = nn.Conv2d(
+        before, width, size, stride=2 if size > 1 else 1, padding=size // 2, bias=False
+    )
+    nn.init.kaiming_normal_(weights.weight, nonlinearity="relu")
+    return [weights, ChannelNorm(width), nn.ReLU()]
+
+
+def cells_of(size: N, stages: int) -> N:
+    """Cells along a side of `size` pixels after `stages` stages.
+
+    Of several sides if it is a tensor.
+    """
+    for _ in range(stages):
+        size = (size + 1) // 2
+    return size
+
+
+Frames = Float[Tensor, "batch frame feature"]
+
+
+class Subsampling(nn.Module, ABC):
+    """A network that shortens time by halves.
+
+    Frames `(batch, frame, feature)` of `lengths (batch,)` become states `(batch, key,
+    width)` and their lengths; time is halved `halvings` times, rounded up.
+
+    Frames past a length have no influence.
+    """
+
+    width: int
+    halvings: int
+
+    @abstractmethod
+    def forward(self, frames: Frames, lengths: Lengths) -> tuple[States, Lengths]: ...
+
+    def keys(self, frames: int) -> int:
+        """Return the number of states of so many frames."""
+        return cells_of(frames, self.halvings)
+
+
+class SubsamplingConvolutions(Subsampling):
+    """Stages of a 3 x 3 convolution with stride 2 over time and frequency and a ReLU.
+
+    A linear map of all bands and channels of one time follows.
+
+    State j sees the frames around frame 2^halvings j. Nothing is normalised: the norm
+    of an image's cells would remove the loudness.
+    """
+
+    def __init__(self, features: int, stages: Sequence[int], width: int):
+        super().__init__()
+        inner = (1, *stages[:-1])
+        self.stages = nn.ModuleList(
+            halving_convolution(*pair) for pair in zip(inner, stages, strict=True)
+        )
+        self.width, self.halvings = width, len(stages)
+        self.linear = nn.Linear(stages[-1] * cells_of(features, len(stages)), width)
+
+    def forward(self, frames: Frames, lengths: Lengths) -> tuple[States, Lengths]:
+        states = frames[:, None]
+        for stage in self.stages:
+            states = stage(
+                states.masked_fill(
+                    ~padding(lengths, states.shape[2]).readable()[:, None, :, None], 0.0
+                )
+            ).relu()
+            lengths = (lengths + 1) // 2
+        states = self.linear(rearrange(states, "b c time band -> b time (band c)"))
+        return states.masked_fill(
+            ~padding(lengths, states.shape[1]).readable()[..., None], 0.0
+        ), lengths
+
+
+class Pyramid(Subsampling):
+    """A bidirectional LSTM a stage, each of which halves time.
+
+    The states of two successive times are concatenated (Chan, Jaitly, Le, Vinyals 2016,
+    Listen, Attend and Spell, 1508.01211, equation 5); after the last of an odd number
+    of states stand zeros.
+    """
+
+    def __init__(self, features: int, stages: Sequence[int]):
+        super().__init__()
+        inner = (features, *(4 * width for width in stages[:-1]))
+        self.stages = nn.ModuleList(
+            SequenceReader("lstm", before, width)
+            for before, width in zip(inner, stages, strict=True)
+        )
+        self.width, self.halvings = 4 * stages[-1], len(stages)
+
+    def forward(self, frames: Frames, lengths: Lengths) -> tuple[States, Lengths]:
+        states = frames
+        for reader in self.stages:
+            states, _ = reader(states, lengths)
+            even = functional.pad(states, (0, 0, 0, states.shape[1] % 2))
+            states, lengths = (
+                rearrange(even, "b (t two) w -> b t (two w)", two=2),
+                (lengths + 1) // 2,
+            )
+        return states, lengths
+
+
+class AttentionReader(nn.Module):
+    """Transformer layers over states with positions.
+
+    The final state is the mean.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        positions: Positions,
+        layers: Iterable[EncoderLayer],
+        norm: nn.Module,
+    ):
+        super().__init__()
+        self.positions, self.norm = positions, norm
+        self.layers = EncoderLayers(layers)
+        self.output_width = width
+
+    def forward(
+        self, states: States, lengths: Lengths
+    ) -> tuple[States, Float[Tensor, "batch width"]]:
+        """As `BidirectionalReader.forward`."""
+        outputs = self.norm(self.layers(self.positions(states), lengths))
+        return outputs, mean_over_positions(
+            outputs, padding(lengths, outputs.shape[1]), lengths
+        )
+
+
+class FrameEncoder(nn.Module):
+    """A part that halves time, and a reader of its states, which are the memory."""
+
+    def __init__(
+        self,
+        halving: Subsampling,
+        reader: BidirectionalReader | AttentionReader,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.halving, self.reader = halving, reader
+        self.before, self.after = Dropout(dropout), Dropout(dropout)
+        self.memory_width = self.summary_width = reader.output_width
+        self.self_attention = (
+            "reader.layers.*.self_attention"
+            if isinstance(reader, AttentionReader)
+            else None
+        )
+
+    def forward(self, frames: Frames, lengths: Lengths) -> Memory:
+        """Process frames `(batch, frame, feature)` of `lengths (batch,)`.
+
+        Returns:
+            A memory of `(batch, key, memory_width)`.
+        """
+        states, lengths = self.halving(frames, lengths)
+        states, summary = self.reader(self.before(states), lengths)
+        return Memory.of(self.after(states), lengths, summary)
+
+
+def halving_convolution(before: int, width: int) -> nn.Conv2d:
+    """Return a 3 x 3 convolution that halves both sides."""
+    layer = nn.Conv2d(before, width, 3, stride=2, padding=1)
+    nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+    nn.init.zeros_(layer.bias)  # pyright: ignore[reportArgumentType]
+    return layer

@@ -1,1 +1,0 @@
-"""Encoders: from a padded batch to a `Memory`."""

@@ -1,0 +1,312 @@
+"""Bodies of requests, the limits of a server, and errors as HTTP responses."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import islice
+from types import GenericAlias, NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from pydantic import (
+    Base64Bytes,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+)
+from starlette.responses import Response
+
+from regard.attribution.kinds import Kind
+from regard.errors import InputError
+from regard.images import count_pixels
+from regard.tasks.options import Option, Options, list_options
+
+B = TypeVar("B", bound="RequestBody")
+T = TypeVar("T", bound=Options)
+OPENAI = "/v1/"
+"""The prefix of the paths of OpenAI's interface."""
+RETRY_SECONDS = 2
+"""Seconds after which a client may try again."""
+REPORTED_ERRORS = 3
+"""Errors of one request that its response names."""
+BEAM_TEXTS = 10
+"""Limit of beam x characters, in longest texts: a beam copies the whole source."""
+DEFAULTS: Mapping[str, Any] = {"beyond": "stop"}
+"""Defaults of a server that differ from the library's, which raises an error."""
+AttributionKinds = Annotated[tuple[Kind, ...], Field(min_length=1, max_length=4)]
+"""The kinds of maps in a view; the first is shown first."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a server accepts.
+
+    Attributes:
+        body: Bytes of one request.
+        bodies: Bytes of all bodies that are being received.
+        text: Characters of one text.
+        values: Texts, numbers and files of one request.
+        pixels: Pixels of all images of one request, known before decoding.
+        requests: Requests that wait or are being answered.
+        workers: Threads that use the models.
+        batch: Requests that are answered together.
+        keep_alive_seconds: Seconds that an idle connection stays open.
+        body_seconds: Seconds in which a body must arrive.
+        answer_seconds: Seconds in which an answer must be complete.
+        connections: Connections at a time.
+    """
+
+    body: int = 8 << 20
+    bodies: int = 64 << 20
+    text: int = 5000
+    values: int = 4096
+    pixels: int = 1 << 22
+    requests: int = 32
+    workers: int = 1
+    batch: int = 16
+    keep_alive_seconds: int = 20
+    body_seconds: float = 20.0
+    answer_seconds: float = 120.0
+    connections: int = 512
+
+
+class RequestBody(BaseModel):
+    """A JSON body; keys that it does not declare are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class HTTPError(Exception):
+    """A request without an answer: a status and one line that says why.
+
+    Args:
+        status: The status of the response.
+        message: What is wrong, in one line.
+        headers: Further headers.
+        code: OpenAI's name of the error.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.headers, self.code = status, dict(headers or {}), code
+
+    def response(self, path: str = "") -> Response:
+        """Return the response, in OpenAI's form under OpenAI's paths."""
+        if not path.startswith(OPENAI):
+            return json_response({"error": str(self)}, self.status, self.headers)
+        status = 400 if self.status == 422 else self.status
+        body = openai_error(self.status, str(self), self.code)
+        return json_response(body, status, self.headers)
+
+
+def busy(message: str) -> HTTPError:
+    """Return the error of a server that has no room for a request now."""
+    return HTTPError(503, message, {"retry-after": str(RETRY_SECONDS)})
+
+
+def unexpected(error: BaseException) -> HTTPError:
+    """Return the error of a fault of the server, whose details only its log has."""
+    name = type(error).__name__
+    return HTTPError(500, f"unexpected {name}; see the log of the server")
+
+
+def openai_error(status: int, message: str, code: str | None = None) -> dict[str, Any]:
+    """Return the body of an error in OpenAI's form."""
+    kinds = {401: "authentication_error", 429: "rate_limit_error"}
+    default = "invalid_request_error" if status < 500 else "server_error"
+    kind = kinds.get(status, default)
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def json_response(
+    value: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a response with a JSON body."""
+    return Response(encode(value), status, headers, "application/json")
+
+
+def encode(value: Any) -> bytes:
+    """Encode a value as compact JSON.
+
+    Lone surrogates become escapes; infinite numbers, such as the score of an
+    impossible text, become null.
+
+    Raises:
+        FloatingPointError: A number is NaN.
+    """
+    finite = _replace_infinities(value, "the answer")
+    text = json.dumps(
+        finite, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _replace_infinities(value: Any, name: str) -> Any:
+    if isinstance(value, float):
+        if math.isnan(value):
+            raise FloatingPointError(
+                f"{name} is NaN, so there is no answer; the run's weights may be "
+                "damaged"
+            )
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _replace_infinities(item, str(key)) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_replace_infinities(item, name) for item in value]
+    return value
+
+
+def build_body_type(
+    name: str,
+    inputs: Mapping[str, Any],
+    options: type[Options],
+    supported: frozenset[str],
+    **extra: Any,
+) -> type[RequestBody]:
+    """Build the type of a body from a run's inputs and the options of a verb.
+
+    Args:
+        name: The name of the type.
+        inputs: The inputs of an example, with their types.
+        options: The options of the verb.
+        supported: The names of the options that the run supports.
+        extra: Further keys, each a type and a default.
+    """
+    keys: dict[str, Any] = {}
+    for key, hint in inputs.items():
+        keys[key] = (_to_json_type(hint), None if _is_optional(hint) else ...)
+    hints, declarations = get_type_hints(options), list_options(options)
+    for option in fields(options):
+        name = option.name
+        if name in supported:
+            default = DEFAULTS.get(name, option.default)
+            keys[name] = (_bound(declarations[name], hints[name]), default)
+    return create_model(name, __base__=RequestBody, **keys, **extra)
+
+
+def read_options(request: RequestBody, kind: type[T]) -> T:
+    """Return the options of a request."""
+    names = {option.name for option in fields(kind)} & type(request).model_fields.keys()
+    return kind(**{name: getattr(request, name) for name in names})
+
+
+def parse(kind: type[B], body: bytes, limits: Limits) -> B:
+    """Parse and check a body.
+
+    Raises:
+        HTTPError: 400 for invalid JSON, 422 for keys or values that are not accepted.
+    """
+    try:
+        request = kind.model_validate_json(body)
+    except ValidationError as error:
+        errors = error.errors(
+            include_url=False, include_context=False, include_input=False
+        )
+        is_json = all(item["type"] != "json_invalid" for item in errors)
+        lines = []
+        for item in errors[:REPORTED_ERRORS]:
+            location = ".".join(map(str, item["loc"])) or "body"
+            lines.append(f"{location}: {item['msg']}")
+        message = " ".join("; ".join(lines).split())
+        raise HTTPError(422 if is_json else 400, message) from error
+    check_values(dict(request), limits)
+    return request
+
+
+def check_values(request: Mapping[str, Any], limits: Limits) -> None:
+    """Check the size of a request.
+
+    Raises:
+        HTTPError: 422 for too many values, or a text, image or beam that is too large.
+    """
+    values = list(islice(_iterate_values(request), limits.values + 1))
+    if len(values) > limits.values:
+        raise HTTPError(422, f"more than {limits.values} values in one request")
+    characters = pixels = 0
+    for name, value in values:
+        if isinstance(value, str):
+            characters += len(value)
+            if len(value) > limits.text:
+                raise HTTPError(
+                    422,
+                    f"{name}: {len(value)} characters; this server accepts "
+                    f"{limits.text}, see --max-text",
+                )
+        elif isinstance(value, bytes):
+            try:
+                pixels += count_pixels(value, name)
+            except InputError as error:
+                raise HTTPError(422, str(error)) from error
+    if pixels > limits.pixels:
+        raise HTTPError(
+            422,
+            f"images of {pixels} pixels; this server accepts {limits.pixels} in one "
+            "request, see --max-pixels",
+        )
+    beam, limit = request.get("beam") or 1, BEAM_TEXTS * limits.text
+    if beam > 1 and beam * characters > limit:
+        raise HTTPError(
+            422,
+            f"beam {beam} for {characters} characters; at most {limit} together: "
+            f"choose a beam of at most {max(1, limit // characters)}",
+        )
+
+
+def _iterate_values(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield every single value with its location; keys of objects are values too."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            for key in value:
+                yield f"{name}.name", key
+            yield from _iterate_values(
+                {f"{name}.{key}": item for key, item in value.items()}
+            )
+        elif isinstance(value, list | tuple):
+            yield from _iterate_values(
+                {f"{name}.{index}": item for index, item in enumerate(value)}
+            )
+        else:
+            yield name, value
+
+
+def _bound(option: Option, hint: Any) -> Any:
+    """Return the JSON type of an option with its bounds; None stays allowed."""
+    if not _is_optional(hint):
+        return _annotate(option, _to_json_type(hint))
+    (inner,) = (part for part in get_args(hint) if part is not NoneType)
+    return _annotate(option, _to_json_type(inner)) | None
+
+
+def _annotate(option: Option, hint: Any) -> Any:
+    if hint in (int, float):
+        limits = [limit for limit in (option.most, option.served) if limit is not None]
+        limit = min(limits, default=None)
+        return Annotated[hint, Field(ge=option.least, gt=option.above, le=limit)]
+    if get_origin(hint) is tuple:
+        # an empty list of kinds is a mistake; the default is none at all
+        least = 1 if get_args(hint)[0] == Kind else None
+        return Annotated[hint, Field(min_length=least, max_length=option.served)]
+    return hint
+
+
+def _to_json_type(hint: Any) -> Any:
+    """Replace bytes by base64 and sequences by tuples, which can be keys."""
+    if hint is bytes:
+        return Base64Bytes
+    origin, arguments = get_origin(hint), tuple(map(_to_json_type, get_args(hint)))
+    if origin is Sequence:
+        return tuple[*arguments, ...]
+    return GenericAlias(origin, arguments) if origin in (dict, list) else hint
+
+
+def _is_optional(hint: Any) -> bool:
+    return get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint)

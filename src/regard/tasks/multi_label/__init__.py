@@ -1,8 +1,0 @@
-"""Any number of labels for each text or pair of texts."""
-
-from regard.tasks.classification import command
-from regard.tasks.task import LazyTask
-
-TASK = LazyTask(
-    __name__, "config:MultiLabel", "setup:setup", "run:MultiLabelRun", command=command
-)

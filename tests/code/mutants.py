@@ -1,0 +1,304 @@
+"""Plant bugs, one at a time, and show which test finds each: `python -m tests.code.mutants [NAME...]`.
+
+A bug is a replacement in a copy of `src`; the checkout stays as it is. The tests that should find it run until
+the first failure. Exit code 1 if any bug survives.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.code.tree import ROOT
+
+PACKAGE = ROOT / "src" / "regard"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A bug: `old` occurs once in `file` and is replaced by `new`; `tests` should fail then."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+ATTENTION = ("tests/oracle", "tests/attention", "tests/laws")
+SOFT, HARD, LOCATION = "attention/align/soft.py", "attention/align/hard.py", "attention/align/location.py"
+MASKS, MEMORY, POSITIONS = "attention/masks.py", "attention/memory.py", "attention/positions.py"
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "softmax does not zero masked keys",
+        SOFT,
+        "    return weights.masked_fill(forbidden, 0.0)\n\n\nclass Softmax",
+        "    return weights\n\n\nclass Softmax",
+        ATTENTION,
+    ),
+    Mutant(
+        "the sink replaces the first key", SOFT, "Aligned(weights[..., :-1])", "Aligned(weights[..., 1:])", ATTENTION
+    ),
+    Mutant("sparsemax sums to 2", SOFT, "return (total - 1) / inside", "return (total - 2) / inside", ATTENTION),
+    Mutant(
+        "entmax sums to more than 1",
+        SOFT,
+        "return mean - ((1 - spread) / count)",
+        "return mean - ((2 - spread) / count)",
+        ATTENTION,
+    ),
+    Mutant(
+        "the memory is one key shorter",
+        SOFT,
+        "numbers = torch.arange(1, scores.shape[-1] + 1, device=scores.device)\n    return",
+        "numbers = torch.arange(scores.shape[-1], device=scores.device)\n    return",
+        ATTENTION,
+    ),
+    Mutant(
+        "padding is readable by one key",
+        MASKS,
+        "return positions < self.lengths[..., None]",
+        "return positions <= self.lengths[..., None]",
+        ATTENTION,
+    ),
+    Mutant(
+        "the future is readable by one key",
+        MASKS,
+        "allowed &= distance <= self.after",
+        "allowed &= distance <= self.after + 1",
+        ATTENTION,
+    ),
+    Mutant(
+        "a window has one key too many",
+        MASKS,
+        "allowed &= distance >= -self.before",
+        "allowed &= distance >= -self.before - 1",
+        ATTENTION,
+    ),
+    Mutant("sinks are forgotten", MASKS, "allowed[:, : self.sinks] = True", "pass", ATTENTION),
+    Mutant(
+        "documents read later ones",
+        MASKS,
+        "return numbers[:, None] == numbers",
+        "return numbers[:, None] <= numbers",
+        ATTENTION,
+    ),
+    Mutant(
+        "joined masks allow what either allows",
+        MASKS,
+        "return self.first.dense() & self.second.dense()",
+        "return self.first.dense() | self.second.dense()",
+        ATTENTION,
+    ),
+    Mutant(
+        "a key hidden by two masks together is read",
+        MASKS,
+        "if self.first.shape[-2] > 1 and self.second.shape[-2] > 1:",
+        "if self.first.shape[-2] > 10**6:",
+        ATTENTION,
+    ),
+    Mutant(
+        "selected rows keep their padding",
+        MASKS,
+        "return Padding(self.lengths[rows], self.size)",
+        "return self",
+        ATTENTION,
+    ),
+    Mutant(
+        "a prefix reads its past only",
+        MASKS,
+        "return self.inside.dense() | triangle",
+        "return self.inside.dense() & triangle",
+        ATTENTION,
+    ),
+    Mutant(
+        "a NaN value behind the mask is mixed in",
+        MEMORY,
+        "value = key if shared else self.value.masked_fill(hidden, 0.0)",
+        "value = key if shared else self.value",
+        ATTENTION,
+    ),
+    Mutant(
+        "selected rows of a memory keep the mask",
+        MEMORY,
+        "None if self.mask is None else self.mask.select(rows),",
+        "self.mask,",
+        ATTENTION,
+    ),
+    Mutant(
+        "packing keeps a padded token",
+        MEMORY,
+        "inside = torch.arange(positions) < lengths[:, None]",
+        "inside = torch.arange(positions) <= lengths[:, None]",
+        ATTENTION,
+    ),
+    Mutant("a tape adds what it should erase", MEMORY, "weight[..., None], value=-1)", "weight[..., None])", ATTENTION),
+    Mutant("rotation is no rotation", POSITIONS, "torch.cat([-sin, sin], -1)", "torch.cat([sin, sin], -1)", ATTENTION),
+    Mutant(
+        "angles are rounded to half precision",
+        POSITIONS,
+        "precise = torch.promote_types(dtype, torch.float32)",
+        "precise = dtype",
+        ATTENTION,
+    ),
+    Mutant(
+        "distant keys are preferred",
+        POSITIONS,
+        "(-to_float32(self.slopes) * distance.abs())",
+        "(to_float32(self.slopes) * distance.abs())",
+        ATTENTION,
+    ),
+    Mutant(
+        "the bucket of distance 0 lies ahead",
+        POSITIONS,
+        "(distance > 0) * buckets",
+        "(distance >= 0) * buckets",
+        ATTENTION,
+    ),
+    Mutant(
+        "relative positions are mirrored",
+        POSITIONS,
+        "index = distance.clamp(-self.farthest",
+        "index = (-distance).clamp(-self.farthest",
+        ATTENTION,
+    ),
+    Mutant("yarn sharpens too much", POSITIONS, "return 0.1 * math.log", "return 0.2 * math.log", ATTENTION),
+    Mutant(
+        "coverage forgets",
+        "attention/history.py",
+        "return past + weights",
+        "return weights",
+        ATTENTION,
+    ),
+    Mutant(
+        "the alignment's state is dropped",
+        "attention/history.py",
+        "read = step._replace(state=state).read()",
+        "read = step._replace(state=None).read()",
+        ATTENTION,
+    ),
+    Mutant(
+        "monotonic alignment never reads a key again",
+        HARD,
+        "ahead = last.cumsum(-1) > 0",
+        "ahead = (last.cumsum(-1) - last > 0) | (last[..., :1] > 0)",
+        ATTENTION,
+    ),
+    Mutant(
+        "monotonic alignment moves backwards",
+        HARD,
+        "path = (before[..., :, None] - before[..., None, :]).tril().exp().tril()",
+        "path = (before[..., :, None] - before[..., None, :]).tril().exp()",
+        ATTENTION,
+    ),
+    Mutant(
+        "hard attention reads the best key in training",
+        HARD,
+        "keys = sample_keys(soft.detach())",
+        "keys = soft.detach().argmax(-1)",
+        ATTENTION,
+    ),
+    Mutant(
+        "straight-through has no gradient",
+        HARD,
+        "return Aligned(hard + (soft - soft.detach()))",
+        "return Aligned(hard)",
+        ATTENTION,
+    ),
+    Mutant(
+        "local-p looks past the length",
+        LOCATION,
+        "return lengths * to_float32(share)",
+        "return (lengths + 1) * to_float32(share)",
+        ATTENTION,
+    ),
+    Mutant("local-p is too wide", LOCATION, "torch.exp(-2 * (distance", "torch.exp(-1 * (distance", ATTENTION),
+    Mutant(
+        "local-m forgets how many queries there were",
+        LOCATION,
+        "return torch.minimum(steps, lengths - 1), state + queries",
+        "return torch.minimum(steps, lengths - 1), state + 1",
+        ATTENTION,
+    ),
+    Mutant("the tape moves the wrong way", LOCATION, "moves.flip(-1)[..., None]", "moves[..., None]", ATTENTION),
+    Mutant(
+        "the tape's head does not sharpen",
+        LOCATION,
+        "powers = 1 + functional.softplus(powers)",
+        "powers = functional.softplus(powers)",
+        ATTENTION,
+    ),
+    Mutant(
+        "the tape's gate is reversed",
+        LOCATION,
+        "torch.lerp(last, content[..., index, :], gates[..., index, :])",
+        "torch.lerp(content[..., index, :], last, gates[..., index, :])",
+        ATTENTION,
+    ),
+    Mutant(
+        "weights are dropped in evaluation",
+        "attention/attend.py",
+        "rate = self.dropout if self.training else 0.0",
+        "rate = self.dropout",
+        ATTENTION,
+    ),
+    Mutant(
+        "products are not scaled",
+        "attention/scores.py",
+        "scale = max(query.shape[-1], 1) ** -0.5",
+        "scale = 1.0",
+        ATTENTION,
+    ),
+    Mutant(
+        "heads are split the other way round",
+        "attention/heads.py",
+        'queries = rearrange(states, "b t (h d) -> b h t d", h=self.heads)',
+        'queries = rearrange(states, "b t (d h) -> b h t d", h=self.heads)',
+        ATTENTION,
+    ),
+    Mutant(
+        "groups of heads are split the other way round",
+        "attention/heads.py",
+        'groups = rearrange(states, "b s (g d) -> b g s d", g=self.key_value_heads)',
+        'groups = rearrange(states, "b s (d g) -> b g s d", g=self.key_value_heads)',
+        ATTENTION,
+    ),
+)
+
+
+def find_killer(mutant: Mutant) -> str | None:
+    """Run the tests of a mutant and return the first that fails; None if all pass."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+        path = source / "regard" / mutant.file
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace(mutant.old, mutant.new, 1), encoding="utf-8")
+        command = [
+            *(sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"),
+            *("-m", "not thorough", "-o", f"pythonpath={ROOT} {source}", *mutant.tests),
+        ]
+        output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if output.returncode == 0:
+        return None
+    failure = re.search(r"^(?:FAILED|ERROR) (\S+)", output.stdout, re.M)
+    return failure[1] if failure else (re.findall(r"_{3,} (.+?) _{3,}", output.stdout) or ["(no test started)"])[0]
+
+
+def main(names: list[str]) -> int:
+    """Print a line for each mutant."""
+    survivors = 0
+    for mutant in MUTANTS:
+        if not names or mutant.name in names:
+            killer = find_killer(mutant)
+            survivors += killer is None
+            print(f"{mutant.name:44} {killer or 'SURVIVES'}", flush=True)
+    print(f"\n{survivors} of {len(names) or len(MUTANTS)} survive")
+    return int(survivors > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,170 @@
+"""Image files of every kind: a right result, or one line that names the file."""
+
+import re
+import struct
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from regard.errors import InputError
+from regard.extras import how_to_install
+from regard.images import read_image
+
+RED, WHITE = [255, 0, 0], [255, 255, 255]
+
+
+def saved(path: Path, image: Image.Image, **options: object) -> Path:
+    image.save(path, **options)  # pyright: ignore[reportArgumentType]
+    return path
+
+
+def halves() -> np.ndarray:
+    """5 x 7 pixels, red at the left and white at the right."""
+    found = np.full((5, 7, 3), 255, dtype=np.uint8)
+    found[:, :3] = RED
+    return found
+
+
+def test_one_pixel(tmp_path: Path):
+    found = read_image(saved(tmp_path / "a.png", Image.new("RGB", (1, 1), (2, 3, 5))))
+    assert found.tolist() == [[[2, 3, 5]]]
+    assert read_image(tmp_path / "a.png", 1).shape == (1, 1, 1)
+
+
+def test_cmyk(tmp_path: Path):
+    found = read_image(saved(tmp_path / "a.jpg", Image.new("CMYK", (8, 8), (0, 255, 255, 0)), quality=95))
+    assert np.abs(found.astype(int) - RED).max() < 8
+
+
+def test_palette(tmp_path: Path):
+    path = saved(tmp_path / "a.gif", Image.fromarray(halves()).convert("P", palette=Image.Palette.ADAPTIVE))
+    assert (read_image(path) == halves()).all()
+
+
+def test_a_palette_with_something_transparent(tmp_path: Path):
+    image = Image.new("P", (2, 1))
+    image.putpalette([0, 0, 0, *RED])
+    image.putpixel((1, 0), 1)
+    assert read_image(saved(tmp_path / "a.png", image, transparency=0)).tolist() == [[WHITE, RED]]
+
+
+@pytest.mark.parametrize(("mode", "colour"), [("RGBA", (255, 0, 0, 0)), ("LA", (0, 0))])
+def test_what_is_transparent_stands_on_white(mode: str, colour: tuple[int, ...], tmp_path: Path):
+    assert read_image(saved(tmp_path / "a.png", Image.new(mode, (1, 1), colour))).tolist() == [[WHITE]]
+
+
+def test_half_transparent(tmp_path: Path):
+    found = read_image(saved(tmp_path / "a.png", Image.new("RGBA", (1, 1), (255, 0, 0, 128))))
+    assert np.abs(found[0, 0].astype(int) - [255, 127, 127]).max() <= 1
+
+
+@pytest.mark.parametrize("orientation", [1, 2, 3, 6, 7])
+def test_upright_as_the_camera_was_held(orientation: int, tmp_path: Path):
+    turns = {
+        1: halves(), 2: halves()[:, ::-1], 3: halves()[::-1, ::-1], 4: halves()[::-1],
+        5: halves().transpose(1, 0, 2), 6: np.rot90(halves(), 1), 7: np.rot90(halves(), 2).transpose(1, 0, 2),
+        8: np.rot90(halves(), -1),
+    }  # fmt: skip
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = saved(tmp_path / "a.png", Image.fromarray(np.ascontiguousarray(turns[orientation])), exif=exif)
+    assert (read_image(path) == halves()).all()
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif", "pgm"])
+def test_sixteen_bits_of_grey(suffix: str, tmp_path: Path):
+    deep = np.array([[0, 257 * 100, 0xFFFF]], dtype=np.uint16)
+    path = saved(tmp_path / f"a.{suffix}", Image.fromarray(deep))
+    assert read_image(path, 1)[:, :, 0].tolist() == [[0, 100, 255]]
+    assert read_image(path)[0, 1].tolist() == [100, 100, 100]
+
+
+def test_one_bit(tmp_path: Path):
+    assert read_image(saved(tmp_path / "a.png", Image.new("1", (1, 1), 1))).tolist() == [[WHITE]]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "share"), [("jpg", 0.3), ("png", 0.95), ("gif", 0.6), ("bmp", 0.95), ("webp", 0.6), ("tif", 0.3)]
+)
+def test_truncated(suffix: str, share: float, tmp_path: Path):
+    noise = np.random.default_rng(1).integers(0, 256, (61, 67, 3), dtype=np.uint8)
+    whole = saved(tmp_path / f"whole.{suffix}", Image.fromarray(noise)).read_bytes()
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(InputError, match=r"a\.\w+: (broken|is no image)") as caught:
+        read_image(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_broken(tmp_path: Path):
+    noise = np.random.default_rng(1).integers(0, 256, (61, 67, 3), dtype=np.uint8)
+    whole = bytearray(saved(tmp_path / "a.png", Image.fromarray(noise)).read_bytes())
+    whole[len(whole) // 2] ^= 0xFF
+    (tmp_path / "a.png").write_bytes(whole)
+    with pytest.raises(InputError, match=r"a\.png: broken, truncated or unusual image"):
+        read_image(tmp_path / "a.png")
+
+
+def bomb(path: Path, width: int, height: int) -> Path:
+    """A PNG of a few bytes that says how large it is and holds next to nothing."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    parts = chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(b"\0" * 99)), chunk(b"IEND", b"")
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(parts))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("sides", "message"),
+    [
+        ((50_000, 50_000), r"has far more than 67,108,864 pixels"),
+        ((10_000, 10_000), r"10000 x 10000 pixels, more than 67,108,864"),
+    ],
+)
+def test_a_decompression_bomb(sides: tuple[int, int], message: str, tmp_path: Path):
+    with pytest.raises(InputError, match=message):
+        read_image(bomb(tmp_path / "a.png", *sides))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is no image of a supported format"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "is no image of a supported format"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "is no image of a supported format"),
+    ],
+)
+def test_another_kind_of_file(content: bytes, message: str, tmp_path: Path):
+    (tmp_path / "a.png").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_image(tmp_path / "a.png")
+
+
+def test_numbers_without_a_known_range(tmp_path: Path):
+    path = saved(tmp_path / "a.tif", Image.fromarray(np.array([[0.5]], dtype=np.float32)))
+    with pytest.raises(InputError, match="its pixels are floats"):
+        read_image(path)
+    path = saved(tmp_path / "b.tif", Image.fromarray(np.array([[1 << 20]], dtype=np.int32)))
+    with pytest.raises(InputError, match="its pixels have 32 bits"):
+        read_image(path)
+
+
+def test_no_file(tmp_path: Path):
+    with pytest.raises(InputError, match=r"none\.png: no such file; expected an image"):
+        read_image(tmp_path / "none.png")
+    with pytest.raises(InputError, match="is a directory; expected an image"):
+        read_image(tmp_path)
+
+
+def test_without_pillow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    path = saved(tmp_path / "a.png", Image.new("RGB", (1, 1)))
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(InputError, match=re.escape(f"Pillow, which is not installed: {how_to_install('pillow')}")):
+        read_image(path)
