@@ -8,7 +8,7 @@ has the mean of the seeds and their standard deviation, and a complete table is 
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -39,7 +39,6 @@ class Experiment:
     folds: int = 1
     prepare: Callable[[Path], None] | None = None
     """Writes files under `runs/` before the first training."""
-    notes: dict[str, str] = field(default_factory=dict)
 
 
 def variants(*recipes: str) -> dict[str, Variant]:
@@ -207,6 +206,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         {
             "esim": Variant("relatedness", (VECTORS,)),
             "BERT from nothing": Variant("regression"),
+            # Import all-MiniLM-L6-v2 into runs/minilm first: `regard import`.
             "from minilm": Variant(
                 "regression",
                 (
@@ -218,7 +218,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("test/pearson", "test/spearman", "test/mean-squared-error"),
         NUMBERS,
         seeds=(1, 2, 3),
-        notes={"from minilm": "needs `regard import` of all-MiniLM-L6-v2 into runs/minilm"},
     ),
     "nouns": Experiment(
         {

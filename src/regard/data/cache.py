@@ -245,33 +245,6 @@ def _encode(type: Any, batch: Sequence[tuple[str, Any]]) -> Shard:
     return Shard(columns, {})
 
 
-def cache_set(
-    kind: type[S],
-    paths: Sequence[str],
-    settings: str,
-    read: Callable[[], Iterator[Any]],
-    rows: Callable[[], int],
-) -> S:
-    """The examples that `read` yields, about `rows` of them, from files with reader settings; read once."""
-    names = [path if is_remote(path) else str(Path(path).resolve()) for path in paths]
-    folder = sets() / _digest(kind.__name__, *names, settings)
-    about = {
-        "sources": [stat_stamp(file) for path in paths for file in list_files(path)],
-        "kind": kind.__name__,
-    }
-
-    def make(done: int) -> Iterator[Shard]:
-        examples = islice(read(), done * shards.ROWS, None)
-        while some := list(islice(examples, shards.ROWS)):
-            yield kind.shard(some)  # pyright: ignore[reportAttributeAccessIssue]
-
-    return kind(
-        build_or_open(folder / SOURCE, about, make, rows, ", ".join(paths)),
-        folder,
-        paths,
-    )
-
-
 def cache_table(
     examples: Sequence[E], name: str, encode: Callable[[Sequence[E]], Shard]
 ) -> ShardTable:

@@ -2,18 +2,15 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-from jaxtyping import Int
-
 from regard.config.file_kinds import TEXTS, Kind, detect_text_table, suffix
-from regard.data.cache import CachedSet, cache_value, is_large
+from regard.data.cache import is_large
 from regard.data.data_files import DataFiles, Mixed, TableFiles
 from regard.data.delimited import Columns
 from regard.data.files import (
@@ -28,7 +25,6 @@ from regard.data.files import (
 from regard.data.questions import Question, QuestionFiles, join_lines
 from regard.data.records import Records
 from regard.data.rows import Row, RowCollector
-from regard.data.splits import HeldOut
 from regard.data.tables import READERS, kind, kinds, read_table
 from regard.errors import InputError
 from regard.maps.links import Gold, Link, Links
@@ -456,23 +452,6 @@ def _add_links(pairs: Sequence[Pair], path: str) -> list[Pair]:
 def tests_of(data: Any) -> Sequence[Pair]:
     """Read the test set of a section, of files without the other sets."""
     return data.tests() if isinstance(data, DataFiles) else data.load().test
-
-
-def held_out_rows(
-    how: HeldOut,
-    every: CachedSet[Any],
-    unit: str,
-    groups: Callable[[], Sequence[int]] | None = None,
-) -> tuple[Int[np.ndarray, " row"], list[int], str]:
-    """Choose the rows of a cached set that are held out, once."""
-    name = f"held out {how.held_out} {how.split_seed}"
-    what = f"{every.paths[0]}: {len(every):,} {unit}"
-
-    def choose() -> list[int]:
-        return how.choose_rows(len(every), what, groups and groups())
-
-    held_out = cache_value(every, name, choose)
-    return np.delete(np.arange(len(every)), held_out), held_out, name
 
 
 def numbers(texts: Iterable[str]) -> list[int]:

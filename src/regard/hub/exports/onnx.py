@@ -63,14 +63,6 @@ def example_mask(texts: int, positions: int) -> Tensor:
     return (torch.arange(positions) < lengths[:, None]).long()
 
 
-def example_numbers(*shape: int, first: float = -1.0) -> Tensor:
-    """Return numbers between -1 and 1 of this shape, none twice in a row."""
-    size = 1
-    for item in shape:
-        size *= item
-    return torch.linspace(first, -first, size).sin().view(shape)
-
-
 class ExportedReader(nn.Module):
     """A BERT with or without a head: ids, a mask of the real ones, and segments where it has them -> the last states,
     logits, or two tensors of logits for a span. Padding follows the text."""
