@@ -46,8 +46,12 @@ class BuildWithKernels(build_py):
 
 
 def compile_all(folder: Path) -> None:
-    """Compile every source for all instructions of the compiler's machine. Raises OSError or SubprocessError, and
-    leaves no library then."""
+    """Compile every source for all instructions of the compiler's machine.
+
+    Raises:
+        OSError: There is no compiler; no library is left then.
+        SubprocessError: The compiler fails; no library is left then.
+    """
     program = compiler.compiler()
     if program is None:
         raise OSError(compiler.NO_COMPILER)

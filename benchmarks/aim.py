@@ -11,9 +11,11 @@ COLUMNS = "work", "ours", "peer", "peer's", "peer's / ours", "aim", "met", "limi
 
 @dataclass(frozen=True)
 class Aim:
-    """`ours` and the peer's figure are costs in one unit, of time or memory. Met is what is at most `most`, and of
-    which the peer's is at least `times` as much; a bound that is None does not count. `limited_by`
-    names where most of the time goes."""
+    """A measured cost beside a peer's, in one unit of time or memory.
+
+    It is met if `ours` is at most `most` and the peer's is at least `times` as much; a bound that is None does not
+    count. `limited_by` names where most of the time goes.
+    """
 
     what: str
     unit: str
@@ -51,7 +53,7 @@ class Aim:
 
 
 def show(aims: Sequence[Aim]) -> None:
-    """The table, with those that are not met counted below it."""
+    """Return the table, with those that are not met counted below it."""
     report.head(*COLUMNS)
     for aim in aims:
         report.row(*aim.cells())

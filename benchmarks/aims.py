@@ -13,7 +13,6 @@ import torch
 from benchmarks import (
     additive,
     decoding,
-    product_scores,
     ragged,
     recording,
     report,
@@ -26,7 +25,6 @@ AIMS: dict[str, Callable[[], list[Aim]]] = {
     "decoding": decoding.aims,
     "additive": additive.aims,
     "startup": startup.aims,
-    "product_scores": product_scores.aims,
     "training": training.aims,
     "ragged": ragged.aims,
     "recording": recording.aims,
@@ -35,7 +33,7 @@ AIMS: dict[str, Callable[[], list[Aim]]] = {
 
 
 def main(names: list[str]) -> None:
-    """Runs them one after the other. Raises SystemExit for a name that is none."""
+    """Run them one after the other. Raises SystemExit for a name that is none."""
     unknown = sorted(set(names) - set(AIMS))
     if unknown:
         raise SystemExit(f"no benchmark with an aim: {', '.join(unknown)}; expected some of {', '.join(AIMS)}")

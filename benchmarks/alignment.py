@@ -27,7 +27,6 @@ from regard.maps.links import (
     agreement,
     format_pharaoh,
     grow_diag_final_and,
-    intersection,
     link_strongest,
     score_links,
     transpose_links,
@@ -150,7 +149,7 @@ def join(directions: Directions) -> dict[str, Sequence[Links]]:
     return {
         "forward": directions[0],
         "backward": directions[1],
-        "intersection": [intersection(*pair) for pair in pairs],
+        "intersection": [pair[0] & pair[1] for pair in pairs],
         "grow-diag-final-and": [grow_diag_final_and(*pair) for pair in pairs],
     }
 

@@ -44,7 +44,7 @@ def measure_pronouns(run: Any, folder: Path) -> None:
     for sentence in generate_pronouns(Pronouns().sizes, Pronouns().seed)[2]:
         maps = run.attribute(sentence.text).lookups[0]
         words, matrix = list(maps.source), np.asarray(maps.weights)
-        nouns = [words.index(sentence.referent), words.index(sentence.other)]
+        nouns = [words.index(sentence.referent), words.index(sentence.distractor)]
         pronoun = words.index("it")
         weights.append(matrix[:, :, pronoun][..., nouns])
         shares.append(rollout(matrix)[pronoun, nouns])

@@ -1,16 +1,13 @@
 """Sentences per second of trained sizes with random weights, and milliseconds per token of a GPT-2.
 
 `python -m benchmarks.decoding`. Every text is made to have `TOKENS` tokens, since speed does not depend on the weights.
-Recurrent models stand beside JoeyNMT's of the same sizes (in processes of their own), a Transformer in PyTorch beside
-CTranslate2 on the same weights, which `regard predict` uses where it is installed, and a GPT-2 beside transformers and
-beside reading its weights once. One thread; medians of the processor time of rounds in turn.
+Recurrent models stand beside JoeyNMT's of the same sizes (in processes of their own), and a GPT-2 beside transformers
+and beside reading its weights once. One thread; medians of the processor time of rounds in turn.
 """
 
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,10 +21,7 @@ from regard.decoding import Beam, greedy
 from regard.decoding.processors import MinimumLength
 from regard.models.catalog import MODELS
 from regard.models.gpt2 import GPT2, GPT2Config
-from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.ctranslate2 import save_transformer
 from regard.nn.decoders import Prompted
-from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END
 from regard.training.devices import keep_freed_memory
 
@@ -37,7 +31,7 @@ TOKENS, SHORTEST, LONGEST, SENTENCES = 20, 8, 18, 8
 CASES = ((1, 1), (1, 5), (64, 1), (64, 5))
 """Sentences together, and the width of the beam."""
 ROUNDS, QUICK = 7, 3
-GPT2_SIZES = GPT2Config(**GPT2Config.named_sizes["124M"])
+GPT2_SIZES = GPT2Config(layers=12, width=768, heads=12, context=1024)
 GENERATED, COPIED_BYTES = 16, 1 << 28
 ENDLESS = (MinimumLength(TOKENS + 1),)
 """Keeps the end of a text from being chosen."""
@@ -45,8 +39,10 @@ Search = Callable[[Sequence[list[int]], int], object]
 """Decode sources with a beam of this width."""
 
 
-def search_with(model: Any) -> Search:
-    """Return the search in PyTorch."""
+def build_ours(name: str, **sizes: Any) -> Search:
+    """Return the search with one of our models."""
+    keep_freed_memory()
+    model: Any = MODELS[name](VOCABULARY, VOCABULARY, MODELS[name].config_class(**sizes)).eval()
 
     @torch.no_grad()
     def search(sources: Sequence[list[int]], width: int) -> None:
@@ -58,12 +54,6 @@ def search_with(model: Any) -> Search:
             Beam(width, processors=ENDLESS)(model.decoder, memory, max_length=TOKENS)
 
     return search
-
-
-def build_ours(name: str, **sizes: Any) -> Search:
-    """Return the search with one of our models."""
-    keep_freed_memory()
-    return search_with(MODELS[name](VOCABULARY, VOCABULARY, MODELS[name].config_class(**sizes)).eval())
 
 
 def build_joeynmt(kind: str) -> Search:
@@ -131,36 +121,6 @@ def recurrent_seconds(rounds: int) -> dict[tuple[int, int], dict[str, float]]:
     }
 
 
-def transformer_seconds(rounds: int) -> dict[tuple[int, int], dict[str, float]]:
-    """Return the seconds per sentence of a Transformer by PyTorch and by CTranslate2."""
-    from ctranslate2 import Translator
-
-    words = " ".join(f"w{number}" for number in range(6000))
-    tokenizer = Tokenizer.train(TokenizerSettings("word", 6000), [words])
-    config = TransformerConfig(layers=3, width=WIDTH, hidden=1024, heads=4)
-    torch.manual_seed(1)
-    model = Transformer(tokenizer.size, tokenizer.size, config).eval()
-    names, sources = [*tokenizer.vocabulary], sample_sources(tokenizer.size)
-    results = {}
-    with tempfile.TemporaryDirectory() as folder:
-        save_transformer(model, tokenizer, tokenizer, Path(folder))
-        translator: Any = Translator(folder, compute_type="float32", inter_threads=1, intra_threads=1)
-
-        def translate(rows: Sequence[list[int]], width: int) -> None:
-            pieces = [[names[token] for token in row] for row in rows]
-            lengths = {"min_decoding_length": TOKENS, "max_decoding_length": TOKENS}
-            translator.translate_batch(pieces, beam_size=width, **lengths)
-
-        for batch, width in CASES:
-            ways = {"PyTorch": search_with(model), "CTranslate2": translate}
-            calls: dict[str, Callable[[], object]] = {
-                name: partial(decode_all, way, sources, batch, width) for name, way in ways.items()
-            }
-            seconds = peers.median_seconds(calls, rounds)
-            results[batch, width] = {name: time / max(batch, SENTENCES) for name, time in seconds.items()}
-    return results
-
-
 def generate_with(model: GPT2) -> Callable[[], object]:
     """Return a call that continues a text of one token."""
 
@@ -223,11 +183,10 @@ def main() -> None:
     keep_freed_memory()
     rows = []
     report.head("sentences", "beam", "system", "sentences/s")
-    for measured in (recurrent_seconds(ROUNDS), transformer_seconds(ROUNDS)):
-        for (batch, width), times in measured.items():
-            for system, seconds in times.items():
-                report.row(batch, width, system, f"{1 / seconds:.1f}")
-                rows.append({"sentences": batch, "beam": width, "system": system, "sentences_per_second": 1 / seconds})
+    for (batch, width), times in recurrent_seconds(ROUNDS).items():
+        for system, seconds in times.items():
+            report.row(batch, width, system, f"{1 / seconds:.1f}")
+            rows.append({"sentences": batch, "beam": width, "system": system, "sentences_per_second": 1 / seconds})
     milliseconds = token_milliseconds(ROUNDS)
     print("\nGPT-2 of 124M, ms per token: " + ", ".join(f"{name} {time:.1f}" for name, time in milliseconds.items()))
     report.write("decoding", rows, gpt2=milliseconds)

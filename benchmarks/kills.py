@@ -47,13 +47,12 @@ class Case:
 
     processes: int = 1
     workers: int = 0
-    sharded: bool = False
     chains: int = 2
     kills: int = 3
 
     def command(self, folder: Path, *options: str) -> list[str]:
         """Return the command that starts or resumes the run."""
-        settings = SETTINGS | {"training.workers": self.workers, "training.sharded": str(self.sharded).lower()}
+        settings = SETTINGS | {"training.workers": self.workers}
         assignments = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
         train = ["-m", "regard", "train", "dates", "--out", str(folder), *assignments, *options]
         launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(self.processes)]
@@ -71,7 +70,7 @@ CASES = {
     "one process": Case(chains=4),
     "two workers": Case(workers=2),
     "two processes": Case(processes=2),
-    "four processes, sharded": Case(processes=4, sharded=True),
+    "four processes": Case(processes=4),
 }
 
 

@@ -37,8 +37,10 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def trained(recipe: str, name: str, settings: Sequence[str]) -> Path:
-    """The finished run `runs/NAME` of a recipe, trained by the command line in a fresh process if it is not there, with
-    as many threads as the environment variable OMP_NUM_THREADS says, if it does."""
+    """Return the finished run `runs/NAME` of a recipe.
+
+    If it is not there, the command line trains it in a fresh process, with OMP_NUM_THREADS threads where that is set.
+    """
     run = ROOT / "runs" / name
     if not (run / "result.json").is_file():
         threads = os.environ.get("OMP_NUM_THREADS")
@@ -50,8 +52,11 @@ def trained(recipe: str, name: str, settings: Sequence[str]) -> Path:
 
 
 def apart(benchmark: str, function: str, *arguments: str) -> list[float]:
-    """The numbers that a function of a benchmark gives in a process of its own. Raises CalledProcessError where it
-    fails."""
+    """Return the numbers that a function of a benchmark gives in a process of its own.
+
+    Raises:
+        CalledProcessError: If the process fails.
+    """
     call = f"{function}({', '.join(map(repr, arguments))})"
     program = f"from benchmarks.{benchmark} import {function}; print(*{call})"
     done = subprocess.run(
@@ -61,7 +66,7 @@ def apart(benchmark: str, function: str, *arguments: str) -> list[float]:
 
 
 def head(*names: str) -> None:
-    """The first lines of a markdown table."""
+    """Return the first lines of a markdown table."""
     row(*names)
     row(*("---" for _ in names))
 
@@ -72,7 +77,7 @@ def row(*cells: object) -> None:
 
 
 def write(name: str, rows: Sequence[dict[str, Any]], **more: Any) -> None:
-    """Writes `results/NAME.json`: the conditions, `more`, and the rows."""
+    """Write `results/NAME.json`: the conditions, `more`, and the rows."""
     RESULTS.mkdir(exist_ok=True)
     content = {"conditions": conditions(), **more, "rows": rows}
     path = RESULTS / f"{name}.json"

@@ -39,7 +39,7 @@ def commands(run: Path) -> dict[str, list[str]]:
         "python -c 'import torch'": [sys.executable, "-c", "import torch"],
         "regard --help": [*regard, "--help"],
         "regard predict": [*regard, "predict", str(run), "14 July 1989"],
-        "regard show": [*regard, "show", str(run), "14 July 1989", "--out", str(run / "map.png"), "--overwrite"],
+        "regard show": [*regard, "show", str(run), "14 July 1989", "--out", str(run / "map.png")],
     }
 
 

@@ -14,7 +14,7 @@ PAGE = "speed"
 
 
 def tables(results: dict[str, Any]) -> str:
-    """The machine and the versions, the number of aims that are met, and a table for each kind of work."""
+    """Return the machine and the versions, the number of aims that are met, and a table for each kind of work."""
     names = [each.name for each in fields(Aim)]
     aims = [Aim(**{name: row[name] for name in names}) for row in results["rows"]]
     met, conditions = sum(each.met for each in aims), results["conditions"]
@@ -24,7 +24,7 @@ def tables(results: dict[str, Any]) -> str:
 
 
 def sections(aims: Sequence[Aim]) -> Iterator[str]:
-    """A heading for each kind of work, which a row's name begins with, and its table."""
+    """Return a heading for each kind of work, which a row's name begins with, and its table."""
     kinds: dict[str, list[Aim]] = {}
     for each in aims:
         kind, _, what = each.what.partition(", ")

@@ -41,7 +41,6 @@ SCORES: Mapping[type[Score], Callable[[int, int, int | None], Score]] = {
     scores.General: lambda query, key, heads: scores.General(query, key, heads=heads),
     scores.TanhDot: lambda query, key, heads: scores.TanhDot(key, query, heads=heads),
     scores.Additive: lambda query, key, heads: scores.Additive(query, key, HIDDEN, heads=heads),
-    scores.SoftCapped: lambda query, key, heads: scores.SoftCapped(scores.ScaledDot(), 2.0),
     scores.Cosine: lambda query, key, heads: scores.Cosine(2.0),
     scores.Distance: lambda query, key, heads: scores.Distance(),
     scores.InverseDistance: lambda query, key, heads: scores.InverseDistance(),
@@ -51,7 +50,6 @@ SCORES: Mapping[type[Score], Callable[[int, int, int | None], Score]] = {
 """Each for queries and keys of such widths, and for so many heads."""
 ALIGNMENTS: Mapping[type[Align], Callable[[int], Align]] = {
     aligns.Softmax: lambda query: aligns.Softmax(),
-    aligns.SinkSoftmax: lambda query: aligns.SinkSoftmax(),
     aligns.Sparsemax: lambda query: aligns.Sparsemax(),
     aligns.Entmax15: lambda query: aligns.Entmax15(),
     aligns.LocalMonotonic: lambda query: aligns.LocalMonotonic(1),
@@ -80,9 +78,9 @@ class Way:
     history: type[History] | None = None
 
     def attend(self, query: int, key: int, heads: int | None = None) -> Attend:
-        """A lookup that does it, for queries and keys of such widths, of one head or of each of several."""
+        """Return a lookup that does it, for queries and keys of such widths, of one head or of each of several."""
         remembered = None if self.history is None else HISTORIES[self.history](HIDDEN)
-        return make_attend(remembered, SCORES[self.score](query, key, heads), ALIGNMENTS[self.align](query))
+        return make_attend(SCORES[self.score](query, key, heads), ALIGNMENTS[self.align](query), remembered)
 
     def heads(self) -> MultiHead:
         """Heads that do it."""
@@ -90,7 +88,7 @@ class Way:
 
 
 def recurrent(way: Way) -> Decoder:
-    """An RNN decoder that reads its source so. Its state is wider than a key where the score wants that."""
+    """Return an RNN decoder that reads its source so. Its state is wider than a key where the score wants that."""
     width = 2 * WIDTH if way.score is scores.Content else WIDTH
     stack, combine = Stack("gru", WIDTH + WIDTH, width), nn.Linear(WIDTH + width, WIDTH)
     return LuongDecoder(
@@ -99,12 +97,12 @@ def recurrent(way: Way) -> Decoder:
 
 
 def crossing(way: Way) -> Decoder:
-    """A Transformer's decoder that reads its source so."""
+    """Return a Transformer's decoder that reads its source so."""
     return transformer(MultiHead(WIDTH, HEADS), way.heads())
 
 
 def itself(way: Way) -> Decoder:
-    """A Transformer's decoder that reads itself so."""
+    """Return a Transformer's decoder that reads itself so."""
     return transformer(way.heads(), MultiHead(WIDTH, HEADS))
 
 
@@ -144,7 +142,7 @@ def offered(role: Callable[[Way], Decoder], way: Way) -> bool:
 
 
 def stepped(decoder: Decoder, memory: Memory, tokens: Tokens) -> Any:
-    """The features of one step after the other."""
+    """Return the features of one step after the other."""
     state, steps = decoder.start(memory), []
     for token in tokens.unbind(1):
         step, state = decoder.advance(token, state)
@@ -153,7 +151,7 @@ def stepped(decoder: Decoder, memory: Memory, tokens: Tokens) -> Any:
 
 
 def combinations() -> str:
-    """The table of scores and alignments; histories stand with the score that they add to."""
+    """Return the table of scores and alignments; histories stand with the score that they add to."""
     kinds = [(score, None) for score in SCORES] + [(scores.Additive, each) for each in HISTORIES]
     rows = {}
     for score, remembered in kinds:
@@ -173,7 +171,6 @@ REASONS = {
     "transformer": "a history would take a pass for each word",
     "show-and-tell": "it has no attention",
     "show-attend-and-tell": "the paper's score; its penalty (`doubly_stochastic`) replaces a history",
-    "spatial-attention": "the paper's score",
     "grid-transformer": "as `transformer`; a baseline for the captioners above",
     "pointer-network": "the weights are the prediction: they must sum to 1, and a window would exclude positions",
 }
@@ -181,7 +178,7 @@ REASONS = {
 
 
 def run_files() -> str:
-    """The table of what each model of a run file with a decoder that reads something may name."""
+    """Return the table of what each model of a run file with a decoder that reads something may name."""
     seq2seq = {name: model.config_class for name, model in MODELS.items() if name != "pretrained"}
     captioners = {name: model.config_class for name, model in CAPTIONERS.items()}
     made = {name: (each, build(each(), 11, 11).decoder) for name, each in seq2seq.items()}
@@ -192,7 +189,7 @@ def run_files() -> str:
 
 
 def choices(config: type[Any], decoder: Decoder) -> list[str]:
-    """The scores, alignments and histories that a configuration takes."""
+    """Return the scores, alignments and histories that a configuration takes."""
     hints = get_type_hints(config, include_extras=True)
     attends = [each for each in decoder.modules() if isinstance(each, Attend)]
     fixed = " ".join(sorted({f"`{type(each.score).__name__}`" for each in attends}))

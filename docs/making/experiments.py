@@ -8,7 +8,7 @@ FOLDER = "gallery/experiments"
 
 
 def illustrated(text: str, name: str) -> str:
-    """The page with its title as a title, and with the picture and the command below its claim."""
+    """Return the page with its title as a title, and with the picture and the command below its claim."""
     title, claim, *rest = text.split("\n\n", 2)
     heading = title.removeprefix("# ").replace("-", " ").capitalize()
     command = f"```sh\nregard experiment {name.replace('-full', ' --full')}\n```"

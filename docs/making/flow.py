@@ -20,8 +20,10 @@ Maker = tuple[str, int]
 
 @dataclass
 class Box:
-    """A part: the shapes that it was given and gave at each call, and by name who it was given them by: whether ever by
-    a call that was not before its own, counting the calls of each."""
+    """A part with the shapes of its inputs and outputs at each call.
+
+    `sources` says by name which parts its inputs came from, and whether such a call ever came later than its own.
+    """
 
     name: str
     given: list[list[Shape]] = field(default_factory=list)
@@ -30,8 +32,10 @@ class Box:
 
 
 class Flow:
-    """The boxes of a pass by name, in the order of their first calls. Where a tensor comes from is told by the graph
-    that autograd keeps, and for one without a gradient by where it lies."""
+    """The boxes of a pass by name, in the order of their first calls.
+
+    The graph that autograd keeps tells where a tensor comes from; without a gradient its address does.
+    """
 
     def __init__(self, inputs: Mapping[str, Tensor]):
         self.boxes = {name: Box(name, [[]], [[tuple(tensor.shape)]]) for name, tensor in inputs.items()}
@@ -90,7 +94,7 @@ class Flow:
 
 
 def tensors(part: Any) -> Iterator[Tensor]:
-    """The tensors of arguments or results; keys and values of a memory, once where they are the same."""
+    """Return the tensors of arguments or results; keys and values of a memory, once where they are the same."""
     match part:
         case Tensor():
             yield part
@@ -106,7 +110,7 @@ def tensors(part: Any) -> Iterator[Tensor]:
 
 @contextmanager
 def watching(model: nn.Module, only: Sequence[str], inputs: Mapping[str, Tensor]) -> Iterator[Flow]:
-    """The flow of what happens inside the block, through the modules that these names ask for, `*` and `?` allowed."""
+    """Return the flow of what happens inside the block through modules of these names, which may have `*` and `?`."""
     flow = Flow(inputs)
     wrapped = [
         (module, method, partial(flow.call, f"{name}, loss" if method == "loss" else name, getattr(module, method)))

@@ -48,8 +48,11 @@ class Arrow:
 def picture(
     flow: Flow, names: Mapping[int, str], *, title: str, lanes: tuple[str, str] = ("encoder", "decoder")
 ) -> Figure:
-    """A figure of a flow. `names` says what a size is called; boxes whose name begins with the first of the `lanes`, or
-    that are first read by such, stand at the left."""
+    """Return a figure of a flow.
+
+    `names` says what a size is called; boxes whose name begins with the first of the `lanes`, or that are first read
+    by such, stand at the left.
+    """
     order, arrows = [*flow.boxes], joined(flow)
     left = at_the_left(flow, lanes[0])
     tracks = tracked(arrows, order, left)
@@ -72,7 +75,7 @@ def picture(
 
 
 def joined(flow: Flow) -> list[Arrow]:
-    """An arrow for each that gives to another."""
+    """Return an arrow for each that gives to another."""
     order, boxes = [*flow.boxes], flow.boxes
     return [
         Arrow(source, target, order.index(source) >= order.index(target) or (not soon and len(boxes[source].gave) > 1))
@@ -100,8 +103,10 @@ def placed(order: Sequence[str], left: set[str], margin: float) -> dict[str, Pla
 
 
 def tracked(arrows: Sequence[Arrow], order: Sequence[str], left: set[str]) -> dict[Arrow, tuple[int, int]]:
-    """For each arrow beside the boxes, on which side it runs and how far out, so that none lies on another: the short
-    ones are inside. An arrow to the next box or to the other lane has side -1."""
+    """Return on which side of the boxes each arrow runs and how far out, so that none lies on another.
+
+    The short ones are inside. An arrow to the next box or to the other lane has side -1.
+    """
     rows = {name: sum((other in left) == (name in left) for other in order[:place]) for place, name in enumerate(order)}
     found: dict[Arrow, tuple[int, int]] = {}
     taken: dict[int, list[list[tuple[float, float]]]] = {LEFT: [], RIGHT: []}
@@ -121,7 +126,7 @@ def tracked(arrows: Sequence[Arrow], order: Sequence[str], left: set[str]) -> di
 
 
 def join(figure: Figure, arrow: Arrow, places: Mapping[str, Place], track: tuple[int, int]) -> None:
-    """The arrow: straight down, across between the lanes, or round the side."""
+    """Draw the arrow: straight down, across between the lanes, or round the side."""
     source, target = places[arrow.source], places[arrow.target]
     side, number = track
     if side >= 0:
@@ -140,7 +145,7 @@ def join(figure: Figure, arrow: Arrow, places: Mapping[str, Place], track: tuple
 
 
 def draw(figure: Figure, points: Sequence[tuple[float, float]], *, back: bool) -> None:
-    """A line through points, in inches from the left and the top, that ends in a point."""
+    """Draw a line through points, in inches from the left and the top, that ends in a point."""
     height = figure.get_size_inches()[1]
     path = Path([(x, height - y) for x, y in points])
     style: dict[str, Any] = {"linestyle": (0, (3, 2))} if back else {}
@@ -160,7 +165,7 @@ def draw(figure: Figure, points: Sequence[tuple[float, float]], *, back: bool) -
 
 
 def stand(figure: Figure, box: Box, place: Place, names: Mapping[int, str], lanes: tuple[str, str]) -> None:
-    """A box: its name and how often it is called; what it is given and what it gives."""
+    """Draw a box: its name and how often it is called; what it is given and what it gives."""
     height = figure.get_size_inches()[1]
     reads = any(part in box.name for part in ("attend", "attention", "summary"))
     colour = hex_color(0.12) if reads else "#f0f1f3" if not box.sources else PAPER

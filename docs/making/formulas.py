@@ -11,7 +11,7 @@ from sphinx.writers.html5 import HTML5Translator
 
 
 def drawn(node: nodes.Element, *, block: bool) -> str:
-    """A formula. Raises ExtensionError for a command that is not known."""
+    """Return a formula. Raises ExtensionError for a command that is not known."""
     try:
         return tex2mathml(node.astext(), as_block=block)
     except MathError as error:
@@ -19,7 +19,7 @@ def drawn(node: nodes.Element, *, block: bool) -> str:
 
 
 def inline(writer: HTML5Translator, node: nodes.math) -> None:
-    """A formula in a line."""
+    """Return a formula in a line."""
     writer.body.append(drawn(node, block=False))
     raise nodes.SkipNode
 
@@ -31,6 +31,6 @@ def block(writer: HTML5Translator, node: nodes.math_block) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """What Sphinx calls."""
+    """Connect this extension to Sphinx."""
     app.add_html_math_renderer("mathml", (inline, None), (block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

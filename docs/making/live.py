@@ -30,7 +30,7 @@ def store(run: str, text: str) -> None:
 
 
 def page() -> str:
-    """The page of the stored weights."""
+    """Return the page of the stored weights."""
     content = json.loads(STORED.read_text(encoding="utf-8"))
     lookups = Lookups(np.array(content["weights"]), tuple(content["source"]), tuple(content["target"]))
     return View(lookups, title=content["title"]).page()
@@ -44,7 +44,7 @@ def write(app: Sphinx, config: Config) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """What Sphinx calls."""
+    """Connect this extension to Sphinx."""
     app.connect("config-inited", write)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 

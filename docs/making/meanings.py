@@ -47,7 +47,6 @@ MEANINGS = {
     "positions": "How positions are encoded.",
     "activation": "The activation function of the position-wise networks.",
     "tied": "The output layer shares its weight with the embedding.",
-    "variational": "One dropout mask serves all positions of a text.",
     "softmax": "The output layer: over all words, over sampled ones, or adaptive.",
     "bidirectional": "Read in both directions.",
     "encoder_width": "The width of the encoder's states.",
@@ -70,8 +69,6 @@ MEANINGS = {
     "noise": "The standard deviation of the noise that training adds to scores.",
     "beam": "The width of the search; 1 is greedy.",
     "length_penalty": "The exponent of the length that a score is divided by; 0: none.",
-    "coverage_penalty": "The weight of the penalty for source tokens that are not attended to.",
-    "diversity": "The strength of the penalty between groups of a diverse beam.",
     "top_k": "When sampling: from the k best tokens only; 0 is all.",
     "top_p": "When sampling: from the best tokens that together have this probability.",
 }

@@ -27,7 +27,7 @@ PACKAGES = {
 
 
 def public(package: str) -> list[str]:
-    """The public names of a package: its `__all__`, or what it defines without an underscore."""
+    """Return the public names of a package: its `__all__`, or what it defines without an underscore."""
     module = importlib.import_module(package)
     listed = getattr(module, "__all__", None)
     if listed is not None:
@@ -37,26 +37,26 @@ def public(package: str) -> list[str]:
 
 
 def tables() -> str:
-    """A section for each package, with a row for each name."""
+    """Return a section for each package, with a row for each name."""
     return "\n".join(section(package, about) for package, about in PACKAGES.items())
 
 
 def section(package: str, about: str) -> str:
-    """The names of a package, each with the first sentence of its docstring."""
+    """Return the names of a package, each with the first sentence of its docstring."""
     module = importlib.import_module(package)
     rows = [f"| {link(package, name)} | {sentence(getattr(module, name))} |" for name in public(package)]
     return f"## `{package}`\n\n{about}\n\n| name | meaning |\n| --- | --- |\n" + "\n".join(rows) + "\n"
 
 
 def link(package: str, name: str) -> str:
-    """A name, linked to its page in the reference, where it is written."""
+    """Return a name, linked to its page in the reference, where it is written."""
     each = getattr(importlib.import_module(package), name)
     home = getattr(each, "__module__", package)
     return f"[`{name}`](/reference/{home}.rst)" if home.startswith("regard.") else f"`{name}`"
 
 
 def sentence(each: object) -> str:
-    """The first sentence of a docstring, of a value its type."""
+    """Return the first sentence of a docstring, of a value its type."""
     if not (inspect.isclass(each) or inspect.isroutine(each)):
         return f"a value of the type `{type(each).__name__}`"
     text = " ".join((inspect.getdoc(each) or "").split("\n\n")[0].split())
@@ -72,6 +72,6 @@ def append(app: Sphinx, page: str, content: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """What Sphinx calls."""
+    """Connect this extension to Sphinx."""
     app.connect("source-read", append)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

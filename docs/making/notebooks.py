@@ -24,7 +24,7 @@ DIRECTIVE = re.compile(r"^```\{.*?^```\n?", re.MULTILINE | re.DOTALL)
 
 
 def notebook(path: Path) -> dict[str, Any]:
-    """A page in the format 4.5 of Jupyter's notebooks, without outputs."""
+    """Return a page in the format 4.5 of Jupyter's notebooks, without outputs."""
     parts = [(kind, source.strip("\n")) for kind, source in cells(path)]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return {
@@ -77,7 +77,7 @@ def cell(kind: str, source: str, number: int) -> dict[str, Any]:
 
 
 def executed(made: dict[str, Any]) -> dict[str, Any]:
-    """A notebook with its outputs, run from its first cell to its last in a kernel and a folder of its own.
+    """Return a notebook with its outputs, run from its first cell to its last in a kernel and a folder of its own.
 
     Raises:
         nbclient.exceptions.CellExecutionError: a cell fails.

@@ -18,7 +18,7 @@ class Block(NamedTuple):
 
 
 def blocks(text: str) -> list[Block]:
-    """The Python blocks of a page."""
+    """Return the Python blocks of a page."""
     return [Block(text.count("\n", 0, m.start("code")), m["mark"].strip(), m["code"]) for m in BLOCK.finditer(text)]
 
 
@@ -29,7 +29,7 @@ def drawn(path: Path, text: str) -> list[str]:
 
 
 def run(path: Path, text: str, folder: Path) -> int:
-    """Runs the blocks of a page as one session from top to bottom, in a folder; those marked `no-run` are left out.
+    """Run the blocks of a page as one session from top to bottom, in a folder; those marked `no-run` are left out.
 
     Returns the number of those that ran.
 

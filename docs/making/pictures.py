@@ -18,7 +18,7 @@ DOTS = 2
 
 
 def draw(app: Sphinx, page: str, source: list[str]) -> None:
-    """Runs a page that shows pictures of its own, and leads its links to them."""
+    """Run a page that shows pictures of its own, and leads its links to them."""
     path, text = Path(app.env.doc2path(page)), source[0]
     names = drawn(path, text) if path.suffix == ".md" else []
     if not names:
@@ -52,7 +52,7 @@ def outdated(app: Sphinx, env: BuildEnvironment, added: set[str], changed: set[s
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """What Sphinx calls."""
+    """Connect this extension to Sphinx."""
     app.connect("source-read", draw)
     app.connect("env-get-outdated", outdated)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

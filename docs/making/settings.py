@@ -7,10 +7,10 @@ import yaml
 from sphinx.application import Sphinx
 
 from docs.making.meanings import MEANINGS
-from regard.config.schema import Json
 from regard.config.yaml_tree import Dumper
 from regard.runs.run_file import make_schema
 
+Json = dict[str, Any]
 PAGE = "guide/settings"
 GROUPS = {"task": "Tasks", "data": "Data", "model": "Models"}
 """The headings of the sections below a key of a run file."""

@@ -14,7 +14,7 @@ from regard.version import VERSION as __version__
 if TYPE_CHECKING:
     from regard.attention import attend
     from regard.attention.record import record
-    from regard.hub.any_model.run import show
+    from regard.hub.any_model import show
     from regard.runs.interface import fit, train
     from regard.runs.load import load
     from regard.training.objectives import Supervised
@@ -36,7 +36,7 @@ HOMES = {
     "fit": "regard.runs.interface",
     "load": "regard.runs.load",
     "record": "regard.attention.record",
-    "show": "regard.hub.any_model.run",
+    "show": "regard.hub.any_model",
     "train": "regard.runs.interface",
 }
 

@@ -2,8 +2,9 @@
 
 import math
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from random import Random
@@ -35,8 +36,8 @@ MODES = {1: "L", 3: "RGB"}
 LONGEST_SIDE = 384
 """The most pixels of a side of a photograph that is drawn or sent to a page."""
 PREVIEW_SIDE, PREVIEW_QUALITY = 256, 90
-COLOR_SAMPLES = 20
-"""Images that are decoded to find a color: a gray image may have three channels."""
+SURVEYED = 20
+"""Images of a set that are decoded to find sizes and colors."""
 LEAST_TINT = 8
 """The difference of two channels above which a pixel has a color."""
 
@@ -58,67 +59,25 @@ def pillow() -> Any:
     return PIL
 
 
-def read_image(path: Path | str, channels: int = 3) -> Pixels:
-    """Read an image file, gray (1 channel) or red, green and blue (3).
-
-    It is rotated as its EXIF orientation says. Transparent pixels become white, 16 bits
-    become 8, and an animation gives its first frame.
+@contextmanager
+def open_image(file: Path | BytesIO, location: str) -> Iterator[Any]:
+    """Open an image file by Pillow.
 
     Raises:
-        InputError: The file is missing, no image, broken, cut short or too large.
+        InputError: It is no image, broken, cut short or too large.
     """
-    path = Path(path)
-    if path.is_file():
-        return _decode(path, str(path), channels)
-    if path.is_dir():
-        raise InputError(f"{path}: is a directory; expected an image")
-    problem = "is no regular file" if path.exists() else "no such file"
-    raise InputError(f"{path}: {problem}; expected an image")
-
-
-def decode_image(
-    content: bytes, channels: int = 3, location: str = "the image"
-) -> Pixels:
-    """Decode the bytes of a file as `read_image` does; messages name `location`."""
-    return _decode(BytesIO(content), location, channels)
-
-
-def count_pixels(content: bytes, location: str = "the image") -> int:
-    """Return the pixels that a header claims, without decoding; 0 if it is no image.
-
-    Raises:
-        InputError: The header is broken, or Pillow isn't installed.
-    """
-    library = pillow()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            with library.Image.open(BytesIO(content), formats=FORMATS) as image:
-                return image.width * image.height
-        except library.Image.DecompressionBombError:
-            return MOST_PIXELS + 1
-        except library.UnidentifiedImageError:
-            return 0
-        except Exception as error:  # a decoder may raise anything for broken bytes
-            raise _broken_image(location, error) from error
-
-
-def _decode(file: Path | BytesIO, location: str, channels: int) -> np.ndarray:
     library = pillow()
     with warnings.catch_warnings():
         # Pillow warns at a limit of its own; broken files are refused below
         warnings.simplefilter("ignore")
         try:
             with library.Image.open(file, formats=FORMATS) as image:
-                _check_size(location, image)
-                upright = library.ImageOps.exif_transpose(image)
-                opaque = _to_opaque_bytes(library, upright)
-                pixels = np.asarray(opaque.convert(MODES[channels]))
-        except InputError:
-            raise
+                if image.width * image.height > MOST_PIXELS:
+                    raise library.Image.DecompressionBombError
+                yield image
         except library.Image.DecompressionBombError as error:
             raise InputError(
-                f"{location}: has far more than {MOST_PIXELS:,} pixels; make it smaller"
+                f"{location}: has more than {MOST_PIXELS:,} pixels; make it smaller"
             ) from error
         except library.UnidentifiedImageError as error:
             raise InputError(
@@ -126,44 +85,90 @@ def _decode(file: Path | BytesIO, location: str, channels: int) -> np.ndarray:
                 f"({', '.join(FORMATS)}); convert it"
             ) from error
         except Exception as error:  # a decoder may raise anything for broken bytes
-            raise _broken_image(location, error) from error
-    return _with_channel_axis(pixels)
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise InputError(
+                f"{location}: broken, truncated or unusual image ({reason}); save it as "
+                "PNG"
+            ) from error
 
 
-def _broken_image(location: str, error: Exception) -> InputError:
-    reason = " ".join(str(error).split()) or type(error).__name__
-    return InputError(
-        f"{location}: broken, truncated or unusual image ({reason}); save it as PNG"
-    )
+def count_pixels(content: bytes) -> int:
+    """Return the pixels that a header claims, without decoding; 0 if it is no image."""
+    try:
+        with open_image(BytesIO(content), "the image") as image:
+            return image.width * image.height
+    except InputError:  # whoever reads the content says what is wrong with it
+        return 0
 
 
-def _check_size(location: str, image: Any) -> None:
-    width, height = image.size
-    if width * height > MOST_PIXELS:
-        raise InputError(
-            f"{location}: {width} x {height} pixels, more than {MOST_PIXELS:,}; make it "
-            "smaller"
-        )
+def read_image(image: Image, channels: int = 3, location: str = "the image") -> Pixels:
+    """Read an image, gray (1 channel) or red, green and blue (3).
+
+    A file is rotated as its EXIF orientation says. Transparent pixels become white, 16
+    bits become 8, and an animation gives its first frame.
+
+    Args:
+        image: The path of a file, its content, or an array.
+        channels: The number of channels of the result.
+        location: What to call content or array in an error.
+
+    Raises:
+        InputError: A file is missing, no image, broken, cut short or too large; an array
+            is of another type or shape.
+    """
+    if isinstance(image, np.ndarray):
+        pixels = image
+        if image.ndim == 2:
+            pixels = image[:, :, None]
+        fits = pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.size
+        if not fits or pixels.shape[2] not in (1, channels):
+            raise InputError(
+                f"{location}: is {image.dtype} {image.shape}; expected uint8 (height, "
+                f"width) or (height, width, channel) with 1 or {channels} channels"
+            )
+        return np.repeat(pixels, channels // pixels.shape[2], axis=2)
+    if isinstance(image, bytes):
+        file = BytesIO(image)
+    else:
+        file = Path(image)
+        if not file.is_file():
+            problem = "no such file"
+            if file.is_dir():
+                problem = "is a directory"
+            elif file.exists():
+                problem = "is no regular file"
+            raise InputError(f"{file}: {problem}; expected an image")
+        location = str(file)
+    with open_image(file, location) as opened:
+        upright = pillow().ImageOps.exif_transpose(opened)
+        converted = _to_opaque_bytes(upright).convert(MODES[channels])
+        pixels = np.asarray(converted)
+    height, width = pixels.shape[:2]
+    return pixels.reshape(height, width, channels)
 
 
-def _to_opaque_bytes(library: Any, image: Any) -> Any:
+def _to_opaque_bytes(image: Any) -> Any:
     """Reduce an image to 8 bits a channel without transparency."""
-    if image.mode == "F":
-        raise ValueError("its pixels are floats, whose range is not known")
-    if image.mode.startswith("I"):
-        pixels = np.asarray(image).astype(np.int64)
-        if pixels.min() < 0 or pixels.max() > 0xFFFF:
-            raise ValueError("its pixels have 32 bits, whose range is not known")
-        return library.Image.fromarray(((pixels + 128) // 257).astype(np.uint8))
+    library = pillow()
+    if image.mode[0] in "FI":
+        pixels = np.asarray(image)
+        if image.mode == "F" or pixels.min() < 0 or pixels.max() > 0xFFFF:
+            raise ValueError("its pixels have a range that is not known")
+        rounded = pixels.astype(np.int64) + 128
+        reduced = (rounded // 257).astype(np.uint8)
+        return library.Image.fromarray(reduced)
     if not image.has_transparency_data:
         return image
     transparent = image.convert("RGBA")
     background = library.Image.new("RGBA", transparent.size, "white")
-    return library.Image.alpha_composite(background, transparent).convert("RGB")
+    opaque = library.Image.alpha_composite(background, transparent)
+    return opaque.convert("RGB")
 
 
-def _with_channel_axis(pixels: np.ndarray) -> np.ndarray:
-    return pixels[:, :, None] if pixels.ndim == 2 else pixels
+def _to_pillow(pixels: Pixels) -> Any:
+    if pixels.shape[2] == 1:
+        pixels = pixels[:, :, 0]
+    return pillow().Image.fromarray(np.ascontiguousarray(pixels))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,116 +213,61 @@ class Preparation:
         """Resize and crop an image to `size` x `size`, or to the preparation's size.
 
         Raises:
-            InputError: The file can't be read as an image, or the array, which
-                messages call `location`, has another shape.
+            InputError: The image can't be read, as `read_image`, or it is too long and
+                thin.
         """
-        pixels = _read_any(image, channels, location)
+        pixels = read_image(image, channels, location)
         size = self.size or size
         resize = max(self.resize or size, size)
-        height, width = pixels.shape[:2]
-        shorter = min(height, width)
-        target = height * resize // shorter, width * resize // shorter
-        if target[0] * target[1] > MOST_PIXELS:
+        original_height, original_width = pixels.shape[:2]
+        shorter = min(original_height, original_width)
+        height = original_height * resize // shorter
+        width = original_width * resize // shorter
+        if height * width > MOST_PIXELS:
             if isinstance(image, Path | str):
                 location = str(image)
             raise InputError(
-                f"{location}: {width} x {height} pixels are too long and thin; crop the "
-                "image"
+                f"{location}: {original_width} x {original_height} pixels are too long and "
+                "thin; crop the image"
             )
         if self.shape == "stretched":
-            target = resize, resize
-        pixels = self._resize(pixels, target)
-        y, x = (pixels.shape[0] - size) // 2, (pixels.shape[1] - size) // 2
-        return pixels[y : y + size, x : x + size]
+            height = width = resize
+        if (height, width) != (original_height, original_width):
+            method = pillow().Image.Resampling[self.resample.upper()]
+            resized = _to_pillow(pixels).resize((width, height), method)
+            pixels = np.asarray(resized).reshape(height, width, channels)
+        top = (height - size) // 2
+        left = (width - size) // 2
+        return pixels[top : top + size, left : left + size]
 
-    def photograph(
-        self, image: Image, size: int, location: str = "the image"
-    ) -> Pixels:
-        """Return the part of an image that `pixels` shows, in its own resolution.
+    def photograph(self, image: Image, size: int) -> Pixels:
+        """Return what `pixels` shows in color, larger where the image has more detail.
 
-        It has at most `LONGEST_SIDE` pixels a side.
+        It has at most `LONGEST_SIDE` pixels a side, or those of the model.
 
         Raises:
             InputError: As `pixels`.
         """
-        if isinstance(image, np.ndarray):
-            pixels = _with_channel_axis(image)
-        else:
-            pixels = _read_any(image, 3, location)
+        pixels = read_image(image)
         size = self.size or size
-        share = size / max(self.resize or size, size)
-        height, width = pixels.shape[:2]
-        if self.shape == "kept":
-            tall = wide = max(1, round(share * min(height, width)))
-        else:
-            tall, wide = max(1, round(share * height)), max(1, round(share * width))
-        y, x = (height - tall) // 2, (width - wide) // 2
-        part = pixels[y : y + tall, x : x + wide]
-        scale = min(1.0, LONGEST_SIDE / max(tall, wide))
-        target = max(1, round(scale * tall)), max(1, round(scale * wide))
-        return self._resize(part, target)
+        resize = max(self.resize or size, size)
+        shorter = min(pixels.shape[:2])
+        detail = -(-shorter // resize)
+        fitting = min(LONGEST_SIDE // size, detail)
+        scale = max(1, fitting)
+        larger = replace(self, size=scale * size, resize=scale * resize)
+        return larger.pixels(pixels, size, 3)
 
     def tensor(
         self, pixels: UInt8[np.ndarray, "*batch height width channel"]
     ) -> Float[Tensor, "*batch channel height width"]:
-        """Normalize pixels.
-
-        Raises:
-            InputError: `mean` or `deviation` have another number of channels.
-        """
-        try:
-            self.check_channels(pixels.shape[-1])
-        except ValueError as error:
-            raise InputError(str(error)) from error
-        scaled = (pixels / 255 - np.array(self.mean)) / np.array(self.deviation)
-        channels_first = np.moveaxis(scaled, -1, -3)
-        return torch.from_numpy(np.ascontiguousarray(channels_first, dtype=np.float32))
-
-    def _resize(self, pixels: np.ndarray, target: tuple[int, int]) -> np.ndarray:
-        if pixels.shape[:2] == target:
-            return pixels
-        library = pillow()
-        method = library.Image.Resampling[self.resample.upper()]
-        image = _to_pillow(library, pixels).resize(target[::-1], method)
-        return _with_channel_axis(np.asarray(image))
-
-
-def _to_pillow(library: Any, pixels: Pixels) -> Any:
-    gray = pixels.shape[2] == 1
-    return library.Image.fromarray(pixels[:, :, 0] if gray else pixels)
-
-
-def _read_any(image: Image, channels: int, location: str) -> Pixels:
-    if isinstance(image, bytes):
-        return decode_image(image, channels, location)
-    if not isinstance(image, np.ndarray):
-        return read_image(image, channels)
-    pixels = _with_channel_axis(image)
-    accepted = sorted({1, channels} & set(MODES))
-    if (
-        pixels.dtype != np.uint8
-        or pixels.ndim != 3
-        or 0 in pixels.shape
-        or pixels.shape[2] not in (1, channels)
-    ):
-        raise InputError(
-            f"{location}: is {image.dtype} {image.shape}; expected uint8 (height, width) "
-            f"or (height, width, channel) with {' or '.join(map(str, accepted))} channels"
-        )
-    return (
-        pixels if pixels.shape[2] == channels else np.repeat(pixels, channels, axis=2)
-    )
-
-
-def decode_any(image: Image) -> np.ndarray:
-    """Return the pixels of an image of any kind; an array stays as it is.
-
-    Raises:
-        InputError: The image can't be read.
-    """
-    if isinstance(image, np.ndarray):
-        return image
-    return decode_image(image) if isinstance(image, bytes) else read_image(image)
+        """Normalize pixels."""
+        mean = np.array(self.mean)
+        deviation = np.array(self.deviation)
+        normalized = (pixels / 255 - mean) / deviation
+        channels_first = np.moveaxis(normalized, -1, -3)
+        contiguous = np.ascontiguousarray(channels_first, dtype=np.float32)
+        return torch.from_numpy(contiguous)
 
 
 @dataclass(frozen=True)
@@ -342,24 +292,34 @@ class Augmentation:
         random = Random(f"{seed}/{epoch}/{index}")
         if self.flip and random.random() < 0.5:
             pixels = pixels[:, ::-1]
-        if self.shift:
-            y = random.randint(0, 2 * self.shift)
-            x = random.randint(0, 2 * self.shift)
-            pixels = self._shift(pixels, y, x)
+        shift = self.shift
+        if shift:
+            height, width = pixels.shape[:2]
+            top = random.randint(0, 2 * shift)
+            left = random.randint(0, 2 * shift)
+            padded = np.pad(
+                pixels,
+                ((shift, shift), (shift, shift), (0, 0)),
+                constant_values=self.outside,
+            )
+            pixels = padded[top : top + height, left : left + width]
         if not (self.turn or self.stretch or self.slant):
             return pixels
-        degrees = random.uniform(-self.turn, self.turn)
-        slant = random.uniform(-self.slant, self.slant)
-        width = 1 + random.uniform(-self.stretch, self.stretch)
-        height = 1 + random.uniform(-self.stretch, self.stretch)
-        pixels = np.ascontiguousarray(pixels)
-        return warp(pixels, degrees, (width, height), slant, self.outside)
 
-    def _shift(self, pixels: Pixels, y: int, x: int) -> Pixels:
-        height, width, _ = pixels.shape
-        border = (self.shift, self.shift)
-        padded = np.pad(pixels, (border, border, (0, 0)), constant_values=self.outside)
-        return padded[y : y + height, x : x + width]
+        def sample(limit: float) -> float:
+            return random.uniform(-limit, limit)
+
+        degrees = sample(self.turn)
+        slant = sample(self.slant)
+        width_factor = 1 + sample(self.stretch)
+        height_factor = 1 + sample(self.stretch)
+        return warp(
+            pixels,
+            degrees,
+            (width_factor, height_factor),
+            slant,
+            self.outside,
+        )
 
 
 def warp(
@@ -375,33 +335,29 @@ def warp(
     the value `outside`.
     """
     height, width, channels = pixels.shape
-    center = width / 2, height / 2
-    inverse = _invert(math.radians(degrees), scale, slant)
-    rows = []
-    for row, middle in zip(inverse, center, strict=True):
-        rows += [*row, middle - row[0] * center[0] - row[1] * center[1]]
+    width_factor, height_factor = scale
+    angle = math.radians(degrees)
+    cos = math.cos(angle)
+    sin = math.sin(angle)
+    middle_x = width / 2
+    middle_y = height / 2
+    # The rows of diag(scale)^-1 [[1, 0], [-slant, 1]] R(-degrees): where each pixel of
+    # the result comes from, relative to the middle.
+    xx = cos / width_factor
+    xy = sin / width_factor
+    yx = (-slant * cos - sin) / height_factor
+    yy = (cos - slant * sin) / height_factor
+    x_offset = middle_x - xx * middle_x - xy * middle_y
+    y_offset = middle_y - yx * middle_x - yy * middle_y
     library = pillow()
-    image = _to_pillow(library, pixels).transform(
+    image = _to_pillow(pixels).transform(
         (width, height),
         library.Image.Transform.AFFINE,
-        tuple(rows),
+        (xx, xy, x_offset, yx, yy, y_offset),
         resample=library.Image.Resampling.BILINEAR,
         fillcolor=outside if channels == 1 else (outside,) * channels,
     )
     return np.asarray(image).reshape(pixels.shape)
-
-
-def _invert(
-    angle: float, scale: tuple[float, float], slant: float
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Compute diag(scale)^-1 [[1, 0], [-slant, 1]] R(-angle).
-
-    NumPy takes longer over so few numbers than over an image.
-    """
-    cos, sin = math.cos(angle), math.sin(angle)
-    width, height = scale
-    first = cos / width, sin / width
-    return first, ((-slant * cos - sin) / height, (cos - slant * sin) / height)
 
 
 def encode_preview(image: Image) -> bytes:
@@ -410,22 +366,22 @@ def encode_preview(image: Image) -> bytes:
     Raises:
         InputError: The image can't be read, or Pillow isn't installed.
     """
-    pixels = decode_any(image)
-    if pixels.ndim == 3 and (pixels == pixels[:, :, :1]).all():
-        pixels = pixels[:, :, 0]
-    reduced = pillow().Image.fromarray(np.ascontiguousarray(pixels))
+    pixels = read_image(image)
+    image_format = "JPEG"
+    first = pixels[:, :, :1]
+    if (pixels == first).all():
+        pixels = first
+        image_format = "PNG"
+    reduced = _to_pillow(pixels)
     reduced.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE))
     content = BytesIO()
-    if pixels.ndim == 2:
-        reduced.save(content, format="PNG")
-    else:
-        reduced.save(content, format="JPEG", quality=PREVIEW_QUALITY)
+    reduced.save(content, format=image_format, quality=PREVIEW_QUALITY)
     return content.getvalue()
 
 
 @dataclass(frozen=True)
 class ImageSurvey:
-    """The least and the largest sides of images, and whether any has color."""
+    """The least and the largest sides of some images, and whether any has color."""
 
     least: tuple[int, int]
     largest: tuple[int, int]
@@ -435,42 +391,37 @@ class ImageSurvey:
     @property
     def is_oblong(self) -> bool:
         """Whether the least or the largest sides differ."""
-        return self.least[0] != self.least[1] or self.largest[0] != self.largest[1]
+        return any(height != width for height, width in (self.least, self.largest))
 
     def __str__(self) -> str:
-        extremes = self.least, self.largest
-        sizes = dict.fromkeys(f"{height} x {width}" for height, width in extremes)
-        return f"{' to '.join(sizes)}, {'color' if self.coloured else 'gray'}"
+        sizes = []
+        for height, width in (self.least, self.largest):
+            sizes.append(f"{height} x {width}")
+        extremes = " to ".join(dict.fromkeys(sizes))
+        color = "color" if self.coloured else "gray"
+        return f"{extremes}, {color}"
 
 
 def survey_images(images: Sequence[Image]) -> ImageSurvey:
-    """Find the sizes and colors of at least one image, from the headers.
+    """Find the sizes and colors of a sample of at least one image.
 
     Raises:
         InputError: A file can't be read.
     """
-    heights, widths = zip(*(_read_size(image) for image in images), strict=True)
-    step = max(1, len(images) // COLOR_SAMPLES)
+    heights = []
+    widths = []
+    colored = False
+    step = max(1, len(images) // SURVEYED)
+    for image in images[::step]:
+        pixels = read_image(image).astype(np.int16)
+        tint = pixels.max(2) - pixels.min(2)
+        if tint.max() > LEAST_TINT:
+            colored = True
+        height, width, _ = pixels.shape
+        heights.append(height)
+        widths.append(width)
     return ImageSurvey(
-        (min(heights), min(widths)),
-        (max(heights), max(widths)),
-        any(_has_color(image) for image in images[::step]),
+        least=(min(heights), min(widths)),
+        largest=(max(heights), max(widths)),
+        coloured=colored,
     )
-
-
-def _read_size(image: Image) -> tuple[int, int]:
-    if isinstance(image, np.ndarray):
-        return image.shape[0], image.shape[1]
-    file = BytesIO(image) if isinstance(image, bytes) else image
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with pillow().Image.open(file, formats=FORMATS) as source:
-            return source.height, source.width
-
-
-def _has_color(image: Image) -> bool:
-    pixels = decode_any(image)
-    if pixels.ndim == 2 or pixels.shape[2] == 1:
-        return False
-    channels = pixels[:, :, :3].astype(np.int16)
-    return bool((channels.max(2) - channels.min(2)).max() > LEAST_TINT)

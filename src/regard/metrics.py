@@ -1,19 +1,17 @@
 """Metrics of texts, tags and numbers, with the unit of each."""
 
-import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from string import punctuation
 from typing import Any, Literal, NamedTuple
 
 import regex
+import torch
 from torch import Tensor
 
-from regard.config.registry import Registry
 from regard.shapes import Float
 
 TextMetricName = Literal[
@@ -33,7 +31,6 @@ References = Sequence[Sequence[str]]
 Numbers = Float[Tensor, " example"]
 NGrams = Counter[tuple[str, ...]]
 
-SACREBLEU = Registry("sacrebleu.metrics", {"bleu": "bleu:BLEU", "chrf": "chrf:CHRF"})
 UNSPACED = (
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
 )
@@ -42,7 +39,9 @@ WORD = regex.compile(rf"{UNSPACED}\p{{M}}*|(?:(?!{UNSPACED})[\p{{L}}\p{{M}}\p{{N
 TOKEN = regex.compile(rf"{UNSPACED}\p{{M}}*|(?:(?!{UNSPACED})\S)+")
 ARTICLE = regex.compile(r"\b(a|an|the)\b")
 PUNCTUATION = regex.compile(rf"[\p{{P}}{regex.escape(punctuation)}]")
-LONGEST_NGRAM, LENGTH_DEVIATION, CIDER_SCALE = 4, 6.0, 10.0
+SIZES = range(1, 5)
+"""The lengths of n-grams in CIDEr."""
+LENGTH_DEVIATION, CIDER_SCALE = 6.0, 10.0
 
 
 def split_words(text: str) -> list[str]:
@@ -59,17 +58,9 @@ def f_measure(common: int, predicted: int, expected: int) -> float:
     return 2 * common / total if total else 0.0
 
 
-def exact_match(output: str, reference: str) -> float:
-    """Return 1 for equal texts, else 0."""
-    return float(output == reference)
-
-
 def rouge_n(output: str, reference: str, n: int) -> float:
     """Return the F-measure of the n-grams in common (Lin 2004), 0 to 1."""
-    predicted, expected = (
-        Counter(zip(*(split_words(text)[start:] for start in range(n)), strict=False))
-        for text in (output, reference)
-    )
+    predicted, expected = (count_ngrams(text, [n]) for text in (output, reference))
     common = (predicted & expected).total()
     return f_measure(common, predicted.total(), expected.total())
 
@@ -77,43 +68,33 @@ def rouge_n(output: str, reference: str, n: int) -> float:
 def rouge_l(output: str, reference: str) -> float:
     """Return the F-measure of the longest common subsequence of words, 0 to 1."""
     predicted, expected = split_words(output), split_words(reference)
-    common = longest_common(predicted, expected)
+    total = len(predicted) + len(expected)
+    # Insertions and deletions remove all words but the common ones.
+    common = (total - edit_distance(predicted, expected, substitution=2)) // 2
     return f_measure(common, len(predicted), len(expected))
 
 
-def longest_common(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return the length of the longest common subsequence."""
-    row = [0] * (len(second) + 1)
-    for word in first:
-        previous, row = row, [0]
-        for index, candidate in enumerate(second):
-            if word == candidate:
-                row.append(previous[index] + 1)
-            else:
-                row.append(max(previous[index + 1], row[index]))
-    return row[-1]
+def count_ngrams(text: str, sizes: Iterable[int]) -> NGrams:
+    """Count the n-grams of a text, for each n of `sizes`."""
+    words, counts = split_words(text), Counter()
+    for n in sizes:
+        counts.update(zip(*(words[start:] for start in range(n)), strict=False))
+    return counts
 
 
 def split_answer(text: str) -> list[str]:
     """Split an answer as SQuAD does, without punctuation and English articles.
 
-    Each character of a script without spaces is a word.
+    Each character of a script without spaces is a word. Equal answers have the same words
+    (Rajpurkar 2016, 1606.05250, section 6.1).
     """
     text = PUNCTUATION.sub("", text.lower())
     return TOKEN.findall(ARTICLE.sub(" ", text))
 
 
-def squad_exact_match(output: str, reference: str) -> float:
-    """Return 1 for the same words, else 0 (Rajpurkar 2016, 1606.05250, section 6.1)."""
-    return float(split_answer(output) == split_answer(reference))
-
-
 def squad_f1(output: str, reference: str) -> float:
     """Return SQuAD's F1 of the words in common; two empty answers are equal."""
-    predicted, expected = (
-        Counter(split_answer(output)),
-        Counter(split_answer(reference)),
-    )
+    predicted, expected = (Counter(split_answer(text)) for text in (output, reference))
     if not predicted or not expected:
         return float(predicted == expected)
     common = (predicted & expected).total()
@@ -137,18 +118,21 @@ def corpus_score(
     outputs: Sequence[str], references: References, *, metric: str
 ) -> float:
     """Return a score of sacrebleu; BLEU is tokenized by the references' script."""
+    from sacrebleu.metrics.bleu import BLEU  # slow to import
+    from sacrebleu.metrics.chrf import CHRF
+
     if len(outputs) != len(references):
         raise ValueError(
             f"{len(outputs)} outputs for {len(references)} texts; expected one each"
         )
     if not outputs:
         return 0.0
-    settings: dict[str, Any] = {}
-    if metric == "bleu":
-        settings["tokenize"] = bleu_tokenization(references)
-    streams = [list(stream) for stream in zip_longest(*references)]
-    with _without_warnings(logging.getLogger("sacrebleu")):
-        return SACREBLEU[metric](**settings).corpus_score(list(outputs), streams).score
+    streams: Any = [list(stream) for stream in zip_longest(*references)]
+    if metric == "chrf":
+        return CHRF().corpus_score(list(outputs), streams).score
+    # `force` silences the warning about text that looks tokenized.
+    scorer = BLEU(tokenize=bleu_tokenization(references), force=True)
+    return scorer.corpus_score(list(outputs), streams).score
 
 
 def bleu_tokenization(references: References) -> str:
@@ -166,17 +150,6 @@ def bleu_tokenization(references: References) -> str:
     return "zh" if len(chinese) == len(unspaced) else "char"
 
 
-@contextmanager
-def _without_warnings(log: logging.Logger) -> Iterator[None]:
-    """Report errors only: sacrebleu warns of text that looks tokenized."""
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        log.setLevel(level)
-
-
 def cider(outputs: Sequence[str], references: References) -> float:
     """Return CIDEr-D times 100, as tables have it: 0 to 1,000.
 
@@ -185,124 +158,95 @@ def cider(outputs: Sequence[str], references: References) -> float:
     that has it). An output's count is clipped to the reference's, and a Gaussian of
     deviation 6 penalizes a difference in length. The score of a single output is 0.
     """
-    scores = cider_scores(outputs, references)
-    return sum(scores) / max(1, len(scores))
+    frequency: NGrams = Counter()
+    for texts in references:
+        frequency.update(set().union(*(count_ngrams(text, SIZES) for text in texts)))
 
+    def weigh(text: str, n: int) -> dict[tuple[str, ...], float]:
+        return {
+            ngram: count * math.log(len(outputs) / max(1, frequency[ngram]))
+            for ngram, count in count_ngrams(text, [n]).items()
+        }
 
-def cider_scores(outputs: Sequence[str], references: References) -> list[float]:
-    """Return the score of each output among all."""
-    expected = [[count_ngrams(text) for text in texts] for texts in references]
-    frequency: Counter[tuple[str, ...]] = Counter()
-    for candidates in expected:
-        frequency.update(set().union(*candidates))
-    rarity = {ngram: math.log(len(outputs) / frequency[ngram]) for ngram in frequency}
-    unseen = math.log(max(1, len(outputs)))
-    scores = []
-    for output, candidates in zip(outputs, expected, strict=True):
-        ngrams = count_ngrams(output)
-        total = sum(
-            similarity(ngrams, reference, rarity, unseen) for reference in candidates
-        )
-        scores.append(100 * CIDER_SCALE * total / len(candidates))
-    return scores
+    def compare(output: str, reference: str) -> float:
+        cosines = 0.0
+        for n in SIZES:
+            first, second = weigh(output, n), weigh(reference, n)
+            norm = math.hypot(*first.values()) * math.hypot(*second.values())
+            common = sum(
+                min(weight, second[ngram]) * second[ngram]
+                for ngram, weight in first.items()
+                if ngram in second
+            )
+            cosines += common / norm if norm else 0.0
+        difference = len(split_words(output)) - len(split_words(reference))
+        penalty = math.exp(-(difference**2) / (2 * LENGTH_DEVIATION**2))
+        return CIDER_SCALE * penalty * cosines / len(SIZES)
 
-
-def count_ngrams(text: str) -> NGrams:
-    """Count all n-grams of a text, n from 1 to 4."""
-    words = split_words(text)
-    counts: NGrams = Counter()
-    for n in range(1, LONGEST_NGRAM + 1):
-        counts.update(
-            tuple(words[start : start + n]) for start in range(len(words) - n + 1)
-        )
-    return counts
-
-
-def similarity(
-    predicted: NGrams,
-    expected: NGrams,
-    rarity: Mapping[tuple[str, ...], float],
-    unseen: float,
-) -> float:
-    """Average the clipped cosine over n, times the length penalty: 0 to 1."""
     total = 0.0
-    for n in range(1, LONGEST_NGRAM + 1):
-        first, second = (
-            {
-                ngram: count * rarity.get(ngram, unseen)
-                for ngram, count in counts.items()
-                if len(ngram) == n
-            }
-            for counts in (predicted, expected)
-        )
-        norm = math.sqrt(
-            sum(x * x for x in first.values()) * sum(x * x for x in second.values())
-        )
-        common = sum(
-            min(x, second[ngram]) * second[ngram]
-            for ngram, x in first.items()
-            if ngram in second
-        )
-        total += common / norm if norm else 0.0
-    lengths = [
-        sum(count for ngram, count in counts.items() if len(ngram) == 1)
-        for counts in (predicted, expected)
-    ]
-    squared = (lengths[0] - lengths[1]) ** 2
-    return total / LONGEST_NGRAM * math.exp(-squared / (2 * LENGTH_DEVIATION**2))
+    for output, texts in zip(outputs, references, strict=True):
+        total += sum(compare(output, text) for text in texts) / len(texts)
+    return 100 * total / max(1, len(outputs))
 
 
 METRICS: dict[TextMetricName, Callable[[Sequence[str], References], float]] = {
-    "exact-match": partial(mean_of_best, compare=exact_match),
+    "exact-match": partial(
+        mean_of_best, compare=lambda output, reference: float(output == reference)
+    ),
     "bleu": partial(corpus_score, metric="bleu"),
     "chrf": partial(corpus_score, metric="chrf"),
     "rouge-1": partial(mean_of_best, compare=partial(rouge_n, n=1)),
     "rouge-2": partial(mean_of_best, compare=partial(rouge_n, n=2)),
     "rouge-l": partial(mean_of_best, compare=rouge_l),
     "cider": cider,
-    "squad-exact-match": partial(mean_of_best, compare=squad_exact_match),
+    "squad-exact-match": partial(
+        mean_of_best,
+        compare=lambda output, text: float(split_answer(output) == split_answer(text)),
+    ),
     "squad-f1": partial(mean_of_best, compare=squad_f1),
 }
 """Higher is better. BLEU is cased; chrF is chrF2 (Popovic 2015)."""
 
 
-def edit_distance(predicted: Sequence[str], expected: Sequence[str]) -> int:
-    """Return the least substitutions, insertions and deletions (Levenshtein 1966)."""
+def edit_distance(
+    predicted: Sequence[str], expected: Sequence[str], substitution: int = 1
+) -> int:
+    """Return the cost of the cheapest edits (Levenshtein 1966).
+
+    An insertion or a deletion costs 1.
+    """
     row = list(range(len(expected) + 1))
     for count, symbol in enumerate(predicted, 1):
         previous, row = row, [count]
         for index, candidate in enumerate(expected):
-            substitution = previous[index] + (symbol != candidate)
-            row.append(min(substitution, previous[index + 1] + 1, row[index] + 1))
+            change = previous[index] + substitution * (symbol != candidate)
+            row.append(min(change, previous[index + 1] + 1, row[index] + 1))
     return row[-1]
 
 
-def error_rate(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> float:
-    """Divide the edits of (predicted, expected) by all expected symbols, in per cent.
+def error_rate(
+    outputs: Sequence[str],
+    references: Sequence[str],
+    *,
+    split: Callable[[str], list[str]],
+) -> float:
+    """Divide the edits of all texts by the expected symbols, in per cent.
 
     Where nothing is expected, it is 0 without edits and else 100.
     """
-    wrong = sum(edit_distance(predicted, expected) for predicted, expected in pairs)
-    count = sum(len(expected) for _, expected in pairs)
+    wrong = count = 0
+    for output, reference in zip(outputs, references, strict=True):
+        expected = split(reference)
+        wrong += edit_distance(split(output), expected)
+        count += len(expected)
     return 100.0 * wrong / count if count else 100.0 * bool(wrong)
 
 
-def word_error_rate(outputs: Sequence[str], references: Sequence[str]) -> float:
-    """Return the edits of words between blanks for each expected word, in per cent."""
-    pairs = zip(outputs, references, strict=True)
-    return error_rate([(output.split(), text.split()) for output, text in pairs])
-
-
-def character_error_rate(outputs: Sequence[str], references: Sequence[str]) -> float:
-    """Return the edits of characters for each expected character, in per cent."""
-    return error_rate(list(zip(outputs, references, strict=True)))
-
-
 ERROR_RATES: dict[str, Callable[[Sequence[str], Sequence[str]], float]] = {
-    "word-error-rate": word_error_rate,
-    "character-error-rate": character_error_rate,
+    "word-error-rate": partial(error_rate, split=str.split),
+    "character-error-rate": partial(error_rate, split=list),
 }
-
+"""Words are separated by blanks."""
 OUTSIDE = "O"
 """The tag of a word that belongs to no entity."""
 PREFIXES = {"B": "B", "I": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
@@ -377,44 +321,40 @@ def entity_metrics(
     Raises:
         ValueError: Sentences of different lengths.
     """
-    right = predictions = total = same = words = 0
-    for tags, gold in zip(predicted, expected, strict=True):
-        entities, gold_entities = set(find_entities(tags)), set(find_entities(gold))
-        right += len(entities & gold_entities)
-        predictions += len(entities)
-        total += len(gold_entities)
-        same += sum(a == b for a, b in zip(tags, gold, strict=True))
-        words += len(gold)
+    guesses, gold = (
+        {
+            (number, entity)
+            for number, tags in enumerate(sentences)
+            for entity in find_entities(tags)
+        }
+        for sentences in (predicted, expected)
+    )
+    same = [
+        first == second
+        for tags, reference in zip(predicted, expected, strict=True)
+        for first, second in zip(tags, reference, strict=True)
+    ]
+    right = len(guesses & gold)
     return {
-        "f1": 200 * right / max(1, predictions + total),
-        "precision": 100 * right / max(1, predictions),
-        "recall": 100 * right / max(1, total),
-        "accuracy": 100 * same / max(1, words),
+        "f1": 200 * right / max(1, len(guesses) + len(gold)),
+        "precision": 100 * right / max(1, len(guesses)),
+        "recall": 100 * right / max(1, len(gold)),
+        "accuracy": 100 * sum(same) / max(1, len(same)),
     }
 
 
 def pearson(predicted: Numbers, expected: Numbers) -> float:
-    """Return Pearson's correlation, -1 to 1; 0 where either side is constant.
-
-    r = sum (p - mean p)(e - mean e) / sqrt(sum (p - mean p)^2 sum (e - mean e)^2)
-    """
+    """Return Pearson's correlation, -1 to 1; 0 where either side is constant."""
     if predicted.min() == predicted.max() or expected.min() == expected.max():
         return 0.0
-    first = predicted.double() - predicted.double().mean()
-    second = expected.double() - expected.double().mean()
-    return float(first @ second / (first.norm() * second.norm()))
-
-
-def spearman(predicted: Numbers, expected: Numbers) -> float:
-    """Return Pearson's correlation of the ranks, -1 to 1."""
-    return pearson(rank(predicted), rank(expected))
+    return torch.stack([predicted, expected]).double().corrcoef()[0, 1].item()
 
 
 def rank(numbers: Numbers) -> Numbers:
     """Rank numbers from 1; equal numbers share the mean of their ranks."""
-    _, index, counts = numbers.unique(return_inverse=True, return_counts=True)
-    last = counts.cumsum(0).double()
-    return (last - (counts - 1) / 2)[index]
+    ordered = numbers.sort().values
+    last = torch.searchsorted(ordered, numbers, right=True)
+    return (torch.searchsorted(ordered, numbers) + last + 1) / 2
 
 
 def number_metrics(predicted: Numbers, expected: Numbers) -> dict[str, float]:
@@ -422,7 +362,7 @@ def number_metrics(predicted: Numbers, expected: Numbers) -> dict[str, float]:
     errors = predicted.double() - expected.double()
     return {
         "pearson": pearson(predicted, expected),
-        "spearman": spearman(predicted, expected),
+        "spearman": pearson(rank(predicted), rank(expected)),
         "mean-squared-error": float(errors.square().mean()),
         "mean-absolute-error": float(errors.abs().mean()),
     }
@@ -450,7 +390,6 @@ SHARES = [
     "next-sentence",
     "places",
     "pointing",
-    "inside",
     "share",
     "late-share",
 ]

@@ -18,25 +18,35 @@ from torch.utils._pytree import tree_leaves
 
 
 @contextmanager
-def detect_nonfinite(model: nn.Module) -> Iterator[None]:
+def detect_nonfinite(model: nn.Module, *, output_only: bool = False) -> Iterator[None]:
     """Check every input and output of the modules of `model` while the block runs.
 
     Minus infinity passes: it is the score of a masked key and the logarithm of 0.
+
+    Args:
+        model: The model.
+        output_only: Whether to check only the output of the model itself.
 
     Raises:
         FloatingPointError: a tensor holds NaN or infinity; the message names the first
             module with such an input or output.
     """
+
+    def check_inputs(place: str, module: nn.Module, args: Any, kwargs: Any) -> None:
+        check_finite((args, kwargs), f"the input of {place}")
+
+    def check_output(place: str, module: nn.Module, args: Any, output: Any) -> None:
+        check_finite(output, f"the output of {place}")
+
     hooks = []
     try:
-        for name, module in model.named_modules():
+        for name, module in [("", model)] if output_only else model.named_modules():
             place = name or type(model).__name__
-            hooks.append(
-                module.register_forward_pre_hook(
-                    partial(refuse_inputs, place), with_kwargs=True
-                )
-            )
-            hooks.append(module.register_forward_hook(partial(refuse_output, place)))
+            hooks.append(module.register_forward_hook(partial(check_output, place)))
+            if not output_only:
+                check = partial(check_inputs, place)
+                hook = module.register_forward_pre_hook(check, with_kwargs=True)
+                hooks.append(hook)
         yield
     finally:
         for hook in hooks:
@@ -74,26 +84,7 @@ def check_output(model: nn.Module) -> AbstractContextManager[None]:
 
     Elsewhere a check of the model's own output only, so that no NaN is predicted.
     """
-    return detect_nonfinite(model) if is_debugging() else _detect_in_output(model)
-
-
-@contextmanager
-def _detect_in_output(model: nn.Module) -> Iterator[None]:
-    hook = model.register_forward_hook(partial(refuse_output, type(model).__name__))
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-def refuse_inputs(place: str, module: nn.Module, args: Any, kwargs: Any) -> None:
-    """Check inputs before a module's call."""
-    check_finite((args, kwargs), f"the input of {place}")
-
-
-def refuse_output(place: str, module: nn.Module, args: Any, output: Any) -> None:
-    """Check the output after a module's call."""
-    check_finite(output, f"the output of {place}")
+    return detect_nonfinite(model, output_only=not is_debugging())
 
 
 def check_finite(values: Any, what: str) -> None:

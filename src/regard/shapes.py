@@ -27,6 +27,16 @@ Rows = Int[Tensor, " rows"]
 Inputs = Float[Tensor, "batch position input_width"]
 States = Float[Tensor, "batch position width"]
 Logits = Float[Tensor, "batch position vocabulary"]
+Vectors = Float[Tensor, "batch width"]
+Features = Float[Tensor, "*batch width"]
+Scalar = Float[Tensor, ""]
+Numbers = Float[Tensor, "*batch"]
+Ids = Int[Tensor, "*batch"]
+ClassLogits = Float[Tensor, "batch class"]
+TokenLosses = Float[Tensor, "batch position"]
+LayerStates = Float[Tensor, "batch layer state_width"]
+Images = Float[Tensor, "batch channel height width"]
+RowIds = Int[Tensor, " row"]
 
 
 def to_float32(numbers: Tensor) -> Tensor:
@@ -40,22 +50,32 @@ def to_float32(numbers: Tensor) -> Tensor:
 __all__ = [
     "Allowed",
     "Bool",
+    "ClassLogits",
     "Context",
+    "Features",
     "Float",
+    "Ids",
+    "Images",
     "Inputs",
     "Int",
     "Key",
+    "LayerStates",
     "Lengths",
     "Logits",
+    "Numbers",
     "Query",
+    "RowIds",
     "Rows",
+    "Scalar",
     "Scores",
     "Shaped",
     "Source",
     "States",
     "Step",
+    "TokenLosses",
     "Tokens",
     "Value",
+    "Vectors",
     "Weights",
     "to_float32",
 ]

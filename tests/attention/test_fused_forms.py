@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend, attend
-from regard.attention.align import Hard, LocalMonotonic, LocalPredictive, Softmax
-from regard.attention.align.soft import Aligned
-from regard.attention.attend import Lookup, choose_fused_form, read_products, read_windows
+from regard.attention.align import Aligned, AlignInput, Hard, LocalMonotonic, LocalPredictive, Softmax
+from regard.attention.attend import Lookup, can_read_products, choose_fused_form, read_products, read_windows
 from regard.attention.heads import MultiHead, self_attention
-from regard.attention.masks import Dense, Mask, causal, documents, padding, window
+from regard.attention.masks import Dense, Mask, causal, padding, window
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import Additive, Distance, Dot, ScaledDot, Score, Sides
@@ -38,7 +37,6 @@ def test_which_form_serves():
     assert form_of(Attend(Dot()), query, memory) is read_products
     assert form_of(Attend(Dot()), query, memory, dropout=0.1) is None
     assert form_of(Attend(Dot()), long, Memory(long, long, window(1024, before=3, after=2))) is read_windows
-    assert form_of(Attend(Dot()), long, Memory(long, long, documents([1000, 24]))) is read_windows
     assert form_of(Attend(Dot()), query, Memory(memory.key, memory.value, causal(5, 7))) is read_products
     assert form_of(Attend(Additive(3, 3, 7)), query, memory) is None
     assert form_of(Attend(Dot(), LocalMonotonic(1)), query, memory) is None
@@ -61,8 +59,8 @@ class MySides(ScaledDot):
 
 
 class MySoftmax(Softmax):
-    def forward(self, *given, **named) -> Aligned:
-        aligned = super().forward(*given, **named)
+    def forward(self, inputs: AlignInput) -> Aligned:
+        aligned = super().forward(inputs)
         return aligned._replace(weights=aligned.weights**2)
 
 
@@ -153,8 +151,6 @@ MASKS: dict[str, tuple[int, int, Mask | None]] = {
     "all hidden": (5, 7, Dense(torch.zeros(5, 7, dtype=torch.bool))),
     "windows": (130, 130, window(130, before=3, after=2)),
     "windows and padding": (130, 130, window(130, before=3, after=2) & padding(torch.tensor([130, 70]), 130)),
-    "documents": (9, 9, documents([4, 2, 3])),
-    "causal documents": (9, 9, documents([4, 2, 3]) & causal(9)),
 }
 
 
@@ -238,14 +234,6 @@ def test_blocks_serve_where_they_leave_out_half():
     assert not windows_save_time(1000, 2 * (BLOCK + 16) - 1, 8, 8)
 
 
-def test_documents_need_no_mask_of_all_pairs():
-    states, mask = torch.randn(2, 9, 4, dtype=torch.float64), documents([4, 2, 3])
-    context = Attend(ScaledDot())(states, Memory(states, states, mask))
-    assert "_tensor" not in vars(mask)
-    parts = [Attend(ScaledDot())(part, Memory(part, part)) for part in states.split([4, 2, 3], 1)]
-    torch.testing.assert_close(context, torch.cat(parts, 1))
-
-
 @pytest.mark.parametrize("padded", [False, True])
 def test_a_long_window_stores_nothing_as_large_as_the_scores(padded: bool):
     states = torch.randn(2, 2048, 6, requires_grad=True)
@@ -274,3 +262,12 @@ def test_heads_reach_the_kernel_in_four_frames_of_two_files(groups: int, monkeyp
     names = [frame.name for frame in frames]
     assert names == ["self_attention", "forward", "read_queries", "read", "read_products"]
     assert len({frame.filename for frame in frames}) == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_products_in_half_precision_train_without_the_fused_form(dtype: torch.dtype):
+    """PyTorch's gradients of it are several times slower there."""
+    states = torch.randn(2, 3, 4, dtype=dtype, requires_grad=True)
+    lookup = Lookup(Dot(), Softmax(), states, Memory(states, states))
+    assert can_read_products(lookup) == (dtype == torch.float32)
+    assert can_read_products(lookup._replace(query=states.detach()))

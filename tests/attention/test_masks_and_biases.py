@@ -1,5 +1,4 @@
-"""Masks of heads, prefixes and documents, sinks, biases, scales and caps against NumPy, on every path; dropout of
-weights; windows whose past is forgotten."""
+"""Masks, biases and scales against NumPy, on every path; dropout of weights; windows whose past is forgotten."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,29 +9,23 @@ import torch
 from torch import Tensor
 
 from regard.attention import Attend
-from regard.attention.align import SinkSoftmax
 from regard.attention.heads import MultiHead, remove_bias, self_attention
 from regard.attention.history import Coverage, SequentialAttend
 from regard.attention.masks import (
     Mask,
     as_mask,
     causal,
-    documents,
     padding,
-    per_head,
-    prefix,
-    segment_positions,
     window,
 )
 from regard.attention.memory import Memory
 from regard.attention.positions import Rotary
 from regard.attention.record import record
-from regard.attention.scores import Additive, ScaledDot, SoftCapped
+from regard.attention.scores import Additive, ScaledDot
 from regard.nn.kv_cache import LEAST_ROOM, causal_attention, empty_cache
 from regard.testing import check_attention
 
 HEADS, WIDTH, LENGTH = 6, 4, 9
-DOCUMENTS = (4, 2, 3)
 
 
 def drawn(*shape: int) -> Tensor:
@@ -76,27 +69,12 @@ def check(heads: MultiHead, memory: Callable[[Tensor], Memory], expected: Tensor
     torch.testing.assert_close(heads(states, memory(states)), context)
 
 
-STARTS = [0, 0, 0, 0, 4, 4, 6, 6, 6]
-PER_HEAD = torch.rand(2, HEADS, LENGTH, LENGTH, generator=torch.Generator().manual_seed(2)) < 0.6
+SOME = torch.rand(2, LENGTH, LENGTH, generator=torch.Generator().manual_seed(2)) < 0.6
 MASKS: dict[str, tuple[Mask, Callable[[int, int, int, int], bool]]] = {
-    "per head": (per_head(PER_HEAD), lambda b, h, i, j: bool(PER_HEAD[b, h, i, j])),
-    "per head and causal": (
-        per_head(PER_HEAD) & causal(LENGTH),
-        lambda b, h, i, j: bool(PER_HEAD[b, h, i, j]) and j <= i,
-    ),
-    "prefix": (prefix(torch.tensor([3, 0]), LENGTH), lambda b, h, i, j: j <= i or j < (3, 0)[b]),
-    "prefix and padding": (
-        prefix(torch.tensor([3, 2]), LENGTH) & padding(torch.tensor([9, 5]), LENGTH),
-        lambda b, h, i, j: (j <= i or j < (3, 2)[b]) and j < (9, 5)[b],
-    ),
-    "documents": (documents(DOCUMENTS), lambda b, h, i, j: STARTS[i] == STARTS[j]),
-    "causal documents": (
-        documents(DOCUMENTS) & causal(LENGTH),
-        lambda b, h, i, j: STARTS[i] == STARTS[j] and j <= i,
-    ),
-    "documents and padding": (
-        documents(DOCUMENTS) & padding(torch.tensor([9, 5]), LENGTH),
-        lambda b, h, i, j: STARTS[i] == STARTS[j] and j < (9, 5)[b],
+    "dense": (as_mask(SOME), lambda b, h, i, j: bool(SOME[b, i, j])),
+    "causal and padding": (
+        causal(LENGTH) & padding(torch.tensor([9, 5]), LENGTH),
+        lambda b, h, i, j: j <= i and j < (9, 5)[b],
     ),
     "sinks": (window(LENGTH, before=2, after=0, sinks=2), lambda b, h, i, j: j <= i and (j >= i - 2 or j < 2)),
     "sinks, both sides": (window(LENGTH, before=1, after=1, sinks=1), lambda b, h, i, j: abs(i - j) < 2 or j < 1),
@@ -120,23 +98,15 @@ def test_masks(name: str, groups: int):
     assert np.array_equal(chosen.numpy(), allowed[rows])
 
 
-def test_documents_are_read_one_by_one():
-    states = drawn(2, LENGTH, HEADS * WIDTH)
-    alone = [self_attention(heads_of(), part) for part in states.split(DOCUMENTS, 1)]
-    torch.testing.assert_close(torch.cat(alone, 1), self_attention(heads_of(), states, documents(DOCUMENTS)))
-    assert segment_positions(DOCUMENTS).tolist() == [0, 1, 2, 3, 0, 1, 0, 1, 2]
-
-
 def test_a_key_that_two_masks_hide_together_is_inert():
     """The first mask shows key 1 to query 0 only, the second to query 1 only."""
     first, second = torch.ones(3, 3, dtype=torch.bool), torch.ones(3, 3, dtype=torch.bool)
     first[1:, 1], second[0, 1], second[2, 1] = False, False, False
-    for mask in (as_mask(first) & second, per_head(first[None]) & second):
-        states = drawn(1, 3, HEADS * WIDTH)
-        expected = self_attention(heads_of(), states, mask)
-        states[0, 1] = torch.nan
-        garbage = heads_of()(drawn(1, 3, HEADS * WIDTH), Memory(states, states, mask))
-        torch.testing.assert_close(garbage, expected)
+    mask, states = as_mask(first) & second, drawn(1, 3, HEADS * WIDTH)
+    expected = self_attention(heads_of(), states, mask)
+    states[0, 1] = torch.nan
+    garbage = heads_of()(drawn(1, 3, HEADS * WIDTH), Memory(states, states, mask))
+    torch.testing.assert_close(garbage, expected)
 
 
 BIASES = {"of all": (LENGTH, LENGTH), "of rows": (2, LENGTH, LENGTH), "of heads": (2, HEADS, LENGTH, LENGTH)}
@@ -189,47 +159,27 @@ def test_a_bias_and_positions(groups: int):
 
 
 @pytest.mark.parametrize("groups", [HEADS, 2])
-def test_a_scale_and_a_cap(groups: int):
+def test_a_scale(groups: int):
     states, causally = drawn(2, LENGTH, HEADS * WIDTH), causal(LENGTH)
-    scaled, capped = heads_of(Attend(ScaledDot(0.3)), groups), heads_of(Attend(SoftCapped(ScaledDot(), 0.7)), groups)
+    scaled = heads_of(Attend(ScaledDot(0.3)), groups)
     allowed = np.tril(np.ones((LENGTH, LENGTH), bool))
     expected = normalised(by_hand(scaled, states, allowed, lambda product, *_: 0.3 * product))
     check(scaled, lambda states: Memory(states, states, causally), expected, states)
-    expected = normalised(
-        by_hand(capped, states, allowed, lambda product, *_: 0.7 * np.tanh(product / WIDTH**0.5 / 0.7))
-    )
-    check(capped, lambda states: Memory(states, states, causally), expected, states)
-    assert capped.prepare(Memory(states, states)).key.shape[1] == groups  # no copies of shared keys
-
-
-def test_a_learned_sink():
-    align = SinkSoftmax(HEADS)
-    heads, states = heads_of(Attend(ScaledDot(), align)), drawn(2, LENGTH, HEADS * WIDTH)
-    torch.nn.init.normal_(align.sink)
-    more = align.sink.exp().detach().numpy()
-    allowed = np.tril(np.ones((LENGTH, LENGTH), bool))
-    weights = by_hand(heads, states, allowed, lambda product, *_: product / WIDTH**0.5)
-    check(heads, lambda states: Memory(states, states, causal(LENGTH)), normalised(weights, more), states)
 
 
 @pytest.mark.parametrize(
     "make",
     [
         lambda: Attend(ScaledDot(0.3)),
-        lambda: Attend(SoftCapped(ScaledDot(), 2.0)),
-        lambda: Attend(SoftCapped(Additive(5, 5, 3), 2.0)),
         lambda: Attend(ScaledDot(), dropout=0.4),
     ],
-    ids=["scale", "cap", "capped additive", "dropout"],
+    ids=["scale", "dropout"],
 )
 def test_laws_of_scores(make: Callable[[], Attend]):
     check_attention(make(), widths=(5, 5, 7), queries=3, keys=7)
 
 
-def test_laws_of_a_sink_and_of_widths():
-    without = ("rows_of_weights_sum_to_one",)
-    check_attention(Attend(ScaledDot(), SinkSoftmax()), widths=(5, 5, 7), without=without, queries=3, keys=7)
-    check_attention(MultiHead(6, 3, attend=Attend(ScaledDot(), SinkSoftmax(3))), without=without, queries=3, keys=7)
+def test_laws_of_widths():
     heads = MultiHead(6, 3, head_width=(2, 5), memory_width=7)
     remove_bias(heads.query, heads.key, heads.value, heads.output)
     check_attention(heads)
@@ -299,17 +249,6 @@ def test_recorded_steps_of_a_window_keep_all_columns():
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        (lambda: documents([]), ValueError, r"the lengths of documents are \[\]; expected at least one"),
-        (lambda: documents([3, 0]), ValueError, r"\[3, 0\]; expected at least one, each at least 1"),
-        (lambda: per_head(torch.ones(2, 3, 3)), TypeError, "a mask is boolean"),
-        (lambda: per_head(torch.ones(3, 3) > 0), ValueError, r"axes \(\*batch, head, query, key\); got \(3, 3\)"),
-        (
-            lambda: Attend(ScaledDot())(drawn(2, 9, 4), Memory(drawn(2, 9, 4), drawn(2, 9, 4), MASKS["per head"][0])),
-            TypeError,
-            "a mask for each head needs heads",
-        ),
-        (lambda: SoftCapped(ScaledDot(), 0.0), ValueError, "cap is 0.0; it must be above 0"),
-        (lambda: heads_of(Attend(ScaledDot(), SinkSoftmax(2))), ValueError, "the alignment SinkSoftmax expects 2"),
         (lambda: MultiHead(6, 2, head_width=(3, 4), shared_key_value=True), ValueError, "keys 3 and values 4 wide"),
         (
             lambda: Memory(drawn(2, 3, 4), drawn(2, 3, 4), bias=drawn(3, 3)).append(drawn(2, 1, 4), drawn(2, 1, 4)),

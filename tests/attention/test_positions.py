@@ -33,7 +33,7 @@ def positions(name: str) -> RelativePositions:
     torch.manual_seed(1)
     made: dict[str, RelativePositions] = {
         "rotary": Rotary(WIDTH),
-        "rotary-yarn": Rotary(WIDTH, base=500.0, scaling=RotaryScaling("yarn", 4.0, 32)),
+        "rotary-llama3": Rotary(WIDTH, base=500.0, scaling=RotaryScaling("llama3", 4.0, 32)),
         "alibi": Alibi(HEADS),
         "bucketed": BucketedBias(HEADS, 8, 6),
         "bucketed-causal": BucketedBias(HEADS, 6, 5, both_sides=False),
@@ -45,7 +45,7 @@ def positions(name: str) -> RelativePositions:
     return found.double()
 
 
-NAMES = ("rotary", "rotary-yarn", "alibi", "bucketed", "bucketed-causal", "relative-keys")
+NAMES = ("rotary", "rotary-llama3", "alibi", "bucketed", "bucketed-causal", "relative-keys")
 every = pytest.mark.parametrize("name", NAMES)
 
 
@@ -87,10 +87,7 @@ def pair(name: str, part: RelativePositions, query: np.ndarray, key: np.ndarray,
         case Rotary():
             complex_query, complex_key = (each[: WIDTH // 2] + 1j * each[WIDTH // 2 :] for each in (query, key))
             turn = np.exp(1j * (i - j) * frequencies_of(part).numpy())
-            return (
-                float((complex_query * turn * complex_key.conj()).real.sum())
-                * (1.0 if part.scaling is None else part.scaling.length) ** 2
-            )
+            return float((complex_query * turn * complex_key.conj()).real.sum())
         case Alibi():
             slope = {0: 2**-2, 1: 2**-4, 2: 2**-6, 3: 2**-8, 4: 2**-1, 5: 2**-3}[head]
             return float(query @ key) - slope * abs(i - j) * math.sqrt(WIDTH)
@@ -187,7 +184,7 @@ def test_laws(name: str):
     check_attention(heads_with(name), keys=LENGTH, without=("the_order_of_keys_changes_nothing",))
 
 
-@pytest.mark.parametrize("scaling", [None, RotaryScaling("yarn", 4.0, 32), RotaryScaling("llama3", 8.0, 64)])
+@pytest.mark.parametrize("scaling", [None, RotaryScaling("linear", 4.0, 32), RotaryScaling("llama3", 8.0, 64)])
 @pytest.mark.parametrize("base", [10_000.0, 500.0])
 def test_frequencies_are_those_of_transformers(scaling: RotaryScaling | None, base: float):
     utilities = pytest.importorskip("transformers.modeling_rope_utils")
@@ -209,20 +206,9 @@ def test_frequencies_are_those_of_transformers(scaling: RotaryScaling | None, ba
     ours = Rotary(16, base=base, scaling=scaling)
     if scaling is None:
         expected = 1.0 / base ** (torch.arange(0, 16, 2) / 16)
-        length = 1.0
     else:
-        expected, length = utilities.ROPE_INIT_FUNCTIONS[scaling.kind](config, torch.device("cpu"))
+        expected, _ = utilities.ROPE_INIT_FUNCTIONS[scaling.kind](config, torch.device("cpu"))
     torch.testing.assert_close(frequencies_of(ours), expected.float())
-    assert (1.0 if scaling is None else scaling.length) == pytest.approx(length)
-
-
-def test_stretched_frequencies():
-    """Linear divides all; NTK-aware keeps the fastest and divides the slowest."""
-    plain = frequencies_of(Rotary(8))
-    torch.testing.assert_close(frequencies_of(Rotary(8, scaling=RotaryScaling("linear", 3.0))), plain / 3)
-    stretched = frequencies_of(Rotary(8, scaling=RotaryScaling("ntk", 3.0)))
-    assert stretched[0] == plain[0] == 1.0
-    torch.testing.assert_close(stretched[-1], plain[-1] / 3)
 
 
 def rotary_heads(kind: type[MultiHead], **more) -> MultiHead:

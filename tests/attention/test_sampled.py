@@ -2,9 +2,15 @@ import pytest
 import torch
 
 from regard.attention.align import Hard, StraightThrough, softmax
+from regard.attention.align.soft import Aligned, Draw
 from regard.attention.masks import as_mask
 
 SCORES = torch.tensor([[[0.3, -1.0, 1.2, 0.1]]], dtype=torch.float64)
+
+
+def draw_of(aligned: Aligned) -> Draw:
+    assert aligned.draw is not None
+    return aligned.draw
 
 
 def test_draws_are_those_of_the_softmax():
@@ -45,8 +51,8 @@ def test_hard_draws_are_those_of_the_softmax_and_know_their_probability():
     shares, expected = aligned.weights.mean(0)[0], softmax(SCORES, mask)[0, 0]
     assert ((shares - expected).abs() <= 4 * (expected * (1 - expected) / 20_000).sqrt()).all()
     drawn = aligned.weights.argmax(-1)[:, 0]
-    torch.testing.assert_close(aligned.draw.log_probability[:, 0], expected[drawn].log())
-    torch.testing.assert_close(aligned.draw.entropy[0, 0], -(expected[:3] * expected[:3].log()).sum())
+    torch.testing.assert_close(draw_of(aligned).log_probability[:, 0], expected[drawn].log())
+    torch.testing.assert_close(draw_of(aligned).entropy[0, 0], -(expected[:3] * expected[:3].log()).sum())
 
 
 def test_no_gradient_passes_through_a_hard_draw():
@@ -54,7 +60,7 @@ def test_no_gradient_passes_through_a_hard_draw():
     scores = SCORES.clone().requires_grad_()
     aligned = Hard().train()(scores)
     assert not torch.autograd.grad(aligned.weights.square().sum(), scores, retain_graph=True)[0].any()
-    (gradient,) = torch.autograd.grad(aligned.draw.log_probability.sum(), scores)
+    (gradient,) = torch.autograd.grad(draw_of(aligned).log_probability.sum(), scores)
     torch.testing.assert_close(gradient, aligned.weights - SCORES.softmax(-1))
 
 
@@ -63,8 +69,8 @@ def test_a_query_that_may_read_nothing_draws_nothing():
     mask = torch.tensor([[[False] * 4, [False, False, True, True]]])
     aligned = Hard().train()(scores, as_mask(mask))
     assert aligned.weights.sum(-1).tolist() == [[0.0, 1.0]]
-    assert aligned.draw.log_probability[0, 0] == aligned.draw.entropy[0, 0] == 0
-    total = aligned.draw.log_probability.sum() + aligned.draw.entropy.sum()
+    assert draw_of(aligned).log_probability[0, 0] == draw_of(aligned).entropy[0, 0] == 0
+    total = draw_of(aligned).log_probability.sum() + draw_of(aligned).entropy.sum()
     assert torch.autograd.grad(total, scores)[0].isfinite().all()
 
 
@@ -73,8 +79,8 @@ def test_a_share_of_the_sequences_reads_softly_from_first_to_last():
     first = align(SCORES.expand(400, 1, 4))
     soft = (first.weights - SCORES.softmax(-1)).abs().amax((1, 2)) < 1e-12
     assert 140 < soft.sum() < 260  # 6 standard deviations
-    assert first.draw.log_probability[soft].eq(0).all()
-    assert first.draw.log_probability[~soft].lt(0).all()
+    assert draw_of(first).log_probability[soft].eq(0).all()
+    assert draw_of(first).log_probability[~soft].lt(0).all()
     second = align(SCORES.expand(400, 1, 4), state=first.state)
     again = (second.weights - SCORES.softmax(-1)).abs().amax((1, 2)) < 1e-12
     assert torch.equal(again, soft)

@@ -83,74 +83,6 @@ def test_reductions_past_a_sliding_window(reduce: Any):
             assert torch.equal(maps.key_indices(module)[:, :, 2:], whole.key_indices(module)[:, :, 2:])
 
 
-@pytest.mark.parametrize("reduce", [None, Totals()])
-@pytest.mark.parametrize("name", ["gpt2", "mistral", "t5", "bart"])
-@torch.no_grad()
-def test_beam_search_has_the_maps_of_the_returned_sequences(name: str, reduce: Any):
-    model = tiny(name)
-    only = "*decoder*" if name in PAIRS else "*"
-    choice = {} if reduce is None else {"reduce": reduce}
-    options = {
-        "num_beams": 3,
-        "num_return_sequences": 2,
-        "max_new_tokens": 5,
-        "pad_token_id": 0,
-        "early_stopping": True,
-    }
-    plain = model.generate(TOKENS, **options)
-    with record(model, only, **choice) as maps:
-        written = model.generate(TOKENS, **options)
-    assert torch.equal(written, plain)
-    with record(model, only, **choice) as whole:
-        source = TOKENS.repeat_interleave(2, 0)
-        model(source, decoder_input_ids=written[:, :-1]) if name in PAIRS else model(written[:, :-1])
-    for module in whole:
-        ended = written[:, 1:].eq(2).cumsum(1).bool() if name in PAIRS else torch.zeros(4, 15).bool()
-        if reduce is None and maps[module].shape[2] == ended.shape[1]:
-            kept = ~ended[:, None, :, None]
-            torch.testing.assert_close(maps[module] * kept, whole[module] * kept, rtol=1e-4, atol=1e-6)
-        elif not ended.any():
-            torch.testing.assert_close(maps[module], whole[module], rtol=1e-4, atol=1e-5)
-
-
-@torch.no_grad()
-def test_a_cache_reordered_by_hand_reorders_the_maps():
-    model, rows = tiny("gpt2"), torch.tensor([1, 1])
-    with record(model) as maps:
-        first = model(TOKENS[:, :7], use_cache=True)
-        first.past_key_values.reorder_cache(rows)
-        model(TOKENS[rows, 7:], past_key_values=first.past_key_values)
-    with record(model) as whole:
-        model(TOKENS[rows])
-    for module in whole:
-        torch.testing.assert_close(maps[module], whole[module], rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["gpt2", "mistral", "bart"])
-@torch.no_grad()
-def test_prompt_lookup_leaves_no_rejected_tokens(name: str):
-    model = tiny(name)
-    prompt = torch.tensor([[7, 9, 8, 7, 9, 8, 7, 9]])
-    options = {"max_new_tokens": 9, "do_sample": False, "pad_token_id": 0, "prompt_lookup_num_tokens": 3}
-    with record(model, "*decoder*" if name in PAIRS else "*") as maps:
-        written = model.generate(prompt, **options)
-    with record(model, "*decoder*" if name in PAIRS else "*") as whole:
-        model(prompt, decoder_input_ids=written[:, :-1]) if name in PAIRS else model(written[:, :-1])
-    for module in whole:
-        assert maps[module].shape == whole[module].shape
-        torch.testing.assert_close(maps[module], whole[module], rtol=1e-4, atol=1e-6)
-
-
-@torch.no_grad()
-def test_the_last_drafts_leave_no_keys():
-    model, prompt = tiny("gpt2"), torch.tensor([[5, 7, 9, 5, 7, 9, 5, 7]])
-    options = {"max_new_tokens": 12, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
-    for drafts in range(1, 8):  # some end with rejected drafts
-        with record(model) as maps:
-            written = model.generate(prompt, **options, prompt_lookup_num_tokens=drafts)
-        assert {each.shape[2:] for each in maps.values()} == {(written.shape[1] - 1, written.shape[1] - 1)}
-
-
 @torch.no_grad()
 def test_shared_layers_are_layers():
     model = tiny("albert")
@@ -201,7 +133,7 @@ def test_encoders_with_code_of_their_own_are_refused(name: str):
 def test_a_model_without_attention_is_refused():
     sizes = {"vocab_size": 31, "hidden_size": 12, "num_hidden_layers": 1, "state_size": 3}
     model = transformers.MambaModel(transformers.MambaConfig(**sizes))
-    with pytest.raises(ValueError, match=r"MambaModel .* has no attention"), record(model):
+    with pytest.raises(ValueError, match=r"MambaModel has no attention"), record(model):
         pass
 
 
@@ -228,3 +160,11 @@ def test_images_and_sounds():
         with record(model) as maps:
             assert torch.equal(model(**call).last_hidden_state, before)
         assert len(maps) == count
+
+
+@pytest.mark.parametrize("options", [{"num_beams": 3}, {"prompt_lookup_num_tokens": 3}])
+def test_a_search_that_drops_rows_or_tokens_is_refused(options: dict[str, int]):
+    model, prompt = tiny("gpt2"), torch.tensor([[7, 9, 8, 7, 9, 8, 7, 9]])
+    with pytest.raises(ValueError, match="record a pass over the finished text"), record(model):
+        model.generate(prompt, max_new_tokens=9, do_sample=False, pad_token_id=0, **options)
+    model.generate(prompt, max_new_tokens=2, do_sample=False, pad_token_id=0, **options)

@@ -1,11 +1,13 @@
 """The attention of given outputs: one row a token, END included, each summing to 1, the same as in a decode."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
 
 from regard.attention.record import record
-from regard.attribution.cross_attention import SOURCES, attribute_cross_attention, record_source_attention
+from regard.attribution.cross_attention import attribute_by_weights, attribute_cross_attention, record_source_attention
 from regard.attribution.kinds import Kind
 from regard.data.batches import collate
 from regard.maps.heads import Side
@@ -63,7 +65,7 @@ def test_a_model_without_attention_says_so(name: str):
         record_source_attention(cases.MODELS[name](), PAIRS)
 
 
-@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("kind", get_args(Kind))
 @pytest.mark.parametrize("name", ["luong-dot", "transformer"])
 def test_what_an_output_depended_on_takes_one_pass(name: str, kind: Kind):
     """Recorded maps, what they are made of, and the one map of all of them; the same as of several outputs."""
@@ -77,5 +79,6 @@ def test_what_an_output_depended_on_takes_one_pass(name: str, kind: Kind):
     lookups, attention = attribute_cross_attention(model, ([5, 7, 4], [6, 4, 3]), sides, kind)
     assert len(calls) == 3
     assert (lookups.breakdown is not None) == (kind == "weights")
-    (found, _) = SOURCES[kind](model, [([5, 7, 4], [6, 4, 3]), ([9, 8], [5])], None)
-    np.testing.assert_allclose(attention.weights, found, rtol=1e-12, atol=1e-12)
+    if kind == "weights":
+        found, _ = attribute_by_weights(model, [([5, 7, 4], [6, 4, 3]), ([9, 8], [5])])
+        np.testing.assert_allclose(attention.weights, found, rtol=1e-12, atol=1e-12)

@@ -28,22 +28,23 @@ from regard.attention.scores import (
     Score,
     TanhDot,
 )
-from regard.attribution.aggregation import AGGREGATIONS
-from regard.attribution.cross_attention import record_lookups
+from regard.attribution.cross_attention import attribute_cross_attention
 from regard.maps.breakdown import PlainScores, ScoreFactors
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.models.bahdanau import BahdanauConfig
-from regard.models.catalog import build
+from regard.models.catalog import build, build_captioner
 from regard.models.gpt2 import GPT2Config
 from regard.models.luong import LuongConfig
 from regard.models.pointer_generator import PointerConfig
 from regard.models.pointer_network import PointerNetwork
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks.image_captioning.config import ImageCaptioning
+from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.pointer import Pointer, PointerRun
+from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, START
 from tests.attribution.by_hand import scores_of, softmax, worked_out
-from tests.attribution.test_roles import PIXELS, captioning
 from tests.attribution.test_within import CONFIGS, TEXT, opened
 from tests.attribution.untrained import config, telling
 
@@ -69,7 +70,7 @@ WITHOUT_SIDES = {"inverse distance", "location", "location, a short one"}
 
 
 def lookups_of(model: Any) -> Lookups:
-    return record_lookups(model, (SOURCE, TARGET), *SIDES, AGGREGATIONS["weights"])[0]
+    return attribute_cross_attention(model, (SOURCE, [*TARGET, 0]), SIDES, "weights")[0]
 
 
 def transformer() -> Transformer:
@@ -200,11 +201,18 @@ def test_classifiers():
 
 @pytest.mark.parametrize("name", ["show-attend-and-tell", "grid-transformer"])
 def test_captions(name: str):
-    run = captioning(name)
-    (found,) = run.attribute(PIXELS).lookups
+    sizes = "layers: 2, width: 6, hidden: 7, heads: 3, " if name == "grid-transformer" else ""
+    settings = config(
+        "captions",
+        f"model={{name: {name}, {sizes}image: 16, channels: 1, stages: [5, 7], dropout: 0.0}}",
+        "data={kind: captions, train: a.jsonl, valid: a.jsonl, images: a}",
+    )
+    assert isinstance(settings, ImageCaptioning)
+    tokenizer = Tokenizer.train(TokenizerSettings("word"), [TEXT])
+    run = ImageCaptioningRun(settings, build_captioner(settings.model, tokenizer.size).eval(), tokenizer)
+    (found,) = run.attribute(np.random.default_rng(7).integers(0, 256, (16, 16), dtype=np.uint8)).lookups
     assert found.breakdown is not None
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
-    assert run.attribute(PIXELS, target_tokens=[5, 4]).lookups[0].weights.shape[2] == 2
 
 
 def test_pointing():

@@ -42,7 +42,7 @@ def test_it_goes_on_over_the_stretches_that_are_read(model: LanguageModel):
     whole = token_losses(model, tokens, cache)
     features, _ = model.run(tokens[None, :-1], model.begin(1))
     _, own = model.output.loss(features, tokens[None, 1:])
-    once, _ = cache.mix(own, features, tokens[None, 1:], cache.empty(features))
+    once, _ = cache.mix(own, features, tokens[None, 1:])
     torch.testing.assert_close(whole, once[0], rtol=1e-10, atol=1e-10)
 
 
@@ -52,11 +52,11 @@ def test_a_text_that_repeats_itself_is_less_of_a_surprise(model: LanguageModel):
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
-    [((0, 0.1, 0.3), "size is 0"), ((5, 1.0, 0.3), "share is 1.0"), ((5, 0.1, -1.0), "sharpness is -1.0")],
+    "values",
+    [(0, 0.1, 0.3), (5, 1.0, 0.3), (5, 0.1, -1.0)],
 )
-def test_caches_that_cannot_be(values: tuple[int, float, float], said: str):
-    with pytest.raises(ValueError, match=said):
+def test_caches_that_cannot_be(values: tuple[int, float, float]):
+    with pytest.raises(ValueError, match="expected a size of at least 1"):
         ContinuousCache(*values)
 
 

@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attribution.cross_attention import SOURCES, attribute_by_gradient, compute_input_gradient
+from regard.attribution.cross_attention import compute_input_gradient
 from regard.attribution.gradients import compute_contributions, find_embeddings, select_log_probabilities
 from regard.data.batches import collate
 from regard.errors import InputError
 from regard.text.special import END
+from tests.attribution.outputs import attribute_outputs
 from tests.laws import cases
 
 WRITTEN = [([5, 7, 4], [6, 4, 9, END]), ([], [7, END]), ([10, 9, 8, 7, 6], [12, 5])]
@@ -73,7 +74,7 @@ def test_encoder_decoders_against_finite_differences(name: str):
 
 def test_shares_are_of_absolute_values():
     model = cases.MODELS["bottleneck"]().double().eval()
-    (found,) = attribute_by_gradient(model, WRITTEN[:1])
+    (found,) = attribute_outputs(model, WRITTEN[:1], "gradient")
     amounts = compute_input_gradient(model, *WRITTEN[0]).abs().numpy()
     np.testing.assert_allclose(found, amounts / amounts.sum(-1, keepdims=True), rtol=1e-12)
 
@@ -120,4 +121,4 @@ def test_an_input_that_a_score_does_not_see_owes_nothing():
 def test_no_map_is_chosen():
     model = cases.MODELS["transformer"]()
     with pytest.raises(InputError, match="a gradient is of the whole model; choose no map"):
-        SOURCES["gradient"](model, WRITTEN, [0])
+        attribute_outputs(model, WRITTEN, "gradient", [0])

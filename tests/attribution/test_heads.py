@@ -4,13 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
-from regard import record
 from regard.maps import TextWeights
 from regard.maps.heads import HeadMaps
 from tests.attribution.test_within import CONFIGS, opened
-from tests.attribution.untrained import TEXT, filling, going_on, seeing, telling, writing
+from tests.attribution.untrained import TEXT, filling, going_on, telling, writing
 
 NAMES = tuple(f"layer {layer}, head {head}" for layer in range(2) for head in range(3))
 
@@ -48,19 +46,3 @@ def test_of_every_model_that_reads_its_past(name: str):
     maps = HeadMaps.of(looked.lookups[0])
     assert maps.source.pieces == looked.weights.source
     np.testing.assert_allclose(maps.mean().weights, looked.weights.weights, atol=1e-6)
-
-
-def test_of_images_each_map_has_what_the_class_was_told_by():
-    run = seeing()
-    image = np.arange(16, dtype=np.uint8).reshape(4, 4) * 15
-    found = run.attribute(image).weights
-    assert found.heads.source.pieces == (
-        "[CLS]",
-        *(f"row {row}, column {column}" for row in (1, 2) for column in (1, 2)),
-    )
-    assert (found.heads.names, found.patches.shape) == (NAMES, (6, 2, 2))
-    np.testing.assert_allclose(found.patches.sum((1, 2)), 1.0)
-    with torch.no_grad(), record(run.model, only="encoder.layers.1.self_attention") as maps:
-        run.model(run.config.images.tensor(found.photo)[None])
-    first = maps["encoder.layers.1.self_attention"][0, 2, 0, 1:].double().numpy()
-    np.testing.assert_allclose(found.patches[5].ravel(), first / first.sum(), atol=1e-6)

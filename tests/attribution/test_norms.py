@@ -13,8 +13,9 @@ from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import Additive, ScaledDot
 from regard.attribution.aggregation import ValueNorms
-from regard.attribution.cross_attention import attribute_by_norms, record_source_attention
+from regard.attribution.cross_attention import record_source_attention
 from regard.models.show_attend_and_tell import Gate
+from tests.attribution.outputs import attribute_outputs
 from tests.laws import cases
 
 HEADS = {
@@ -105,7 +106,7 @@ def test_chosen_heads_and_rows_are_those_of_the_norms():
 @pytest.mark.parametrize("name", ["bahdanau-coverage", "luong-general", "one-pass-local-m", "pointer", "transformer"])
 def test_of_outputs_rows_are_shares_of_the_mean(name: str):
     model = drawn(cases.MODELS[name]())
-    (found,) = attribute_by_norms(model, [([5, 7, 4], [6, 4])])
+    (found,) = attribute_outputs(model, [([5, 7, 4], [6, 4])], "norms")
     (raw,) = record_source_attention(model, [([5, 7, 4], [6])], ValueNorms(model))
     mean = raw.numpy().mean(0)
     np.testing.assert_allclose(found, mean / mean.sum(-1, keepdims=True), rtol=1e-12)

@@ -58,6 +58,7 @@ def test_by_ctranslate2(path: Path):
     assert written(regard.load(path, int8=True))
 
 
+@pytest.mark.slow
 def test_compiled(path: Path):
     code = "import sys; from tests.attribution import compiled_scores; compiled_scores.main(*sys.argv[1:])"
     status, output, errors = finish(forked.start(("-c", code, str(path), *TEXTS), environment()))

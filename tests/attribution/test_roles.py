@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from regard import record
 from regard.attribution.kinds import Kind, Role
@@ -13,40 +12,19 @@ from regard.decoding.texts import search_texts
 from regard.errors import InputError
 from regard.maps import rollout
 from regard.models.bahdanau import BahdanauConfig
-from regard.models.catalog import build, build_captioner
-from regard.tasks.image_captioning.config import ImageCaptioning
-from regard.tasks.image_captioning.run import ImageCaptioningRun
+from regard.models.catalog import build
 from regard.tasks.options import FigureOptions, ViewName
 from regard.tasks.seq2seq.run import Seq2SeqRun
-from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, START
 from tests.attribution.by_hand import worked_out
-from tests.attribution.untrained import TEXT, config, going_on, writing
+from tests.attribution.untrained import TEXT, going_on, writing
 from tests.cli.show import drawn
-
-PIXELS = np.random.default_rng(7).integers(0, 256, (16, 16), dtype=np.uint8)
-
-
-def captioning(name: str = "grid-transformer") -> ImageCaptioningRun:
-    """Captions of images of 4 x 4 cells, over words."""
-    sizes = "layers: 2, width: 6, hidden: 7, heads: 3, " if name == "grid-transformer" else ""
-    eye = f"{sizes}image: 16, channels: 1, stages: [5, 7], dropout: 0.0"
-    search = "search={beam: 2, length_ratio: 0, length_extra: 5}"
-    found = config(
-        "captions",
-        f"model={{name: {name}, {eye}}}",
-        "data={kind: captions, train: a.jsonl, valid: a.jsonl, images: a}",
-        search,
-    )
-    assert isinstance(found, ImageCaptioning)
-    tokenizer = Tokenizer.train(TokenizerSettings("word"), [TEXT])
-    return ImageCaptioningRun(found, build_captioner(found.model, tokenizer.size).eval(), tokenizer)
 
 
 def recorded(run: Seq2SeqRun) -> dict[Role, np.ndarray]:
     """The weights of all heads while the model is made to write what it wrote: `(layer, head, query, key)`."""
     source = torch.tensor([[*run.tokenizers.source_ids(TEXT), END]])
-    ((best,),) = search_texts(run.model, run.tokenizers, [TEXT], run.search())
+    ((best,),) = search_texts(run.model, run.tokenizers, [TEXT], run.config.search)
     given = torch.tensor([[START, *best.tokens][: len(best.tokens) + best.finished]])
     with torch.no_grad(), record(run.model) as maps:
         run.model(source, torch.tensor([source.shape[1]]), given)
@@ -116,30 +94,10 @@ def test_a_recurrent_side_has_none(role: Role):
         other.attribute(TEXT, role=role)
 
 
-def test_a_caption_reads_itself():
-    run = captioning()
-    attribution, caption = run.attribute(PIXELS, role="decoder"), run.predict([PIXELS])[0]
-    assert attribution.prediction == caption
-    (found,) = attribution.lookups
-    assert found.source == found.target
-    assert found.source[0] == "<s>"
-    assert caption.tokens[: len(found.source) - 1] == found.source[1:]
-    assert np.triu(found.weights, 1).max() == 0
-    given = [START, *(run.tokenizer.vocabulary[token] for token in found.source[1:])]
-    pixels = run.config.images.tensor(PIXELS[..., None])[None]
-    with torch.no_grad(), record(run.model.decoder, only="layers.*.self_attention") as maps:
-        run.model(pixels, torch.tensor([given]))
-    np.testing.assert_allclose(found.weights, maps.stack_layers()[0], atol=1e-6)
-    nowhere: list[tuple[ImageCaptioningRun, Role]] = [(run, "encoder"), (captioning("show-attend-and-tell"), "decoder")]
-    for other, role in nowhere:
-        with pytest.raises(InputError, match=f"the {role} of this run's model has no self-attention"):
-            other.attribute(PIXELS, role=role)
-
-
 @pytest.mark.parametrize("view", ["matrix", "rollout"])
 @pytest.mark.parametrize("role", ["encoder", "decoder"])
 def test_views_of_each_role(role: Role, view: ViewName, tmp_path: Path):
-    answer, (path,) = drawn(writing(), TEXT, tmp_path / "a.svg", FigureOptions(view=view), role=role)
+    answer, path = drawn(writing(), TEXT, tmp_path / "a.svg", FigureOptions(view=view), role=role)
     assert answer == writing().predict([TEXT])[0].text
     assert f">{TEXT}<" in path.read_text()
     mean = ", attention weights, the mean of 6 heads in 2 layers" if view == "matrix" else ""
@@ -153,15 +111,6 @@ def test_a_page_of_each_role(kind: Kind | None, tmp_path: Path):
         line = "cross-attention" if role == "cross" else f"{role} self-attention"
         said = f'"title":"{TEXT}","details":["{line}'
         assert said in (tmp_path / "a.html").read_text(encoding="utf-8")
-
-
-def test_a_page_of_a_caption(tmp_path: Path):
-    Image.fromarray(PIXELS).save(tmp_path / "a.png")
-    image, run = str(tmp_path / "a.png"), captioning()
-    answer, _ = drawn(run, image, tmp_path / "a.html", role="decoder")
-    assert answer == run.predict([PIXELS])[0].text
-    _, (path,) = drawn(run, image, tmp_path / "b.svg", FigureOptions(view="heads"), role="decoder")
-    assert path.stat().st_size > 1000
 
 
 def test_other_runs_have_no_roles(tmp_path: Path):

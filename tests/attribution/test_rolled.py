@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from regard.attention.record import record
-from regard.attribution.cross_attention import attribute_by_rollout, attribute_by_weights
+from regard.attribution.cross_attention import attribute_by_weights
 from regard.errors import InputError
+from tests.attribution.outputs import attribute_outputs
 from tests.laws import cases
 
 WRITTEN = [([5, 7, 4], [6, 4, 9]), ([], [7]), ([10, 9, 8, 7, 6], [12, 5])]
@@ -14,8 +15,8 @@ WRITTEN = [([5, 7, 4], [6, 4, 9]), ([], [7]), ([10, 9, 8, 7, 6], [12, 5])]
 
 def test_of_an_encoder_decoder():
     model = cases.MODELS["transformer-after"]().double().eval()
-    crossed = attribute_by_weights(model, WRITTEN)
-    for (source, written), cross, found in zip(WRITTEN, crossed, attribute_by_rollout(model, WRITTEN), strict=True):
+    results = attribute_by_weights(model, WRITTEN), attribute_outputs(model, WRITTEN, "rollout")
+    for (source, written), cross, found in zip(WRITTEN, *results, strict=True):
         tokens = torch.tensor([[*source, 3]])
         with torch.no_grad(), record(model.encoder) as maps:
             model.encoder(tokens, torch.tensor([len(source) + 1]))
@@ -29,13 +30,13 @@ def test_of_an_encoder_decoder():
 
 def test_of_some_maps_of_the_cross_attention():
     model = cases.MODELS["transformer"]().double().eval()
-    (all_of_them,), (one,) = attribute_by_rollout(model, WRITTEN[:1]), attribute_by_rollout(model, WRITTEN[:1], [5])
+    (all_of_them,), (one,) = (attribute_outputs(model, WRITTEN[:1], "rollout", maps) for maps in (None, [5]))
     assert np.abs(all_of_them - one).max() > 1e-6
     with pytest.raises(InputError, match="map 6 is not there"):
-        attribute_by_rollout(model, WRITTEN[:1], [6])
+        attribute_outputs(model, WRITTEN[:1], "rollout", [6])
 
 
 @pytest.mark.parametrize("name", ["bahdanau", "one-pass", "pointer"])
 def test_an_encoder_that_is_recurrent_has_none(name: str):
-    with pytest.raises(InputError, match="which this run's encoder lacks; use weights, norms or gradient"):
-        attribute_by_rollout(cases.MODELS[name](), WRITTEN)
+    with pytest.raises(InputError, match="which this run's model lacks; use weights, norms or gradient"):
+        attribute_outputs(cases.MODELS[name](), WRITTEN, "rollout")

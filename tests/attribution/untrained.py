@@ -12,6 +12,7 @@ from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.classification.training import ClassOutputs
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.config import LanguageModelling
@@ -65,7 +66,7 @@ def telling() -> ClassificationRun:
     assert isinstance(found, Classification)
     tokenizer = Tokenizer.train(TokenizerSettings("wordpiece-uncased", size=31), [TEXT])
     model = build_classifier(found.classifier, tokenizer.size, 2).eval()
-    return ClassificationRun(found, model, tokenizer, ["yes", "no"])
+    return ClassificationRun(found, model, tokenizer, ClassOutputs(("yes", "no")))
 
 
 def seeing() -> ImageClassificationRun:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import additive, aims, peers, product_scores, recording, startup, training
+from benchmarks import additive, aims, peers, recording, startup, training
 from benchmarks.aim import COLUMNS, Aim, show
 from benchmarks.startup import Seconds
 
@@ -57,13 +57,6 @@ def test_programs_take_turns(monkeypatch: pytest.MonkeyPatch):
     seconds = startup.measure({"a": ["a"], "b": ["b"]}, rounds=3)
     assert started == ["a", "b"] * 4
     assert seconds == {"a": Seconds(5.0, 7.0), "b": Seconds(6.0, 7.0)}
-
-
-@pytest.mark.parametrize("backward", [False, True])
-def test_product_scores_are_one_function(backward: bool):
-    results = [form() for form in product_scores.make_forms("2x3x5x7x11", torch.float32, backward).values()]
-    for result in results[1:]:
-        torch.testing.assert_close(result[0], results[0][0], rtol=1e-4, atol=1e-5)  # type: ignore[index]
 
 
 def test_recording_is_compared_with_one_function():

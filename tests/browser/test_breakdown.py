@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attribution.aggregation import AGGREGATIONS
-from regard.attribution.cross_attention import record_lookups
+from regard.attribution.cross_attention import attribute_cross_attention
 from regard.maps.breakdown import Breakdown, PlainScores, ScoreFactors
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
@@ -64,7 +63,7 @@ def test_a_click_breaks_an_additive_lookup_down(opened: Opened):
     for each in model.decoder.parameters():
         torch.nn.init.normal_(each, std=0.7)
     source, target = Side.of(("a", "b", "c", "d", "</s>")), Side.of(("x", "y", "</s>"))
-    one = record_lookups(model, ([5, 7, 4, 9], [6, 4]), source, target, AGGREGATIONS["weights"])[0]
+    one = attribute_cross_attention(model, ([5, 7, 4, 9], [6, 4, 0]), (source, target), "weights")[0]
     page = opened(View(one))
     page.locator(".regard-place").focus()
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", "Enter"):
@@ -129,25 +128,3 @@ def test_a_missing_breakdown_has_a_reason(opened: Opened):
         "These lookups have no breakdown: it would take 24 numbers of scores, queries, keys and values; a page has "
         "at most 23, unless breakdown_limit (`regard show --worked`) is set higher."
     )
-
-
-def test_of_many_dimensions_the_largest_terms_are_visible(opened: Opened):
-    random = np.random.default_rng(5)
-    query, key, value = (
-        random.normal(scale=0.1, size=(1, 1, 1, 500)),
-        random.normal(size=(1, 1, 2, 500)),
-        np.ones((1, 1, 2, 1)),
-    )
-    breakdown = Breakdown(ScoreFactors(query, key), value)
-    scores = breakdown.of.scores()
-    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
-    page = opened(View(Lookups(weights, ("a", "b"), ("t",), breakdown=breakdown)))
-    page.get_by_role("button", name="Matrix", exact=True).click()
-    page.locator(".regard-place").focus()
-    page.keyboard.press("Enter")
-    strips = page.locator(".regard-strip").all()
-    assert [strip.locator("i").count() for strip in strips] == [96, 96, 96]
-    terms = query[0, 0, 0] * key[0, 0, 0]
-    greatest = terms[np.argmax(np.abs(terms))]
-    assert float(strips[2].locator("i").first.get_attribute("title")) == pytest.approx(greatest, abs=2e-3)
-    assert "The 96 of 500 dimensions that give most" in page.locator(".regard-breakdown").inner_text()

@@ -36,7 +36,7 @@ def colours(page: Any, name: str) -> np.ndarray:
 
 def test_heads_are_offered_for_maps_of_several_only(opened: Opened):
     rollout = AlternativeMap(default_rng(6).dirichlet(np.ones(7), size=(1, 1, 5)), ("rollout",))
-    page = opened(View(replace(lookups(), others={"rollout": rollout})))
+    page = opened(View(replace(lookups(), alternatives={"rollout": rollout})))
     assert offered(page) == ["MATRIX", "Lines", "Text", "All heads", "Table"]
     show(page, "All heads")
     choose(page, "Method", "rollout")
@@ -49,7 +49,7 @@ def test_heads_are_offered_for_maps_of_several_only(opened: Opened):
 
 def test_a_compared_map_offers_its_views_too(opened: Opened):
     rollout = AlternativeMap(default_rng(6).dirichlet(np.ones(7), size=(1, 1, 5)), ("rollout",))
-    page = opened(View(replace(lookups(), others={"rollout": rollout}, first="rollout")))
+    page = opened(View(replace(lookups(), alternatives={"rollout": rollout}, first="rollout")))
     show(page, "Matrix")
     assert "All heads" not in offered(page)
     page.get_by_role("button", name="Compare").click()
@@ -59,7 +59,7 @@ def test_a_compared_map_offers_its_views_too(opened: Opened):
 def test_weights_on_patches_are_no_matrix_of_their_names(opened: Opened):
     weights = default_rng(4).dirichlet(np.ones(6), size=(2, 3, 1))
     rollout = AlternativeMap(default_rng(5).dirichlet(np.ones(6), size=(1, 1, 1)), ("rollout",))
-    page = opened(View(on_patches(weights, "a class", others={"rollout": rollout}, first="rollout")))
+    page = opened(View(on_patches(weights, "a class", alternatives={"rollout": rollout}, first="rollout")))
     assert offered(page) == ["IMAGE", "Table"]
     choose(page, "Method", "weights")
     assert offered(page) == ["IMAGE", "All heads", "Table"]

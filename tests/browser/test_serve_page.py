@@ -1,6 +1,5 @@
 """The served page in a real browser: streaming, pointing and changing words, by mouse and by keyboard only."""
 
-import json
 import threading
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
@@ -15,11 +14,9 @@ from PIL import Image
 from regard.audio import Sound, encode_audio
 from regard.serve.runs import build_served_runs
 from regard.serve.worker import IsActive, ResponsePart, ServedRun
-from regard.tasks.summary import encode_for_request
 from tests.browser.conftest import PATIENCE, Visit
 from tests.serve import toys
 from tests.serve.serving import serving
-from tests.serve.test_any_task import episodes
 from tests.tasks.test_speech import untrained
 
 SOURCE = "das Haus ist alt"
@@ -85,22 +82,6 @@ def test_a_translation_streams_with_its_attention(visit: Visit):
         assert tokens(page) == list(expected.tokens)
         assert page.locator("#plain").inner_text() == expected.text
         page.locator("#view .regard-panel").wait_for()
-
-
-def test_hovering_changes_the_picture(visit: Visit):
-    with serving(of(toys.translator())) as address:
-        page = visit(address)
-        submit(page)
-        finished(page)
-        view = page.locator("#view .regard-place")
-        view.scroll_into_view_if_needed()
-        page.mouse.move(0, 0)
-        before = view.screenshot()
-        box = view.bounding_box()
-        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 0.6 * box["height"])
-        text = page.locator("#view .regard-status").inner_text()
-        assert "attends to" in text
-        assert view.screenshot() != before
 
 
 def test_other_maps_are_chosen_in_the_page(visit: Visit):
@@ -260,36 +241,6 @@ def test_every_run_has_its_own_form(visit: Visit, tmp_path: Path):
         page.locator("#view .regard-panel").wait_for()
 
 
-def test_a_caption_streams_with_its_attention(visit: Visit, tmp_path: Path):
-    """Over the picture, which is there from the first; and each of its words can be changed."""
-    pixels = np.random.default_rng(1).integers(0, 256, (19, 23, 3), dtype=np.uint8)
-    Image.fromarray(pixels).save(tmp_path / "picture.png")
-    gate, run = threading.Semaphore(0), toys.captioner()
-    (expected,) = run.predict([tmp_path / "picture.png"], beam=1)
-    with serving(held(of(run), gate)) as address:
-        page = visit(address)
-        page.get_by_label("Image").set_input_files(tmp_path / "picture.png")
-        page.get_by_role("button", name="Predict", exact=True).click()
-        for count in (1, 2):
-            gate.release()
-            page.locator(f"#tokens button:nth-child({count})").wait_for()
-            assert tokens(page) == list(expected.tokens[:count])
-            page.locator("#view .regard-picture").wait_for()
-            assert page.locator("#view .regard-thumbs button").count() == count
-        gate.release(99)
-        finished(page)
-        assert page.locator("#plain").inner_text() == expected.text
-        assert page.locator("#view .regard-thumbs button").count() == len(tokens(page))
-        assert page.locator("#view .regard-caption").inner_text().split()[1] == "gate"
-        change(page, 1)
-        page.locator("#tokens button").nth(0).click()
-        page.get_by_label("Force prefix").fill("a tree")
-        page.get_by_role("button", name="Regenerate").click()
-        page.locator("#tokens .forced").nth(1).wait_for()
-        finished(page)
-        assert tokens(page)[:2] == ["a", "tree"]
-
-
 def test_a_continuation_is_changed_and_prefixed(visit: Visit):
     """Each token by one of those that might stand there, the last of those that were asked for too."""
     with serving(of(toys.language_model())) as address:
@@ -358,17 +309,3 @@ def test_the_example_of_a_recording_is_played_and_sent(visit: Visit):
         page.get_by_role("button", name="the first training recording").click()
         finished(page)
         assert page.get_by_label("Recording", exact=True).evaluate("(input) => input.files.length") == 1
-
-
-def test_the_example_of_an_image_is_shown_and_sent(visit: Visit):
-    content = encode_for_request(np.random.default_rng(3).integers(0, 255, (40, 30, 3), dtype=np.uint8))
-    support = json.dumps({"a": [content], "b": [content]})
-    for run, example in ((toys.vit(), {"image": content}), (episodes(), {"examples": support, "image": content})):
-        one = of(run)
-        with serving(replace(one, about={**one.about, "example": example})) as address:
-            page = visit(address)
-            button = page.get_by_role("button", name="the first training image")
-            assert button.locator("img").evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 30
-            button.click()
-            page.locator("#plain meter").nth(1).wait_for()
-            assert page.get_by_label("Image", exact=True).evaluate("(input) => input.files.length") == 1

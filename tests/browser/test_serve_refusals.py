@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from regard.serve.requests import Limits
 from tests.browser.conftest import REBOUND
 from tests.browser.elsewhere import elsewhere
 from tests.serve.serving import run, serving
@@ -79,43 +78,3 @@ def test_row_59_a_rebound_host_name_is_refused(page: Any):
         status, text = fetched(page, PREDICT)
         assert (status, "host" in text) == (400, True)
     assert gate.batches == []
-
-
-def test_row_60_a_huge_body_is_refused(page: Any):
-    with serving(limits=Limits(body=1009)) as address:
-        page.goto(address)
-        status, text = fetched(page, PREDICT, body="x" * 1010)
-        assert (status, "1009 bytes" in text) == (413, True)
-        assert fetched(page, PREDICT)[0] == 200
-
-
-def test_row_60_a_slow_body_is_refused(page: Any):
-    with serving(limits=Limits(body_seconds=0.5)) as address:
-        page.goto(address)
-        network = page.context.new_cdp_session(page)
-        slow = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 40_000}
-        network.send("Network.emulateNetworkConditions", slow)
-        status, text = fetched(page, PREDICT, body="x" * 500_000)
-        assert (status, text) == (408, '{"error":"the body took longer than 0.5 s to arrive"}')
-        network.send("Network.emulateNetworkConditions", slow | {"uploadThroughput": -1})
-        assert fetched(page, PREDICT)[0] == 200
-
-
-def test_row_62_a_hundred_fetches_are_answered_or_refused_with_a_time_to_retry(page: Any):
-    hundred = """async ([address, patient]) => Promise.all([...Array(100).keys()].map(async (number) => {
-        for (;;) {
-            const headers = { "content-type": "application/json" }, body = JSON.stringify({ text: `text ${number}` });
-            const answer = await fetch(address, { method: "POST", headers, body }), found = await answer.json();
-            const again = answer.headers.get("retry-after");
-            if (answer.status !== 503 || !patient) return [answer.status, again, found.text];
-            await new Promise((done) => setTimeout(done, 10));
-        }
-    }))"""
-    with serving(limits=Limits(requests=2)) as address:
-        page.goto(address)
-        found = page.evaluate(hundred, [PREDICT, False])
-        assert all(each in ([200, None, f"text {n}"], [503, "2", None]) for n, each in enumerate(found))
-        assert [200, None] in [each[:2] for each in found]
-        again = page.evaluate(hundred, [PREDICT, True])
-        assert again == [[200, None, f"text {number}"] for number in range(100)]
-        assert page.evaluate("fetch('/api/runs').then((answer) => answer.json())")["active"] == 0

@@ -36,16 +36,9 @@ def test_row_83_a_streamed_answer_has_its_warning(visit: Visit, text: str, warni
         assert page.locator("#warnings").is_hidden()
 
 
-def test_row_83_classes_and_comparisons_have_their_warnings(visit: Visit):
-    with serving(
-        of(toys.classifier(), "classes"), of(toys.translator(), "one"), of(toys.translator(), "two")
-    ) as address:
+def test_row_83_classes_have_their_warnings(visit: Visit):
+    with serving(of(toys.classifier(), "classes")) as address:
         page = visit(address)
         submit(page, "")
         page.locator("#status", has_text=LABEL).wait_for()
         assert warnings(page) == [EMPTY]
-        page.get_by_label("Run").select_option("one")
-        page.get_by_label("Compare with").select_option("two")
-        submit(page, "")
-        finished(page, "side by side")
-        assert warnings(page) == [f"{EMPTY} (one)", f"{EMPTY} (two)"]

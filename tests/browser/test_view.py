@@ -144,14 +144,6 @@ def test_a_dark_page_by_preference(opened: Opened):
     assert colours["dark"][1] != colours["light"][1]
 
 
-def test_reduced_motion_by_preference(opened: Opened):
-    for motion, expected in (("reduce", "0s"), ("no-preference", "0.12s")):
-        page = opened(View(lookups()), reduced_motion=motion)
-        show(page, "Lines")
-        found = page.locator(".regard-token").first.evaluate("each => getComputedStyle(each).transitionDuration")
-        assert found == expected
-
-
 def test_the_table_has_all_weights_of_the_choice(opened: Opened):
     one = lookups()
     page = opened(View(one))
@@ -200,20 +192,6 @@ def test_two_sentences_side_by_side(opened: Opened):
     assert page.locator(".regard-panel").count() == 1
 
 
-def test_a_matrix_with_room_for_small_cells_has_no_hidden_column(opened: Opened):
-    letters = tuple("Saturday 09 May 2018∎")
-    weights = default_rng(3).dirichlet(np.ones(21), size=(1, 2, 11))
-    page = opened(View(Lookups(weights, letters, tuple("2018-05-09∎"))))
-    page.get_by_role("button", name="Compare").click()
-    for width in range(930, 1000, 7):
-        page.set_viewport_size({"width": width, "height": 800})
-        page.wait_for_timeout(50)
-        found = page.locator(".regard-scroll").evaluate_all(
-            "all => all.map(each => each.scrollWidth - each.clientWidth)"
-        )
-        assert found == [0, 0]
-
-
 def test_all_heads_at_once_and_a_choice_of_one(opened: Opened):
     page = opened(View(lookups()))
     show(page, "All heads")
@@ -240,25 +218,3 @@ def test_a_document_shows_sentences_and_words(opened: Opened):
         "all => all.map(each => each.style.background)"
     )
     assert [bool(each) for each in shaded] == [False, True, True]
-
-
-@pytest.mark.parametrize(("scheme", "strongest"), [("light", "darkest"), ("dark", "lightest")])
-def test_legends_show_the_colour_of_the_largest_weight(opened: Opened, scheme: str, strongest: str):
-    rows = np.array([[[[0.6, 0.1, 0.1, 0.1, 0.1]] * 2]])
-    page = opened(View(Lookups(rows, tuple("abcde"), ("x", "y"))), color_scheme=scheme)
-    page.get_by_label("Color scale").select_option(label="0 to the maximum")
-    assert page.locator(".regard-key").inner_text().endswith(f"{strongest}: the maximum of this matrix")
-    show(page, "Text")
-    assert page.locator(".regard-key").inner_text().endswith(f"{strongest}: the largest of this row")
-
-
-def test_a_nearly_even_row_is_faint_in_a_reading_and_the_legend_says_so(opened: Opened):
-    rows = np.array([[0.21, 0.19, 0.2, 0.2, 0.2], [0.6, 0.1, 0.1, 0.1, 0.1]])[None, None]
-    page = opened(View(Lookups(rows, tuple("abcde"), ("x", "y"))))
-    show(page, "Text")
-    legend = page.locator(".regard-key")
-    assert "0.80 nearly even: none is preferred; darkest: 4 times an even share" in " ".join(
-        legend.inner_text().split()
-    )
-    page.locator('.regard-token[data-side="target"]').nth(1).hover()
-    assert "0.60 darkest: the largest of this row" in " ".join(legend.inner_text().split())

@@ -8,7 +8,7 @@ from regard.tasks.options import FigureOptions
 PLAIN = FigureOptions()
 
 
-def drawn(run: Any, text: str, out: Path, figure: FigureOptions = PLAIN, **settings: Any) -> tuple[str, list[Path]]:
-    """The prediction as it is printed, and the files with its pictures."""
+def drawn(run: Any, text: str, out: Path, figure: FigureOptions = PLAIN, **settings: Any) -> tuple[str, Path]:
+    """The prediction as it is printed, and the file with its picture."""
     found = run.attribute(run.parse(text), **settings)
     return "\n".join(found.prediction.lines()), found.write(out, figure)

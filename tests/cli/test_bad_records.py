@@ -17,8 +17,6 @@ TINY = {
     "spans": "model.layers=1 model.width=8 model.heads=2 model.hidden=8 data.train=q.csv data.answer=answer",
     "spoken-digits": "model.reader=8 model.width=8 model.attention=8 data.train=sounds.csv masking.time=0",
     "vit": "model.layers=1 model.width=8 model.heads=2 model.hidden=8 data.train=pictures",
-    "few-shot": "model.side=16 data.train=pictures data.ways=2 data.episodes=64 data.valid_episodes=4",
-    "captions": "model.image=16 model.stages=[4] model.width=8 model.attention=8 data.train=captions.csv",
 }
 BAD = {
     "spans": ("q.csv:3: the answer 'the Cat' is not in the context; correct it", "q.csv: skipped 1 of 40 records"),
@@ -27,11 +25,6 @@ BAD = {
         "sounds.csv: skipped 1 of 40 records",
     ),
     "vit": ("pictures/c/1.png: broken, truncated or unusual image", "pictures: skipped 1 of 40 records"),
-    "few-shot": ("pictures/c/1.png: broken, truncated or unusual image", "pictures: skipped 1 of 40 records"),
-    "captions": (
-        "captions.csv:3: bad.png: broken, truncated or unusual image",
-        "captions.csv: skipped 1 of 40 records",
-    ),
 }
 
 
@@ -47,9 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             image.fromarray(pixels).save(tmp_path / "pictures" / label / f"{number}.png")
     broken = (tmp_path / "pictures" / "c" / "1.png").read_bytes()[:50]
     (tmp_path / "pictures" / "c" / "1.png").write_bytes(broken)
-    (tmp_path / "bad.png").write_bytes(broken)
     for number in range(40):
-        image.fromarray(np.full((16, 16), number, np.uint8)).save(tmp_path / f"{number}.png")
         with wave.open(str(tmp_path / f"{number}.wav"), "wb") as file:
             file.setparams((1, 2, 8000, 4000, "NONE", ""))
             file.writeframes(np.full(4000, 99 * number, "<i2").tobytes())
@@ -57,10 +48,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows = ["question,context,answer", *[f"Who won {n}?,The cat won {n}.,The cat" for n in range(40)]]
     rows[2] = "Who won 1?,The cat won 1.,the Cat"
     write("q.csv", rows)
-    for name, columns, ending in (("sounds", "audio,transcript", "wav"), ("captions", "image,captions", "png")):
-        rows = [columns, *[f"{number}.{ending},one two" for number in range(40)]]
-        rows[2] = f"bad.{ending},one two"
-        write(f"{name}.csv", rows)
+    rows = ["audio,transcript", *[f"{number}.wav,one two" for number in range(40)]]
+    rows[2] = "bad.wav,one two"
+    write("sounds.csv", rows)
     return tmp_path
 
 

@@ -36,7 +36,7 @@ def test_each_line_has_a_reply_and_a_blank_one_begins_anew(talking: Path):
 def test_what_was_said_is_the_source(
     talking: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    from regard.cli import standard_input
+    from regard.cli import predict as commands
     from regard.cli.main import main
     from regard.tasks.prediction import GeneratedText
 
@@ -47,9 +47,9 @@ def test_what_was_said_is_the_source(
         return [GeneratedText(f"reply\n{len(asked)}", 0.0, True, ())]
 
     monkeypatch.setattr(Seq2SeqRun, "_predict", predict)
-    monkeypatch.setattr(standard_input, "standard_input", lambda: None)
+    monkeypatch.setattr(commands, "open_standard_input", lambda: None)
     lines = [["one"], ["two"], [" "], ["three"]]
-    monkeypatch.setattr(standard_input, "iterate_chunks", lambda stream, limit: iter(lines))
+    monkeypatch.setattr(commands, "iterate_chunks", lambda stream, limit: iter(lines))
     assert main(["chat", str(talking)]) == 0
     assert capsys.readouterr().out == "reply 1\nreply 2\nreply 3\n"
     assert asked == [f"one {TURN}", f"reply 1 {TURN} two {TURN}", f"three {TURN}"]

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from regard.cli.show import name_differences, write_figures
 from regard.errors import InputError
+from regard.pictures.write import write_view
+from regard.tasks.attribution import compare_attributions
 from regard.tasks.options import FigureOptions
 from tests.attribution.untrained import TEXT, filling, going_on, writing
 from tests.pictures.test_view import Reader
@@ -15,47 +16,31 @@ from tests.pictures.test_view import Reader
 OTHER = "the warm cat"
 
 
-def compared(runs: tuple[Any, Any], out: Path, other: tuple[Path | None, str | None], **settings: Any) -> tuple:
-    """The predictions as they are printed, and the page."""
-    first, second = (Path("runs/one"), TEXT), (other[0] or Path("runs/one"), other[1] or TEXT)
-    found = [run.attribute(run.parse(text), **settings) for run, (_, text) in zip(runs, (first, second), strict=True)]
-    write_figures(found, name_differences(first, second), out, FigureOptions())
-    return found, json.loads(Reader(out.read_text()).scripts[0])
+def compared(first: Any, second: Any, out: Path, **settings: Any) -> dict[str, Any]:
+    """The page of two attributions."""
+    found = first.attribute(TEXT, **settings), second.attribute(OTHER, **settings)
+    write_view(compare_attributions(found, ("one", "two"), FigureOptions()), out)
+    return json.loads(Reader(out.read_text()).scripts[0])
 
 
-@pytest.mark.parametrize(
-    ("other", "title", "names"),
-    [
-        ((None, OTHER), f"{TEXT} | {OTHER}", [TEXT, OTHER]),
-        ((Path("runs/two"), None), TEXT, ["one", "two"]),
-        ((Path("old/one"), None), TEXT, ["runs/one", "old/one"]),
-        ((Path("runs/two"), OTHER), f"{TEXT} | {OTHER}", [f"one: {TEXT}", f"two: {OTHER}"]),
-        ((Path("runs/one"), None), TEXT, ["one", "one"]),
-    ],
-)
-def test_two_runs_or_two_texts(other: tuple[Path | None, str | None], title: str, names: list[str], tmp_path: Path):
-    one, two = going_on(), filling()
-    runs = (one, one) if other[0] is None else (one, two)
-    found, page = compared(runs, tmp_path / "a.html", other)
-    assert (page["title"], page["compare"]) == (title, 1)
-    assert [each["name"] for each in page["lookups"]] == names
-    assert [each["source"] for each in page["lookups"]] == [
-        [label.replace("</s>", "∎").replace("<s>", "▷") for label in each.lookups[0].source] for each in found
-    ]
+def test_two_runs_and_two_texts(tmp_path: Path):
+    page = compared(going_on(), filling(), tmp_path / "a.html")
+    assert (page["title"], page["compare"]) == (f"{TEXT} | {OTHER}", 1)
+    assert [each["name"] for each in page["lookups"]] == ["one", "two"]
 
 
 def test_each_has_the_maps_that_are_asked_for(tmp_path: Path):
     run = writing()
-    _, page = compared((run, run), tmp_path / "a.html", (None, OTHER), kinds=["gradient", "weights"])
+    page = compared(run, run, tmp_path / "a.html", kinds=["gradient", "weights"])
     assert [[each["name"] for each in one["maps"]] for one in page["lookups"]] == [["weights", "gradient"]] * 2
 
 
 def test_what_either_cannot_show_is_refused(tmp_path: Path):
     with pytest.raises(InputError, match="the option role is not supported where a run of the task masked"):
-        compared((writing(), filling()), tmp_path / "a.html", (Path("b"), None), role="encoder")
-    found = [run.attribute(TEXT) for run in (writing(), filling())]
+        compared(writing(), filling(), tmp_path / "a.html", role="encoder")
+    found = writing().attribute(TEXT), filling().attribute(TEXT)
     with pytest.raises(InputError, match=r"about .* at most 0\.001 MB"):
-        write_figures(found, ("a", "b"), tmp_path / "a.html", FigureOptions(largest=0.001))
+        write_view(compare_attributions(found, ("a", "b"), FigureOptions(largest=0.001)), tmp_path / "a.html")
     assert not (tmp_path / "a.html").exists()
 
 
@@ -67,7 +52,7 @@ def test_from_the_command_line(regard, run: Path, tmp_path: Path):
     for more in ([f"{tmp_path}/a.png"], [f"{tmp_path}/b.html", "--words"], [f"{tmp_path}/b.html", "--map", "0"]):
         code, output, errors = regard(*show, *more)
         assert (code, output, len(errors.splitlines())) == (2, "", 1)
-        assert "a comparison needs a page of everything: write a .html file, without --map" in errors
+        assert "only an .html page of everything shows several kinds or a comparison" in errors
     code, _, errors = regard(*show, f"{tmp_path}/b.html", "--compare", f"{tmp_path}/none")
     assert (code, len(errors.splitlines())) == (2, 1)
     assert f"{tmp_path}/none" in errors

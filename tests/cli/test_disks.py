@@ -31,17 +31,6 @@ def test_standard_output_on_a_full_disk(run: Path, arguments: list[str]):
     assert (code, errors) == (1, FULL)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["recipes"], ["predict", "RUN", "14 July 1989"]])
-def test_the_reader_of_a_command_leaves(run: Path, arguments: list[str]):
-    """As the cases of test_streams.py, in a process of its own up to its last moment."""
-    reading, writing = os.pipe()
-    os.close(reading)
-    process = start(*(str(run) if each == "RUN" else each for each in arguments), stdout=writing)
-    os.close(writing)
-    code, _, errors = finish(process)
-    assert (code, errors) == (0, "")
-
-
 def closed() -> dict[str, Any]:
     return {"preexec_fn": lambda: os.close(2)}
 
@@ -86,7 +75,7 @@ def test_a_picture_on_a_full_disk(run: Path, tmp_path: Path, form: str):
     process = start_limited(2000, "show", str(run), "14 July 1989", "--out", str(old))
     code, _, errors = finish(process)
     assert code == 1
-    assert errors == f"regard: {old}: cannot write the picture: File too large; nothing there was changed\n"
+    assert errors.startswith(f"regard: {old}: cannot be written: no space: ")
     assert [each.name for each in tmp_path.iterdir()] == [old.name]
     assert old.read_text() == "old"
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import regard
 from regard.cli.main import COMMANDS, main
 from tests.cli.command import environment, finish, fresh, start
 from tests.code.tree import SOURCE
@@ -51,11 +50,6 @@ def test_help_loads_nothing_heavy():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_version_is_the_projects(tmp_path: Path):
-    code, output, _ = finish(start("--version", cwd=tmp_path))
-    assert (code, output.strip()) == (0, regard.__version__)
-
-
 def test_every_command_has_a_line_of_help_in_its_group():
     code, output, _ = finish(start("--help", env=environment(COLUMNS="80")))
     assert code == 0
@@ -79,7 +73,7 @@ def test_the_help_of_a_command_fits_80_columns(name: str, monkeypatch: pytest.Mo
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[0].startswith(f"Usage: regard {name.rstrip('_')}")
-    assert COMMANDS[name].summary in lines
+    assert COMMANDS[name].summary in map(str.rstrip, lines)
 
 
 def test_closed_input():

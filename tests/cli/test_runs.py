@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from regard.errors import InputError
-from regard.runs.listing import list_runs, read_record
+from regard.runs.listing import list_runs, read_record, sort_records
 from regard.storage.run_folder import RunDirectory
-from tests.cli.command import tiny
 
 
 @pytest.fixture
@@ -51,12 +50,12 @@ def test_the_runs_of_a_folder(folder: Path, regard):
     ],
 )
 def test_runs_are_sorted_by_any_figure(key: str, names: list[str], folder: Path):
-    assert [Path(each.run).name for each in list_runs(folder, key)][: len(names)] == names
+    assert [Path(each.run).name for each in sort_records(list_runs(folder), key)][: len(names)] == names
 
 
 def test_the_keys_to_sort_by_are_named(folder: Path):
-    with pytest.raises(InputError, match="no run has a bleu to sort by; there are figure, run, task, model, steps"):
-        list_runs(folder, "bleu")
+    with pytest.raises(InputError, match="no run has a bleu to sort by; there are run, task, model, steps"):
+        sort_records(list_runs(folder), "bleu")
 
 
 def test_runs_as_json(folder: Path, regard):
@@ -74,17 +73,6 @@ def test_the_differences_of_two_runs(folder: Path, regard):
     assert rows[1][0] == "test/exact-match"
     code, _, errors = regard("runs", str(folder / "one"), str(folder / "one"))
     assert (code, "have the same settings and figures" in errors) == (2, True)
-
-
-def test_the_curves_of_several_runs(run: Path, tmp_path: Path, regard):
-    for name, steps in (("a", "7"), ("b", "5")):
-        out = str(tmp_path / name)
-        assert regard("train", "dates", "--out", out, *tiny(training__steps=steps, training__log_every="1"))[0] == 0
-    code, _, errors = regard("runs", str(tmp_path), "--out", str(tmp_path / "curves.svg"))
-    assert (code, errors) == (0, "")
-    picture = (tmp_path / "curves.svg").read_text(encoding="utf-8")
-    for text in ("training", "validation", "updates", "exact-match"):
-        assert f">{text}<" in picture
 
 
 def test_a_run_in_detail(run: Path, regard):

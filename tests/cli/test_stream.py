@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from regard.cli.standard_input import CHUNK, iterate_chunks, standard_input
+from regard.cli.streams import CHUNK, iterate_chunks, open_standard_input
 from regard.errors import InputError
 
 
@@ -68,7 +68,7 @@ def test_chunks_are_small():
     ],
 )
 def test_what_is_not_text_is_refused_after_what_is(portions: list[bytes], said: str):
-    given = iterate_chunks(stream(*portions), longest=7)
+    given = iterate_chunks(stream(*portions), max_line=7)
     assert next(given) == ["a"]
     with pytest.raises(InputError) as caught:
         next(given)
@@ -78,4 +78,4 @@ def test_what_is_not_text_is_refused_after_what_is(portions: list[bytes], said: 
 def test_no_standard_input(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(InputError, match="standard input is closed"):
-        standard_input()
+        open_standard_input()

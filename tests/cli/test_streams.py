@@ -87,7 +87,7 @@ QUIET = [
     *("train without readers", "train, all closed", "no lines", "all closed"),
 ]
 """Cases that end quietly."""
-REPORTED = {"evaluate, reader gone": ["scored", "search", "exact-match"]}
+REPORTED = {"evaluate, reader gone": ["scored", "decoding", "exact-match"]}
 """The lines of a report to standard error, which can still be read."""
 
 

@@ -51,7 +51,7 @@ def test_without_a_number_a_table_has_all_weights_or_entropies(tmp_path: Path):
 
 def test_signed_weights_are_ordered_by_magnitude_and_none_of_zero_is_a_row():
     weights = np.array([[[[0.5, -0.7, 0.0], [0.0, 0.0, 0.1]]]])
-    found = GreatestWeights.of(Lookups(weights, ("a", "b", "c"), ("d", "e"), signed=True), 2)
+    found = GreatestWeights(Lookups(weights, ("a", "b", "c"), ("d", "e"), signed=True), 2)
     assert [row[2:6] for row in found.rows()] == [(0, "d", 1, "b"), (0, "d", 0, "a"), (1, "e", 2, "c")]
     assert [round(row[6], 6) for row in found.rows()] == [-0.7, 0.5, 0.1]
 
@@ -86,23 +86,20 @@ def test_a_table_appears_whole_or_not_at_all(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["--out", "x.png", "--top", "3"],
-            "x.png: --top writes a table of weights, no picture; name a .tsv or .jsonl file by --out",
-        ),
+        (["--out", "x.png", "--top", "3"], "x.png: --top writes a table of weights. Name a .tsv or .jsonl file"),
         (["--out", "x.html", "--top", "3"], "x.html: --top writes a table"),
-        (["--out", "x.tsv", "--top", "0"], "--top is 0; expected at least 1 weight for each query"),
-        (["--out", "x.tsv", "--view", "heads"], "the option view is one of pictures; a table has --top, --map"),
-        (["--top", "2", "--view", "entropy"], "the option view is one of pictures"),
-        (["--out", "x.jsonl", "--words"], "the option words is one of pictures"),
+        (["--out", "x.tsv", "--top", "0"], 'Invalid value "0" for --top. Must be >= 1'),
+        (["--out", "x.tsv", "--view", "heads"], "no options of pictures. It has --top, --map"),
+        (["--top", "2", "--view", "entropy"], "no options of pictures"),
+        (["--out", "x.jsonl", "--words"], "no options of pictures"),
         (
             ["--out", "x.tsv", "--kind", "norms", "--kind", "weights"],
             "a table has the weights of one text and one --kind",
         ),
         (["--out", "x.tsv", "--compare-text", "b"], "a table has the weights of one text"),
-        (["--map", "3:3"], "--map is 3:3; expected a number from 0, or A:B for the maps A to B-1"),
-        (["--map", "-1"], "--map is -1; expected a number from 0"),
-        (["--map", "1:x"], "--map is 1:x; expected"),
+        (["--map", "3:3"], "3:3: there are the maps A to B-1 in A:B"),
+        (["--map", "-1"], "-1: expected a number from 0"),
+        (["--map", "1:x"], "1:x: expected"),
     ],
 )
 def test_what_is_no_table_is_one_line(regard, arguments: list[str], message: str):

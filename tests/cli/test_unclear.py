@@ -21,19 +21,18 @@ CASES = {
     ),
     "nested JSON": (
         "classify --set data.train=nested.jsonl --set data.skip_bad=true",
-        "nested.jsonl:1: no keys 'text' and 'label' in the object, which has 'review.body', 'meta.label'; name yours "
+        "nested.jsonl:1: no column 'text' and 'label', there are 'review.body', 'meta.label'; name yours "
         "with --set data.text=COLUMN and --set data.label=meta.label",
     ),
     "other columns": (
         "classify --set data.train=other.csv",
-        "other.csv:1: no columns 'text' and 'label' in the header, which has 'mood', 'review'; name yours with --set "
-        "data.text=COLUMN and --set data.label=COLUMN; without a header name them by number, as --set data.text=1",
+        "other.csv:1: no column 'text' and 'label', there are 'mood', 'review'; name yours with --set "
+        "data.text=COLUMN and --set data.label=COLUMN (by number from 1 if the file has no header)",
     ),
     "a table without a header": (
         "classify --set data.train=bare.csv",
-        "bare.csv:1: no columns 'text' and 'label' in the first line, which has '1', 'a slow film and much "
-        "too long', 'x'; the file seems to have no header: name columns by number from 1, as --set data.text=1 --set "
-        "data.label=2",
+        "bare.csv:1: no column 'text' and 'label', there are '1', 'a slow film and much too long', 'x'; name yours "
+        "with --set data.text=COLUMN and --set data.label=COLUMN (by number from 1 if the file has no header)",
     ),
     "a model whose parts need another tokenizer": (
         "dates --set model.name=transformer",
@@ -46,7 +45,7 @@ CASES = {
     ),
     "lists of labels": (
         "classify --set data.train=lists.jsonl",
-        "'label' is list, expected text; learn several labels by the recipe multi-label",
+        "column 'label' is list, expected text",
     ),
     "no data of one file": (
         "classify",
@@ -67,8 +66,7 @@ CASES = {
     ),
     "other columns of span answers": (
         "spans --set data.train=questions.csv",
-        "no column 'answer_text' in the header, which has 'question', 'context', 'answer'; name yours with --set "
-        "data.answer=answer",
+        "no column 'answer_text', there are 'question', 'context', 'answer'; name yours with --set data.answer=answer",
     ),
     "one text file of a translation": (
         "translate-rnn --set data.train=a.de --set data.source=2",
@@ -106,17 +104,15 @@ CASES = {
     ),
     "a folder of sounds with tables of sets": (
         "spoken-digits --set data.train=sounds",
-        "sounds: has several tables, such as dev.tsv and train.tsv; name --set data.train=sounds/train.tsv --set "
-        "data.valid=sounds/dev.tsv",
+        "sounds: has several tables, such as dev.tsv, train.tsv; name that of each set with --set data.train=sounds/",
     ),
     "a folder of images below its table": (
         "captions --set data.train=photos/Images",
-        "photos/Images: has 1 images and no table of captions; photos/captions.txt is one level above: --set "
-        "data.train=photos/captions.txt",
+        "photos/Images: has no table of captions",
     ),
     "a column of captions": (
         "captions --set data.train=photos",
-        "photos/captions.txt:1: no column 'captions' in the header, which has 'image', 'caption'; name yours with "
+        "photos/captions.txt:1: no column 'captions', there are 'image', 'caption'; name yours with "
         "--set data.captions=caption",
     ),
     "a path that does not exist": (
@@ -126,13 +122,12 @@ CASES = {
     ),
     "a folder without files": (
         "spans --set data.train=pictures",
-        "pictures: is a folder without files of its own; name a file, or the folder that has them",
+        "pictures: no file fits; name a file, a folder or a pattern",
     ),
     "a table of sentences without a header": (
         "translate-rnn --set data.train=corpus.tsv",
-        "corpus.tsv:1: no columns 'source' and 'target' in the first line, which has 'A dog runs over the wet grass.', "
-        "'Ein Hund rennt.'; the file seems to have no header: name columns by number from 1, as --set data.source=1 "
-        "--set data.target=2",
+        "corpus.tsv:1: no column 'source' and 'target', there are 'A dog runs over the wet grass.', 'Ein Hund rennt.'; "
+        "name yours with --set data.source=COLUMN and --set data.target=COLUMN (by number from 1 if",
     ),
     "dropout of a tokenizer that both sides share": (
         "translate-rnn --set data.train=corpus.tsv --set tokenizers.source.dropout=0 --set tokenizers.target.dropout=0",
@@ -183,16 +178,14 @@ def test_a_mistake_in_training(name: str, folder: Path, regard: Regard):
     ("arguments", "said"),
     [
         (["fill", "{run}", "5 [MASK]"], "does not fill blanks, but one of the recipe bert does; use this run with"),
-        (["evaluate", "{run}", "other.tsv"], "which has 'a', 'b'; name yours with --columns SOURCE,TARGET"),
+        (["evaluate", "{run}", "other.tsv"], "there are 'a', 'b'; name yours with --columns SOURCE,TARGET"),
         (["show", "{run}", "5 May", "--view", "document"], 'Invalid value "document" for --view. Choose from: "matr'),
-        (["generate", "{run}", "5", "--beyond", "cut"], 'Invalid value "cut" for --beyond. Choose from: "stop", "sl'),
-        (["generate", "{run}", "5", "--beyond"], "--beyond needs a value: stop or slide; see `regard generate --help`"),
+        (["show", "{run}", "5 May", "--view"], "--view needs a value: "),
     ],
     ids=[
         "blanks of a translation",
         "evaluation of other columns",
         "a view of another run",
-        "beyond the context",
         "an option without a value",
     ],
 )
@@ -203,9 +196,14 @@ def test_a_mistake_with_a_run(arguments: list[str], said: str, run: Path, folder
     assert said in errors
 
 
-def test_a_picture_without_a_name(run: Path, folder: Path, regard: Regard):
-    code, output, _ = regard("show", str(run), "5 May 2018")
-    assert code == 0
-    name = output.splitlines()[-1].removeprefix("The picture is ").removesuffix(".")
-    assert name.endswith("-attention.png")
-    assert (folder / name).is_file()
+def test_a_picture_without_a_name(run: Path, folder: Path, regard: Regard, monkeypatch: pytest.MonkeyPatch):
+    name = f"{run.name}-attention"
+    for more, expected in (
+        ([], f"{name}.png"),
+        (["--kind", "norms", "--kind", "weights"], f"{name}.html"),
+        (["--compare-text", "3 May 2018"], f"{name}.html"),
+    ):
+        assert regard("show", str(run), "5 May 2018", *more)[1].endswith(f"The picture is {expected}.\n")
+        assert (folder / expected).is_file()
+    monkeypatch.setattr("regard.cli.show.find_spec", lambda name: None)
+    assert regard("show", str(run), "5 May 2018")[1].endswith(f"The picture is {name}.html.\n")

@@ -7,7 +7,6 @@ import pytest
 from PIL import Image
 
 from regard.errors import InputError
-from regard.pictures.style import round_up
 from regard.tasks.options import VIEW_OPTIONS, FigureOptions
 from tests.attribution.untrained import TEXT, filling, going_on, seeing, telling, writing
 from tests.cli.show import drawn
@@ -26,29 +25,20 @@ def test_each_view_of_each_kind_of_run(make, text: str, view, tmp_path: Path):
         return
     answer, paths = drawn(run, text, out, FigureOptions(view=view))
     expected = run.attribute(run.parse(text)).prediction.lines()[0]
-    assert (answer, paths) == (expected, [out])
+    assert (answer, paths) == (expected, out)
     found = out.read_text()
     assert "cat" in found or view == "entropy" or make is writing
     drawn(run, text, out, FigureOptions(view=view))
     assert out.read_text() == found
 
 
-@pytest.mark.parametrize("view", ["heads", "rollout", "entropy"])
-def test_views_of_images(view, tmp_path: Path):
+def test_images_have_no_views(tmp_path: Path):
     Image.fromarray(np.arange(16, dtype=np.uint8).reshape(4, 4) * 15).save(tmp_path / "i.png")
-    answer, paths = drawn(seeing(), str(tmp_path / "i.png"), tmp_path / OUT, FigureOptions(view=view))
+    answer, path = drawn(seeing(), str(tmp_path / "i.png"), tmp_path / OUT)
     assert answer.split("\t")[0] in ("left", "right", "none")
-    assert paths[0].stat().st_size > 1000
-    for figure, said in (
-        (
-            FigureOptions(view="lines"),
-            "or choose heads, rollout, entropy",
-        ),
-        (FigureOptions(view="heads", words=True), "the option words is not supported by this run's view heads"),
-        (FigureOptions(view="rollout", scale=0.5), "the option scale is not supported by this run's view rollout"),
-    ):
-        with pytest.raises(InputError, match=said):
-            drawn(seeing(), str(tmp_path / "i.png"), tmp_path / OUT, figure)
+    assert path.stat().st_size > 1000
+    with pytest.raises(InputError, match="the view lines draws layers of heads"):
+        drawn(seeing(), str(tmp_path / "i.png"), tmp_path / OUT, FigureOptions(view="lines"))
 
 
 WORDS = list(dict.fromkeys(TEXT.split()))
@@ -72,23 +62,6 @@ def test_words_and_places(tmp_path: Path):
     assert shown(out) == ["the", "cat", "sat", "on", "warm", "mat"]
 
 
-def test_pages(tmp_path: Path):
-    _, paths = drawn(going_on(), TEXT, tmp_path / OUT, FigureOptions(page=4))
-    assert [path.name for path in paths] == ["a-1.svg", "a-2.svg", "a-3.svg", "a-4.svg"]
-    assert shown(paths[0]) == ["the", "cat", "sat"]
-    assert shown(paths[3]) == ["the", "on", "warm", "mat"]
-    assert f">{TEXT}<" in paths[1].read_text()
-    assert ", source 4:8, target 0:4<" in paths[1].read_text()
-    _, paths = drawn(going_on(), TEXT, tmp_path / "b.png", FigureOptions(view="reading", page=3))
-    assert [path.name for path in paths] == ["b-1.png", "b-2.png", "b-3.png"]
-
-
-def test_pages_share_their_scale(tmp_path: Path):
-    _, paths = drawn(going_on(), TEXT, tmp_path / OUT, FigureOptions(view="heads", page=4))
-    most = round_up(going_on().attribute(TEXT).lookups[0].weights)
-    assert [f">{most:g}<" in path.read_text() for path in paths] == [True] * 4
-
-
 def test_chosen_heads_as_lines(tmp_path: Path):
     drawn(filling(), TEXT, tmp_path / OUT, FigureOptions(view="lines"))
     text = (tmp_path / OUT).read_text()
@@ -99,11 +72,10 @@ def test_chosen_heads_as_lines(tmp_path: Path):
     assert ("layer 0, head 0" in text, "layer 1, head 1" in text) == (True, False)
 
 
-def test_a_page_shows_a_matrix_between_words(tmp_path: Path):
-    drawn(filling(), TEXT, tmp_path / "a.html", FigureOptions(words=True))
-    assert ">warm<" in (tmp_path / "a.html").read_text()
-    with pytest.raises(InputError, match=r"a \.html page shows a matrix of 0 to 1; write \.png, \.svg or \.pdf"):
-        drawn(filling(), TEXT, tmp_path / "b.html", FigureOptions(view="lines"))
+def test_a_page_has_no_view(tmp_path: Path):
+    for options in (FigureOptions(words=True), FigureOptions(view="lines")):
+        with pytest.raises(InputError, match=r"an \.html page shows every map; remove the maps, the view"):
+            drawn(filling(), TEXT, tmp_path / "b.html", options)
 
 
 @pytest.mark.parametrize(
@@ -137,9 +109,8 @@ def test_what_cannot_be_drawn(figure: FigureOptions, asked: dict, said: str, tmp
             ["--view", "entropy", "--words"],
             "the option words is not supported by the view entropy",
         ),
-        (["--page", "0"], "page is 0; expected at least 1"),
-        (["--scale", "nan"], "scale is nan; expected above 0"),
-        (["--view", "lines", "--threshold", "1.5"], "threshold is 1.5; expected"),
+        (["--scale", "nan"], "Must be > 0"),
+        (["--view", "lines", "--threshold", "1.5"], "Must be <= 1"),
     ],
 )
 def test_what_does_not_go_together_is_one_line(regard, arguments: list[str], said: str):
@@ -149,21 +120,15 @@ def test_what_does_not_go_together_is_one_line(regard, arguments: list[str], sai
 
 
 def test_from_the_command_line(regard, run: Path, tmp_path: Path):
-    code, output, errors = regard(
-        "show", str(run), "14 July 1989", "--out", f"{tmp_path}/a.png", "--view", "lines", "--page", "7", "--width", "9"
-    )
+    out = f"{tmp_path}/a.png"
+    code, output, errors = regard("show", str(run), "14 July 1989", "--out", out, "--view", "lines", "--width", "9")
     assert (code, errors) == (0, "")
-    assert output.endswith(
-        f"The pictures are {tmp_path}/a-1.png to {tmp_path}/a-{len(list(tmp_path.iterdir()))}.png.\n"
-    )
+    assert output.endswith(f"The picture is {out}.\n")
 
 
-@pytest.mark.parametrize("out", ["a.svg", "a.html"])
-def test_what_is_too_large_is_refused_with_the_options_that_help(out: str, tmp_path: Path, monkeypatch):
+def test_what_is_too_large_is_refused_with_the_options_that_help(tmp_path: Path, monkeypatch):
     monkeypatch.setattr("regard.pictures.views.LABELS", 5)
-    with pytest.raises(InputError, match="at most 5 per side are drawn: give page, words, source or target"):
-        drawn(filling(), TEXT, tmp_path / out, FigureOptions(), maps=[0])
+    with pytest.raises(InputError, match="at most 5 per side are drawn: give words, source or target"):
+        drawn(filling(), TEXT, tmp_path / "a.svg", FigureOptions(), maps=[0])
     with pytest.raises(InputError, match=r"at most 0\.001 MB are written, unless largest \(--largest\) is set higher"):
         drawn(filling(), TEXT, tmp_path / "a.html", FigureOptions(largest=0.001))
-    _, paths = drawn(filling(), TEXT, tmp_path / out, FigureOptions(page=5), maps=[0])
-    assert len(paths) > 1

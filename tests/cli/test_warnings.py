@@ -35,11 +35,6 @@ def test_a_prediction_for_what_cannot_be_read(text: str, warning: str, capsys: p
     assert f"regard: text 2: {warning}" in err
 
 
-def test_a_picture_of_what_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    _, err = printed(capsys, "show", DATES, "\u4e2d\u6587", "--out", str(tmp_path / "map.svg"))
-    assert "2 of 2 characters of the text are unknown to the model" in err[0]
-
-
 def test_what_can_be_read_gets_no_warning(capsys: pytest.CaptureFixture[str]):
     assert printed(capsys, "predict", DATES, "14 July 1989 \u4e2d")[1] == []
 

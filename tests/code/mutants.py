@@ -40,7 +40,11 @@ MUTANTS: tuple[Mutant, ...] = (
         ATTENTION,
     ),
     Mutant(
-        "the sink replaces the first key", SOFT, "Aligned(weights[..., :-1])", "Aligned(weights[..., 1:])", ATTENTION
+        "two caches that grow from one share a position",
+        "nn/kv_cache.py",
+        "if self.written != [self.length] or end",
+        "if end",
+        ATTENTION,
     ),
     Mutant("sparsemax sums to 2", SOFT, "return (total - 1) / inside", "return (total - 2) / inside", ATTENTION),
     Mutant(
@@ -80,10 +84,10 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("sinks are forgotten", MASKS, "allowed[:, : self.sinks] = True", "pass", ATTENTION),
     Mutant(
-        "documents read later ones",
-        MASKS,
-        "return numbers[:, None] == numbers",
-        "return numbers[:, None] <= numbers",
+        "blocks of a window begin one key late",
+        "kernels/windows.py",
+        "padding = before - first,",
+        "padding = before - first - 1,",
         ATTENTION,
     ),
     Mutant(
@@ -108,10 +112,10 @@ MUTANTS: tuple[Mutant, ...] = (
         ATTENTION,
     ),
     Mutant(
-        "a prefix reads its past only",
-        MASKS,
-        "return self.inside.dense() | triangle",
-        "return self.inside.dense() & triangle",
+        "a query scores its keys by half",
+        "attention/scores.py",
+        "max(query.shape[-1], 1) ** -0.5",
+        "max(4 * query.shape[-1], 1) ** -0.5",
         ATTENTION,
     ),
     Mutant(
@@ -165,7 +169,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "index = (-distance).clamp(-self.farthest",
         ATTENTION,
     ),
-    Mutant("yarn sharpens too much", POSITIONS, "return 0.1 * math.log", "return 0.2 * math.log", ATTENTION),
+    Mutant(
+        "a stretched rotation is squeezed",
+        POSITIONS,
+        "return frequencies / self.factor\n",
+        "return frequencies * self.factor\n",
+        ATTENTION,
+    ),
     Mutant(
         "coverage forgets",
         "attention/history.py",

@@ -11,7 +11,7 @@ from tests.code.tree import ROOT, Module, imported, imports, modules
 
 OPTIONAL = {
     *("PIL", "babel", "ctranslate2", "matplotlib", "onnxruntime", "tensorboard", "transformers", "triton"),
-    *("starlette", "uvicorn"),
+    *("starlette", "uvicorn", "prometheus_client"),
 }
 HEAVY = {*OPTIONAL, "accelerate", "numpy", "pydantic_core", "sacrebleu", "tokenizers", "torch"}
 DEFERRING = (

@@ -7,7 +7,7 @@ import pytest
 from tests.code.tree import ROOT
 
 NOTES = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
-STATUS = re.compile(r"\A# (\d+)\. [^\n]+\n\n\*\*Status\.\*\* (Accepted|Superseded by|Rejected)")
+STATUS = re.compile(r"\A# (\d+)\. [^\n]+\n\n\*\*Status\.\*\* (Accepted|Superseded by|Rejected|Withdrawn)")
 LINK = re.compile(r"\]\((\d{4}-[\w-]+\.md)\)")
 
 

@@ -12,6 +12,7 @@ PREFIX = "regard.tasks."
 SHARED = ("cli", "serve", "runs", "hub", "experiments")
 """Packages that know no task."""
 OUTSIDE = {
+    ("regard.hub.any_model", "language_model"): "a prompt is continued as in that task",
     ("regard.runs.published_start", "seq2seq"): "a published model of pairs starts that task and no other",
     ("regard.runs.interface", "custom"): "`fit` writes the run file of a user's own model, which no YAML describes",
 }
@@ -27,7 +28,7 @@ NAMES = {
     "regard.hub.importing": "a published problem_type has the name of a task",
     "regard.hub.exporting": "a run of a task becomes the published class of that task",
     "regard.hub.families.bert": "each task of the family has a published class and its weights",
-    "regard.hub.families.gpt2": "each task of the family has a published class and its weights",
+    "regard.hub.families.weights": "each task of a classifier has one published class",
 }
 """Modules of `SHARED` in which names of tasks stand, and why."""
 

@@ -357,12 +357,18 @@ def test_files_of_an_option_choose_the_data_that_reads_them(write, caplog) -> No
 
 
 def test_former_names_are_read_with_a_warning(write, caplog) -> None:
-    renames = Renames({"model.head_count": "heads", "training.no": "rate"}, {"title": {"old": "new"}})
-    file = write(GOOD.replace("heads", "head_count") + "title: old\n")
-    run = load(file, Run, renames=renames)
-    assert (run.model.heads, run.title) == (3, "new")
-    assert "recipe.yaml:4: the key model.head_count is now named heads; change it" in caplog.text
+    renames = Renames({"title": {"old": "new"}})
+    assert load(write(GOOD + "title: old\n"), Run, renames=renames).title == "new"
     assert "recipe.yaml:8: title old is now named new; change it" in caplog.text
+
+
+def test_a_retired_key_is_read_with_its_last_value_only(write) -> None:
+    renames = Renames(retired={"model.shape": [1, 2], "gone.deeper": 3})
+    file = write(GOOD.replace("heads: 3", "heads: 3\n  shape: [1, 2]"))
+    assert load(file, Run, renames=renames).model.heads == 3
+    file = write(GOOD.replace("heads: 3", "heads: 3\n  shape: [1, 3]"))
+    with pytest.raises(InputError, match=r"model\.shape: unknown key"):
+        load(file, Run, renames=renames)
 
 
 @dataclass(frozen=True)

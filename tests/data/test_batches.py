@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from regard.data.batches import LENGTH_MULTIPLE, ROW_MULTIPLE, batch_size, round_up_to, token_batches
+from regard.data.batches import batch_size, token_batches
 from regard.errors import InputError
 
 
@@ -29,19 +29,6 @@ def test_every_example_once_and_no_batch_above_the_size(tokens):
     assert sorted(index for batch in batches for index in batch) == list(range(len(LENGTHS)))
     assert all(batches)
     assert max(len(batch) * max(max(LENGTHS[index]) for index in batch) for batch in batches) <= tokens
-
-
-def test_shapes_recur():
-    def shapes(epoch):
-        batches = token_batches(LENGTHS, 4096, seed=1, epoch=epoch)
-        assert sum(len(batch) % ROW_MULTIPLE > 0 for batch in batches) <= 1
-        longest = [[max(LENGTHS[index][side] for index in batch) for side in (0, 1)] for batch in batches]
-        padded = [tuple(round_up_to(length, LENGTH_MULTIPLE) for length in pair) for pair in longest]
-        return [(len(batch), *pair) for batch, pair in zip(batches, padded, strict=True)]
-
-    met = {shape for epoch in range(8) for shape in shapes(epoch)}
-    again = shapes(8)
-    assert sum(shape in met for shape in again) > 0.7 * len(again)
 
 
 def test_little_padding():
@@ -71,13 +58,6 @@ def test_the_same_in_every_process():
         assert result.stdout.decode().strip() == str(here)
 
 
-def test_epochs_group_examples_differently():
-    def companions(epoch):
-        return {frozenset(batch) for batch in token_batches(LENGTHS, 512, seed=1, epoch=epoch)}
-
-    assert len(companions(1) & companions(2)) < len(companions(1)) / 10
-
-
 def test_the_order_of_batches_is_mixed():
     means = [
         sum(LENGTHS[index][1] for index in batch) / len(batch) for batch in token_batches(LENGTHS, 512, seed=1, epoch=1)
@@ -86,12 +66,8 @@ def test_the_order_of_batches_is_mixed():
     assert 0.35 < rising / len(means) < 0.65
 
 
-def test_no_examples_no_batches():
-    assert list(token_batches([], 13, seed=1, epoch=1)) == []
-
-
 def test_an_example_longer_than_a_batch_is_named():
-    with pytest.raises(InputError, match="example 2 has 17 tokens, more than a batch of 13"):
+    with pytest.raises(InputError, match=r"example 2: 17 tokens, more than training\.batch_tokens, 13"):
         token_batches([(2, 3), (13, 13), (5, 17)], 13, seed=1, epoch=1)
 
 

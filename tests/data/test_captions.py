@@ -93,13 +93,6 @@ def test_row_19_tables_that_do_not_fit(folder: Path, settings: dict[str, Any], m
         CaptionTables(**{"train": str(folder / "all.jsonl"), "images": str(folder / "images"), **settings}).load()
 
 
-def test_a_table_without_validation(folder: Path):
-    table = folder / "train.jsonl"
-    table.write_text((folder / "all.jsonl").read_text().splitlines()[0] + "\n")
-    with pytest.raises(InputError, match="no record whose split is valid or val or dev"):
-        CaptionTables(train=str(table), images=str(folder / "images"), split="split").load()
-
-
 def test_a_batch():
     batch = collate_captions([(torch.zeros(1, 2, 2), [7, 8]), (torch.ones(1, 2, 2), [9])], cells=4)
     assert batch.images.shape == (2, 1, 2, 2)

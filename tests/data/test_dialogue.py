@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.texts import TURN, Dialogue, Turn, context, read_turns, replies
+from regard.data.texts import TURN, Dialogue, Turn, read_turns, replies
 from regard.errors import InputError
 
 TALK = """\
@@ -60,12 +60,6 @@ def test_replies_know_the_last_turns_of_their_conversation(count: int, sources: 
     assert [pair.target for pair in found] == ["Speak, speak.", "Why?", "Sir:"]
 
 
-def test_long_turns_are_no_replies_but_their_end_is_replied_to():
-    turns = [Turn("a", "f:1", True), Turn("b c d", "f:3", False), Turn("e", "f:5", False)]
-    assert [(pair.source, pair.target) for pair in replies(turns, 1, 2)] == [(f"c d {TURN}", "e")]
-    assert context(["a", "b c d"], 5, 2) == f"a {TURN} c d {TURN}"
-
-
 def test_the_last_turns_are_held_out(tmp_path: Path):
     path = written(tmp_path, "\n\n".join(f"turn {number}" for number in range(21)))
     splits = Dialogue(train=path, turns=1, held_out=0.25).load()
@@ -83,7 +77,7 @@ def test_too_few_replies(tmp_path: Path):
     (tmp_path / "one.txt").write_text("a\nb\n", encoding="utf-8")
     for name in ("valid", "test"):
         files = {"train": path, "valid": path, name: str(tmp_path / "one.txt")}
-        with pytest.raises(InputError, match=r"one.txt: has 1 turns, and no reply of at most 50 words"):
+        with pytest.raises(InputError, match=r"one.txt: has no reply of at most 50 words"):
             Dialogue(**files).load()  # pyright: ignore[reportArgumentType]
 
 

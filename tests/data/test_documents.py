@@ -55,8 +55,3 @@ def test_the_last_documents_are_held_out(tmp_path: Path):
 def test_what_cannot_be_split(text: str, held_out: float, message: str, tmp_path: Path):
     with pytest.raises(InputError, match=message):
         Documents(train=written(tmp_path, text), held_out=held_out).load()
-
-
-def test_nothing_to_train_on():
-    with pytest.raises(InputError, match=r"data\.train is not given"):
-        Documents().load()

@@ -14,24 +14,21 @@ from regard.tasks.meta_rl import (
     Environments,
     Processes,
     compute_action_values,
-    make_generator,
-    observation_width,
-    sample_normal,
 )
 
 PULLED = Bandits(arms=3, pulls=7)
 SMALL = Processes(states=2, actions=3, episodes=5, horizon=2)
 
 
-def constant(means: torch.Tensor, random: torch.Generator | None) -> torch.Tensor:
-    """Rewards without noise."""
-    return means
-
-
 def small(count: int = 1) -> Environments:
     found = SMALL.sample_seeded(count, "some")
     means, leads = found.means.double(), found.transitions.double()
-    return Environments(means, leads, compute_action_values(means, leads, 2), 5, 2, constant)
+    return Environments(means, leads, compute_action_values(means, leads, 2), 5, 0.0)
+
+
+def optimum(environments: Environments) -> torch.Tensor:
+    """The expected reward of an episode under the best policy."""
+    return environments.action_values[:, 0, 0].amax(-1)
 
 
 def returns(each: Environments, policy: tuple[int, ...]) -> float:
@@ -49,7 +46,7 @@ def returns(each: Environments, policy: tuple[int, ...]) -> float:
 def test_the_optimum_is_the_best_of_all_policies():
     each = small()
     best = max(returns(each, policy) for policy in product(range(3), repeat=4))
-    assert each.optimum.item() == pytest.approx(best, rel=1e-12)
+    assert optimum(each).item() == pytest.approx(best, rel=1e-12)
 
 
 def test_regrets_add_up_to_what_a_policy_falls_behind():
@@ -62,20 +59,19 @@ def test_regrets_add_up_to_what_a_policy_falls_behind():
             chosen = policy[2 * step : 2 * step + 2]
             missed += sum(at[state] * lost[step, state, action] for state, action in enumerate(chosen))
             at = np.stack([at[state] * leads[state, action] for state, action in enumerate(chosen)]).sum(0)
-        assert each.optimum.item() - returns(each, policy) == pytest.approx(missed, rel=1e-12)
+        assert optimum(each).item() - returns(each, policy) == pytest.approx(missed, rel=1e-12)
     assert means.shape == (2, 3)
 
 
 def test_a_bandit_has_one_state_and_its_regret_is_that_of_the_arm():
     each = PULLED.sample_seeded(11, "a")
-    now, actions = each.start(), torch.arange(11) % 3
-    after = each.step(now.states, actions, 0)
+    states, rewards, regrets = each.step(torch.zeros(11, dtype=torch.int64), torch.arange(11) % 3, 0)
     probabilities = each.means[:, 0]
-    assert each.steps == 7
-    torch.testing.assert_close(after.regrets, probabilities.amax(-1, keepdim=True) - probabilities)
-    torch.testing.assert_close(each.optimum, probabilities.amax(-1))
-    assert not after.states.any()
-    assert set(after.rewards.tolist()) <= {0.0, 1.0}
+    assert PULLED.steps == 7
+    torch.testing.assert_close(regrets, probabilities.amax(-1, keepdim=True) - probabilities)
+    torch.testing.assert_close(optimum(each), probabilities.amax(-1))
+    assert not states.any()
+    assert set(rewards.tolist()) <= {0.0, 1.0}
 
 
 def test_what_is_drawn_is_distributed_as_it_should_be():
@@ -93,12 +89,12 @@ def test_what_is_drawn_is_distributed_as_it_should_be():
 def test_rewards_and_moves_are_drawn_as_the_process_says():
     one = SMALL.sample_seeded(1, "one")
     means, leads = (part.expand(40_000, *part.shape[1:]) for part in (one.means, one.transitions))
-    many = Environments(means, leads, compute_action_values(means, leads, 2), 5, 2, sample_normal)
-    now, random = many.start(), make_generator("moves")
-    after = many.step(now.states, torch.full((40_000,), 1), 0, random)
-    assert after.rewards.mean().item() == pytest.approx(one.means[0, 0, 1].item(), abs=0.03)
-    assert after.rewards.var().item() == pytest.approx(1, abs=0.03)
-    assert after.states.double().mean().item() == pytest.approx(one.transitions[0, 0, 1, 1].item(), abs=0.02)
+    many = Environments(means, leads, compute_action_values(means, leads, 2), 5, 1.0)
+    now = torch.zeros(40_000, dtype=torch.int64)
+    states, rewards, _ = many.step(now, torch.full((40_000,), 1), 0, torch.Generator().manual_seed(7))
+    assert rewards.mean().item() == pytest.approx(one.means[0, 0, 1].item(), abs=0.03)
+    assert rewards.var().item() == pytest.approx(1, abs=0.03)
+    assert states.double().mean().item() == pytest.approx(one.transitions[0, 0, 1, 1].item(), abs=0.02)
     pulled = Bandits(arms=2).read("0.25 1", "text 1")
     arms = replace(
         pulled,
@@ -106,32 +102,24 @@ def test_rewards_and_moves_are_drawn_as_the_process_says():
         transitions=pulled.transitions.expand(40_000, 1, 2, 1),
         action_values=pulled.action_values.expand(40_000, 1, 1, 2),
     )
-    had = arms.step(now.states, torch.zeros(40_000, dtype=torch.int64), 0, random).rewards
-    assert had.mean().item() == pytest.approx(0.25, abs=0.01)
+    _, rewards, _ = arms.step(now, now, 0)
+    assert rewards.mean().item() == pytest.approx(0.25, abs=0.01)
 
 
 def test_what_an_agent_sees():
-    each = replace(small(2), noise=constant)
-    now = each.start()
-    assert now.observation.shape == (2, observation_width(2, 3))
-    assert now.observation[0].tolist() == [1, 0, 0, 0, 0, 0, 1]
-    first = each.step(now.states, torch.tensor([2, 1]), 0)
-    where = torch.eye(2, dtype=torch.float64)[first.states]
-    torch.testing.assert_close(first.observation[:, :2], where)
-    torch.testing.assert_close(first.observation[:, 2:5], torch.eye(3, dtype=torch.float64)[[2, 1]])
-    torch.testing.assert_close(first.observation[:, 5], each.means[[0, 1], 0, [2, 1]])
-    assert not first.observation[:, 6].any()
-    second = each.step(first.states, torch.tensor([0, 0]), 1)
-    assert not second.states.any()  # a new episode, in the first state
-    assert second.observation[:, 6].all()
-
-
-def test_the_same_seed_gives_the_same():
-    for data in (PULLED, SMALL):
-        one, again, other = (data.sample_seeded(5, seed) for seed in ("a", "a", "b"))
-        assert torch.equal(one.means, again.means)
-        assert torch.equal(one.transitions, again.transitions)
-        assert not torch.equal(one.means, other.means)
+    each, now, actions = small(2), torch.zeros(2, dtype=torch.int64), torch.tensor([2, 1])
+    first = each.observe(now, 0)
+    assert first.shape == (2, SMALL.observation_width)
+    assert first[0].tolist() == [1, 0, 0, 0, 0, 0, 1]
+    states, rewards, _ = each.step(now, actions, 0)
+    observation = each.observe(states, 1, actions, rewards)
+    torch.testing.assert_close(observation[:, :2], torch.eye(2, dtype=torch.float64)[states])
+    torch.testing.assert_close(observation[:, 2:5], torch.eye(3, dtype=torch.float64)[actions])
+    torch.testing.assert_close(observation[:, 5], each.means[[0, 1], 0, actions])
+    assert not observation[:, 6].any()
+    states, rewards, _ = each.step(states, actions, 1)
+    assert not states.any()  # a new episode, in the first state
+    assert each.observe(states, 2, actions, rewards)[:, 6].all()
 
 
 @pytest.mark.parametrize(

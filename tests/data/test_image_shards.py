@@ -12,7 +12,7 @@ from regard.data import cache
 from regard.data.cache import CachedSet
 from regard.data.image_shards import ImageShards
 from regard.errors import InputError
-from regard.images import decode_image
+from regard.images import read_image
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
@@ -72,7 +72,7 @@ def test_tar_files(large: bool, tmp_path: Path):
     ):
         index_classes(("bag", "shirt"), found.train)
     assert {each.label for each in found.valid} == set(CLASSES)
-    assert decode_image(every[0].image, 1).shape == (9, 9, 1)  # pyright: ignore[reportArgumentType]
+    assert read_image(every[0].image, 1).shape == (9, 9, 1)  # pyright: ignore[reportArgumentType]
 
 
 def test_parquet(large: bool, tmp_path: Path):
@@ -94,7 +94,7 @@ def test_parquet(large: bool, tmp_path: Path):
     found = ImageShards(image="picture", label="name").read(str(tmp_path / "b.parquet"))
     assert [(each.image, each.label) for each in found] == [(picture(n), f"{n % 2}") for n in range(12)]
     with pytest.raises(
-        InputError, match=r"b.parquet: no columns 'image' and 'label' in the header.*name yours with data.image="
+        InputError, match=r"b.parquet: no column 'image' and 'label', .*name yours with --set data.image="
     ):
         ImageShards().read(str(tmp_path / "b.parquet"))
 
@@ -102,13 +102,16 @@ def test_parquet(large: bool, tmp_path: Path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"1.cls": b"a"}, r"x.tar: sample '1' has no image \(.cls\); expected one, such as .jpg"),
+        ({"1.cls": b"a"}, r"x.tar: sample '1' \(.cls\): has no image; expected one, such as .jpg"),
         (
             {"1.png": b"a"},
-            r"x.tar: sample '1' has no class \(.png\); expected a .cls file, or a .json file with 'label'",
+            r"x.tar: sample '1' \(.png\): has no class; expected one under 'label'",
         ),
-        ({"1.png": b"a", "1.json": b"{"}, r"x.tar: sample '1' has no class \(.png, .json\)"),
-        ({"1.png": b"a", "1.cls": b"7"}, r"x.tar: sample '1': class 7, but 3 names in data.classes; add it"),
+        ({"1.png": b"a", "1.json": b"{"}, r"x.tar: sample '1' \(.png, .json\): has no class"),
+        (
+            {"1.png": b"a", "1.cls": b"7"},
+            r"x.tar: sample '1' \(.png, .cls\): class 7, but 3 names in data.classes; add it",
+        ),
         ({}, r"x.tar: has no images"),
     ],
 )
@@ -124,20 +127,20 @@ def test_damaged_and_other_files(tmp_path: Path):
     sample = data.read(str(path))[3]
     whole = path.read_bytes()
     path.write_bytes(whole[:5200])
-    with pytest.raises(InputError, match=r"0000.tar: is no sound tar file, or is cut off; fetch it again"):
+    with pytest.raises(InputError, match=r"0000.tar: is no sound tar file \(is cut off\); fetch it again"):
         data.read(str(path))
     with pytest.raises(InputError, match=r"0000.tar: ends before byte \d+; was it changed\?"):
         print(sample.image)
     packed(path, {"1.cls": b"0", "1.png": bytes(range(250)) * 40})
     path.write_bytes(path.read_bytes()[:4000] + bytes(1024))
-    with pytest.raises(InputError, match=r"0000.tar: is cut off in 1.png; fetch it again"):
+    with pytest.raises(InputError, match=r"0000.tar: is no sound tar file \(is cut off in 1.png\); fetch it again"):
         data.read(str(path))
     path.write_bytes(b"no tar" * 200)
     with pytest.raises(InputError, match=r"0000.tar: is no sound tar file"):
         data.read(str(path))
     (folder / "a.txt").write_text("a")
-    with pytest.raises(InputError, match=r"has files other than .tar and .parquet; expected shards of images"):
-        data.read(str(folder))
+    with pytest.raises(InputError, match=r"a.txt: expected shards of images, uncompressed .tar or .parquet files"):
+        data.read(str(folder / "a.txt"))
 
 
 def test_names_of_classes_are_those_of_one_set(tmp_path: Path):

@@ -12,9 +12,8 @@ from regard.errors import InputError
 from regard.images import Augmentation, warp
 from regard.runs import run_file
 from regard.runs.recipes import path_of
-from regard.tasks.few_shot.data import FolderEpisodes, TableEpisodes
+from regard.tasks.few_shot import FolderEpisodes, TableEpisodes
 from regard.tasks.image_classification.config import ImageClassification
-from regard.tasks.image_classification.training import collate_images
 from tests.tasks.test_image_classification import write_idx
 
 IMAGES = np.arange(5 * 3 * 2, dtype=np.uint8).reshape(5, 3, 2)
@@ -42,7 +41,7 @@ def test_idx_files(suffix: str, tmp_path: Path):
 def test_row_19_an_idx_file_that_is_cut(left: int, suffix: str, tmp_path: Path):
     path = files(tmp_path, suffix)
     path.write_bytes(path.read_bytes()[:left])
-    with pytest.raises(InputError, match=r"a-images-idx3-ubyte.*: (not a sound gzip|is no IDX|says 5 x 3 x 2 bytes)"):
+    with pytest.raises(InputError, match=r"a-images-idx3-ubyte.*: (is cut off|is no IDX|says 5 x 3 x 2 bytes)"):
         IdxImages().read(str(path))
 
 
@@ -68,10 +67,10 @@ def test_another_kind_of_idx_file(content: bytes, message: str, tmp_path: Path):
 
 def test_idx_files_that_do_not_fit(tmp_path: Path):
     path = files(tmp_path)
-    with pytest.raises(InputError, match=r"class 2, but 2 names in data\.classes"):
+    with pytest.raises(InputError, match=r"classes up to 2, and 2 have a name in data\.classes"):
         IdxImages(classes=("x", "y")).read(str(path))
     write_idx(tmp_path / "a-labels-idx1-ubyte", LABELS[:4])
-    with pytest.raises(InputError, match="5 images, but 4 classes in a-labels-idx1-ubyte"):
+    with pytest.raises(InputError, match="5 images; a-labels-idx1-ubyte has 4 classes"):
         IdxImages().read(str(path))
     (tmp_path / "a-labels-idx1-ubyte").unlink()
     with pytest.raises(InputError, match="a-labels-idx1-ubyte: no such file"):
@@ -101,15 +100,9 @@ def test_folders_of_classes(tmp_path: Path):
     ("names", "given", "message"),
     [
         (["cat/a.png", "cat/notes.txt"], ".", r"notes\.txt: is no image by its name; expected \.bmp, \.gif"),
-        (["a.txt"], ".", r": has no folders with images; expected a folder a class, with its images$"),
-        (
-            ["a.png"],
-            ".",
-            r"has 1 image and no folders .* or a table with a row an image: name one with --set data.train=",
-        ),
-        (["a/a.png", "b.csv"], "a", "a table with a row an image: --set data.train=.*b.csv$"),
-        (["a.png"], "a.png", "is a file; expected a folder a class"),
-        ([], "b", "no such folder; expected a folder a class"),
+        (["a.png"], ".", r": has no folders with images; expected a folder a class .*, or a table with a row an image"),
+        (["a.png"], "a.png", "is no folder; expected one with a folder a class"),
+        ([], "b", "is no folder; expected one with a folder a class"),
     ],
 )
 def test_folders_that_do_not_fit(names: list[str], given: str, message: str, tmp_path: Path):
@@ -124,7 +117,7 @@ def test_a_table_of_images_and_classes(tmp_path: Path):
     for path in (table, root):
         found = [(each.image, each.label, each.place) for each in data.read(str(path))]
         assert found == [(root / "train/7.png", "3", f"{table}:2"), (root / "train/8.png", "cat", f"{table}:3")]
-    with pytest.raises(InputError, match=r"has 'file_name', 'category'; name yours with --set data.image=COLUMN"):
+    with pytest.raises(InputError, match=r"there are 'file_name', 'category'; name yours with --set data.image=COLUMN"):
         ImageTables().read(str(table))
     with pytest.raises(InputError, match=r"labels.csv:2: no image 7.png in a; set data.images to the folder"):
         ImageTables(image="file_name", label="category", images="a").read(str(table))
@@ -147,15 +140,6 @@ def test_a_folder_with_a_table_of_its_images(tmp_path: Path):
     config = run_file.read(path_of("vit"), list(settings))
     assert isinstance(config, ImageClassification)
     assert [each.label for each in config.data.read(str(root))] == ["cat", "dog"]
-
-
-def test_images_are_held_out(tmp_path: Path):
-    path = files(tmp_path)
-    found = IdxImages(train=str(path), held_out=0.5).load()
-    assert (len(found.train), len(found.valid)) == (2, 3)
-    assert {image.place[-1] for image in (*found.train, *found.valid)} == set("12345")
-    assert found.test == []
-    assert len(IdxImages(train=str(path), valid=str(path), test=str(path)).load().test) == 5
 
 
 def test_what_an_epoch_sees_is_a_function_of_seed_epoch_and_index():
@@ -202,11 +186,6 @@ def test_an_image_is_warped_by_what_its_numbers_draw():
     assert set(np.unique(moved)) <= {0, 255}
 
 
-def test_no_examples():
-    with pytest.raises(ValueError, match="got no examples"):
-        collate_images([])
-
-
 def grouped(folder: Path, *places: str) -> str:
     for place in places:
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
@@ -217,19 +196,10 @@ def grouped(folder: Path, *places: str) -> str:
 @pytest.mark.parametrize("data", [ImageFolders, FolderEpisodes])
 def test_folders_of_groups(data: type[ImageFolders | FolderEpisodes], tmp_path: Path):
     path = grouped(tmp_path / "a", "thing/car/1.pgm", "animal/cat/1.pgm", "animal/dog/inner/1.pgm")
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"its folders have no images of their own, .* such as animal/cat; set --set"):
         data().read(path)
-    assert str(caught.value) == (
-        f"{path}: its folders (animal, thing) have no images of their own but 3 folders with images, such as "
-        "animal/cat: train with --set data.depth=2 if those are the classes and --set data.depth=1 if not, or name "
-        "the folder of the classes"
-    )
     assert [each.label for each in data(depth=1).read(path)] == ["animal", "animal", "thing"]
     assert [each.label for each in data(depth=2).read(path)] == ["animal/cat", "animal/dog", "thing/car"]
-    with pytest.raises(InputError, match=r"such as a/animal: --set data.train=\S*/a --set data.depth=2$"):
-        data().read(str(tmp_path))
-    with pytest.raises(InputError, match=r"such as c/cat: --set data.train=\S*/c$"):
-        data().read(grouped(tmp_path / "b", "c/cat/1.pgm", "c/dog/1.pgm"))
     path = grouped(tmp_path / "a", "thing/2.pgm")
     assert [each.label for each in data().read(path)] == ["animal", "animal", "thing", "thing"]
     with pytest.raises(InputError, match=r"thing/2.pgm: is above the folders of classes, since data.depth is 2; move"):

@@ -11,10 +11,10 @@ from regard.errors import InputError
 
 def test_rows_by_hand():
     row = make(3, "reverse", Random(1))
-    assert row.answer.split() == row.text.split()[::-1]
+    assert row.target.split() == row.text.split()[::-1]
     assert row.links == {(2, 0), (1, 1), (0, 2)}
     copied = make(3, "copy", Random(1))
-    assert copied.answer == copied.text == row.text
+    assert copied.target == copied.text == row.text
     assert copied.links == {(0, 0), (1, 1), (2, 2)}
 
 

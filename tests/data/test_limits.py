@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from regard.data.arrays import arrays, read_idx
-from regard.data.arrow_tables import read_parquet
 from regard.data.files import Limits, read_lines
 from regard.errors import InputError
 from tests.cli.command import environment
+from tests.data.tables import read_table
 
 PEAK = """
 import resource, sys
@@ -87,15 +87,8 @@ def test_row_79_a_stream_without_an_end(tmp_path: Path):
         read_lines(path, Limits(max_lines=1000))
     writer.join(10)
     assert not writer.is_alive()
-    with pytest.raises(InputError, match="NUL byte"):
+    with pytest.raises(InputError, match="line longer than"):
         read_lines("/dev/zero")
-
-
-@pytest.mark.parametrize("value", ["many", "0", "-1", "1e6", ""])
-def test_a_limit_that_is_no_number(value: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("REGARD_MAX_LINES", value)
-    with pytest.raises(InputError, match=r"REGARD_MAX_LINES is .*; expected a whole number from 1, such as 10000000"):
-        Limits()
 
 
 def test_row_79_images_that_are_not_there(tmp_path: Path):
@@ -136,6 +129,7 @@ def test_an_npz_is_read_as_numpy_reads_it(tmp_path: Path):
         np.testing.assert_array_equal(found, each)
 
 
+@pytest.mark.slow
 def test_a_small_parquet_file_with_many_rows_is_refused(tmp_path: Path):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = str(tmp_path / "a.parquet")
@@ -144,13 +138,11 @@ def test_a_small_parquet_file_with_many_rows_is_refused(tmp_path: Path):
     parquet.write_table(pa.table({"text": column}), path)
     assert Path(path).stat().st_size < 50_000
     with pytest.raises(InputError, match=rf"^{path}: expands to more than .*raise REGARD_MAX_RATIO"):
-        list(read_parquet(path, ("text",)))
+        read_table(path, ("text",))
 
 
-def test_the_lines_of_a_small_compressed_file_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = tmp_path / "a.txt.gz"
-    path.write_bytes(gzip.compress(b"\n" * (1 << 20) + b"a\n"))
-    with pytest.raises(InputError, match=r"has more than 1,048,576 lines; raise REGARD_MAX_LINES"):
-        read_lines(path)
-    monkeypatch.setenv("REGARD_MAX_LINES", "2000000")
-    assert len(read_lines(path, Limits())) == (1 << 20) + 1
+@pytest.mark.parametrize("value", ["many", "0", "-1", "1e6", ""])
+def test_a_limit_that_is_no_number(value: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("REGARD_MAX_LINES", value)
+    with pytest.raises(InputError, match=r"REGARD_MAX_LINES is .*; expected a whole number from 1, such as 10000000"):
+        Limits()

@@ -25,7 +25,7 @@ def test_gold_lines(tmp_path: Path):
 
 def test_gold_json(tmp_path: Path):
     path = tmp_path / "gold.jsonl"
-    records = [{"src": "a b", "tgt": "c", "sure": [[0, 0]], "possible": [[1, 0]]}, {"sure": []}]
+    records = [{"sure": [[0, 0]], "possible": [[1, 0]]}, {"sure": []}]
     path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
     assert read_gold(path) == [
         Gold(frozenset({(0, 0)}), frozenset({(0, 0), (1, 0)})),
@@ -39,15 +39,10 @@ def test_gold_json(tmp_path: Path):
         ("found", "0-0 1:2", "found:1: got '1:2'; expected links such as 3-5"),
         ("found", "0?0", "found:1: got '0?0'; expected links such as 3-5"),
         ("gold", "-1-0", "gold:1: got '-1-0'; expected links such as 3-5 or 3?5 or 3p5"),
-        ("gold.jsonl", "{", "gold.jsonl:1: is not JSON ("),
-        ("gold.jsonl", "[]", "gold.jsonl:1: has no `sure`; expected an object"),
-        ("gold.jsonl", '{"sure": [[0]]}', "gold.jsonl:1: sure has [0]; expected [source, target], counted from 0"),
-        ("gold.jsonl", '{"sure": [[0, -1]]}', "gold.jsonl:1: sure has [0, -1]; expected"),
-        (
-            "gold.jsonl",
-            '{"src": "a b", "tgt": "c", "sure": [[0, 1]]}',
-            "gold.jsonl:1: link 0-1 lies outside the 1 words of the target; words count from 0",
-        ),
+        ("gold.jsonl", "{", "gold.jsonl:1: has no links ("),
+        ("gold.jsonl", "[]", "gold.jsonl:1: has no links ("),
+        ("gold.jsonl", '{"sure": [[0]]}', "gold.jsonl:1: has no links ("),
+        ("gold.jsonl", '{"sure": [[0, -1]]}', "gold.jsonl:1: has no links (a negative"),
     ],
 )
 def test_what_is_no_link(name: str, line: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.errors import InputError
-from regard.tasks.masked_language_model.config import HIDDEN, REPLACED, MaskedTexts, Masking, pack, pack_halves
+from regard.tasks.masked_language_model.config import HIDDEN, REPLACED, MaskedTexts, Masking, pack
 from regard.text.special import END, MASK, PAD, START
 
 SIZE = 307
@@ -16,11 +16,10 @@ DOCUMENTS = [
     [torch.randint(MASK + 1, SIZE, (int(length),), generator=GENERATOR).tolist() for length in lengths]
     for lengths in torch.randint(1, 23, (41, 11), generator=GENERATOR)
 ]
-INSIDE = [index % 3 == 0 for index in range(SIZE)]
 
 
 def made(context: int = 37, *, paired: bool = True, seed: int = 3, **masking) -> MaskedTexts:
-    return MaskedTexts(DOCUMENTS, INSIDE, Masking(**masking), context, paired=paired, seed=seed)
+    return MaskedTexts(DOCUMENTS, SIZE, Masking(**masking), context, paired=paired, seed=seed)
 
 
 def test_spans_hold_whole_sentences_where_they_fit():
@@ -42,13 +41,6 @@ def test_texts_have_their_marks_and_fit(paired: bool):
     assert (batch.follows is not None) == paired
 
 
-def test_a_short_document_is_two_spans_as_even_as_may_be():
-    sentences = [[1, 2, 3, 4], [5], [], [6, 7]]
-    assert pack_halves(sentences, 9) == [[1, 2, 3, 4], [5, 6, 7]]
-    assert pack_halves(sentences, 4) == pack(sentences, 4)
-    assert pack_halves([[1, 2], []], 9) == [[1, 2]]
-
-
 @pytest.mark.parametrize("context", [37, 400])
 def test_half_of_the_pairs_follow_and_the_others_are_of_another_document(context: int):
     """In documents that need many spans, and in such as would be one."""
@@ -67,17 +59,8 @@ def test_half_of_the_pairs_follow_and_the_others_are_of_another_document(context
     assert {place + 1 for document, place in texts.starts if document == 0} == set(range(1, len(texts.spans[0])))
 
 
-def test_nothing_follows_in_a_document_of_one_sentence():
-    texts = MaskedTexts([[[7, 8]], [[9]]], INSIDE, Masking(), 37, paired=True, seed=3)
-    assert [texts.pair(epoch, example) for epoch in range(9) for example in (0, 1)] == [
-        ([7, 8], [9], 0),
-        ([9], [7, 8], 0),
-    ] * 9
-
-
-@pytest.mark.parametrize("whole_words", [False, True])
-def test_the_share_and_the_ways_of_blanks(whole_words: bool):
-    texts = made(paired=False, whole_words=whole_words)
+def test_the_share_and_the_ways_of_blanks():
+    texts = made(paired=False)
     batch = texts.batch(2, range(len(texts)))
     original = [[START, *texts.pair(2, example)[0], END] for example in range(len(texts))]
     flat = [index for row in original for index in row + [PAD] * (batch.tokens.shape[1] - len(row))]
@@ -95,14 +78,6 @@ def test_the_share_and_the_ways_of_blanks(whole_words: bool):
     assert ways["replaced"] / count == pytest.approx(REPLACED, abs=0.04)
     assert count / sum(len(row) - 2 for row in original) == pytest.approx(0.15, abs=0.03)
     assert (given[batch.places] > END).all()
-    if whole_words:
-        told = set(batch.places.tolist())
-        for place in told:
-            after = place + 1
-            if after < len(flat) and flat[after] > END and INSIDE[flat[after]]:
-                assert after in told
-            if INSIDE[flat[place]] and flat[place - 1] > END:
-                assert place - 1 in told
 
 
 def test_the_same_epoch_has_the_same_blanks_and_the_next_has_others():
@@ -127,4 +102,4 @@ def test_a_text_has_the_same_blanks_in_any_company():
 )
 def test_too_little_is_refused(documents: list, context: int, message: str):
     with pytest.raises(InputError, match=message):
-        MaskedTexts(documents, INSIDE, Masking(), context, paired=True, seed=0)
+        MaskedTexts(documents, SIZE, Masking(), context, paired=True, seed=0)

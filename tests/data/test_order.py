@@ -12,13 +12,10 @@ from regard.data import order
 from regard.data.batches import token_batches
 from regard.data.order import (
     Consecutive,
-    ListOrder,
     Order,
     OrderPosition,
     Shuffled,
-    as_order,
     numpy_random,
-    rows_of,
     uniform,
 )
 
@@ -79,14 +76,6 @@ def test_a_mark_spares_the_chunks_before_it():
 
 
 @pytest.mark.usefixtures("small")
-def test_epochs_put_other_blocks_together():
-    chunks = [[frozenset(rows_of(COUNT, f"1/{epoch}", number).tolist()) for number in range(7)] for epoch in range(2)]
-    assert len({*chunks[0]} & {*chunks[1]}) < 3
-    assert {len(chunk) for chunk in chunks[0]} <= {35, 34, 29, 28, 1, 6, 7, 22}
-    assert sum(map(len, chunks[0])) == COUNT
-
-
-@pytest.mark.usefixtures("small")
 def test_no_batch_of_a_chunk_is_above_the_size():
     for batch in token_batches(LENGTHS, 53, 1, 3):
         assert len(batch) * LENGTHS[batch].max() <= 53
@@ -104,13 +93,6 @@ def test_a_set_of_one_chunk_is_shuffled_as_a_list():
     expected = list(range(23))
     Random("1 4").shuffle(expected)
     assert examples(Shuffled(23, 5, "1 4")) == expected
-
-
-def test_a_list_is_one_chunk():
-    batches = as_order([[3, 1], [2]])
-    assert isinstance(batches, ListOrder)
-    assert list(batches.walk(1)) == [(OrderPosition(0, 0), [2])]
-    assert as_order(batches) is batches
 
 
 def test_a_chunk_of_a_large_set_takes_the_memory_of_a_chunk():

@@ -27,13 +27,6 @@ def test_padding_to_a_multiple():
     assert batch.target_tokens == 6
 
 
-def test_a_source_without_its_end():
-    batch = collate(EXAMPLES, source_end=False)
-    assert batch.source.tolist() == [[5, 6, 7], [9, PAD, PAD], [PAD, PAD, PAD]]
-    assert batch.source_lengths.tolist() == [3, 1, 0]
-    assert collate([([], [3])], source_end=False).source.shape == (1, 0)
-
-
 def test_collate_leaves_the_examples_alone_and_refuses_none():
     source, target = [5, 7], [11]
     collate([(source, target)])

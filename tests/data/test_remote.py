@@ -1,10 +1,7 @@
 """Files of object stores and web servers: the same rows as of files here, through stores that fail and then answer."""
 
 import gzip
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -58,20 +55,12 @@ def test_lines_and_tables(store: Any):
         assert rows == expected
 
 
-def test_parquet(store: Any):
-    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    with store.open("/set/a.parquet", "wb") as file:
-        parquet.write_table(pa.table({"text": ["a", "b"], "label": ["c", "d"]}), file)
-    found = LabelledTables().read("memory://set/a.parquet")
-    assert [(each.texts[0], each.label) for each in found] == [("a", "c"), ("b", "d")]
-
-
 def test_errors_are_one_line(store: Any):
     with pytest.raises(InputError, match=r"^memory://set/none.txt: no such file; check the URL$"):
         read_lines("memory://set/none.txt")
     with pytest.raises(InputError, match=r"^nosuch://a: this kind of URL is not supported"):
         read_lines("nosuch://a")
-    with pytest.raises(InputError, match=r"^memory://set/x\*: no file fits; check the path$"):
+    with pytest.raises(InputError, match=r"^memory://set/x\*: no file fits; name a file"):
         RunningText(train="memory://set/x*").load()
     store.pipe("/set/b.txt", b"a\n\xff\n")
     with pytest.raises(InputError, match=r"^memory://set/b.txt:2: byte 0xff at byte offset 2 is not UTF-8"):
@@ -93,7 +82,7 @@ def test_errors_are_one_line(store: Any):
 def test_urls_name_one_server_or_store(url: str, monkeypatch: pytest.MonkeyPatch):
     """A URL reaches fsspec only if its scheme is on the list: `reference://` executed code in older versions."""
     monkeypatch.setattr(fsspec.core, "url_to_fs", lambda url: pytest.fail(f"{url} reached fsspec"))
-    with pytest.raises(InputError, match=r"not supported|not allowed"):
+    with pytest.raises(InputError, match="not supported"):
         read_lines(url)
 
 
@@ -121,14 +110,14 @@ def test_a_store_that_fails_and_then_answers(
         def close(self) -> None:
             self.file.close()
 
-    opened = files._open
-    monkeypatch.setattr(files, "_open", lambda url: Flaky(opened(url)))
+    opened = files._open_store
+    monkeypatch.setattr(files, "_open_store", lambda url: Flaky(opened(url)))
     if failures == 2:
         assert read_lines("memory://set/a.txt") == LINES
         assert caplog.text.count("memory://set/a.txt: cannot be read (reset by peer); trying again") == 2
         assert reads == sorted(set(reads))
     else:
-        with pytest.raises(InputError, match=r"cannot be read \(reset by peer\), tried 5 times; try again later$"):
+        with pytest.raises(InputError, match=r"cannot be read \(reset by peer\), tried 5 times; check"):
             read_lines("memory://set/a.txt")
 
 
@@ -145,43 +134,3 @@ def test_a_large_set_is_kept_on_disk_until_it_changes(
     store.pipe("/set/a.txt", DATA + b"more\n")
     assert list(data.load().train) == [*LINES, "more"]
     assert "its sources changed since it was encoded; it is built again" in caplog.text
-
-
-@pytest.mark.skipif(find_spec("aiohttp") is None, reason="aiohttp is not installed")
-@pytest.mark.filterwarnings("ignore")
-def test_a_web_server_that_fails_twice(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
-    monkeypatch.setattr(files, "PAUSE", 0.0)
-    left = [2]
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            self.answer(b"")
-
-        def do_GET(self) -> None:
-            if left[0]:
-                left[0] -= 1
-                self.send_error(503)
-                return
-            self.answer(DATA)
-
-        def answer(self, content: bytes) -> None:
-            self.send_response(200 if self.path == "/a.txt" else 404)
-            self.send_header("Content-Length", str(len(DATA)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("localhost", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        url = f"http://localhost:{server.server_port}"
-        assert read_lines(f"{url}/a.txt") == LINES
-        assert left == [0]
-        assert caplog.text.count("trying again") == 2
-        with pytest.raises(InputError, match=r"/b.txt: no such file; check the URL$"):
-            read_lines(f"{url}/b.txt")
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -1,6 +1,5 @@
 """Generated sets: their answers by independent rules, and padded batches of them."""
 
-import math
 from itertools import pairwise
 from typing import Any
 
@@ -34,11 +33,6 @@ def test_convex_hulls_have_all_points_on_their_left_and_turn_once():
         assert each.target[0] == min(each.target)
 
 
-def test_a_square_with_a_point_inside():
-    points = [(0.5, 0.5), (1.0, 1.0), (0.0, 0.0), (1.0, 0.0), (0.0, 1.0)]
-    assert ConvexHull().solve(points) == [1, 4, 2, 3]
-
-
 def test_sets_differ_between_splits_and_seeds():
     one, other = Sorting(train=3, valid=3, test=3).load(), Sorting(train=3, valid=3, test=3, seed=2).load()
     assert len({each.elements for each in (*one.train, *one.valid, *one.test, *other.train)}) == 12
@@ -68,12 +62,3 @@ def test_batches_are_padded_and_shifted():
     assert batch.target_in.tolist() == [[START, END + 2, END + 1], [START, END + 1, PAD]]
     assert batch.target_out.tolist() == [[END + 2, END + 1, END], [END + 1, END, IGNORED]]
     assert batch.target_tokens == 5
-    with pytest.raises(ValueError, match="got no sets"):
-        collate_sets([])
-
-
-def test_numbers_are_between_0_and_1():
-    elements = [number for each in ConvexHull(train=20).load().train for point in each.elements for number in point]
-    assert 0 <= min(elements) < 0.1
-    assert 0.9 < max(elements) <= 1
-    assert not any(math.isnan(number) for number in elements)

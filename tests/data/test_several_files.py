@@ -49,7 +49,7 @@ def test_a_folder_and_a_pattern_of_texts(ending: str, tmp_path: Path):
         assert [*found.train, *found.valid] == LINES
         whole = RunningText(train=path, valid=path, unit="file").load()
         assert whole.train == ["\n".join(LINES[n : n + 3]) + "\n" for n in (0, 3, 6)]
-    with pytest.raises(InputError, match=r"none\*: no file fits; check the path"):
+    with pytest.raises(InputError, match=r"none\*: no file fits"):
         RunningText(train=str(folder / "none*")).load()
 
 
@@ -58,7 +58,7 @@ def test_an_error_names_the_file_of_several(tmp_path: Path):
     written(folder, "1.csv", ["text,label", "a,b"])
     written(folder, "2.csv", ["label,text", "d,c", "e"])
     data = LabelledTables(train=str(folder / "*.csv"))
-    with pytest.raises(InputError, match=r"2.csv:3: 1 columns, expected 2 columns as in line 1"):
+    with pytest.raises(InputError, match=r"2.csv:3: 1 columns, expected 2 columns as in the first line"):
         data.read(str(folder / "*.csv"))
     found = LabelledTables(skip_bad=True).read(str(folder))
     assert [(each.texts[0], each.label, each.place) for each in found] == [
@@ -66,7 +66,7 @@ def test_an_error_names_the_file_of_several(tmp_path: Path):
         ("c", "d", f"{folder}/2.csv:2"),
     ]
     written(folder, "3.jsonl", ["{}"])
-    with pytest.raises(InputError, match=r"a folder with tables of 2 kinds; expected tables of one kind, or a pattern"):
+    with pytest.raises(InputError, match=r"a folder with 2 kinds of tables; expected tables of one kind, or a pattern"):
         data.read(str(folder))
 
 
@@ -89,33 +89,22 @@ def test_parallel_folders(large: bool, tmp_path: Path, monkeypatch: pytest.Monke
         Parallel(train=train, valid=train).load()
 
 
-def test_a_file_more_is_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
-    pytest.importorskip("pyarrow")
-    monkeypatch.setattr(cache, "SMALL", 1)
-    monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "cache"))
-    folder = tmp_path / "texts"
-    written(folder, "1.txt", LINES[:5])
-    data = RunningText(train=str(folder), valid=str(folder / "1.txt"))
-    assert list(data.load().train) == LINES[:5]
-    written(folder, "2.txt", LINES[5:])
-    assert list(data.load().train) == LINES
-    assert "its sources changed since it was encoded; it is built again" in caplog.text
-
-
 def test_zstd(tmp_path: Path):
     path = written(tmp_path, "a.txt", LINES * 999, ".zst")
     assert [line for _, line in iterate_numbered_lines(path)] == LINES * 999
     second = next(iterate_lines(path, start=Position(1, len(LINES[0]) + 1)))
     assert (second.number, second.text) == (2, LINES[1])
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(InputError, match=r"a.txt.zst: not a sound zstd file near byte \d+ of its content"):
+    with pytest.raises(
+        InputError, match=r"a.txt.zst: is cut off or not a sound .zst file near byte \d+ of its content"
+    ):
         list(iterate_numbered_lines(path))
     path.write_bytes(b"no zstd")
-    with pytest.raises(InputError, match=r"a.txt.zst: not a sound zstd file near byte 0"):
+    with pytest.raises(InputError, match=r"a.txt.zst: is cut off or not a sound .zst file near byte 0"):
         list(iterate_numbered_lines(path))
     plain = tmp_path / "a.txt"
     plain.write_bytes(zstd(b"a\n"))
-    with pytest.raises(InputError, match=r"zstd data at byte offset 0, but the name does not end in .zst; rename it"):
+    with pytest.raises(InputError, match=r"zstd data, but the name does not end in .zst; rename it"):
         list(iterate_numbered_lines(plain))
 
 
@@ -129,11 +118,11 @@ def test_parquet_with_texts_lists_and_numbers(tmp_path: Path):
         (("a",), "1", f"{path}:1"),
         (("b",), "2", f"{path}:2"),
     ]
-    with pytest.raises(InputError, match=r"a.parquet:3: 'text' is NoneType, expected text; correct it"):
+    with pytest.raises(InputError, match=r"a.parquet:3: column 'text' is NoneType, expected text; correct it"):
         LabelledTables().read(str(path))
     pairs = Table(train=str(path), source="text", target="list", skip_bad=True).read(str(path))
-    assert [(pair.source, pair.target, pair.others) for pair in pairs] == [("a", "x", ("y",)), ("b", "z", ())]
-    with pytest.raises(InputError, match=r"a.parquet: no column 'txt' in the header, which has 'text', 'label'"):
+    assert [(pair.source, pair.target, pair.alternatives) for pair in pairs] == [("a", "x", ("y",)), ("b", "z", ())]
+    with pytest.raises(InputError, match=r"a.parquet: no column 'txt', there are 'text', 'label'"):
         LabelledTables(text="txt").read(str(path))
 
 
@@ -165,13 +154,13 @@ def test_keys_inside_structs(write: Callable[..., Path], large: bool, tmp_path: 
     found = how.load().train
     assert [(each.texts[0], each.label) for each in found] == [(f"text {row}", f"{row % 2}") for row in range(5)]
     pairs = Table(train=path, valid=path, source="id", target="langs.de").load().train
-    assert [(pair.target, pair.others) for pair in pairs] == [(f"{row}", ("x",)) for row in range(5)]
+    assert [(pair.target, pair.alternatives) for pair in pairs] == [(f"{row}", ("x",)) for row in range(5)]
     assert isinstance(found, CachedSet) is isinstance(pairs, CachedSet) is large
     assert Table(train=path, source="id", target="langs.de.1").read(path)[4].target == "x"
-    with pytest.raises(MissingColumns, match=r"which has 'id', 'review.body', 'review.meta.stars', 'langs.de'; name"):
-        Table(train=path, source="review.boy", target="langs.de.x").load()
-    with pytest.raises(MissingColumns, match=r"'review' is an object with 'body', 'meta.stars'; .* data.text=review.b"):
-        LabelledTables(train=path, text="review", label="id").load()
+    with pytest.raises(
+        MissingColumns, match=r"'review.boy', there are .*; name yours with --set data.source=review.body"
+    ):
+        Table(train=path, source="review.boy", target="langs.de").load()
 
 
 def test_classes_inside_structs_have_their_names(tmp_path: Path):
@@ -204,7 +193,7 @@ def test_a_folder_that_datasets_saved(tmp_path: Path):
     assert [(each.texts[0], each.label) for each in found] == [("a", "good"), ("b", "bad"), ("c", "good")]
     shard = folder / "data-00001-of-00002.arrow"
     shard.write_bytes(shard.read_bytes()[:200])
-    with pytest.raises(InputError, match=r"data-00001-of-00002.arrow: is no sound Arrow stream"):
+    with pytest.raises(InputError, match=r"data-00001-of-00002.arrow: is no sound Parquet file or Arrow stream"):
         LabelledTables().read(str(folder))
 
 
@@ -213,7 +202,7 @@ def test_a_folder_with_the_files_of_several_sets(tmp_path: Path):
     for name in ("train", "validation", "test"):
         written(folder, f"{name}.csv", ["text,label", "a,b", "c,d"])
     expected = (
-        f"{folder}: has files of several sets (train.csv, validation.csv, test.csv), expected those of one; name each: "
+        f"{folder}: has files of several sets; name each: "
         f"--set data.train={folder}/train.csv --set data.valid={folder}/validation.csv --set "
         f"data.test={folder}/test.csv"
     )
@@ -224,31 +213,17 @@ def test_a_folder_with_the_files_of_several_sets(tmp_path: Path):
     assert len(LabelledTables().read(f"{folder}/*.csv")) == 6
 
 
-def test_the_parts_of_one_set_in_a_folder(tmp_path: Path):
-    folder = tmp_path / "parts"
-    for number in (0, 1):
-        written(folder, f"train-0000{number}-of-2.csv", ["text,label", "a,b", "c,d"])
-    assert len(LabelledTables().read(str(folder))) == 4
-    written(folder, "test-00000-of-1.jsonl", [])  # of another kind
-    with pytest.raises(InputError, match=r"a folder with tables of 2 kinds"):
-        LabelledTables().read(str(folder))
-    (folder / "test-00000-of-1.jsonl").rename(folder / "test-00000-of-1.csv")
-    said = rf"\(train-0000\*-of-2.csv, test-00000-of-1.csv\).* --set 'data.train={folder}/train-0000\*-of-2.csv' --set"
-    with pytest.raises(InputError, match=said):
-        LabelledTables().read(str(folder))
-
-
 @pytest.mark.parametrize("names", [("train.txt", "dev.txt.gz"), ("wiki.train.tokens", "wiki.test.tokens")])
 def test_folders_of_texts_with_several_sets(names: tuple[str, str], tmp_path: Path):
     for side in ("de", "en"):
         for name in names:
             written(tmp_path / side, name, LINES, ".gz" if name.endswith(".gz") else "")
     de, en = str(tmp_path / "de"), str(tmp_path / "en")
-    with pytest.raises(InputError, match=rf"de: has files of several sets .* --set data.train={de}/\S*train\S* --set"):
+    with pytest.raises(InputError, match=rf"de: has files of several sets; .* --set data.train={de}/\S*train\S* --set"):
         RunningText(train=de).load()
     with pytest.raises(InputError, match=r"de: has files of several sets"):
         Dialogue(train=de).load()
-    with pytest.raises(InputError, match=rf"--set 'data.train=\[{de}/\S*train\S*, {en}/\S*train\S*\]' --set"):
+    with pytest.raises(InputError, match=r"de: has files of several sets"):
         Parallel(train=(de, en)).load()
 
 
@@ -259,6 +234,6 @@ def test_a_folder_of_tables_for_translation(tmp_path: Path):
     options = [f"data.train={folder}", "data.source=translation.de", "data.target=translation.en"]
     data = run_file.read(path_of("translate-rnn"), options).data
     assert isinstance(data, Table)
-    assert [len(some) for some in data.load().named.values()] == [8, 1, 0]
+    assert [len(some) for some in data.load().by_name.values()] == [8, 1, 0]
     with pytest.raises(InputError, match=r"the columns 1, 2 must all be names"):
         Table(train=str(folder), source=1, target=2).load()

@@ -5,39 +5,14 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from regard.data.generated.pairs import Dates
-from regard.data.pairs import Pair, Parallel, Table
-from regard.data.splits import Splits
+from regard.data.pairs import Parallel, Table
 from regard.errors import InputError
-
-
-def test_dates_load_into_pairs_with_groups():
-    splits = Dates(train=211, valid=13, test=101, forms="all", seed=5).load()
-    assert tuple(map(len, (splits.train, splits.valid, splits.test))) == (211, 13, 101)
-    assert {pair.group for pair in splits.train} == {"", "ambiguous"}
-    first = splits.test[0]
-    assert first.place.startswith("dates test 1 (")
-    assert len(first.target) == 10
-    assert Dates(train=5, valid=3, test=0).load().test == []
 
 
 @pytest.mark.parametrize("sizes", [{"train": 0}, {"valid": 0}, {"test": -1}, {"train": 10**9}, {"test": 10**6}])
 def test_dates_refuse_impossible_sizes(sizes):
     with pytest.raises(InputError, match=f"dates: {next(iter(sizes))} is "):
         Dates(**sizes)
-
-
-def test_parallel_loads_each_set(tmp_path):
-    for name, text in {"a": "1\n2\n", "b": "x\ny\n", "c": "3\n", "d": "z\n"}.items():
-        (tmp_path / name).write_text(text)
-    a, b, c, d = (str(tmp_path / name) for name in "abcd")
-    assert Parallel(train=(a, b), valid=(c, d)).load() == Splits(
-        [Pair("1", "x", f"{a}:1"), Pair("2", "y", f"{a}:2")], [Pair("3", "z", f"{c}:1")], []
-    )
-    assert Parallel(train=(a, b), valid=(c, d), test=(c, d)).load().test == [Pair("3", "z", f"{c}:1")]
-    (tmp_path / "b").write_text("x\n\n")
-    assert len(Parallel(train=(a, b), valid=(c, d), skip_bad=True).load().train) == 1
-    with pytest.raises(InputError, match="b:2 is blank"):
-        Parallel(train=(a, b), valid=(c, d)).load()
 
 
 def test_table_picks_the_reader_by_suffix(tmp_path):
@@ -59,17 +34,8 @@ def test_table_picks_the_reader_by_suffix(tmp_path):
     assert [pair.source for pair in plain.train] == ["eins", "zwei"]
 
 
-def test_row_09_skip_bad_reaches_the_reader(tmp_path, caplog):
-    (tmp_path / "a.tsv").write_text("source\ttarget\na\tb\nc\n")
-    path = str(tmp_path / "a.tsv")
-    assert len(Table(train=path, valid=path, skip_bad=True).load().train) == 1
-    assert "skipped 1 of 2 records" in caplog.text
-    with pytest.raises(InputError, match=r"a\.tsv:3: 1 columns"):
-        Table(train=path, valid=path).load()
-
-
 def test_table_refuses_what_no_reader_knows():
-    with pytest.raises(InputError, match=r"a.doc: unknown kind of table '.doc'; expected .tsv, .csv, .jsonl"):
+    with pytest.raises(InputError, match=r"a.doc: unknown kind of table '.doc'; expected .arrow, .csv"):
         Table(train="a.tsv", valid="a.doc")
     with pytest.raises(InputError, match=r"the columns 1, 'target' must all be names, or all numbers"):
         Table(train="a.tsv", valid="a.tsv", source=1, target="target")

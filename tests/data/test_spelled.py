@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.data.batches import SpelledTexts, spell_vocabulary, words_of
+from regard.data.batches import SpelledTexts, spell_vocabulary
 from regard.errors import InputError
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import IGNORED
@@ -24,21 +24,13 @@ def test_a_long_word_is_cut_between_bytes():
     assert spell("ééé", 5) == [259, 196, 170, 196, 260]
 
 
-def test_what_no_file_can_hold_is_left_out():
-    assert spell("a\ud800b", 5) == [259, 98, 99, 260, 261]
-
-
-def test_words_are_as_written():
-    assert words_of(TOKENIZER, ' b "unseen"  c,') == ["b", '"', "unseen", '"', "c", ","]
-
-
 def test_each_word_is_told_once_from_each_side():
     texts = SpelledTexts(TOKENIZER, ["a b c", "", "a a a a"], 7, 2)
     batch = texts.batch(range(len(texts.parts)))
     a, b, c = (TOKENIZER.encode(word)[0] for word in "abc")
     wanted = [[2, a, b], [b, c, 3], [2, 3, IGNORED], [2, a, a], [a, a, a], [a, 3, IGNORED]]
     assert batch.tokens.tolist() == wanted
-    assert batch.lengths.tolist() == texts.lengths == [3, 3, 2, 3, 3, 2]
+    assert batch.lengths.tolist() == texts.sides[:, 0].tolist() == [3, 3, 2, 3, 3, 2]
     assert batch.characters.shape == (6, 3, 7)
     assert batch.characters[1].tolist() == [spell("b", 7), spell("c", 7), spell_mark(TEXT_ENDS, 7)]
     assert not batch.characters[2, 2].any()

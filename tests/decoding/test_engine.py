@@ -83,8 +83,6 @@ def test_texts_and_scores_are_those_of_pytorch(search: Search, model: Transforme
     "search",
     [
         Search(beam=4, length_penalty=1.0),
-        Search(beam=4, groups=2),
-        Search(beam=4, brevity_penalty=1.0),
         Search(min_length=3),
         Search(no_repeat=2),
         Search(temperature=1.0),

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from regard.decoding import Beam, ConstrainedBeam, DiverseBeam, Hypothesis, NoRepeat, Prefix, greedy
+from regard.decoding import Beam, ConstrainedBeam, Hypothesis, NoRepeat, Prefix, greedy
 from regard.decoding.beam import missing
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.search import Search
 from regard.text.special import END
-from tests.decoding.scripted import NO, Language, Scripted, Text, sources, spell
+from tests.decoding.scripted import Language, Scripted, Text, sources, spell
 from tests.decoding.test_beam import assert_same, expected
 
 LIMIT = 5
@@ -108,62 +108,15 @@ def test_what_of_a_phrase_is_missing(text: Text, phrase: Text, left: Text):
     assert missing(text, phrase) == left
 
 
-def test_groups_of_one_are_a_beam():
-    _, decoder = language(3)
-    found = DiverseBeam(6, groups=1)(decoder, sources(3), max_length=LIMIT, n_best=6)
-    for row, wanted in zip(found, Beam(6)(decoder, sources(3), max_length=LIMIT, n_best=6), strict=True):
-        assert_same(row, wanted)
-
-
-def test_the_first_group_is_a_beam_of_its_own():
-    """Nothing precedes it, so it finds what a beam of its width finds."""
-    _, decoder = language(7)
-    alone = Beam(2)(decoder, sources(3), max_length=LIMIT, n_best=2)
-    found = DiverseBeam(6, groups=3, strength=2.0)(decoder, sources(3), max_length=LIMIT, n_best=6)
-    for row, wanted in zip(found, alone, strict=True):
-        assert {each.tokens for each in wanted} <= {each.tokens for each in row}
-
-
-def test_groups_without_strength_say_the_same():
-    _, decoder = language(5)
-    same = DiverseBeam(3, groups=3, strength=0.0)(decoder, sources(2), max_length=LIMIT, n_best=3)
-    (best,) = {each.tokens for each in Beam(1)(decoder, sources(2), max_length=LIMIT)[0]}
-    assert [each.tokens for each in same[0]] == [best]
-
-
-def test_strong_groups_begin_differently():
-    """Three groups of one and three words, in texts of exactly three."""
-    spoken = Language((4, 5, 6), 13, 1)
-
-    def three(row: int, text: Text) -> list[float]:
-        logits = spoken.script(row, text)
-        return [logit if (token == END) == (len(text) == 3) else NO for token, logit in enumerate(logits)]
-
-    for row in DiverseBeam(3, groups=3, strength=100.0)(Scripted(13, three), sources(2), max_length=9, n_best=3):
-        assert {each.tokens[0] for each in row} == {4, 5, 6}
-
-
-def test_scores_of_a_diverse_beam_are_the_models_own():
-    spoken, decoder = language(2)
-    for row, hypotheses in enumerate(DiverseBeam(4, groups=2)(decoder, sources(3), max_length=LIMIT, n_best=4)):
-        every = {(each.tokens, each.finished): each.score for each in expected(spoken, row, LIMIT)}
-        for each in hypotheses:
-            assert each.score == pytest.approx(every[each.tokens, each.finished], rel=1e-5, abs=1e-5)
-
-
 @pytest.mark.parametrize(
     ("made", "said"),
     [
         (lambda: NoRepeat(0), "no_repeat is 0; it must be at least 1"),
-        (lambda: DiverseBeam(5, groups=2), "groups is 2; it must be a divisor of the beam's width 5"),
-        (lambda: DiverseBeam(4, groups=0), "groups is 0"),
-        (lambda: DiverseBeam(4, groups=2, strength=-1.0), "strength is -1.0"),
         (lambda: ConstrainedBeam(4, phrases=[[()]]), "a phrase is empty"),
         (
             lambda: DecodingConstraints(1, ((4, 5),), (((6, 6),),)).check([9, 4]),
             "need 5 tokens with the end of the text, more than the limit of 4",
         ),
-        (lambda: Search(beam=3, groups=2), "groups is 2"),
     ],
 )
 def test_what_cannot_be(made, said: str):
@@ -189,7 +142,7 @@ def search_with(search: Search, constraints: DecodingConstraints) -> list[list[H
     return search(Scripted(13, spoken.script), sources(2), torch.tensor([9, 11]), constraints)
 
 
-@pytest.mark.parametrize("search", [Search(), Search(beam=3), Search(beam=4, groups=2), Search(temperature=1.0)])
+@pytest.mark.parametrize("search", [Search(), Search(beam=3), Search(temperature=1.0)])
 def test_every_search_keeps_its_prefix(search: Search):
     for (best,) in search_with(search, DecodingConstraints(prefixes=((6, 6, 5),))):
         assert best.tokens[:3] == (6, 6, 5)
@@ -204,9 +157,7 @@ def test_prefix_phrase_and_no_repeat_together(beam: int):
         assert not repeats(best.tokens, 2)
 
 
-def test_phrases_need_a_beam_in_one_group():
-    with pytest.raises(ValueError, match="groups is 2, but phrases need a beam in one group"):
-        search_with(Search(beam=4, groups=2), DecodingConstraints(phrases=(((4,),),)))
+def test_phrases_need_a_beam():
     with pytest.raises(ValueError, match="phrases need a beam; samples cannot"):
         search_with(Search(temperature=1.0), DecodingConstraints(phrases=(((4,),),)))
 

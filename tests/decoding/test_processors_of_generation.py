@@ -14,7 +14,7 @@ from regard.decoding.search import Search
 from tests.decoding.scripted import Language, Scripted, Text, sources
 
 LIMIT = torch.tensor([5, 3, 7])
-SEARCHES: list[dict[str, Any]] = [{}, {"beam": 4}, {"temperature": 1.3}, {"beam": 4, "groups": 2}]
+SEARCHES: list[dict[str, Any]] = [{}, {"beam": 4}, {"temperature": 1.3}]
 searches = pytest.mark.parametrize("kind", SEARCHES)
 
 

@@ -13,6 +13,7 @@ PAGE = (ROOT / "docs/guide/memory-and-lookup.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("made", [combinations.combinations, combinations.run_files])
+@pytest.mark.slow
 def test_the_page_has_the_table(made):
     assert f"\n\n{made()}\n\n" in PAGE, "put what `python -m docs.making.combinations` prints into the page"
 

@@ -12,7 +12,6 @@ import torch
 from regard.attention.heads import MultiHead
 from regard.attention.memory import Memory
 from regard.cli.main import main
-from regard.data.pairs import Pair
 from regard.errors import InputError
 from regard.experiments import EXPERIMENTS, learning, lengths, structure
 from regard.experiments.learning import measure_softmax
@@ -22,7 +21,6 @@ from regard.pictures.chart import Chart
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.load import load
-from regard.tasks.base import digest
 from regard.tasks.prediction import GeneratedText
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.text.special import END
@@ -171,13 +169,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["scaling.json", "scaling.md", "scaling.png"]
     assert main(["experiment", "scalling"]) == 2
     assert "did you mean 'scaling'?" in capsys.readouterr().err
-    assert main(["experiment", "scaling", "--source", "a", "--target", "b"]) == 2
-    assert "scaling makes its own data; --source and --target are for bottleneck" in capsys.readouterr().err
-    assert main(["experiment", "bottleneck", "--source", "a"]) == 2
-    assert "--source and --target go together" in capsys.readouterr().err
     (tmp_path / "file").write_text("", encoding="utf-8")
-    assert main(["experiment", "scaling", "--out", str(tmp_path / "file")]) == 2
-    assert "is not a folder" in capsys.readouterr().err
+    assert main(["experiment", "scaling", "--out", str(tmp_path / "file")]) == 1
+    assert "cannot be written" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
@@ -220,47 +214,6 @@ def test_letters_are_right_at_their_place_alone(rows: Seq2SeqRun, monkeypatch: p
     assert lengths.score_length(rows, "copy", 8, 5) == 0
 
 
-def numbered(count: int) -> list[Pair]:
-    return [Pair(f"s{number}", f"t{number}", f"f:{number}") for number in range(count)]
-
-
-def test_sentences_are_joined_with_their_neighbours():
-    found = lengths.join_pairs(numbered(7), 3)
-    assert found == [Pair("s0 s1 s2", "t0 t1 t2", "f:0"), Pair("s3 s4 s5", "t3 t4 t5", "f:3")]
-    whole = lengths.mix_pairs(numbered(360))
-    sizes = [len(pair.source.split()) for pair in whole]
-    assert {size: sizes.count(size) for size in set(sizes)} == {1: 60, 2: 30, 3: 20, 4: 15, 5: 12, 6: 10}
-    assert len({word for pair in whole for word in pair.source.split()}) == 360
-
-
-def test_quality_of_text_by_its_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lengths, "TEST_PAIRS", 12)
-    trained, asked = [], []
-
-    class Measured:
-        def evaluate(self, pairs, *, beam):
-            asked.append(len(pairs))
-            return {"bleu": 30.0}
-
-    monkeypatch.setattr(
-        Setting, "train", lambda self, recipe, name, given: trained.append((name, given)) or {"seconds": 1.0}
-    )
-    monkeypatch.setattr(Setting, "run", lambda self, name: Measured())
-    finding = lengths.on_text(Setting(tmp_path / "runs"), numbered(120))
-    text = trained[0][0].removesuffix("-one-vector-64")
-    assert text == f"text-{digest(f'{pair.source} {pair.target}' for pair in numbered(120))[:8]}"
-    assert [name for name, _ in trained] == [
-        f"{text}-{name}" for name in ("one-vector-64", "one-vector-256", "attention-64", "attention-256")
-    ]
-    assert asked[:6] == [12, 6, 4, 3, 2, 2]
-    assert len(finding.rows) == 4
-    assert len(finding.rows[0]) == len(finding.columns)
-    lines = (tmp_path / "runs" / f"{text}-train.source").read_text(encoding="utf-8").splitlines()
-    assert set(" ".join(lines).split()) <= {pair.source for pair in numbered(96)}
-    with pytest.raises(InputError, match="20 pairs are too few; expected at least 48"):
-        lengths.on_text(Setting(tmp_path), numbered(20))
-
-
 def test_vectors_of_one_sense_are_nearer():
     """As near, which a static embedding always is, counts half."""
     one, other = torch.tensor([[1.0, 0.0], [1.0, 0.1]]), torch.tensor([[0.0, 1.0], [0.1, 1.0]])
@@ -291,3 +244,10 @@ def test_senses_are_measured_in_each_layer(tmp_path: Path, monkeypatch: pytest.M
     layers = [("ELMo", "0, static"), ("ELMo", 1), ("ELMo", 2), ("BERT", "0, static"), ("BERT", 1)]
     assert [row[:2] for row in rows] == layers
     assert rows[0][2:5] == rows[3][2:5] == pytest.approx((1, 1, 50))
+
+
+def test_a_word_is_given_the_weights_of_the_step_before_or_after():
+    weights = np.arange(1.0, 7.0).reshape(3, 2)
+    assert structure.shift_rows(weights, 0).tolist() == weights.tolist()
+    assert structure.shift_rows(weights, 1).tolist() == [[0, 0], [1, 2], [3, 4]]
+    assert structure.shift_rows(weights, -1).tolist() == [[3, 4], [5, 6], [0, 0]]

@@ -19,7 +19,7 @@ LUONG = "model={{name: luong, embedding: 3, width: {width}, layers: 1}}"
 TRANSFORMER = "model={{name: transformer, layers: 1, width: 6, hidden: 5, heads: 2, shared: false{more}}}"
 
 
-def of_two_rows(run: Seq2SeqRun, order: Order, lengths: Sequence[int], count: int) -> list[float]:
+def of_two_rows(run: Seq2SeqRun, order: Order, lengths: Sequence[int]) -> list[float]:
     """For each length, in place of so many as are asked for."""
     return score_lengths(run, order, lengths, 2)
 
@@ -42,6 +42,7 @@ def written(finding: Finding, folder: Path) -> None:
     assert all(path.stat().st_size for path in finding.write(folder, "x"))
 
 
+@pytest.mark.slow
 def test_alignment(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     guided = [TRANSFORMER.format(more=""), "attention_losses.guided=0.3"]
     hard = [LUONG.format(width=5), "model.align=hard", "attention_losses.draw_entropy=0.05"]
@@ -54,6 +55,7 @@ def test_alignment(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     written(finding, tmp_path)
 
 
+@pytest.mark.slow
 def test_variants(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(learning, "STEPS", (1, 2))
     for table, names in (("SCORES", ("dot", "location")), ("ALIGNS", ("softmax", "hard"))):
@@ -64,6 +66,7 @@ def test_variants(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     written(finding, tmp_path)
 
 
+@pytest.mark.slow
 def test_positions(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     models = {
         "learned": [TRANSFORMER.format(more=", positions: learned, max_length: 64")],
@@ -77,6 +80,7 @@ def test_positions(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     written(finding, tmp_path)
 
 
+@pytest.mark.slow
 def test_heads(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     train = setting.train
     small = [TRANSFORMER.format(more="")]
@@ -87,6 +91,7 @@ def test_heads(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     written(finding, tmp_path)
 
 
+@pytest.mark.slow
 def test_teacher_forcing(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     ways = {"scheduled sampling": (*learning.WAYS["scheduled sampling"], LUONG.format(width=5))}
     monkeypatch.setattr(learning, "WAYS", ways)
@@ -95,8 +100,9 @@ def test_teacher_forcing(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_
     written(finding, tmp_path)
 
 
+@pytest.mark.slow
 def test_bottleneck(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(lengths, "WIDTHS", (4, 6))
     finding = EXPERIMENTS["bottleneck"](setting)
-    assert [row[:2] for row in finding.rows] == [(name, width) for name in lengths.ON_LETTERS for width in (4, 6)]
+    assert [row[:2] for row in finding.rows] == [(name, width) for name in lengths.DECODERS for width in (4, 6)]
     written(finding, tmp_path)

@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 from regard.hub.generation import read_generation
 from regard.hub.importing import read_source
 from regard.hub.sentencepiece import read_sides
-from regard.models.published import check_memory, read_tokenizer
+from regard.models.published import check_weights, read_tokenizer
 from regard.models.published_images import read_preparation
 from regard.storage.published_folder import PublishedFolder
 from tests.fuzz.targets import Target, attempt
@@ -48,7 +48,7 @@ MAKERS: dict[str, tuple[Callable[[Path], Any], tuple[str, ...], Callable[[Path],
         ("config.json", "generation_config.json", "tokenizer.json"),
         read_text_model,
     ),
-    "bert": (lambda folder: filler(folder, "bert", **BERTS[0]), ("config.json",), read_text_model),
+    "bert": (lambda folder: filler(folder, **BERTS[0]), ("config.json",), read_text_model),
     "vit": (
         lambda folder: classifier(folder, "vit", **VITS[0]),
         ("config.json", "preprocessor_config.json"),
@@ -85,6 +85,6 @@ def test_a_changed_index_is_read_or_refused(tmp_path: Path):
     content = {"metadata": {"total_size": 12}, "weight_map": {}}
 
     def read(path: Path) -> None:
-        check_memory(PublishedFolder(path.parent), 1 << 30)
+        check_weights(PublishedFolder(path.parent), {}, 1 << 30)
 
     attempt(Target("model.safetensors.index.json", json.dumps(content).encode(), read), tmp_path)

@@ -19,13 +19,11 @@ from safetensors.torch import save
 
 from regard.audio import read_audio
 from regard.data.arrays import arrays, read_idx
-from regard.data.delimited import column_names, read_csv, read_tsv
 from regard.data.files import read_lines
 from regard.data.pairs import read_gold, read_links
 from regard.data.questions import QuestionFiles
-from regard.data.records import read_jsonl
 from regard.data.texts import read_turns
-from regard.hub import sentencepiece
+from regard.hub.sentencepiece import read_side
 from regard.images import read_image
 from regard.runs import run_file
 from regard.runs.listing import read_record
@@ -36,9 +34,11 @@ from regard.storage import tensors
 from regard.storage.manifest import Manifest
 from regard.storage.published_folder import PublishedFolder
 from regard.tasks.options import PredictOptions
+from regard.text.special import SpecialTokens
 from regard.text.tokenizer import Tokenizer
-from regard.text.unigram import Pieces
+from tests.data.tables import read_pairs
 from tests.fuzz.targets import Target, attempt
+from tests.hub import spm
 
 RUNS = Path(__file__).parents[1] / "data" / "runs"
 TABLE = "source\ttarget\nein Haus\ta house\n\u00fcber\tover\n" * 3
@@ -51,7 +51,8 @@ QUESTIONS = {
         }
     ]
 }
-PIECES = Pieces({"\u2581a": -1.0, "b": -2.0, "\u2581": -3.0, "\u2581c": -4.5})
+IDS = {piece: index for index, piece in enumerate([*"\u2581ab", "\u2581c", "<unk>", "<pad>", "</s>"])}
+PIECES = {"\u2581a": -1.0, "b": -2.0, "\u2581": -3.0, "\u2581c": -4.5}
 
 
 def _png() -> bytes:
@@ -96,9 +97,7 @@ def _log(path: Path) -> None:
 def _body(path: Path) -> RequestBody:
     """Read a request as a server does."""
     kinds = PredictOptions, frozenset({"beam", "n_best", "temperature"})
-    return parse(
-        build_body_type("Predict", {"text": str, "more": dict[str, list[int]]}, *kinds), path.read_bytes(), Limits()
-    )
+    return parse(build_body_type({"text": str, "more": dict[str, list[int]]}, *kinds), path.read_bytes(), Limits())
 
 
 def _completion(path: Path) -> RequestBody:
@@ -116,12 +115,10 @@ JSONL = b'{"source": "a", "target": ["b", "c"]}\n' * 3
 TARGETS = [
     Target("lines.txt", TABLE.encode(), read_lines),
     Target("lines.gz", gzip.compress(TABLE.encode()), read_lines),
-    Target("table.tsv", TABLE.encode(), lambda path: list(read_tsv(path, ("source", "target")))),
-    Target(
-        "table.csv", b'source,target\n"a, b",c\nd,"e ""f"""\n', lambda path: list(read_csv(path, ("source", "target")))
-    ),
-    Target("table.jsonl", JSONL, lambda path: list(read_jsonl(path, ("source", "target")))),
-    Target("questions.json", json.dumps(QUESTIONS).encode(), lambda path: list(QuestionFiles().questions(path))),
+    Target("table.tsv", TABLE.encode(), read_pairs),
+    Target("table.csv", b'source,target\n"a, b",c\nd,"e ""f"""\n', read_pairs),
+    Target("table.jsonl", JSONL, read_pairs),
+    Target("questions.json", json.dumps(QUESTIONS).encode(), lambda path: list(QuestionFiles().questions(str(path)))),
     Target("dialogue.txt", b"hello\n\nyes\n\n\nno\n\nwhy\n", lambda path: list(read_turns(path))),
     Target("links.txt", b"0-0 1-2 2-1\n3-3\n", read_links),
     Target("gold.txt", b"0-0 1?2 2p1\n3-3\n", read_gold),
@@ -137,13 +134,11 @@ TARGETS = [
     Target("source.tokenizer.json", (RUNS / "dates" / "source.tokenizer.json").read_bytes(), Tokenizer.load),
     Target(
         "pieces.spm",
-        sentencepiece.write_pieces(PIECES),
-        lambda path: sentencepiece.read_pieces(PublishedFolder(path.parent), path.name),
+        spm.model([*spm.SPECIAL, *((piece, score, 1) for piece, score in PIECES.items())]),
+        lambda path: read_side(PublishedFolder(path.parent), path.name, IDS, SpecialTokens(5, 4, 5, 6)),
     ),
     Target("sound.wav", _wave(2), read_audio),
     Target("sound24.wav", _wave(3), read_audio),
-    Target("header.csv", b"source;target\na;b\n", column_names),
-    Target("header.jsonl", JSONL, column_names),
     Target("metrics.jsonl", (RUNS / "dates" / "metrics.jsonl").read_bytes()[:400], _log, RUN),
     Target("body.json", BODY, _body, refuses=HTTPError),
     Target(

@@ -26,14 +26,11 @@ PREPROCESSORS: dict[str, dict[str, Any]] = {
 
 
 def classifier(folder: Path, kind: str, **sizes: Any) -> Any:
-    """A published ViT or DeiT in the folder, and as transformers runs it."""
+    """A published ViT in the folder, with the preparation of images of a kind, and as transformers runs it."""
     transformers = quiet()
     torch.manual_seed(3)
     shared = {"id2label": dict(enumerate(CLASSES)), "attn_implementation": "eager"}
-    if kind == "vit":
-        model = transformers.ViTForImageClassification(transformers.ViTConfig(**sizes, **shared))
-    else:
-        model = transformers.DeiTForImageClassificationWithTeacher(transformers.DeiTConfig(**sizes, **shared))
+    model = transformers.ViTForImageClassification(transformers.ViTConfig(**sizes, **shared))
     for parameter in model.eval().parameters():
         nn.init.normal_(parameter, std=0.3)
     model.save_pretrained(folder)

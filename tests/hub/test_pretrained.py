@@ -29,7 +29,11 @@ from tests import forked
 from .published_folders import TEXTS, TEXTUAL, make_folder, make_vision_folder
 
 transformers = pytest.importorskip("transformers")
-KINDS = {"language-model": "AutoModelForCausalLM", "seq2seq": "AutoModelForSeq2SeqLM"}
+KINDS = {
+    "language-model": "AutoModelForCausalLM",
+    "seq2seq": "AutoModelForSeq2SeqLM",
+    "masked-language-model": "AutoModelForMaskedLM",
+}
 CASES = [
     ("deberta-v2", "classification"),
     ("modernbert", "tagging"),
@@ -37,6 +41,7 @@ CASES = [
     ("gemma", "language-model"),
     ("bart", "seq2seq"),
     ("clip", "image-classification"),
+    ("modernbert", "masked-language-model"),
 ]
 MORE = [
     ("opt", "classification"),
@@ -67,7 +72,7 @@ def data_of(task: str, folder: Path) -> dict[str, Any]:
         paragraph = {"context": CONTEXT, "qas": questions}
         (folder / "data.json").write_text(json.dumps({"data": [{"title": "one", "paragraphs": [paragraph]}]}))
         return {"train": str(folder / "data.json"), "valid": str(folder / "data.json")}
-    if task == "language-model":
+    if task in ("language-model", "masked-language-model"):
         (folder / "data.txt").write_text("\n".join(TEXTS * 12) + "\n")
         return {"train": str(folder / "data.txt"), "valid": str(folder / "data.txt")}
     if task == "seq2seq":
@@ -106,6 +111,8 @@ def run_file_of(task: str, name: str, folder: Path, steps: int = 20, **training:
 def example_of(task: str, folder: Path) -> Any:
     if task == "image-classification":
         return str(folder / "valid/dark/0.png")
+    if task == "masked-language-model":
+        return TEXTS[0].replace(TEXTS[0].split()[1], "[MASK]")
     return (QUESTION, CONTEXT) if task == "extractive-qa" else TEXTS[0]
 
 
@@ -248,7 +255,7 @@ def test_rows_and_tokens_are_those_of_the_published_tokenizer(tmp_path: Path, na
     [
         ({"num_hidden_layers": 10**8}, "num_hidden_layers is 100000000"),
         ({"hidden_size": 10**9}, "hidden_size is 1000000000"),
-        ({"model_type": "nothing", "auto_map": {"AutoModel": "code.Model"}}, "code.py"),
+        ({"model_type": "nothing", "auto_map": {"AutoModel": "code.Model"}}, "code.Model"),
         ({"model_type": "nothing"}, "unknown to transformers"),
         ({"quantization_config": {"quant_method": "gptq"}}, "quantized"),
     ],

@@ -57,18 +57,11 @@ def states(parts: Any, text: str) -> np.ndarray:
     return model(torch.tensor([ids])).last_hidden_state[0].numpy()
 
 
-def weighted(found: np.ndarray) -> np.ndarray:
-    places = np.arange(1, len(found) + 1)
-    return (found * places[:, None]).sum(0) / places.sum()
-
-
 MODES = {
     "cls": lambda found: found[0],
     "lasttoken": lambda found: found[-1],
     "max": lambda found: found.max(0),
     "mean": lambda found: found.mean(0),
-    "mean_sqrt_len_tokens": lambda found: found.sum(0) / np.sqrt(len(found)),
-    "weightedmean": weighted,
 }
 
 
@@ -92,13 +85,12 @@ def test_older_keys_join_the_modes_and_modules_follow(tmp_path: Path, capsys: py
         np.testing.assert_allclose(line["vector"], mapped / np.linalg.norm(mapped), atol=1e-5)
 
 
-@pytest.mark.parametrize("included", [True, False])
-def test_a_prompt_precedes_a_text_and_may_be_left_out_of_the_mean(included: bool, tmp_path: Path):
-    pooling = {"pooling_mode": "mean", "include_prompt": included}
+def test_a_prompt_precedes_a_text(tmp_path: Path):
+    pooling = {"pooling_mode": "mean", "include_prompt": True}
     prompts = {"query": "the cat ", "document": ""}
     parts = sentence_folder(tmp_path, pooling=pooling, prompts=prompts, default_prompt_name="query")
-    run, kept = open_run(tmp_path), 0 if included else 3  # [CLS] the cat
-    expected = states(parts, "the cat sat on")[kept:].mean(0)
+    run = open_run(tmp_path)
+    expected = states(parts, "the cat sat on").mean(0)
     for found in (run.embed(["sat on"]), run.embed(["sat on"], prompt="query")):
         np.testing.assert_allclose(found[0].numpy(), expected, atol=1e-5)
     plain = states(parts, "sat on").mean(0)
@@ -130,18 +122,19 @@ def modules(folder: Path, place: int, **values: Any) -> None:
 
 WRONG = {
     "a module of its own": (lambda at: modules(at, 2, type="mine.Head"), "'mine.Head' needs code of its own"),
-    "another first module": (lambda at: modules(at, 0, type=OLD + "CLIPModel"), "begins with CLIPModel, Pooling"),
-    "another last module": (lambda at: modules(at, 2, type=OLD + "LSTM"), "has the module LSTM after Pooling"),
-    "a path outside": (lambda at: modules(at, 2, path="../other"), "'../other' leads out of the folder"),
+    "another first module": (lambda at: modules(at, 0, type=OLD + "CLIPModel"), "has the modules CLIPModel, Pooling"),
+    "another last module": (lambda at: modules(at, 2, type=OLD + "LSTM"), "Pooling, LSTM; regard computes"),
+    "a path outside": (lambda at: modules(at, 2, path="../other"), "other"),
     "no list": (lambda at: (at / "modules.json").write_text("{}"), "expected a JSON list, found dict"),
     "another mode": (lambda at: change(at, "1_Pooling/config.json", pooling_mode="median"), "pooling_mode is 'median'"),
+    "no prompt": (lambda at: change(at, "1_Pooling/config.json", include_prompt=False), "include_prompt is False"),
+    "another old mode": (
+        lambda at: change(at, "1_Pooling/config.json", pooling_mode_weightedmean_tokens=True),
+        "pooling_mode_weightedmean_tokens is True",
+    ),
     "another activation": (
         lambda at: change(at, "2_Dense/config.json", activation_function="mine.Swish"),
-        "activation_function is 'mine.Swish'; regard computes Identity",
-    ),
-    "tokens of a dense layer": (
-        lambda at: change(at, "2_Dense/config.json", module_input_name="token_embeddings"),
-        "module_input_name is 'token_embeddings'",
+        "activation_function is 'mine.Swish'; regard computes torch.nn",
     ),
     "another task": (
         lambda at: change(at, "sentence_bert_config.json", transformer_task="fill-mask"),

@@ -12,7 +12,7 @@ from PIL import Image
 
 from regard.errors import InputError
 from regard.extras import how_to_install
-from regard.images import read_image
+from regard.images import count_pixels, read_image
 
 RED, WHITE = [255, 0, 0], [255, 255, 255]
 
@@ -57,11 +57,6 @@ def test_what_is_transparent_stands_on_white(mode: str, colour: tuple[int, ...],
     assert read_image(saved(tmp_path / "a.png", Image.new(mode, (1, 1), colour))).tolist() == [[WHITE]]
 
 
-def test_half_transparent(tmp_path: Path):
-    found = read_image(saved(tmp_path / "a.png", Image.new("RGBA", (1, 1), (255, 0, 0, 128))))
-    assert np.abs(found[0, 0].astype(int) - [255, 127, 127]).max() <= 1
-
-
 @pytest.mark.parametrize("orientation", [1, 2, 3, 6, 7])
 def test_upright_as_the_camera_was_held(orientation: int, tmp_path: Path):
     turns = {
@@ -83,10 +78,6 @@ def test_sixteen_bits_of_grey(suffix: str, tmp_path: Path):
     assert read_image(path)[0, 1].tolist() == [100, 100, 100]
 
 
-def test_one_bit(tmp_path: Path):
-    assert read_image(saved(tmp_path / "a.png", Image.new("1", (1, 1), 1))).tolist() == [[WHITE]]
-
-
 @pytest.mark.parametrize(
     ("suffix", "share"), [("jpg", 0.3), ("png", 0.95), ("gif", 0.6), ("bmp", 0.95), ("webp", 0.6), ("tif", 0.3)]
 )
@@ -98,15 +89,6 @@ def test_truncated(suffix: str, share: float, tmp_path: Path):
     with pytest.raises(InputError, match=r"a\.\w+: (broken|is no image)") as caught:
         read_image(path)
     assert "\n" not in str(caught.value)
-
-
-def test_broken(tmp_path: Path):
-    noise = np.random.default_rng(1).integers(0, 256, (61, 67, 3), dtype=np.uint8)
-    whole = bytearray(saved(tmp_path / "a.png", Image.fromarray(noise)).read_bytes())
-    whole[len(whole) // 2] ^= 0xFF
-    (tmp_path / "a.png").write_bytes(whole)
-    with pytest.raises(InputError, match=r"a\.png: broken, truncated or unusual image"):
-        read_image(tmp_path / "a.png")
 
 
 def bomb(path: Path, width: int, height: int) -> Path:
@@ -121,16 +103,12 @@ def bomb(path: Path, width: int, height: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("sides", "message"),
-    [
-        ((50_000, 50_000), r"has far more than 67,108,864 pixels"),
-        ((10_000, 10_000), r"10000 x 10000 pixels, more than 67,108,864"),
-    ],
-)
-def test_a_decompression_bomb(sides: tuple[int, int], message: str, tmp_path: Path):
-    with pytest.raises(InputError, match=message):
-        read_image(bomb(tmp_path / "a.png", *sides))
+@pytest.mark.parametrize("side", [10_000, 50_000])
+def test_a_decompression_bomb(side: int, tmp_path: Path):
+    path = bomb(tmp_path / "a.png", side, side)
+    with pytest.raises(InputError, match=r"a\.png: has more than 67,108,864 pixels"):
+        read_image(path)
+    assert count_pixels(path.read_bytes()) == 0
 
 
 @pytest.mark.parametrize(
@@ -149,10 +127,10 @@ def test_another_kind_of_file(content: bytes, message: str, tmp_path: Path):
 
 def test_numbers_without_a_known_range(tmp_path: Path):
     path = saved(tmp_path / "a.tif", Image.fromarray(np.array([[0.5]], dtype=np.float32)))
-    with pytest.raises(InputError, match="its pixels are floats"):
+    with pytest.raises(InputError, match="its pixels have a range that is not known"):
         read_image(path)
     path = saved(tmp_path / "b.tif", Image.fromarray(np.array([[1 << 20]], dtype=np.int32)))
-    with pytest.raises(InputError, match="its pixels have 32 bits"):
+    with pytest.raises(InputError, match="its pixels have a range that is not known"):
         read_image(path)
 
 

@@ -56,8 +56,17 @@ def test_too_long_and_thin(tmp_path: Path):
 def test_what_does_not_fit():
     with pytest.raises(ValueError, match="resize is 7, less than the 9 pixels of size"):
         Preparation(size=9, resize=7)
-    with pytest.raises(InputError, match=r"images\.mean has 2 numbers; expected 1, or 3"):
-        Preparation(mean=(0.1, 0.2)).tensor(noise(5, 5, 3))
+    with pytest.raises(ValueError, match=r"images\.mean has 2 numbers; expected 1, or 3"):
+        Preparation(mean=(0.1, 0.2)).check_channels(3)
+
+
+def test_a_photograph_shows_what_the_model_reads_in_more_detail():
+    image = noise(800, 1000, 3)
+    found = Preparation(size=20, resize=40).photograph(image, 20)
+    assert found.shape == (380, 380, 3)
+    np.testing.assert_array_equal(found, Preparation(size=380, resize=760).pixels(image, 380, 3))
+    small = noise(28, 28)
+    np.testing.assert_array_equal(Preparation().photograph(small, 28)[:, :, 1], small)
 
 
 @pytest.mark.parametrize(

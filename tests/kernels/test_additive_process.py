@@ -53,6 +53,7 @@ assert len(pools) == 1 and "torch" in pools.pop()
 """)
 
 
+@pytest.mark.slow
 def test_compiled_and_exported():
     run("""
 from torch import nn

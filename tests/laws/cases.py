@@ -189,7 +189,7 @@ HISTORIES: dict[str, Callable[[], History | None]] = {
 
 def reading_itself(align: Align, history: History | None, memory_width: int, score: Score | None = None) -> Decoder:
     """A Transformer's decoder whose self-attention is aligned like this."""
-    attend = make_attend(history, Additive(3, 3, 5, heads=2) if score is None else score, align)
+    attend = make_attend(Additive(3, 3, 5, heads=2) if score is None else score, align, history)
     own, source = MultiHead(6, 2, attend=attend), MultiHead(6, 2, memory_width=memory_width)
     layer = DecoderLayer(own, source, FeedForward(6, 5), (PreNorm(6), PreNorm(6), PreNorm(6)))
     return TransformerDecoder(embedding(), NoPositions(), [layer], nn.LayerNorm(6), Output(6, VOCABULARY))

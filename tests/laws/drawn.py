@@ -8,11 +8,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from regard.attention import Attend
-from regard.attention.align import Align, Aligned, Hard, Monotonic, StraightThrough
-from regard.attention.masks import Mask
+from regard.attention.align import Align, Aligned, AlignInput, Hard, Monotonic, StraightThrough
 from regard.attention.memory import Memory
 from regard.attention.record import record
-from regard.shapes import Query, Scores
 
 DRAWS = torch.empty(131, dtype=torch.float64).exponential_(generator=torch.Generator().manual_seed(0))
 
@@ -46,11 +44,9 @@ class InTraining(Align):
         super().train(True)
         return self
 
-    def forward(
-        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
-    ) -> Aligned:
+    def forward(self, inputs: AlignInput) -> Aligned:
         with SameDraws():
-            return self.align(scores, mask, query, state)
+            return self.align(*inputs)
 
 
 class ReadAndDrawn(nn.Module):

@@ -65,7 +65,7 @@ def test_float32(name: str):
 
 @pytest.mark.parametrize("history", [None, Coverage(3)], ids=["alone", "coverage"])
 def test_fused_additive_scores_in_heads(history: History | None):
-    heads = MultiHead(6, 2, attend=make_attend(history, Additive(3, 3, 3, heads=2)), memory_width=11)
+    heads = MultiHead(6, 2, attend=make_attend(Additive(3, 3, 3, heads=2), None, history), memory_width=11)
     without, queries = ([], 127) if history is None else ([ALONE], 7)
     check_attention(heads, queries=queries, keys=cases.MAX_SOURCE, dtype=torch.float32, without=without)
 

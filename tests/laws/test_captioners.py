@@ -13,8 +13,6 @@ from regard.models.captioner import (
     GridTransformerConfig,
     ShowAndTell,
     ShowAndTellConfig,
-    SpatialAttention,
-    SpatialAttentionConfig,
 )
 from regard.models.show_attend_and_tell import ShowAttendAndTell, ShowAttendAndTellConfig
 from regard.models.vit import FrozenVitGrid, VitConfig, VitEncoder, VitGrid, VitTrunk
@@ -30,10 +28,6 @@ MODELS = {
     "soft": lambda: ShowAttendAndTell(13, ShowAttendAndTellConfig(**EYE, embedding=3, width=7, attention=4)),
     "hard": lambda: ShowAttendAndTell(
         13, ShowAttendAndTellConfig(**EYE, embedding=3, width=7, attention=4, align="hard")
-    ),
-    "spatial": lambda: SpatialAttention(13, SpatialAttentionConfig(**EYE, embedding=3, width=7, attention=4)),
-    "spatial-hard": lambda: SpatialAttention(
-        13, SpatialAttentionConfig(**EYE, embedding=3, width=7, attention=4, align="hard", start="learned")
     ),
     "transformer": lambda: GridTransformer(13, GridTransformerConfig(**EYE, layers=2, width=6, hidden=5, heads=3)),
     "transformer, rotary": lambda: GridTransformer(
@@ -105,10 +99,10 @@ def test_gradients_reach_every_parameter():
         assert still == {key for key, _ in model.named_parameters() if frozen and key.startswith("encoder.vit.")}, name
 
 
-@pytest.mark.parametrize("marks", [0, 1, 2])
+@pytest.mark.parametrize("marks", [0, 1])
 def test_cells_are_the_patches_of_the_vit(marks: int):
     """[CLS], where there is one, is the summary and no cell; of a grid that is not a square all rows are cells."""
-    config = replace(VIT, pooling="first" if marks else "mean", distilled=marks == 2)
+    config = replace(VIT, pooling="first" if marks else "mean")
     vit = VitEncoder(config).double().eval()
     images = torch.randn(3, 1, 4, 10).double()
     memory, states = VitGrid(vit)(images), vit(images)

@@ -14,7 +14,7 @@ from regard.attention.record import record
 from regard.models.esim import Esim, EsimConfig
 from regard.models.gpt2 import GPT2Classifier, GPT2Config
 from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig, make_pooling
-from regard.models.rocktaschel import PremiseAttention, ReadByWord, ReadOnce, Rocktaschel, RocktaschelConfig
+from regard.models.rocktaschel import ReadByWord, ReadOnce, Rocktaschel, RocktaschelConfig
 from regard.nn.layers import AveragePooling, MaximumPooling, Pooling
 from regard.nn.recurrent import SequenceReader, read_in_parts
 from regard.tasks.classification.inputs import collate_documents, collate_texts, collate_two_texts
@@ -143,10 +143,11 @@ def test_derivatives_of_summaries(summary: Pooling):
 
 def test_documents_share_rows_without_waste():
     batch = collate_documents([(each, 0) for each in DOCUMENTS])
-    assert batch.lengths.tolist() == [0, 1, 2, 2, 3, 5]
-    assert batch.tokens.shape == (6, 5)
-    assert batch.counts.tolist() == [3, 1, 0, 2]
-    assert [batch.lengths[row].tolist() for row in batch.places] == [[2, 5, 1], [3, 0, 0], [0, 0, 0], [0, 2, 0]]
+    tokens, lengths, places, counts = batch.inputs
+    assert lengths.tolist() == [0, 1, 2, 2, 3, 5]
+    assert tokens.shape == (6, 5)
+    assert counts.tolist() == [3, 1, 0, 2]
+    assert [lengths[row].tolist() for row in places] == [[2, 5, 1], [3, 0, 0], [0, 0, 0], [0, 2, 0]]
     with pytest.raises(ValueError, match="got no examples"):
         collate_documents([])
 
@@ -158,8 +159,8 @@ def test_sentences_are_read_with_little_padding():
         for _ in range(20)
     ]
     batch = collate_documents([(each, 0) for each in documents])
-    words = int(batch.lengths.sum())
-    assert words < 0.5 * batch.tokens.numel()
+    words = batch.size
+    assert words < 0.5 * batch.inputs[0].numel()
     read: list[int] = []
     model = Han(11, 2, HanConfig(**HAN)).eval()
     model.words.reader.register_forward_pre_hook(lambda _, given: read.append(given[0].shape[:2].numel()))
@@ -179,7 +180,7 @@ def test_rows_read_in_parts_are_read_as_ever(parts: int, lengths: list[int]):
 
 
 @pytest.mark.parametrize("reading", [ReadOnce(3), ReadByWord(3)])
-def test_derivatives_of_readings(reading: PremiseAttention):
+def test_derivatives_of_readings(reading: ReadOnce | ReadByWord):
     premise, words, last = (torch.randn(2, *size, 3, dtype=torch.float64) for size in ((4,), (5,), ()))
     lengths, of_words = torch.tensor([4, 2]), torch.tensor([5, 3])
 

@@ -202,7 +202,7 @@ def test_a_start_without_what_it_needs_says_so(start: str):
     with pytest.raises(ValueError, match="the memory has none; make it with summary="):
         SummaryInitialState(5, 7)(memory)
     decoder = cases.bottleneck(cases.ENCODERS["gru-both"](), "zero")
-    with pytest.raises(ValueError, match="needs the encoder's summary"):
+    with pytest.raises(ValueError, match="the memory has none; make it with summary="):
         decoder.start(memory)
 
 

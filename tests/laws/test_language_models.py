@@ -20,7 +20,7 @@ VOCABULARY = 13
 CONFIGS: dict[str, LanguageModelConfig] = {
     "lstm": RecurrentLanguageModelConfig(embedding=5, width=7),
     "gru-untied": RecurrentLanguageModelConfig(cell="gru", embedding=5, width=7, layers=1, tied=False),
-    "tanh": RecurrentLanguageModelConfig(cell="tanh", embedding=7, width=7, layers=3, variational=False),
+    "tanh": RecurrentLanguageModelConfig(cell="tanh", embedding=7, width=7, layers=3),
     "attention": AttentionLanguageModelConfig(embedding=5, width=7, window=3),
     "attention-itself": AttentionLanguageModelConfig(embedding=5, width=7, window=3, itself=True, score="concat"),
     "attention-untied": AttentionLanguageModelConfig(embedding=5, width=7, window=11, tied=False),

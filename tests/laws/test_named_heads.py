@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention.align import Align, Aligned, Softmax
+from regard.attention.align import Align, Aligned, AlignInput, Softmax
 from regard.attention.memory import Memory
 from regard.attention.scores import Dot, Score
 from regard.models.attention import ALIGNS, RELATIVE_POSITIONS, SCORES
@@ -16,7 +16,6 @@ from regard.models.bert import BertClassifier, BertConfig
 from regard.models.captioner import GridTransformer, GridTransformerConfig
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.models.one_pass import OnePass, OnePassConfig
-from regard.models.recogniser import SpeechTransformer, SpeechTransformerConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit, VitConfig
 from regard.nn.decoders import SequenceDecoder
@@ -54,12 +53,6 @@ def captioner(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
     model = GridTransformer(11, GridTransformerConfig(**SIZES | chosen, image=8, channels=1, stages=(3,)))
     pixels = torch.linspace(-1, 1, 128).sin().reshape(2, 1, 8, 8).double()
     return model, lambda model: model(pixels, TOKENS)
-
-
-def recogniser(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
-    model = SpeechTransformer(11, 5, SpeechTransformerConfig(**SIZES | chosen, stages=(3,)))
-    frames = torch.linspace(-1, 1, 120).sin().reshape(2, 12, 5).double()
-    return model, lambda model: model(frames, torch.tensor([12, 7]), TOKENS)
 
 
 MODELS = {
@@ -105,8 +98,8 @@ def test_defaults_are_scaled_products_and_softmax(make: Any):
 class Halves(Align):
     """A softmax of half the scores."""
 
-    def forward(self, scores: Tensor, mask: Any = None, query: Tensor | None = None, state: Any = None) -> Aligned:
-        return Softmax()(scores / 2, mask)
+    def forward(self, inputs: AlignInput) -> Aligned:
+        return Softmax()(inputs.scores / 2, inputs.mask)
 
 
 def unscaled(width: int, longest: int) -> Score:
@@ -129,7 +122,7 @@ def test_those_of_a_plugin_are_used(make: Any, monkeypatch: pytest.MonkeyPatch):
     assert not torch.allclose(found, output(make, align="halves"))
 
 
-@pytest.mark.parametrize("make", [gpt2, bert, transformer, captioner, recogniser])
+@pytest.mark.parametrize("make", [gpt2, bert, transformer, captioner])
 @pytest.mark.parametrize("name", RELATIVE_POSITIONS)
 def test_relative_positions_change_the_output(make: Any, name: str):
     """They see an order that no encoding is added for."""

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.attention.record import record
-from regard.models.recogniser import Chorowski, ChorowskiConfig, Recogniser, SpeechTransformer, SpeechTransformerConfig
+from regard.models.recogniser import Chorowski, ChorowskiConfig
 from regard.testing import check_decoder
 
 EAR: dict[str, Any] = {"stages": (2, 3), "dropout": 0.0}
@@ -15,24 +15,14 @@ MODELS = {
     "location-aware": lambda: Chorowski(13, 11, ChorowskiConfig(**SIZES)),
     "content": lambda: Chorowski(13, 11, ChorowskiConfig(**SIZES, history=None, start="encoder")),
     "monotonic": lambda: Chorowski(13, 11, ChorowskiConfig(**SIZES, history=None, align="monotonic")),
-    "pyramid": lambda: Chorowski(13, 11, ChorowskiConfig(**SIZES | {"halving": "pyramid", "layers": 2})),
     "no reader": lambda: Chorowski(13, 11, ChorowskiConfig(**SIZES | {"layers": 0, "ctc": 0.3})),
-    "transformer": lambda: SpeechTransformer(
-        13, 11, SpeechTransformerConfig(**EAR, layers=2, width=6, hidden=5, heads=3)
-    ),
-    "transformer, rotary": lambda: SpeechTransformer(
-        13, 11, SpeechTransformerConfig(**EAR, layers=2, width=6, hidden=5, heads=3, positions="rotary")
-    ),
-    "transformer, bucketed": lambda: SpeechTransformer(
-        13, 11, SpeechTransformerConfig(**EAR, layers=2, width=6, hidden=5, heads=3, positions="bucketed")
-    ),
 }
 models = pytest.mark.parametrize("name", MODELS)
 TARGET = torch.tensor([[2, 8, 6, 4], [2, 5, 0, 0], [2, 9, 7, 1]])
 LENGTHS = torch.tensor([17, 1, 10])
 
 
-def random_weights(name: str) -> Recogniser:
+def random_weights(name: str) -> Chorowski:
     model = MODELS[name]().double().eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
@@ -87,8 +77,6 @@ def test_recorded_equals_unrecorded(name: str):
         torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
 
 
-def test_a_speech_transformer_has_no_pyramid():
-    with pytest.raises(ValueError, match=r"model.halving is pyramid; a speech-transformer halves time by convolution"):
-        SpeechTransformerConfig(halving="pyramid")
+def test_stages_are_needed():
     with pytest.raises(ValueError, match=r"stages is empty"):
         ChorowskiConfig(stages=())

@@ -114,7 +114,7 @@ def test_the_greatest_weights_of_each_step():
         assert (places[..., 0, 2] == (-1 if name == EVERY[2] else places[..., 0, 2])).all()  # a step that knew two keys
         found = whole[name][..., [1, 2, 4], :].gather(-1, places.clamp(min=0)) * (places >= 0)
         torch.testing.assert_close(found, weights)
-    with pytest.raises(ValueError, match="count is 0; expected at least 1 weight per query"):
+    with pytest.raises(ValueError, match="the number of weights per query is 0; expected 1 or more"):
         Greatest(0)
 
 

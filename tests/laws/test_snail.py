@@ -8,7 +8,7 @@ from torch import nn
 
 from regard.attention.record import record
 from regard.models.snail import FewShotSnail, Snail, SnailConfig, acting, classifying
-from regard.tasks.few_shot.run import cross_entropy
+from regard.tasks.few_shot import cross_entropy
 
 STATES = torch.randn(3, 7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 LENGTHS = torch.tensor([7, 4, 1])

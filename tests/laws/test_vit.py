@@ -1,6 +1,5 @@
 """Laws of a Vision Transformer, for any weights."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,17 +8,17 @@ from einops import rearrange
 from torch.nn import functional
 
 from regard.attention.record import record
+from regard.data.images import ImageFolders, LabelledImage
 from regard.models.vit import SIZES, Patches, Vit, VitConfig
-from regard.nn.embeddings import AxialRotary, LearnedGrid, SinusoidalGrid, places, sinusoids
-from regard.tasks.image_classification.training import distillation
+from regard.nn.embeddings import LearnedGrid
+from regard.tasks.image_classification.config import ImageClassification
+from regard.tasks.image_classification.training import ImageBatch, ImageClassificationObjective
 
 SMALL: dict[str, Any] = {"image": 6, "patch": 2, "channels": 1, "layers": 2, "width": 15, "heads": 3, "hidden": 11}
 VARIANTS = {
     "first": VitConfig(**SMALL),
     "mean": VitConfig(**SMALL, pooling="mean"),
-    "sinusoidal": VitConfig(**SMALL, positions="sinusoidal"),
-    "distilled": VitConfig(**SMALL, distilled=True),
-    "rotary": replace(VitConfig(**SMALL), width=12, positions="rotary"),
+    "convolutional": VitConfig(**SMALL, stem="convolutional"),
 }
 variants = pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS)
 
@@ -73,52 +72,10 @@ def test_patches_are_a_convolution():
 def test_loss_is_the_cross_entropy_of_the_logits(config: VitConfig):
     model, pixels = drawn(config), torch.randn(5, 1, 6, 6, dtype=torch.float64)
     classes = torch.tensor([1, 5, 0, 6, 2])
-    found = distillation(model.both(pixels), classes, classes)
-    if not config.distilled:
-        torch.testing.assert_close(found, functional.cross_entropy(model(pixels), classes, reduction="sum"))
-        return
-    assert model.taught is not None
-    states, told = model.encoder(pixels), torch.tensor([3, 5, 0, 1, 2])
-    first = functional.cross_entropy(model.output(states[:, 0]), classes, reduction="sum")
-    second = [functional.cross_entropy(model.taught(states[:, 1]), each, reduction="sum") for each in (classes, told)]
-    torch.testing.assert_close(found, (first + second[0]) / 2)
-    torch.testing.assert_close(distillation(model.both(pixels), classes, told), (first + second[1]) / 2)
-
-
-def test_positions_of_a_grid_by_hand():
-    found = SinusoidalGrid()(torch.zeros(1, 1 + 2 * 3, 7), 2, 3)[0]
-    assert (found[0] == 0).all()
-    for row in range(2):
-        for column in range(3):
-            expected = torch.cat([sinusoids(2, 3)[row], sinusoids(3, 4)[column]]).float()
-            torch.testing.assert_close(found[1 + 3 * row + column], expected)
-
-
-def test_rotary_positions_of_a_grid_by_hand():
-    """Products of cells, by rows in the first half of the dimensions and by columns in the second, as complex
-    numbers."""
-    part, cells = AxialRotary(8).double(), [(row, column) for row in range(3) for column in range(5)]
-    query, key = torch.randn(2, 1, 16, 8, dtype=torch.float64)
-    turned = [part.rotate(each, places(1, 3, 5, each.device))[0] for each in (query, key)]
-    found = turned[0] @ turned[1].mT
-    frequencies = 100.0 ** -torch.tensor([0.0, 0.5], dtype=torch.float64)
-    for one, (row, column) in enumerate([(0, 0), *cells]):  # the mark stands at the first cell
-        for other, (down, along) in enumerate([(0, 0), *cells]):
-            expected = 0.0
-            for half, distance in ((slice(0, 4), row - down), (slice(4, 8), column - along)):
-                a, b = (torch.complex(*each[0, at, half].view(2, 2)) for each, at in ((query, one), (key, other)))
-                expected += (a * b.conj() * torch.exp(1j * distance * frequencies)).real.sum()
-            torch.testing.assert_close(found[one, other], expected, rtol=1e-6, atol=1e-6)
-    model, pixels = drawn(VARIANTS["rotary"]), torch.randn(1, 1, 6, 6, dtype=torch.float64)
-    assert not torch.allclose(model(pixels), model(pixels.flip(-1)))
-    assert model(torch.randn(2, 1, 4, 10, dtype=torch.float64)).shape == (2, 7)  # of any grid
-    inputs = torch.randn(1, 3, 8, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda states: part.rotate(states, places(1, 1, 2, states.device)), inputs)
-
-
-def test_a_width_that_rows_and_columns_cannot_turn():
-    with pytest.raises(ValueError, match=r"a head is 5 wide; .* choose a multiple of 4"):
-        VitConfig(**SMALL, positions="rotary")
+    run_file = ImageClassification(data=ImageFolders(train="none"), model=config)
+    objective = ImageClassificationObjective([(LabelledImage(b"", "a", "x"), 0)], [], run_file)
+    found = objective.loss(model, ImageBatch(pixels, classes), 1).total
+    torch.testing.assert_close(found, functional.cross_entropy(model(pixels), classes, reduction="sum"))
 
 
 def test_learned_positions_of_a_flat_grid_stay_flat():

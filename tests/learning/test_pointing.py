@@ -32,11 +32,12 @@ def test_it_sorts_what_it_has_not_seen(folder: Path):
     run = load(folder)
     assert isinstance(run, PointerRun)
     (found,) = run.predict([[(0.9,), (0.1,), (0.5,)]])
-    assert found.places == (1, 2, 0)
-    assert found.score > -1
-    assert found.attention.target == ("0.1", "0.5", "0.9", "</s>")
-    assert found.attention.source == ("</s>", "0.9", "0.1", "0.5")
-    assert [int(row.argmax()) for row in found.attention.weights] == [2, 3, 1, 0]
+    assert found.values["places"] == (1, 2, 0)
+    assert found.values["score"] > -1
+    attention = run.attribute([(0.9,), (0.1,), (0.5,)]).weights
+    assert attention.target == ("0.1", "0.5", "0.9", "</s>")
+    assert attention.source == ("</s>", "0.9", "0.1", "0.5")
+    assert [int(row.argmax()) for row in attention.weights] == [2, 3, 1, 0]
     assert run.evaluate()["exact-match"] > 85
 
 
@@ -55,9 +56,9 @@ def test_commands(regard, folder: Path, tmp_path: Path):
     [
         (("predict", "{}", "0.5 x"), "'x' is no element; expected numbers"),
         (("predict", "{}", "0.5 nan"), "'nan' is no element"),
-        (("predict", "{}", "0.5,0.1 0.2"), "text 1: element 1 has 2 numbers; expected 1"),
-        (("predict", "{}", ""), "text 1: has 0 elements; the model takes 1 to 5"),
-        (("predict", "{}", "1 2 3 4 5 6"), "text 1: has 6 elements; the model takes 1 to 5"),
+        (("predict", "{}", "0.5,0.1 0.2"), "text 1: has 2 elements of [1, 2] numbers; the model takes"),
+        (("predict", "{}", ""), "text 1: has 0 elements"),
+        (("predict", "{}", "1 2 3 4 5 6"), "text 1: has 6 elements of [1] numbers; the model takes 1 to 5"),
         (
             ("predict", "{}", "1", "--beam", "2"),
             "option beam is not supported where a run of the task pointer",

@@ -39,11 +39,12 @@ def opened(folder: Path) -> AlgorithmicRun:
 def test_it_copies_and_shows_how(folder: Path):
     (said,) = opened(folder).predict(["01100 10010 11101"])
     assert said.text == "01100 10010 11101"
-    assert said.tape.writing.shape == said.tape.reading.shape == (1, 7, 8)
-    assert np.isnan(said.tape.outputs[:4]).all()
-    np.testing.assert_allclose(said.tape.writing.sum(-1), 1, rtol=1e-5)
-    written = said.tape.writing[0, :3].argmax(-1)
-    read = said.tape.reading[0, 4:].argmax(-1)
+    tape = opened(folder).attribute("01100 10010 11101").weights
+    assert tape.writing.shape == tape.reading.shape == (1, 7, 8)
+    assert np.isnan(tape.outputs[:4]).all()
+    np.testing.assert_allclose(tape.writing.sum(-1), 1, rtol=1e-5)
+    written = tape.writing[0, :3].argmax(-1)
+    read = tape.reading[0, 4:].argmax(-1)
     assert len(set(written)) == 3
     assert len(set(np.diff(read) % 8)) == 1  # it goes on in one direction
 
@@ -52,7 +53,7 @@ def test_longer_rows_than_in_training(folder: Path):
     run = opened(folder)
     longer = run.config.data.sample_many(30, (6, 6))
     assert compute_metrics(run.model, longer, rows=16)["wrong-bits"] < 30
-    assert len(run.predict([" ".join(["01001"] * 11)])[0].probabilities) == 11  # the tape becomes as long as it must
+    assert len(run.predict([" ".join(["01001"] * 11)])[0].values["probabilities"]) == 11
 
 
 def test_padding_changes_no_figure(folder: Path):
@@ -82,7 +83,7 @@ def test_commands(regard, folder: Path, tmp_path: Path):
     assert regard("predict", str(folder), "01100 10010", "11101") == (0, "01100 10010\n11101\n", "")
     code, output, _ = regard("predict", str(folder), "01100 10010", "--json")
     found = json.loads(output)
-    assert (code, found["answer"], len(found["probabilities"])) == (0, "01100 10010", 2)
+    assert (code, found["prediction"], len(found["probabilities"])) == (0, "01100 10010", 2)
     code, output, _ = regard("show", str(folder), "01100 10010", "--out", str(tmp_path / "x.png"))
     assert (code, output.startswith("01100 10010\n")) == (0, True)
     assert (tmp_path / "x.png").stat().st_size > 1000

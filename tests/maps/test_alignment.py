@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from regard.maps import Alignment, average_heads, average_layers
+from regard.maps import Alignment, DocumentWeights, TextWeights, average_heads
 
 
 def test_keeps_a_read_only_copy():
@@ -25,9 +25,9 @@ def test_no_rows_or_no_columns(shape):
     [
         (np.zeros((3, 2)), r"shape \(3, 2\).*expected \(2, 3\)"),
         (np.zeros(3), r"shape \(3,\)"),
-        ([[0, 0, 0], [0, float("nan"), 0]], "weight nan at target 1, source 1"),
-        ([[0, 0, float("inf")], [0, 0, 0]], "weight inf at target 0, source 2"),
-        ([[0, 0, 0], [-0.5, 0, 0]], "weight -0.5 at target 1, source 0"),
+        ([[0, 0, 0], [0, float("nan"), 0]], r"weights have nan at index \(1, 1\); expected finite"),
+        ([[0, 0, float("inf")], [0, 0, 0]], r"weights have inf at index \(0, 2\)"),
+        ([[0, 0, 0], [-0.5, 0, 0]], r"weights have -0.5 at index \(1, 0\)"),
     ],
 )
 def test_refuses_in_one_line(weights, message):
@@ -36,23 +36,37 @@ def test_refuses_in_one_line(weights, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("labels", ["abc", ("a", 1, "c")])
-def test_refuses_labels_that_are_not_strings(labels):
+def test_refuses_labels_that_are_one_string():
     with pytest.raises(TypeError, match="source"):
-        Alignment(np.zeros((1, 3)), labels, ("x",))
+        Alignment(np.zeros((1, 3)), "abc", ("x",))  # type: ignore
+
+
+@pytest.mark.parametrize(
+    ("weights", "words", "message"),
+    [
+        (np.zeros(2), (np.zeros(1),), r"weights of sentences have shape \(2,\); expected \(1\)"),
+        (np.zeros(1), (), "zip"),
+        (np.zeros(1), (np.zeros(2),), r"weights of words have shape \(2,\)"),
+        (np.array([-1.0]), (np.zeros(1),), "expected finite and not negative"),
+    ],
+)
+def test_a_document_fits_its_weights(weights: np.ndarray, words: tuple[np.ndarray, ...], message: str):
+    with pytest.raises(ValueError, match=message):
+        DocumentWeights((("a",),), weights, words)
+
+
+def test_weights_of_a_text_are_finite_and_one_each():
+    with pytest.raises(ValueError, match="have shape"):
+        TextWeights(("a",), np.ones(2), "x", (0,), (False,))
+    with pytest.raises(ValueError, match="expected finite"):
+        TextWeights(("a",), np.array([np.nan]), "x", (0,), (False,))
 
 
 def test_averages_keep_rows_that_sum_to_one():
     weights = np.random.default_rng(1).dirichlet(np.ones(7), size=(2, 3, 5))  # layer, head, target, source
-    heads, layers = average_heads(weights), average_layers(weights)
+    heads = average_heads(weights)
     assert heads.shape == (2, 5, 7)
-    assert layers.shape == (3, 5, 7)
     np.testing.assert_allclose(heads[1, 4], (weights[1, 0, 4] + weights[1, 1, 4] + weights[1, 2, 4]) / 3)
-    np.testing.assert_allclose(layers[2, 4], (weights[0, 2, 4] + weights[1, 2, 4]) / 2)
-    np.testing.assert_allclose(average_heads(layers).sum(-1), 1)
-
-
-@pytest.mark.parametrize("average", [average_heads, average_layers])
-def test_averages_need_something_to_average(average):
+    np.testing.assert_allclose(heads.sum(-1), 1)
     with pytest.raises(ValueError, match="expected at least 1"):
-        average(np.zeros((0, 0, 5, 7)))
+        average_heads(np.zeros((2, 0, 5, 7)))

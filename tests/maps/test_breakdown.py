@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from regard.maps.breakdown import Breakdown, PlainScores, ScoreFactors, build_product_breakdown, is_softmax
+from regard.maps.breakdown import Breakdown, PlainScores, ScoreFactors, is_softmax
 from regard.maps.lookups import Lookups, select_rows
 
 RANDOM = default_rng(3)
@@ -61,16 +61,6 @@ def test_what_a_softmax_is():
     assert not is_softmax(scores, np.ones((5, 7), bool), weights)
     assert not is_softmax(2 * scores, allowed, weights)
     assert not is_softmax(scores, allowed, weights**2)
-
-
-def test_products_are_kept_where_they_give_the_weights():
-    sums = ScoreFactors(QUERY, KEY, 0.3)
-    weights = softmax(sums.scores(), np.tri(5, 7) > 0)
-    found = build_product_breakdown(sums, VALUE, weights)
-    assert found is not None
-    np.testing.assert_array_equal(found.allowed, np.tri(5, 7) > 0)
-    assert build_product_breakdown(sums, VALUE, weights[..., :5]) is None
-    assert build_product_breakdown(ScoreFactors(QUERY, KEY, 0.4), VALUE, weights) is None
 
 
 def test_rows_of_lookups_keep_their_breakdown():

@@ -50,17 +50,3 @@ def test_a_part():
 def test_pieces_before_the_first():
     assert SOURCE.prepend("(vocabulary)", 1).words == (("(vocabulary)", "Wirtschaft", "."), (0, 1, 1, 2))
     assert SOURCE.prepend("x", 0) == SOURCE
-
-
-@pytest.mark.parametrize(
-    ("weights", "names", "layers", "message"),
-    [
-        (np.zeros((2, 2, 3)), ("a",), (2,), "2 maps, 1 names and layers of"),
-        (np.zeros((2, 2, 3)), ("a", "b"), (1,), "do not fit"),
-        (np.zeros((1, 3, 2)), ("a",), (1,), "do not fit 2 target and 3 source labels"),
-        (np.full((1, 2, 3), np.nan), ("a",), (1,), "expected finite and not negative"),
-    ],
-)
-def test_what_does_not_fit(weights: np.ndarray, names: tuple[str, ...], layers: tuple[int, ...], message: str):
-    with pytest.raises(ValueError, match=message):
-        HeadMaps(weights, SOURCE, TARGET, names, layers)

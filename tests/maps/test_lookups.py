@@ -6,7 +6,6 @@ import pytest
 from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights
 from regard.maps.alignment import Words
-from regard.maps.breakdown import Breakdown, ScoreFactors
 from regard.maps.lookups import (
     AlternativeMap,
     Lookups,
@@ -49,36 +48,28 @@ def test_a_documents_weights_are_those_of_sentence_and_word():
     assert lookups_from_document(DocumentWeights((), np.zeros(0), ())).weights.shape == (1, 1, 1, 0)
 
 
-def breakdown(targets: int, values: int) -> Breakdown:
-    return Breakdown(ScoreFactors(np.zeros((2, 3, targets, 2)), np.zeros((2, 3, 7, 2))), np.zeros((2, 3, values, 2)))
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"weights": WEIGHTS[0]}, r"weights have shape \(3, 5, 7\); expected \(layer, head"),
         ({"weights": WEIGHTS[:0]}, "hold no layer or no head"),
-        ({"weights": -WEIGHTS}, "expected no negative weight"),
-        ({"weights": WEIGHTS * np.nan}, "weights are not all finite"),
-        ({"source": TARGET}, "do not fit 2 layers, 5 target and 5 source labels"),
+        ({"weights": -WEIGHTS}, "expected finite and not negative"),
+        ({"weights": WEIGHTS * np.nan}, "weights have nan"),
+        ({"source": TARGET}, r"have shape \(2, 3, 5, 7\); expected \(layer, head, 5, 5\)"),
         ({"layers": ("one",)}, "do not fit 1 layers"),
         (
-            {"others": {"x": AlternativeMap(WEIGHTS[..., :3])}},
+            {"alternatives": {"x": AlternativeMap(WEIGHTS[..., :3])}},
             r"x of shape \(2, 3, 5, 3\) do not fit 2 layers, 5 target and 7 source labels",
         ),
         (
-            {"others": {"x": AlternativeMap(WEIGHTS, target=("one",))}},
+            {"alternatives": {"x": AlternativeMap(WEIGHTS, target=("one",))}},
             "do not fit 2 layers, 1 target and 7 source labels",
         ),
-        ({"others": {"x": AlternativeMap(WEIGHTS, ("one",))}}, "x of shape .* do not fit 1 layers"),
-        ({"others": {"x": AlternativeMap(WEIGHTS[:, :0])}}, "x of shape .* hold no layer or no head"),
+        ({"alternatives": {"x": AlternativeMap(WEIGHTS, ("one",))}}, "x of shape .* do not fit 1 layers"),
+        ({"alternatives": {"x": AlternativeMap(WEIGHTS[:, :0])}}, "x of shape .* hold no layer or no head"),
         ({"source_words": Words(("x",), (0, 0))}, "2 source_words for 7 labels"),
-        ({"sentences": (0, 1, 0, 1, 1, 1, 1)}, "expected ascending order"),
         ({"notes": ("a",)}, "1 notes for 5 labels"),
-        ({"breakdown": breakdown(4, 7)}, r"have shapes \(\(2, 3, 4, 7\), \(2, 3, 7\)\); expected \(\(2, 3, 5, 7\)"),
-        ({"breakdown": breakdown(5, 6)}, r"have shapes \(\(2, 3, 5, 7\), \(2, 3, 6\)\)"),
         ({"images": np.zeros((6, 2, 2, 1), np.uint8)}, "6 images for 7 labels"),
-        ({"patches": Patches(np.zeros((2, 2, 3), np.uint8), 2, 4)}, "patches up to label 8 of 7"),
     ],
 )
 def test_what_does_not_fit_is_named(change: dict, said: str):
@@ -87,27 +78,27 @@ def test_what_does_not_fit_is_named(change: dict, said: str):
 
 
 def test_maps_of_others_stand_beside_those_of_the_first():
-    first = Lookups(WEIGHTS, SOURCE, TARGET, "run", others={"owed": AlternativeMap(-WEIGHTS[:1])})
-    norms = replace(first, weights=3 * WEIGHTS, others={}, kind="norms", amounts=True)
+    first = Lookups(WEIGHTS, SOURCE, TARGET, "run", alternatives={"owed": AlternativeMap(-WEIGHTS[:1])})
+    norms = replace(first, weights=3 * WEIGHTS, alternatives={}, kind="norms", amounts=True)
     verbs = "depends on", "is depended on"
     told = Lookups(WEIGHTS[:1, :1, :1], SOURCE, ("class",), kind="gradient", layers=("gradient",), verbs=verbs)
     parted = Lookups(
-        WEIGHTS[..., :6], SOURCE[:6], TARGET, kind="parted", others={"weights": AlternativeMap(WEIGHTS[..., :6])}
+        WEIGHTS[..., :6], SOURCE[:6], TARGET, kind="parted", alternatives={"weights": AlternativeMap(WEIGHTS[..., :6])}
     )
     found = with_maps(first, norms, told, parted)
     np.testing.assert_array_equal(found.weights, first.weights)
     assert (found.name, found.kind) == ("run", "weights")
-    assert list(found.others) == ["owed", "norms", "gradient", "parted"]
-    assert {name: (each.source, each.target) for name, each in found.others.items()} == {
+    assert list(found.alternatives) == ["owed", "norms", "gradient", "parted"]
+    assert {name: (each.source, each.target) for name, each in found.alternatives.items()} == {
         "owed": (None, None),
         "norms": (None, None),
         "gradient": (None, ("class",)),
         "parted": (SOURCE[:6], None),
     }
-    assert [found.others[name].amounts for name in ("norms", "gradient")] == [True, False]
-    assert found.others["gradient"].layers == ("gradient",)
-    assert {name: each.verbs for name, each in found.others.items() if each.verbs} == {"gradient": verbs}
-    np.testing.assert_array_equal(found.others["norms"].weights, norms.weights)
+    assert [found.alternatives[name].amounts for name in ("norms", "gradient")] == [True, False]
+    assert found.alternatives["gradient"].layers == ("gradient",)
+    assert {name: each.verbs for name, each in found.alternatives.items() if each.verbs} == {"gradient": verbs}
+    np.testing.assert_array_equal(found.alternatives["norms"].weights, norms.weights)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_a_long_source_is_one_of_many_positions_and_few_targets(shape, long):
 
 
 def test_the_strongest_positions_stay_in_order_between_their_neighbours():
-    found = select_strongest(long_map(), count=5)
+    found = select_strongest(long_map(), count=6)
     assert found.alignment.source == ("w0", "w1", OMITTED, "w99", "w100", "w101", OMITTED)
     assert found.gaps == (2, 6)
     assert found.alignment.weights[:, list(found.gaps)].sum() == 0
@@ -30,12 +30,6 @@ def test_the_strongest_positions_stay_in_order_between_their_neighbours():
         "5 of 200 source tokens, those with most weight and their neighbors; … stands for others, which have 49 % of "
         "the weight"
     )
-
-
-def test_all_positions_stay_where_they_fit():
-    found = select_strongest(long_map(6), count=6)
-    assert found.alignment.source == long_map(6).source
-    assert found.gaps == ()
 
 
 def test_the_columns_of_gaps_are_grey_and_groups_of_rows_have_a_line_between():
@@ -47,8 +41,8 @@ def test_the_columns_of_gaps_are_grey_and_groups_of_rows_have_a_line_between():
 def test_the_picture_of_a_long_source_has_its_strongest_positions_on_a_scale_of_its_own():
     prediction = GeneratedText("a b", 0.0, True, ("a", "b"), None)
     found = Attribution(prediction, "text", (), long_map(600)).figure()
-    shown = [each.get_text() for each in found.axes[0].get_xticklabels()]
-    assert {"w0", "w300"} < set(shown)
+    shown = {each.get_text() for each in found.texts}
+    assert {"w0", "w300"} < shown
     assert len(shown) < 60
     assert found.axes[0].collections[0].get_clim() == (0, 0.5)
     assert any("of 600 source tokens" in each.get_text() for each in found.texts)

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.hub.families.weights import list_names
 from regard.models.elmo import ElmoConfig
 from regard.text.words import ALPHABET
 
@@ -40,7 +39,7 @@ def convert_tensors(config: ElmoConfig, weights: Mapping[str, Tensor]) -> Tensor
         "misshaped": wrong,
     }
     if any(faults.values()):
-        problems = "; ".join(f"{len(names)} {what}: {list_names(names)}" for what, names in faults.items() if names)
+        problems = "; ".join(f"{len(names)} {what}: {', '.join(names[:10])}" for what, names in faults.items() if names)
         raise InputError(f"the tensors are not those of such a model: {problems}")
     result: Tensors = {}
     for part in known:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from regard.attention.record import record
-from regard.metrics import cider, cider_scores
-from regard.models.captioner import ShowAndTell, ShowAndTellConfig, SpatialAttention, SpatialAttentionConfig
+from regard.metrics import cider
+from regard.models.captioner import ShowAndTell, ShowAndTellConfig
 from regard.models.show_attend_and_tell import ShowAttendAndTell, ShowAttendAndTellConfig
 from tests.oracle import reference
 
@@ -42,28 +42,6 @@ def test_show_attend_and_tell():
         np.testing.assert_allclose(found.detach(), reference.linear(p, "output", deep), rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(maps["attend"][0, step], weights, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(maps["gate"][0, step], gate, rtol=1e-12, atol=1e-12)
-
-
-def test_spatial_attention():
-    """Lu 2017, section 2.2: z = w tanh(W_v V + W_g h) of the state that knows the word, put together as Luong does."""
-    config = SpatialAttentionConfig(image=11, channels=1, stages=(2, 5), embedding=3, width=7, attention=4)
-    model = SpatialAttention(13, config).double().eval()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.5)
-    p = reference.parameters(model.decoder)
-    cells = model.encoder(IMAGES).value[0].detach().numpy()
-    score = reference.additive(
-        p["attend.score.query_weight"].T, p["attend.score.key_weight"].T, p["attend.score.energy"]
-    )
-    h, c = np.split(np.tanh(reference.linear(p, "initial.linear", cells.mean(0))), 2)
-    with record(model.decoder) as maps:
-        found = model(IMAGES, TARGET)[0].detach()
-    for step, token in enumerate(TARGET[0].tolist()):
-        h, c = reference.lstm(p, "network.network", p["embedding.table.weight"][token] * np.sqrt(3), h, c, "_l0")
-        context, weights = reference.lookup(score, h, cells, cells)
-        told = np.tanh(reference.linear(p, "combine", np.concatenate([context, h])))
-        np.testing.assert_allclose(found[step], reference.linear(p, "output", told), rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(maps["attend"][0, step], weights, rtol=1e-12, atol=1e-12)
 
 
 def test_show_and_tell():
@@ -119,6 +97,3 @@ def test_cider():
     )  # of three only one counts
     assert cider(["a dog"], [["a dog"]]) == 0.0
     assert cider([], []) == 0.0
-    each = cider_scores(OUTPUTS, REFERENCES)
-    assert sum(each) / 3 == pytest.approx(cider(OUTPUTS, REFERENCES), rel=1e-12)
-    assert each[1] == max(each)  # the second says nearly all that was wanted

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from regard.data.batches import SpelledBatch, stack_words
-from regard.models.elmo import ORIGINAL, Elmo, ElmoConfig, run_continuing
-from regard.nn.embeddings import unique_rows
+from regard.models.elmo import ORIGINAL, Elmo, ElmoConfig
 from regard.storage.tensors import load_into
-from regard.tasks.bidirectional_language_model import losses
+from regard.tasks.bidirectional_language_model import compute_losses
 from regard.text.special import IGNORED
 from regard.text.words import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark
 from tests.oracle import elmo
@@ -96,36 +95,6 @@ def test_padding_and_the_rest_of_the_batch_change_nothing(options: dict[str, Any
         assert not longer[:, 0, lengths[0] :].any()
 
 
-@every
-@torch.no_grad()
-def test_states_go_on_from_batch_to_batch(options: dict[str, Any]):
-    """Row by row in both directions, through a batch of fewer rows and one of more."""
-    model, size, given = make(options), options["char_cnn"]["max_characters_per_token"], elmo.weights(options)
-    carried: list[elmo.Carried] = [{} for _ in range(4)]
-    state = None
-    for texts in (TEXTS[:3], TEXTS[2:], ["a cat", *TEXTS[1:]], TEXTS[:1]):
-        characters = [[spell(word, size) for word in text.split()] for text in texts]
-        lengths = torch.tensor(list(map(len, characters)))
-        found, state = run_continuing(model, stack_words(characters, size), lengths, state)
-        for row, text in enumerate(texts):
-            wanted = elmo.states(options, given, spelled(text, size), carried[row])[:, 1:-1]
-            np.testing.assert_allclose(found[:, row, : wanted.shape[1]], wanted, rtol=1e-10, atol=1e-10)
-            assert not found[:, row, wanted.shape[1] :].any()
-
-
-@torch.no_grad()
-def test_parts_after_one_another_are_the_whole_forwards():
-    """Each part begins with the last word of the one before it, as in training."""
-    model, (characters, lengths) = make(elmo.ODD[0]), batch(["a b c d e f g", "x y z u v w q"], 50)
-    whole, state, found = model(characters, lengths), model.begin(2), []
-    for first, last in ((0, 4), (3, 7), (6, 9)):
-        part = characters[:, first:last]
-        counted = torch.full((2,), last - first - 1)
-        states, state = model.read(part, counted + 1, state, counted)
-        found.append(states[:, :, :-1].chunk(2, -1)[0])
-    torch.testing.assert_close(torch.cat(found, 2), whole[:, :, :-1].chunk(2, -1)[0], rtol=1e-12, atol=1e-12)
-
-
 @torch.no_grad()
 def test_neither_direction_sees_what_it_tells():
     """A word changes the states forwards from it on, and those backwards up to it."""
@@ -142,7 +111,7 @@ def test_losses_are_those_of_the_neighbours():
     model = Elmo(11, config(elmo.ODD[0], predictions=True)).double().eval()
     characters, lengths = batch(["a b c", "d"], 50)
     tokens = torch.tensor([[2, 5, 7, 4, 3], [2, 9, 3, IGNORED, IGNORED]])
-    (forward, each), (backward, other), _ = losses(model, SpelledBatch(characters, tokens, lengths))
+    (forward, each), (backward, other) = compute_losses(model, SpelledBatch(characters, tokens, lengths))
     last = model(characters, lengths)[-1]
     assert model.output is not None
     ahead, back = (model.output(half).log_softmax(-1) for half in last.chunk(2, -1))
@@ -160,10 +129,3 @@ def test_the_size_that_was_released():
     with torch.device("meta"):
         model = Elmo(0, replace(ORIGINAL, predictions=False))
     assert round(sum(parameter.numel() for parameter in model.parameters()) / 1e6, 1) == 93.6
-
-
-@pytest.mark.parametrize("rows", [1, 40])
-def test_equal_words_have_one_number(rows: int):
-    words = torch.randint(250, 262, (rows, 17), generator=torch.Generator().manual_seed(4))
-    words[:, 2:] = 261
-    assert torch.equal(unique_rows(words, 262), words.unique(dim=0, return_inverse=True)[1])

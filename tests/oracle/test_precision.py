@@ -12,7 +12,7 @@ from regard.attention.align import softmax
 from regard.attention.heads import MultiHead
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive, Distance, InverseDistance, ScaledDot, Score
-from regard.nn.recurrent import CellReader, GRUCell
+from regard.nn.recurrent import CELL_CLASSES, CellReader
 from tests.oracle.test_transformer import copy_heads
 
 
@@ -102,9 +102,9 @@ def test_masked_softmax():
 
 def test_a_recurrence_of_37_steps():
     """The reader that steps through cells beside PyTorch's loop over the same cell."""
-    cell = GRUCell(64, 31)
+    cell = CELL_CLASSES["gru"](64, 31)
     both = CellReader(cell, cell)
-    exact = CellReader(GRUCell(64, 31), GRUCell(64, 31)).double()
+    exact = CellReader(CELL_CLASSES["gru"](64, 31), CELL_CLASSES["gru"](64, 31)).double()
     exact.load_state_dict(both.state_dict())
     network = nn.GRU(64, 31, batch_first=True)
     network.load_state_dict({f"{name.removeprefix('cell.')}_l0": value for name, value in cell.state_dict().items()})

@@ -19,7 +19,7 @@ from regard.models.snail import (
     classifying,
     prototype_logits,
 )
-from regard.tasks.few_shot.run import EpisodeBatch, cross_entropy, episode_loss
+from regard.tasks.few_shot import EpisodeBatch, cross_entropy, episode_loss
 
 
 def numbers(tensor: torch.Tensor) -> np.ndarray:

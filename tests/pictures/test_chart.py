@@ -3,18 +3,9 @@
 import numpy as np
 import pytest
 
-from regard.pictures.chart import LONG, Chart, Grid, Pairs, charts, png
-from regard.pictures.style import COLORS, plotting
+from regard.pictures.chart import Chart, Grid, charts
 
 LINES = {"a $x$ line": [(1.0, 2.0), (10.0, 20.0)], "another": [(1.0, 3.0), (10.0, 5.0), (100.0, 1.0)]}
-
-
-def test_the_same_bytes_for_the_same_charts():
-    one = Chart("title", "x", "y", LINES, ("log", "linear"))
-    first = png([one, one])
-    assert first == png([one, one])
-    assert first.startswith(b"\x89PNG")
-    assert len(first) > 5000
 
 
 def test_every_line_is_drawn_with_its_points_scales_and_names():
@@ -67,40 +58,7 @@ def test_five_charts_stand_in_two_rows():
     assert figure.get_size_inches()[1] == 2 * charts([Chart("", "", "", many(1))]).get_size_inches()[1]
 
 
-def test_names_of_the_same_lines_are_told_once():
-    """By the last of the charts that have them, which may have more."""
-    shown = [Chart("a", "", "", many(4)), Chart("b", "", "", many(4)), Chart("c", "", "", many(5))]
-    figure = charts([*shown, Chart("d", "", "", dict(reversed(many(4).items())))])
-    assert [axes.get_legend() is not None for axes in figure.axes] == [False, False, True, True]
-
-
 def test_more_lines_than_colours_are_told_apart():
     (axes,) = charts([Chart("", "", "", many(20))]).axes
     styles = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in axes.get_lines()}
     assert len(styles) == 20
-
-
-def test_dashes_are_seen_beside_the_names_of_lines():
-    lines = {f"line {number}": [(0.0, 1.0), (1.0, float(number))] for number in range(len(COLORS) + 1)}
-    with plotting():
-        legend = charts([Chart("t", "x", "y", lines)]).axes[0].get_legend()
-    assert legend is not None
-    assert legend.get_lines()[-1].get_linestyle() == "--"
-    assert legend.handlelength == LONG
-
-
-def test_pairs_have_both_numbers_on_one_line_and_a_remark():
-    rows = {"one $x$": (2.0, 2.5), "two": (1.0, 0.75)}
-    (axes,) = charts([Pairs("t", "x", rows, {"one $x$": "40 ms", "two": "3 ms"}, ("counted", "measured"))]).axes
-    counted, measured = axes.get_lines()
-    shown = [np.asarray(each.get_xdata()).tolist() for each in (counted, measured)]
-    assert shown == [[2.0, 1.0], [2.5, 0.75]]
-    assert [label.get_text() for label in axes.get_yticklabels()] == [*rows]
-    assert [text.get_text() for text in axes.texts] == ["40 ms", "3 ms"]
-    legend = axes.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["counted", "measured"]
-    low, high = axes.get_xlim()
-    assert low == 0
-    assert 2.5 < high <= 3
-    assert axes.yaxis_inverted()

@@ -1,23 +1,10 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from regard.pictures.panels import NO_IMAGE, episode
-from regard.pictures.write import write_figure
 
 IMAGES = np.random.default_rng(0).integers(0, 255, (4, 7, 7, 1)).astype(np.uint8)
 LABELS = ["cat", "dog", "dog", "cat"]
-
-
-@pytest.mark.parametrize("suffix", [".png", ".svg"])
-@pytest.mark.parametrize("channels", [1, 3])
-def test_written_the_same_each_time(channels: int, suffix: str, tmp_path: Path):
-    images = np.repeat(IMAGES, channels, 3)
-    for name in ("a", "b"):
-        figure = episode(images[0], images, LABELS, np.array([[0.5, 0.25, 0.0, 0.0, 0.25]]), title="$cat$")
-        write_figure(figure, tmp_path / f"{name}{suffix}", title="cat")
-    assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
 
 
 def test_a_row_a_class_with_the_weights_under_the_images():

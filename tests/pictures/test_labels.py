@@ -3,13 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.pictures.text import (
-    count_columns,
     explain_signs,
     shorten,
     shorten_middle,
     show_invisible,
     stack_letters,
-    vertical_alignment,
 )
 
 
@@ -59,10 +57,6 @@ def test_distinct_cuts_in_the_middle():
     assert shorten_middle("\n" * 9, 4) == "⏎⏎…⏎"
 
 
-def test_columns():
-    assert (count_columns("ab"), count_columns("注意"), count_columns("e\u0301")) == (2, 4, 1)
-
-
 def test_what_stands_upright_over_a_narrow_column():
     assert [stack_letters(label) for label in ("a", "注意", "ab", "注a", "")] == ["a", "注\n意", None, None, None]
 
@@ -73,7 +67,3 @@ def test_the_meaning_of_the_signs_that_are_among_the_labels():
     assert explain_signs(("<s>", "a")) == "▷ start of text"
     assert explain_signs(("·", "\n", "de: ∎")) == "∎ end of text, · space, ⏎ line break"
     assert explain_signs(("a",), ()) == ""
-
-
-def test_a_line_above_a_column_stands_on_the_base_line():
-    assert [vertical_alignment(label) for label in (".", "'", "g", "注\n意")] == ["baseline"] * 3 + ["bottom"]

@@ -76,10 +76,6 @@ def test_heads_that_nobody_could_tell_apart():
         lines(np.ones((MAX_LINES + 1, 1, 1)), ("a",), ("b",), ("h",) * (MAX_LINES + 1))
 
 
-def test_nothing_to_show_is_still_a_picture():
-    assert min(lines(np.zeros((1, 0, 0)), (), (), ("h",)).get_size_inches()) > 0
-
-
 def test_a_picture_without_a_line_says_so():
     shown = [text.get_text() for text in lines(np.full((1, 1, 9), 1 / 9), WORDS[:1] * 9, ("a",), ("h",)).texts]
     assert "no weight is larger" in " ".join(shown)

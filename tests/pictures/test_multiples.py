@@ -11,7 +11,7 @@ LABELS = ("Das", "注意", "مرحبا"), ("a", "$b$")
 
 
 def panels(figure):
-    return [axes for axes in figure.axes if axes.collections and axes.get_xlim()[0] == -0.5]
+    return figure.axes[:-1]
 
 
 @pytest.mark.usefixtures("chinese")
@@ -34,29 +34,26 @@ def test_one_scale_which_the_bar_says(asked: float | None, most: float):
 
 @pytest.mark.usefixtures("chinese")
 def test_pieces_are_named_where_there_is_room():
-    named = {text.get_text() for axes in multiples(WEIGHTS, NAMES, (5,), LABELS).axes for text in axes.texts}
-    assert named == {"Das", "注\n意", "مرحبا", "a", "$b$"}  # which stands upright
-    many = multiples(np.zeros((12, 40, 40)), ("m",) * 12, (12,), (("s",) * 40, ("t",) * 40))
-    first = [text.get_text() for text in many.axes[0].texts]
-    assert 5 <= first.count("s") == first.count("t") < 40  # too many for the room: some, on the outer edge
-    assert not many.axes[1].texts.count("t")
-    some = multiples(np.zeros((4, 24, 24)), ("m",) * 4, (4,), (("s",) * 24, ("t",) * 24)).axes[0].texts
-    assert [text.get_text() for text in some] == ["t"] * 24 + ["s"] * 24
+    named = {text.get_text() for text in multiples(WEIGHTS, NAMES, (5,), LABELS).texts}
+    assert {"Das", "注\n意", "مرحبا", "a", "$b$"} <= named
+    many = multiples(np.zeros((12, 40, 40)), ("m",) * 12, (6, 6), (("s",) * 40, ("t",) * 40))
+    labels = [text.get_text() for text in many.texts]
+    assert 5 <= labels.count("s") // 6 == labels.count("t") // 2 < 40  # too many for the room: some, on the outer edge
+    some = multiples(np.zeros((4, 24, 24)), ("m",) * 4, (4,), (("s",) * 24, ("t",) * 24))
+    assert [text.get_text() for text in some.texts].count("t") == 24
 
 
 @pytest.mark.usefixtures("chinese")
 def test_everything_is_inside_and_nothing_overlaps():
-    figure = multiples(WEIGHTS, ("a rather long name",) * 5, (2, 3), LABELS, title="t" * 50)
-    texts = [*figure.texts, *(text for axes in figure.axes for text in axes.texts)]
+    names = [f"a rather long name {number}" for number in range(5)]
+    figure = multiples(WEIGHTS, names, (2, 3), LABELS, title="t" * 50)
     with plotting():  # which is how it is written
-        boxes = [text.get_window_extent() for text in texts]
-        names = [text.get_window_extent() for text in figure.texts]
-    assert min(min(box.x0, box.y0) for box in boxes) >= 0
-    assert max(box.x1 for box in boxes) <= figure.bbox.x1
-    assert max(box.y1 for box in boxes) <= figure.bbox.y1
-    squares = [axes.get_window_extent() for axes in panels(figure)]
-    assert not any(a.overlaps(b) for i, a in enumerate(squares) for b in squares[:i])
-    assert not any(a.overlaps(b) for i, a in enumerate(names) for b in names[:i])
+        boxes = {text.get_text(): text.get_window_extent() for text in figure.texts}
+    assert min(min(box.x0, box.y0) for box in boxes.values()) >= 0
+    assert max(box.x1 for box in boxes.values()) <= figure.bbox.x1
+    assert max(box.y1 for box in boxes.values()) <= figure.bbox.y1
+    for group in ([axes.get_window_extent() for axes in panels(figure)], [boxes[name] for name in (*names, "Das")]):
+        assert not any(a.overlaps(b) for i, a in enumerate(group) for b in group[:i])
 
 
 def test_a_long_layer_is_broken():

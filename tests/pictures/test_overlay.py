@@ -1,12 +1,8 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from regard.errors import InputError
 from regard.pictures.overlay import NO_PART, apply_heat, interpolate_patches, overlay, overlays
 from regard.pictures.style import UNIFORM_MULTIPLE, scale_end
-from regard.pictures.write import write_figure
 
 PIXELS = np.full((6, 10, 1), 200, dtype=np.uint8)
 WEIGHTS = np.array([[0.0, 0.0], [0.0, 1.0]])
@@ -42,15 +38,6 @@ def test_rows_of_images_are_as_long_as_each_other():
     assert f"at least {UNIFORM_MULTIPLE} times an even share of 0.167" in legend
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg"])
-@pytest.mark.parametrize("channels", [1, 3])
-def test_written_the_same_each_time(channels: int, suffix: str, tmp_path: Path):
-    pixels = np.repeat(PIXELS, channels, 2)
-    for name in ("a", "b"):
-        write_figure(overlay(pixels, WEIGHTS, title="$cat$ 0.9"), tmp_path / f"{name}{suffix}", title="cat")
-    assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
-
-
 def test_a_photograph_keeps_its_colours_where_nothing_is_read():
     blue = np.full((8, 8, 3), (90, 140, 250), dtype=np.uint8)
     found = apply_heat(blue, WEIGHTS)
@@ -74,14 +61,6 @@ def test_a_word_has_its_greatest_weight_and_its_remark():
     assert {"a cat", "cat", "gate 0.50, up to 1", "gate: a share", "0"} <= {each.get_text() for each in figure.texts}
     with pytest.raises(ValueError, match="zip"):
         overlays(PIXELS, WEIGHTS[None], ["cat", "dog"])
-
-
-@pytest.mark.parametrize(
-    ("name", "message"), [("a.html", "cannot write '.html' pictures"), ("no/a.png", "no directory")]
-)
-def test_where_nothing_is_written(name: str, message: str, tmp_path: Path):
-    with pytest.raises(InputError, match=message):
-        write_figure(overlay(PIXELS, WEIGHTS), tmp_path / name)
 
 
 def test_the_scale_is_stated():

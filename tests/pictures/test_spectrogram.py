@@ -24,8 +24,8 @@ def test_no_part_of_a_spectrogram_is_cut(tokens: tuple[str, ...]):
         assert box.x1 <= width
         assert box.y1 <= height
     assert "frequency →" in [text.get_text() for text in figure.texts]
-    shown = [label.get_text() for label in figure.axes[1].get_yticklabels()]
-    assert shown == list(tokens)
+    shown = [text.get_text() for text in figure.texts]
+    assert all(shown.count(token) == tokens.count(token) for token in tokens)
 
 
 def test_too_many_tokens_are_refused():

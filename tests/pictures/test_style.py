@@ -25,7 +25,7 @@ def test_nothing_is_white_and_one_is_dark():
 
 
 def test_cells_shrink_and_never_grow_with_more_labels():
-    cells = [style.choose_sizes(count).cell for count in (0, 1, 30, 60, 200, 512)]
+    cells = [style.cell_side(count) for count in (0, 1, 30, 60, 200, 512)]
     assert cells == sorted(cells, reverse=True)
     assert cells[-1] > 0.1
 

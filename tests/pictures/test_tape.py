@@ -38,13 +38,6 @@ def test_as_lookups_a_step_is_named_by_what_it_takes_or_says():
     assert [each.weights.shape for each in use(reads=2, steps=4).lookups()] == [(1, 2, 4, 4), (1, 1, 4, 4)]
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg"])
-def test_written_the_same_each_time(suffix: str, tmp_path: Path):
-    for name in ("a", "b"):
-        write_figure(tape(use()), tmp_path / f"{name}{suffix}", title="copy")
-    assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
-
-
 def test_a_panel_a_head():
     names = [axes.get_title(loc="left") for axes in tape(use(reads=2)).axes]
     assert names == [

@@ -63,7 +63,7 @@ def trained(data: Any, folder: Path, **settings: Any) -> Any:
 def test_training_and_evaluation(rows: Any, tmp_path: Path):
     columns = {"text": "review", "label": "stars"}
     run = trained({"train": rows, "test": ROWS[:4] if isinstance(rows, Table) else rows, **columns}, tmp_path / "run")
-    assert run.labels == (("0", "1") if isinstance(rows, Table) else ("bad", "good"))
+    assert tuple(run.outputs.labels) == (("0", "1") if isinstance(rows, Table) else ("bad", "good"))
     assert set(run.evaluate()) == set(run.evaluate(rows)) == {"accuracy", "macro-f1"}
     saved = regard.load(tmp_path / "run")
     assert saved.config.data.train == "train.memory"
@@ -91,9 +91,9 @@ def test_the_kind_of_data_follows_the_rows(tmp_path: Path):
 
 
 def test_rows_that_do_not_fit(tmp_path: Path):
-    with pytest.raises(InputError, match=r"train.memory:1: no keys 'text' and 'label' in the object, which has"):
+    with pytest.raises(InputError, match=r"train.memory:1: no column 'text' and 'label', there are"):
         trained(ROWS, tmp_path / "run")
-    with pytest.raises(InputError, match=r"train.memory:2: 'text' is float, expected text"):
+    with pytest.raises(InputError, match=r"train.memory:2: column 'text' is float, expected text"):
         trained([{"text": "a", "label": "b"}, {"text": float("nan"), "label": "b"}], tmp_path / "run")
     assert not (tmp_path / "run").exists()
     assert str(Records("a", ROWS)) == "a.memory"

@@ -2,7 +2,7 @@
 
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -11,41 +11,14 @@ import yaml
 from regard.attention.align import Align
 from regard.cli.main import main
 from regard.data.pairs import Parallel
-from regard.data.tokens import Tokenizers
 from regard.errors import InputError
-from regard.models.bert import Bert, BertSpans
 from regard.models.catalog import (
     build,
-    build_captioner,
-    build_classifier,
-    build_language_model,
-    build_span_model,
-    build_tagger,
 )
-from regard.models.elmo import Elmo
-from regard.models.pointer_network import PointerNetwork
-from regard.models.snail import FewShotSnail
-from regard.models.turing_machine import TuringMachine
-from regard.models.vit import Vit, VitConfig
 from regard.runs import run_file
 from regard.runs.recipes import names, path_of
 from regard.runs.run_file import RunConfig
-from regard.tasks.algorithmic import Algorithmic
-from regard.tasks.bidirectional_language_model import BidirectionalLanguageModelling
-from regard.tasks.classification.config import TextConfig
-from regard.tasks.extractive_qa.data import ExtractiveQA
-from regard.tasks.few_shot.data import FewShot
-from regard.tasks.image_captioning.config import ImageCaptioning
-from regard.tasks.image_classification.config import ImageClassification
-from regard.tasks.language_model.config import LanguageModelling
-from regard.tasks.masked_language_model.config import MaskedLanguageModelling
-from regard.tasks.meta_rl import MetaRL
-from regard.tasks.multi_target.data import MultiTarget
-from regard.tasks.multi_target.run import build_many
-from regard.tasks.pointer import Pointer
 from regard.tasks.seq2seq.config import Seq2Seq
-from regard.tasks.tagging.data import Tagging
-from regard.text import Tokenizer, TokenizerSettings
 
 RUN = """task: seq2seq
 data: {{kind: parallel, train: [a, b], valid: [c, d]}}
@@ -235,60 +208,6 @@ def check_all_fields(config: Any, written: Any) -> None:
     for name, value in written.items():
         if is_dataclass(inner := getattr(config, name)):
             check_all_fields(inner, value)
-
-
-def tokenizers() -> Tokenizers:
-    one = Tokenizer.train(TokenizerSettings("character"), ["abc"])
-    return Tokenizers(one, one)
-
-
-@pytest.mark.parametrize("name", names())
-def test_the_models_of_recipes_can_be_built(name: str):
-    run = recipe(name)
-    if isinstance(run, LanguageModelling):
-        model = build_language_model(run.model, 11)
-        assert type(model).__name__.lower().removesuffix("languagemodel") == run.model.name
-        return
-    if isinstance(run, MultiTarget):
-        many = build_many(run, dict.fromkeys(run.data.names, tokenizers()))
-        assert [type(many.of(name).decoder).__name__ for name in ("de", "fr")] == ["OnePassDecoder"] * 2
-        return
-    if isinstance(run, MaskedLanguageModelling):
-        assert type(Bert(11, run.model)).__name__.lower() == run.model.name
-        return
-    if isinstance(run, BidirectionalLanguageModelling):
-        assert type(Elmo(11, run.model)).__name__.lower() == run.model.name
-        return
-    if isinstance(run, TextConfig):
-        assert build_classifier(run.classifier, 11, 2).output.out_features == 2
-        return
-    if isinstance(run, ImageClassification):
-        assert Vit(2, cast(VitConfig, run.model)).output.out_features == 2
-        return
-    if isinstance(run, ImageCaptioning):
-        assert build_captioner(run.model, 11).decoder.output.out_features == 11
-        return
-    if isinstance(run, Tagging):
-        assert build_tagger(run.tagger, 11, 3).get_parameter("output.bias").shape == (3,)
-        return
-    if isinstance(run, ExtractiveQA):
-        model = build_span_model(run.reader, 11)
-        outputs = 2 if isinstance(model, BertSpans) else 2 * 2 * cast(Any, run.reader).width
-        assert model.get_parameter("output.weight").shape[0] == outputs
-        return
-    if isinstance(run, FewShot):
-        assert FewShotSnail(2, 1, run.model).output.out_features == 2
-        return
-    if isinstance(run, MetaRL):
-        _, actions = run.data.state_and_action_counts
-        assert run.build_actor().policy.out_features == actions
-        return
-    if isinstance(run, Algorithmic):
-        assert TuringMachine(3, 2, run.model).output.out_features == 2
-        return
-    if isinstance(run, Pointer | Seq2Seq):  # tests/witness trains the recipes of every task
-        model = PointerNetwork(2, run.model) if isinstance(run, Pointer) else build(run.model, 11, 11)
-        assert type(model).__name__.lower() == run.model.name.replace("-", "")
 
 
 def test_overrides_are_kept_in_the_resolved_form(tmp_path: Path):

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.command import environment, tiny
 from tests.code.tree import ROOT
 
@@ -30,6 +32,7 @@ def held(folder: Path) -> subprocess.CompletedProcess[bytes]:
     )
 
 
+@pytest.mark.slow
 def test_a_run_is_trained_resumed_and_used_without_what_windows_lacks(tmp_path: Path):
     run = str(tmp_path / "dates")
     train = ["train", "dates", "--out", run]
@@ -41,6 +44,7 @@ def test_a_run_is_trained_resumed_and_used_without_what_windows_lacks(tmp_path: 
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_second_writer_is_refused_by_the_lock_of_windows(tmp_path: Path):
     found = held(tmp_path)
     assert found.returncode == 1
@@ -48,6 +52,7 @@ def test_a_second_writer_is_refused_by_the_lock_of_windows(tmp_path: Path):
     assert b"unknown" not in found.stderr  # the number of the first one can be read while it holds the lock
 
 
+@pytest.mark.slow
 def test_the_server_listens_without_what_windows_lacks(tmp_path: Path):
     code = (
         "from tests.runs.simulated_windows import become_windows\n"
@@ -60,6 +65,7 @@ def test_the_server_listens_without_what_windows_lacks(tmp_path: Path):
     assert found.returncode == 0, found.stderr.decode()
 
 
+@pytest.mark.slow
 def test_a_console_of_one_code_page_gets_escapes_for_other_characters(tmp_path: Path):
     found = simulated("recipes", PYTHONIOENCODING="cp437")
     assert found.returncode == 0

@@ -18,8 +18,7 @@ from regard.pictures.page import build_payload
 from regard.tasks.algorithmic import Algorithmic, AlgorithmicRun, Copy
 from regard.tasks.attribution import Attribution
 from regard.tasks.custom import CustomRun
-from regard.tasks.few_shot.data import FewShot, FolderEpisodes
-from regard.tasks.few_shot.run import FewShotExample, FewShotRun
+from regard.tasks.few_shot import FewShot, FewShotExample, FewShotRun, FolderEpisodes
 from regard.tasks.meta_rl import Bandits, MetaRL, MetaRLRun
 from regard.tasks.options import AttributionOptions, PredictOptions
 from regard.tasks.pointer import Pointer, PointerRun, Sorting
@@ -57,7 +56,7 @@ def test_a_task_that_reads_lines(make: Any, text: str, wrong: str):
         attended = post(address, "attention", {"text": text}).json()
         refused = post(address, "predict", {"text": wrong})
     assert (about["kind"], about["inputs"]) == ("plain", {"text": "text"})
-    assert about["operations"] == ["predict", "attention", "compare"]
+    assert about["operations"] == ["predict", "attention"]
     (expected,) = run.predict([text])
     assert set(predicted) == set(expected.to_json())
     assert {name: attended[name] for name in predicted} == predicted
@@ -142,7 +141,7 @@ def test_a_user_task():
         "task": "joining",
         "kinds": ["weights"],
         "inputs": {"left": "text", "right": "text"},
-        "operations": ["predict", "attention", "compare"],
+        "operations": ["predict", "attention"],
     }
     assert [each.json() for each in answers[:2]] == [{"prediction": "a-b"}, {"prediction": "a-a-"}]
     assert [each.json()["error"] for each in answers[2:]] == [

@@ -25,12 +25,15 @@ SOURCE = "das Haus ist alt"
     ("operation", "body", "why"),
     [
         ("predict", {"phrases": ["a"] * 100_000}, "phrases: Tuple should have at most 16 items"),
-        ("predict", {"beam": 64, "text": SOURCE * 60}, "beam 64 for 960 characters; at most 50000 together"),
+        (
+            "predict",
+            {"beam": 64, "text": SOURCE * 60},
+            "960 characters are read 64 times; this server accepts 50000 together",
+        ),
         ("stream", {"prefix_tokens": [5] * 2001}, "prefix_tokens: Tuple should have at most 2000 items"),
         ("attention", {"target_tokens": [5] * 2001}, "target_tokens"),
         ("attention", {"maps": [0] * 1025}, "maps"),
         ("attention", {"text": "das " * 1250, "target": "the " * 1250}, "tokens"),
-        ("align", {"text": "das " * 1250, "target": "the " * 1250}, "a page shows 512 x 512 cells"),
         ("attention", {"text": "das " * 600}, "the text has 601 tokens and its output up to 512"),
     ],
 )

@@ -54,9 +54,9 @@ def served(*arguments: str, **options) -> Iterator[tuple[subprocess.Popen[str], 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--port", "70000"], "--port is 70000; expected 0 to 65535"),
-        (["--queue", "0"], "--queue is 0; expected at least 1"),
-        (["--seconds", "nan"], "--seconds is nan; expected more than 0"),
+        (["--port", "70000"], 'Invalid value "70000" for --port. Must be <= 65535'),
+        (["--queue", "0"], 'Invalid value "0" for --queue. Must be >= 1'),
+        (["--seconds", "nan"], '"nan" for --seconds'),
         (["--host", "0.0.0.0"], "reachable from other machines"),
         (["--host", "::"], "reachable from other machines"),
         (["--host", "no such host", "--token", "x"], "'no such host'"),
@@ -113,19 +113,6 @@ def test_a_signal_shuts_it_down_cleanly(run: Path, number: int, code: int):
         assert len(errors.splitlines()) == 1, errors
 
 
-def test_an_access_log_that_nobody_reads_ends_alone(run: Path):
-    with served(str(run), "--access-log") as (process, address):
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        for _ in range(3):
-            assert httpx.get(address + "/health", timeout=60).status_code == 200
-        process.send_signal(signal.SIGTERM)
-        errors = process.stderr.read()
-    assert errors.count("the access log ends: Broken pipe") == 1
-    assert "Traceback" not in errors
-
-
 def test_a_token_keeps_others_out(run: Path):
     with served(str(run), env=environment(REGARD_TOKEN="sesame")) as (_, address):
         assert httpx.get(address + "/api/runs").status_code == 401
@@ -138,11 +125,13 @@ def test_a_server_of_all_interfaces_prints_addresses_that_work(run: Path):
     with served(str(run), "--host", "0.0.0.0", "--access-log", env=environ) as (process, address):
         assert address.split(":")[1] == "//127.0.0.1"
         assert process.stdout is not None
+        assert process.stderr is not None
         lines = list(iter(process.stdout.readline, "Ctrl-C ends.\n"))
         assert "--allow-host NAME" in lines[-1]
-        assert '"GET / HTTP/1.1" 200' in process.stdout.readline()
+        assert '"GET / HTTP/1.1" 200' in process.stderr.readline()
 
 
+@pytest.mark.slow
 def test_memory_stays_flat(run: Path):
     """Whatever is sent, and after hundreds of answers."""
     with served(str(run)) as (process, address):

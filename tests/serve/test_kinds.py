@@ -75,14 +75,6 @@ def test_kinds_of_generated_text():
     assert one["breakdown"]["numbers"]["query"]["width"] == 4
 
 
-def test_a_text_longer_than_the_context_has_one_map():
-    with serving(of(toys.language_model(7))) as address:
-        body = {"text": "the house", "tokens": 9, "beyond": "slide", "view": True}
-        *_, token, done = lines(address, body)
-    assert token["weights"] is not None
-    assert "view" not in done
-
-
 def test_kinds_of_documents_questions_and_images():
     classifier, reader, vit = toys.classifier(), toys.reader(), toys.vit()
     question = {"question": "ein Haus", "context": SOURCE}
@@ -94,13 +86,13 @@ def test_kinds_of_documents_questions_and_images():
         document = attention("classifier", {"text": DOCUMENT}, ALL[:3]).json()["view"]
         answer, picture = (
             attention("reader", question, ALL).json()["view"],
-            attention("vit", image(), ALL).json()["view"],
+            attention("vit", image(), ["weights", "rollout"]).json()["view"],
         )
         refused = attention("classifier", {"text": DOCUMENT}, ALL)
         about = {each["name"]: each["kinds"] for each in httpx.get(address + "/api/runs").json()["runs"]}
     assert document == build_payload(classifier.attribute(DOCUMENT, kinds=ALL[:3]).lookups)
     example = question["question"], question["context"]
     assert answer == build_payload(reader.attribute(example, kinds=ALL).lookups)
-    assert [names(document), names(answer), names(picture)] == [ALL[:3], ALL, ALL]
-    assert (refused.status_code, "self-attention layers" in refused.json()["error"]) == (422, True)
-    assert about == {"classifier": ALL[:3], "reader": ALL, "vit": ALL}
+    assert [names(document), names(answer), names(picture)] == [ALL[:3], ALL, ["weights", "rollout"]]
+    assert (refused.status_code, "rollout" in refused.json()["error"]) == (422, True)
+    assert about == {"classifier": ALL[:3], "reader": ALL, "vit": ["weights", "rollout"]}

@@ -21,7 +21,7 @@ from tests.serve.test_runs import of, post
         (
             {"best": [{"score": [0.5, math.nan]}]},
             500,
-            {"error": "score is NaN, so there is no answer; the run's weights may be damaged"},
+            {"error": "the answer has NaN, so there is none; the run's weights may be damaged"},
         ),
     ],
 )

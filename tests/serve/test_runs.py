@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.data.pairs import Pair
 from regard.decoding.search import Search
-from regard.images import decode_image
+from regard.images import read_image
 from regard.pictures.page import build_payload
 from regard.serve.runs import build_served_runs, read_example
 from regard.serve.worker import ServedRun
@@ -35,8 +34,8 @@ def of(run: Any, name: str = "run") -> ServedRun:
     [
         ('{"request": {"text": "9 May"', "data.json: cannot be read (Expecting"),
         ("[" * 100_000, "data.json: cannot be read (maximum recursion depth"),
-        ('{"request": ["9 May"]}', "data.json: contains no example"),
-        ("[]", "data.json: contains no example"),
+        ('{"request": ["9 May"]}', "data.json: cannot be read ('list' object"),
+        ("[]", "data.json: cannot be read ('list' object"),
     ],
 )
 def test_a_damaged_example_is_logged(content: str, message: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
@@ -48,7 +47,7 @@ def test_a_damaged_example_is_logged(content: str, message: str, tmp_path: Path,
 
 def test_the_page_begins_with_the_first_example(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     (tmp_path / "data.json").write_text('{"request": {"text": "9 May"}}', encoding="utf-8")
-    assert read_example(toys.translator(), tmp_path) == {"example": {"text": "9 May"}}
+    assert read_example(toys.translator(), tmp_path) == {"text": "9 May"}
     (tmp_path / "data.json").write_text('{"request": null}', encoding="utf-8")
     assert read_example(toys.translator(), tmp_path) == {}
     assert not caplog.messages
@@ -72,7 +71,6 @@ def test_a_text_is_predicted_as_by_the_run(kind: str):
         whole = post(address, "predict", {"text": SOURCE, "beam": 3, "n_best": 2}).json()
         start, *tokens, done = lines(address, {"text": SOURCE, "candidates": 3})
         viewed = lines(address, {"text": SOURCE, "view": True})[-1]
-        links = post(address, "align", {"text": SOURCE, "target": "the house"}).json()
         view = post(address, "attention", {"text": SOURCE, "target": "the house"}).json()
     (expected,) = run.predict([SOURCE], beam=3, n_best=2)
     assert whole == expected.to_json()
@@ -95,14 +93,6 @@ def test_a_text_is_predicted_as_by_the_run(kind: str):
     layers = len(start["view"]["lookups"][0]["layers"])
     assert weights.shape[1:3] == (layers, start["view"]["lookups"][0]["heads"])
     np.testing.assert_allclose(weights.mean((1, 2)), greedy.attention.weights, atol=1e-4)
-    (alignment,) = run.align([Pair(SOURCE, "the house", "")])
-    assert (links["source"], links["target"]) == (list(alignment.source), list(alignment.target))
-    np.testing.assert_allclose(links["weights"], alignment.weights, atol=1e-4)
-    assert links["links"] == [
-        [int(row.argmax()), word]
-        for word, row in sorted(enumerate(alignment.weights), key=lambda each: (int(each[1].argmax()), each[0]))
-    ]
-    assert links["log_probabilities"] == pytest.approx(run.score([Pair(SOURCE, "the house", "")])[0], rel=1e-4)
     assert view == build_payload(run.attribute(SOURCE, target="the house").lookups)
 
 
@@ -221,50 +211,6 @@ def test_the_alternatives_of_a_beam_and_their_attention():
     assert (long.status_code, long.json()["error"]) == (422, "the text has 604 tokens; a page shows at most 512")
 
 
-def test_the_alternatives_of_a_caption_and_their_attention():
-    run = toys.captioner()
-    with serving(of(run)) as address:
-        whole = post(address, "predict", {**image(), "beam": 3, "n_best": 3}).json()
-        view = post(address, "attention", {**image(), "target": whole["alternatives"][0]["text"]}).json()
-        both = post(address, "attention", {**image(), "target": "a tree", "beam": 2})
-        many = post(address, "predict", {**image(), "beam": 2, "n_best": 3})
-    pixels = base64.b64decode(image()["image"])
-    (prediction,) = run.predict([pixels], beam=3, n_best=3)
-    (alone,) = run.predict([pixels], beam=3)
-    assert whole == prediction.to_json()
-    assert [whole["text"], whole["alternatives"][0]["score"] <= whole["score"]] == [alone.text, True]
-    assert len({each.text for each in (prediction, *prediction.alternatives)}) == 3
-    (lookups,) = view["lookups"]
-    assert lookups["target"] == [*map(shown, prediction.alternatives[0].tokens), "∎"]
-    assert view == build_payload(run.attribute(pixels, target=prediction.alternatives[0].text).lookups)
-    assert (both.status_code, both.json()["error"]) == (422, "beam and target are both given. Choose one.")
-    assert many.status_code == 422
-
-
-def test_a_continuation_may_have_a_prefix():
-    run, prompt = toys.language_model(), "the house"
-    ids = run.tokenizer.encode("is old")
-    with serving(of(run)) as address:
-
-        def stream(**options: Any) -> list[dict[str, Any]]:
-            return lines(address, {"text": prompt, "tokens": 5, "candidates": 3, **options})
-
-        start, *tokens, done = stream(prefix=" is old")
-        assert start["forced"] == 2
-        assert [each["token"] for each in tokens[:2]] == ids
-        assert done["text"].startswith(" is old")
-        assert all(len(each["candidates"]) == 3 for each in tokens)
-        assert [start, *tokens, done] == stream(prefix_tokens=ids)
-        for options, message in (
-            ({"prefix": "a spaceship"}, "not in the target's vocabulary"),
-            ({"prefix": "a", "prefix_tokens": ids}, "both given"),
-        ):
-            answer = post(address, "stream", {"text": prompt, **options})
-            assert (answer.status_code, message in answer.json()["error"]) == (422, True)
-    (free,) = run.predict([f"{prompt} is old"], tokens=3, beam=1)
-    assert [each["piece"] for each in tokens[2:]] == list(free.tokens)
-
-
 def test_a_document_is_classified_with_its_attention():
     run = toys.classifier()
     with serving(of(run)) as address:
@@ -285,7 +231,7 @@ def shown(piece: str) -> str:
 
 def pixels(encoded: str, channels: int = 1) -> np.ndarray:
     """The pixels that a run reads of an image in a request."""
-    return decode_image(base64.b64decode(encoded), channels)
+    return read_image(base64.b64decode(encoded), channels)
 
 
 def image(kind: str = "PNG") -> dict[str, str]:
@@ -304,17 +250,7 @@ def test_an_image_is_classified(kind: str):
     assert prediction["label"] == attention["label"]
     assert sum(prediction["probabilities"].values()) == pytest.approx(1)
     patches = attention["view"]["lookups"][0]["patches"]
-    assert (patches["rows"], patches["columns"], patches["height"], patches["channels"]) == (3, 3, 19, 3)
-
-
-def test_a_caption_has_its_attention():
-    run = toys.captioner()
-    with serving(of(run)) as address:
-        prediction, attention = post(address, "predict", image()).json(), post(address, "attention", image()).json()
-    assert prediction["text"] == attention["text"]
-    lookups = attention["view"]["lookups"][0]
-    assert lookups["target"] == [*map(shown, prediction["tokens"])]
-    assert all(note.startswith("gate ") for note in lookups["notes"])
+    assert (patches["rows"], patches["columns"], patches["height"], patches["channels"]) == (3, 3, 24, 3)
 
 
 def test_a_caption_streams_with_its_attention():
@@ -335,22 +271,6 @@ def test_a_caption_streams_with_its_attention():
     weights = np.array([each["weights"] for each in tokens])[: len(expected), 0, 0]
     np.testing.assert_allclose(weights, expected.reshape(len(expected), -1), atol=1e-4)
     assert (forced["forced"], [each["piece"] for each in others[:2]]) == (2, ["a", "tree"])
-
-
-def test_batched_captions_equal_single_captions():
-    run = toys.captioner()
-    images = [np.random.default_rng(seed).integers(0, 256, (19, 23), dtype=np.uint8) for seed in range(3)]
-    together = list(run.stream(images))
-    for number, (one, prediction) in enumerate(zip(images, run.predict(images, beam=1), strict=True)):
-        mine = [each for each in together if each.number == number]
-        assert (mine[-1].text, mine[-1].last) == (prediction.text, True)
-        for ours, alone in zip(mine, run.stream([one]), strict=True):
-            assert (ours.token, ours.text) == (alone.token, alone.text)
-            assert ours.attention is not None
-            assert alone.attention is not None
-            np.testing.assert_allclose(ours.attention, alone.attention, atol=1e-5)
-    with pytest.raises(TypeError, match="put it in a list"):
-        run.stream("picture.png")
 
 
 @pytest.mark.parametrize(
@@ -387,8 +307,7 @@ def test_runs_describe_themselves():
         answer = httpx.post(f"{address}/api/runs/one %26 two/predict", json={"text": "ein Baum"}, timeout=60)
     one, other = server["runs"]
     assert one["name"] == "one & two"
-    assert one["operations"] == ["predict", "stream", "align", "attention", "compare"]
-    assert one["comparable"] == []
+    assert one["operations"] == ["predict", "stream", "attention"]
     assert (other["name"], other["kind"], other["classes"]) == ("größe", "document", ["good", "<bad>"])
     assert server["limits"]["text"] == 5000
     assert answer.status_code == 200

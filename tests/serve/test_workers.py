@@ -4,13 +4,13 @@ import json
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 
 from regard.serve.requests import Limits
-from regard.serve.worker import PATIENCE, BatchQueue, Operation, PendingRequest, copy_modules, respond_at_once
+from regard.serve.worker import Operation, PendingRequest, Worker, copy_modules, respond_at_once
 from tests.serve import toys
 from tests.serve.serving import Echo, run, serving, until
 from tests.serve.test_runs import of
@@ -25,65 +25,14 @@ class Pending(PendingRequest):
         self.name, self.group, self.gone = name, group, False
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def fill(queue: Any, *requests: Pending) -> None:
-    for request in requests:
-        queue.put(request)
-
-
-def names(batch: Sequence[Any]) -> list[str]:
-    return [pending.name for pending in batch]
-
-
 def test_a_batch_has_the_oldest_request_and_others_of_its_group():
-    queue = BatchQueue(clock=Clock())
-    fill(queue, Pending("a"), Pending("b", group=1), Pending("c"), Pending("d"))
-    assert names(queue.take(2)) == ["a", "c"]
-    assert names(queue.take(2)) == ["b"]
-    assert len(queue) == 1
-
-
-def test_a_group_that_is_being_answered_waits_to_become_one_batch():
-    clock = Clock()
-    queue = BatchQueue(clock=clock)
-    fill(queue, Pending("a"), Pending("b"), Pending("c"))
-    assert names(queue.take(1)) == ["a"]
-    assert queue.take(9) == []
-    clock.now = 0.9 * PATIENCE
-    assert queue.take(9) == []
-    clock.now = PATIENCE
-    assert names(queue.take(9)) == ["b", "c"]  # nobody waits for longer than that
-    fill(queue, Pending("d"))
-    assert queue.take(9) == []
-
-
-def test_a_group_is_open_again_when_its_batches_are_answered():
-    clock = Clock()
-    queue = BatchQueue(clock=clock)
-    fill(queue, Pending("a"), Pending("b"))
-    first = queue.take(1)
-    clock.now = PATIENCE
-    second = queue.take(1)
-    fill(queue, Pending("c"))
-    queue.finish(first)
-    assert queue.take(9) == []
-    queue.finish(second)
-    assert names(queue.take(9)) == ["c"]
-
-
-def test_a_request_whose_client_left_is_not_taken():
-    queue = BatchQueue()
-    first = Pending("a")
-    fill(queue, first, Pending("b"))
-    first.gone = True
-    assert names(queue.take(1)) == ["b"]
-    assert len(queue) == 0
+    worker = Worker(batch=2)
+    requests = [Pending("gone"), Pending("a"), Pending("b", group=1), Pending("c"), Pending("d")]
+    requests[0].gone = True
+    for request in requests:
+        worker.put(request)
+    names = [[pending.name for pending in cast(list[Pending], worker.take_batch())] for _ in range(3)]
+    assert names == [["a", "c"], ["b"], ["d"]]
 
 
 def test_other_requests_are_answered_beside_a_long_one():
@@ -134,15 +83,14 @@ def test_threads_do_not_meet_in_a_model(kind: str):
         ("attention", {"text": SOURCE, "kinds": ["gradient", "weights"], "target": "the house"}),
         ("predict", {"text": SOURCE, "beam": 3}),
         ("stream", {"text": SOURCE, "view": True}),
-        ("align", {"text": "ein Baum", "target": "a tree"}),
     ]
     with serving(of(toys.translator(kind), "m"), limits=Limits(workers=3, batch=1)) as address:
 
         def ask(number: int) -> list[str]:
             with httpx.Client(base_url=f"{address}/api/runs/", timeout=60) as one:
-                turned = bodies[number % 4 :] + bodies[: number % 4]
+                turned = bodies[number % 3 :] + bodies[: number % 3]
                 answers = [(operation, one.post(f"m/{operation}", json=body)) for operation, body in turned]
-            assert [each.status_code for _, each in answers] == [200] * 4
+            assert [each.status_code for _, each in answers] == [200] * 3
             return [json.dumps(each.text) for _, each in sorted(answers, key=lambda pair: pair[0])]
 
         alone = ask(0)

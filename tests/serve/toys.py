@@ -21,6 +21,7 @@ from regard.models.vit import Vit, VitConfig
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import LabelledTables
 from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.classification.training import ClassOutputs
 from regard.tasks.extractive_qa.data import ExtractiveQA, Questions
 from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.image_captioning.config import ImageCaptioning
@@ -79,7 +80,7 @@ def classifier() -> ClassificationRun:
     config = HanConfig(embedding=7, width=5, attention=3)
     model = build_classifier(config, tokenizer.size, 2).eval()
     settings = Classification(data=LabelledTables(train="t.tsv"), tokenizer=BLANKS, model=config)
-    return ClassificationRun(settings, model, tokenizer, ["good", "<bad>"])
+    return ClassificationRun(settings, model, tokenizer, ClassOutputs(("good", "<bad>")))
 
 
 def tagger() -> TaggingRun:

@@ -12,7 +12,7 @@ from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
-from regard.tasks.bidirectional_language_model import BidirectionalLanguageModelling, ElmoRun, Rows, rows_of
+from regard.tasks.bidirectional_language_model import ElmoRun
 
 SENTENCES = ["the bank lends me money .", "a river has a muddy bank ."]
 MODEL = "name: elmo, characters: 12, character_width: 5, filters: [[2, 13], [3, 17]], projection: 23, cell: 31"
@@ -46,6 +46,7 @@ def opened(folder: Path) -> ElmoRun:
     return load(folder / "run", "cpu", task=ElmoRun)
 
 
+@pytest.mark.slow
 def test_it_learns_in_both_directions(folder: Path):
     """Given the sentence all is certain but its first word, and in parts of five the first word of each; of 2 x 7 words
     told backwards as few."""
@@ -57,39 +58,6 @@ def test_it_learns_in_both_directions(folder: Path):
     found = opened(folder).evaluate(SENTENCES * 2)
     assert found["perplexity"] == pytest.approx(result["valid/perplexity"], rel=0.05)
     assert opened(folder).evaluate(["money me lends bank the ."])["perplexity"] > 4 * found["perplexity"]
-
-
-def test_states_that_are_carried(tmp_path: Path):
-    """It learns with them, every part is read once an epoch by some row, and a batch goes on where the last one ends.
-    Embedded after another text, a word has other states."""
-    result = launch.train(
-        run_file.read(path_of("elmo"), [*settings(tmp_path, states="carried"), "training.steps=120"]), tmp_path / "run"
-    )
-    assert result["valid/forward-perplexity"] < 2.5
-    run = opened(tmp_path)
-    [fresh], state = run.continue_words(SENTENCES[:1])
-    torch.testing.assert_close(fresh.states, run.embed_words(SENTENCES[:1])[0].states)
-    [again], _ = run.continue_words(SENTENCES[:1], state)
-    assert not torch.allclose(again.states[1:], fresh.states[1:])
-    rows = Rows(23, 3, 1, processes=2)
-    batches = rows.batches()
-    assert len(batches) == 2 * rows.length == 6
-    first = rows.parts(4, batches[0])
-    assert rows.parts(4, batches[2]) == [part + 1 for part in first]
-    assert rows.turn(batches[0]) == rows.turn(batches[1]) == 0 != rows.turn(batches[2])
-    assert len({part for batch in batches for part in rows.parts(4, batch)}) == 18
-
-
-def test_fewer_parts_than_rows(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    config = run_file.read(path_of("elmo"), [*settings(tmp_path, states="carried"), "training.batch_tokens=3000"])
-    assert isinstance(config, BidirectionalLanguageModelling)
-    with caplog.at_level("INFO", "regard"):
-        assert rows_of(72, config, 1) == 18
-    part = config.window + 1
-    assert f"lowered from 3000 to {18 * part}, since the training text has 72 parts, fewer than one" in caplog.text
-    assert rows_of(3000, config, 2) == 3000 // part
-    with pytest.raises(InputError, match="has 2 parts, fewer than the 4 rows of a batch"):
-        Rows(2, 4, 1)
 
 
 def test_a_word_has_another_vector_in_another_sentence(folder: Path):

@@ -13,7 +13,7 @@ from regard.data.images import ImageFolders
 from regard.data.pairs import Pair
 from regard.data.swapped_sides import are_sides_swapped
 from regard.errors import InputError
-from regard.tasks.class_prediction import check_distinct, index_classes, warn_labels
+from regard.tasks.class_prediction import check_distinct, index_classes
 from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.image_captioning.data import CaptionTables
 from regard.tasks.summary import describe_images
@@ -56,7 +56,7 @@ def test_row_84_a_folder_one_level_too_high(tmp_path: Path):
         ImageFolders().read(str(tmp_path))
     assert str(refused.value) == (
         f"{tmp_path}: its folders are the sets test, train and no classes; name each: --set "
-        f"data.test={tmp_path}/test --set data.train={tmp_path}/train"
+        f"data.train={tmp_path}/train --set data.test={tmp_path}/test"
     )
     assert [each.label for each in ImageFolders().read(str(tmp_path / "train"))] == ["cat"]
 
@@ -93,18 +93,9 @@ def test_a_class_in_a_message_is_cut():
 
 
 def test_the_label_of_texts_without_agreement(tmp_path: Path):
-    (warning,) = warn_labels({"entailment": 500, "neutral": 400, "-": 5})
-    assert warning.startswith("5 training examples have the label '-'")
-    assert not warn_labels({"+": 9, "-": 9})
     path = written(tmp_path, "a.tsv", ["text\tlabel", "one\tyes", "two\t-", "three\tno"])
     for labels, data in ((["yes", "-", "no"], LabelledTables()), (["yes", "no"], LabelledTables(ignore="-"))):
         assert [each.label for each in data.read(path)] == labels
-    with pytest.raises(InputError) as refused:
-        index_classes(["yes", "no"], LabelledTables().read(path))
-    assert str(refused.value) == (
-        f"{path}:3: label '-' is none of the training set's: yes, no; train with --set data.ignore=-, which leaves "
-        "such rows out of all sets"
-    )
 
 
 def test_row_84_a_row_for_each_caption(tmp_path: Path):
@@ -174,14 +165,7 @@ def test_row_84_exchanged_files_are_refused(tmp_path: Path):
         summary_of("translate-rnn", tmp_path, *settings)
 
 
-def test_row_84_a_pair_for_a_model_of_one_text(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    rows = ["sentence_A\tsentence_B\tlabel", *(f"a b {number}\tc d\t{number % 2}" for number in range(40))]
-    table = written(tmp_path, "pairs.tsv", rows)
-    found = summary_of("classify", tmp_path, f"data.train={table}", "data.text=sentence_A", "training.batch_tokens=64")
-    assert found.warnings[0] == (
-        f"{table} has a column 'sentence_B' beside 'sentence_A', which is not read: this model reads one text; for "
-        "pairs set data.second=sentence_B and choose a model of two texts"
-    )
+def test_row_84_warnings_of_a_text(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.WARNING):
         assert not telling().warnings(("the cat", "sat"))
         assert not seeing().warnings("a.png")
@@ -192,6 +176,6 @@ def test_row_84_unknown_characters(tmp_path: Path):
     other = ["text\tlabel", *(f"ωψ ω\t{number % 2}" for number in range(4))]
     settings = [f"data.train={written(tmp_path, 'a.tsv', rows)}", f"data.valid={written(tmp_path, 'b.tsv', other)}"]
     found = summary_of("classify", tmp_path, *settings, "tokenizer={kind: character}", "training.batch_tokens=64")
-    assert found.unknown["train"] == 0
-    assert found.unknown["valid"] == 100
-    assert any(warning.startswith("100 % of the characters of valid are unknown") for warning in found.warnings)
+    assert found.unknown["train text"] == 0
+    assert found.unknown["valid text"] == 100
+    assert any(warning.startswith("100 % of the characters of valid text are unknown") for warning in found.warnings)

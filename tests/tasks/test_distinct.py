@@ -6,17 +6,12 @@ import pytest
 
 from regard.metrics import METRICS
 from regard.tasks.options import PredictOptions
-from regard.tasks.prediction import drop_repeats
 from tests.attribution.untrained import TEXT, going_on, writing
 
 
 def texts(found) -> list[str]:
     """Those of a prediction and its alternatives, best first."""
     return [each.text for each in (found, *found.alternatives)]
-
-
-def test_of_equal_texts_the_first_is_kept():
-    assert drop_repeats(["a1", "b1", "a2", "c1"], lambda each: each[0], 2) == ["a1", "b1"]
 
 
 def test_n_best_predictions_have_different_texts():

@@ -60,29 +60,12 @@ def test_a_running_text_is_not_counted_and_languages_are_counted_once():
     assert describe_examples({"de": [1, 2], "fr": [3, 4]}, "three.csv") == "scored: 2 examples, three.csv"
 
 
-@pytest.mark.parametrize(
-    ("search", "beam", "line"),
-    [
-        (Search(), None, "search: greedy, as in validation during training"),
-        (Search(beam=4, length_penalty=0.6), 1, "search: greedy, as in validation during training"),
-        (
-            Search(beam=4, length_penalty=0.6),
-            None,
-            "search: beam 4, length penalty 0.6; validation during training is greedy, and --beam 1 compares with it",
-        ),
-        (
-            Search(temperature=0.5),
-            None,
-            "search: samples at temperature 0.5; validation during training is greedy, and --beam 1 compares with it",
-        ),
-    ],
-)
-def test_the_search_is_compared_with_validation(search: Search, beam: int | None, line: str):
-    config = SimpleNamespace(search=search, metrics=("bleu", "perplexity"))
-    run = SimpleNamespace(config=config, supports={"evaluate": {"beam"}})
-    assert describe_search(run, EvaluationOptions(beam=beam)) == line
-    config.metrics = ("perplexity",)
-    assert describe_search(run, EvaluationOptions()) is None
+def test_the_search_of_an_evaluation():
+    run = SimpleNamespace(
+        config=SimpleNamespace(search=Search(beam=4, length_penalty=0.6)), supports={"evaluate": {"beam"}}
+    )
+    assert describe_search(run, EvaluationOptions()) == "decoding: beam 4, length penalty 0.6"
+    assert describe_search(run, EvaluationOptions(beam=1)) == "decoding: greedy"
     assert describe_search(SimpleNamespace(supports={"evaluate": {"files"}}), EvaluationOptions()) is None
 
 
@@ -102,5 +85,5 @@ def test_the_command_says_what_it_scored(tmp_path: Path, capsys: pytest.CaptureF
     out, err = capsys.readouterr()
     assert out.startswith("exact-match")
     assert f"regard: scored: 2 examples, {tmp_path / 'source'}, {tmp_path / 'target'}\n" in err
-    assert "regard: search: beam 3; validation during training is greedy" in err
+    assert "regard: decoding: beam 3" in err
     assert "regard: exact-match: in per cent, higher is better\n" in err

@@ -3,25 +3,26 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from matplotlib.patches import Rectangle
+from torch import nn
 
 from regard import load
 from regard.data.questions import Answer, Question
 from regard.errors import InputError
-from regard.maps import Alignment, TextWeights
+from regard.maps import Alignment
 from regard.models.bert import BertConfig, BertSpans
-from regard.pictures.shaded_text import draw_shaded_text
+from regard.models.span_reader import SpanReaderConfig
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.extractive_qa.data import Cutter, ExtractiveQA, Questions, Row, TwoSides, Window, word_features
-from regard.tasks.extractive_qa.run import ExtractiveQARun, answer_weights, around_answer
-from regard.tasks.extractive_qa.training import Span, WindowedQuestions, best, best_span, span_loss
+from regard.tasks.extractive_qa.data import ExtractiveQA, Questions, Window, WindowSplitter, word_features
+from regard.tasks.extractive_qa.run import ExtractiveQARun, WindowAttribution, select_around
+from regard.tasks.extractive_qa.training import Span, SpanFinder, best, span_loss
 from regard.tasks.fine_tuning import WordVectors, initialize_word_vectors
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, PAD, START
@@ -32,17 +33,32 @@ NAMES = ["anna", "bob", "carl", "dora", "emil", "fay"]
 PLACES = ["rome", "paris", "oslo", "bern", "lima", "cairo"]
 
 
+WORDS = TokenizerSettings("word", 50)
+
+
 def tokenizer() -> Tokenizer:
-    return Tokenizer.train(TokenizerSettings("word", 50), [" ".join([*"abcdefghijklmnopq", "where", "is", "?"])])
+    return Tokenizer.train(WORDS, [" ".join([*"abcdefghijklmnopq", "where", "is", "?"])])
 
 
-def windows(example: Question, tokenizer: Tokenizer, context: int, longest_question: int) -> list[Window]:
-    return Cutter(tokenizer, Row(), context, longest_question).windows(example)
+READER = SpanReaderConfig()
+
+
+def splitter(model: Any = TINY, context: int = 16, **settings: Any) -> WindowSplitter:
+    model = replace(model, context=context)
+    return WindowSplitter(tokenizer(), ExtractiveQA(data=Questions(), tokenizer=WORDS, model=model, **settings))
+
+
+def finder(**settings: Any) -> SpanFinder:
+    return SpanFinder(nn.Identity(), splitter(**settings))
+
+
+def windows(example: Question, context: int) -> list[Window]:
+    return splitter(context=context).split(example)
 
 
 def window(part: list[int], offsets: tuple[tuple[int, int], ...], answer: tuple[int, int] = (0, 0)) -> Window:
-    spellings = torch.zeros(1, 0, dtype=torch.int16), torch.zeros(len(part), 0, dtype=torch.int16)
-    return Window([7], part, offsets, torch.zeros(len(part), 6), *spellings, 3, answer)
+    words = torch.zeros(len(part), 6), torch.zeros(1, 0), torch.zeros(len(part), 0)
+    return Window([7], part, offsets, answer, words)
 
 
 def asked(context: str, answer: str | None, question: str = "where is q ?") -> Question:
@@ -51,51 +67,53 @@ def asked(context: str, answer: str | None, question: str = "where is q ?") -> Q
 
 
 def test_a_window_by_hand():
-    (found,) = windows(asked("a b c", "b c"), tokenizer(), 16, 64)
-    assert (len(found.question), found.first, found.length) == (4, 6, 10)
-    assert found.offsets == ((0, 1), (2, 3), (4, 5))
+    split = splitter()
+    (found,) = split.split(asked("a b c", "b c"))
+    assert (len(found.question), split.first(found), split.length(found)) == (4, 6, 10)
+    assert tuple(found.offsets) == ((0, 1), (2, 3), (4, 5))
     assert found.answer == (7, 8)
-    batch = Row().collate([found, window([8], ((0, 1),))])
-    assert batch.tokens[0].tolist() == [START, *found.question, END, *found.part, END]
-    assert batch.tokens[1].tolist() == [START, 7, END, 8, END, *[PAD] * 5]
-    assert batch.segments[0].tolist() == [0] * 6 + [1] * 4
-    assert batch.answers.tolist() == [[7, 8], [0, 0]]
+    batch = split.collate([found, window([8], ((0, 1),))])
+    tokens, _, segments = (value.tolist() for value in batch.inputs)
+    assert tokens[0] == [START, *found.question, END, *found.part, END]
+    assert tokens[1] == [START, 7, END, 8, END, *[PAD] * 5]
+    assert segments[0] == [0] * 6 + [1] * 4
+    assert batch.targets.tolist() == [[7, 8], [0, 0]]
 
 
 @pytest.mark.parametrize("answer", [None, "a", "c d", "h", "n o", "p"])
 def test_windows_overlap_and_have_every_short_answer(answer: str | None):
     context = " ".join("abcdefghijklmnop")
-    found = windows(asked(context, answer, "where ?"), tokenizer(), 13, 64)  # room for 8 tokens
+    found = windows(asked(context, answer, "where ?"), 13)  # room for 8 tokens
     assert [len(each.part) for each in found] == [8, 8, 8]
     covered = {place for each in found for place in range(each.offsets[0][0], each.offsets[-1][1])}
     assert covered == set(range(len(context)))
     told = [each for each in found if each.answer != (0, 0)]
     assert bool(told) is (answer is not None)
     for each in told:
-        first, last = (place - each.first for place in each.answer)
+        first, last = (place - splitter().first(each) for place in each.answer)
         assert context[each.offsets[first][0] : each.offsets[last][1]] == answer
 
 
 def test_questions_that_cannot_be_cut():
     with pytest.raises(InputError, match=r"x:1: 4 tokens leave no room in a model.context of 8"):
-        windows(asked("a", "a"), tokenizer(), 8, 64)
-    with pytest.raises(InputError, match="x:1: the answer 'z' is not in the context; correct it"):
-        windows(Question("where ?", "a b", (Answer("z", None),), "x:1"), tokenizer(), 16, 64)
+        windows(asked("a", "a"), 8)
+    with pytest.raises(InputError, match="x:1: the answer 'z' has no token in the context; correct it"):
+        windows(Question("where ?", "a b", (Answer("z", None),), "x:1"), 16)
     with pytest.raises(InputError, match="x:1: the answer ' ' has no token"):
-        windows(Question("where ?", "a b", (Answer(" ", 1),), "x:1"), tokenizer(), 16, 64)
-    with pytest.raises(InputError, match="x:1: the context ' ' has no token; give one with words"):
-        windows(Question("where ?", " ", (), "x:1"), tokenizer(), 16, 64)
+        windows(Question("where ?", "a b", (Answer(" ", 1),), "x:1"), 16)
+    with pytest.raises(InputError, match="x:1: question or context has no token"):
+        windows(Question("where ?", " ", (), "x:1"), 16)
 
 
 def test_loss_is_the_mean_of_both_cross_entropies():
     torch.manual_seed(1)
     model = BertSpans(30, TINY).double()
-    batch = Row().collate([window([8, 9], ((0, 1), (2, 3)), (3, 4)), window([8], ((0, 1),))])
+    batch = splitter().collate([window([8, 9], ((0, 1), (2, 3)), (3, 4)), window([8], ((0, 1),))])
     logits = model(*batch.inputs)
     assert logits[1, 5:].isneginf().all()
     begins, ends = logits.log_softmax(1).unbind(-1)
     expected = -(begins[0, 3] + ends[0, 4] + begins[1, 0] + ends[1, 0]) / 2
-    torch.testing.assert_close(span_loss(logits, batch.answers), expected)
+    torch.testing.assert_close(span_loss(logits, batch.targets), expected)
 
 
 def test_the_best_span_against_all_spans():
@@ -103,14 +121,14 @@ def test_the_best_span_against_all_spans():
     cut = window(list(range(6)), tuple((2 * place, 2 * place + 1) for place in range(6)))
     for longest in (1, 2, 6, 30):
         for _ in range(20):
-            logits = torch.randn(cut.length, 2, generator=generator)
+            logits = torch.randn(10, 2, generator=generator)
             every = {
                 (begin, end): float(logits[3 + begin, 0] + logits[3 + end, 1])
                 for begin in range(6)
                 for end in range(begin, min(6, begin + longest))
             }
             begin, end = max(every, key=every.__getitem__)
-            found = best_span("a b c d e f", cut, logits, longest)
+            found = finder(longest_answer=longest).best_span("a b c d e f", cut, logits)
             assert (found.start, found.end) == (2 * begin, 2 * end + 1)
             assert found.score == pytest.approx(every[begin, end])
             assert found.none == pytest.approx(float(logits[0].sum()))
@@ -128,24 +146,20 @@ def test_the_best_span_against_all_spans():
 def test_an_answer_has_whole_words(context: str, offsets: tuple[tuple[int, int], ...], answer: str):
     logits = torch.zeros(7, 2)
     logits[4], logits[5] = 1.0, 9.0  # the last token alone, then the two last
-    found = best_span(context, window([5, 6, 7], offsets), logits, 30)
+    found = finder().best_span(context, window([5, 6, 7], offsets), logits)
     assert context[found.start : found.end].strip() == answer
-
-
-def test_a_part_inside_a_word_has_an_answer():
-    found = best_span("riverside", window([5], ((3, 6),)), torch.zeros(5, 2), 30)
-    assert (found.start, found.end) == (3, 6)
 
 
 def test_no_answer_is_what_every_window_says():
     found = best([Span(0, 1, 2.0, 5.0), Span(4, 6, 3.0, 1.0)])
     assert found == Span(4, 6, 3.0, 1.0)
-    questions = [asked("a b c", None)] * 2
+    questions = [(asked("a b c", None), [])] * 2
     answers = [Span(0, 1, 2.0, 1.5), Span(0, 3, 2.0, 2.5)]
-    cutter = Cutter(tokenizer(), Row(), 16, 64)
-    assert WindowedQuestions(questions, [], cutter, 30, 0.0).texts(answers) == ["a", ""]
-    assert WindowedQuestions(questions, [], cutter, 30, 1.0).texts(answers) == ["", ""]
-    assert WindowedQuestions(questions, [], cutter, 30, None).texts(answers) == ["a", "a b"]
+    both = Questions(unanswerable=True)
+    split = splitter()
+    for data, margin, texts in ((both, 0.0, ["a", ""]), (both, 1.0, ["", ""]), (Questions(), 1.0, ["a", "a b"])):
+        chosen = replace(split, config=replace(split.config, data=data, margin=margin))
+        assert SpanFinder(nn.Identity(), chosen).texts(questions, answers) == texts
 
 
 def told(seed: int, count: int, unanswerable: bool = False) -> dict:
@@ -201,21 +215,10 @@ def test_it_learns_and_answers(folder: Path, caplog: pytest.LogCaptureFixture):
     assert run.predict([("who ?", context)])[0].text == "bob"
     assert (found, found.text, context[found.start : found.end]) == (again, "oslo", "oslo")
     assert run.predict([]) == []
-    with pytest.raises(InputError, match="question 1: question or context is blank; give both"):
+    with pytest.raises(InputError, match="question 1: question or context has no token; give both"):
         run.predict([("where ?", " ")])
     assert run.evaluate()["f1"] == pytest.approx(result["valid/f1"])
     assert "there is no test set: scored on the validation examples" in caplog.text
-
-
-def test_questions_without_an_answer_are_left_out_or_learnt(tmp_path: Path):
-    path = str(tmp_path / "both.json")
-    Path(path).write_text(json.dumps(told(4, 20, unanswerable=True)), encoding="utf-8")
-    plain, both = (Questions(train=(path,), valid=(path,), unanswerable=each) for each in (False, True))
-    assert (len(plain.read(path)), len(both.read(path))) == (20, 40)
-    assert (plain.without_answer(path), plain.without_answer(())) == ((20, 40), (0, 0))
-    Path(path).write_text(json.dumps({"data": []}))
-    with pytest.raises(InputError, match="has no question"):
-        both.read(path)
 
 
 def test_the_summary_counts_questions_that_are_left_out(folder: Path, tmp_path: Path):
@@ -225,7 +228,6 @@ def test_the_summary_counts_questions_that_are_left_out(folder: Path, tmp_path: 
         settings = f"data.train=[{path}]", f"data.unanswerable={str(unanswerable).lower()}", "training.steps=1"
         launch.train(config(folder, *settings, "training.warmup=1"), tmp_path / str(unanswerable))
     left, kept = (json.loads((tmp_path / name / "data.json").read_text()) for name in ("False", "True"))
-    assert left["rows"]["train"]["origin"] == f"{path}; 20 without an answer are left out"
     assert left["warnings"][0] == (
         "20 of 40 (50 %) questions of train have no answer and are left out; data.unanswerable=true keeps them"
     )
@@ -253,16 +255,6 @@ def test_what_a_question_and_its_context_read(regard, folder: Path, tmp_path: Pa
     asked = json.dumps({"question": "who ?", "context": "these days emil lives in cairo ."})
     code, output, _ = regard("show", str(folder / "run"), asked, "--out", f"{tmp_path}/a.svg")
     assert (code, output) == (0, f"emil\nThe picture is {tmp_path}/a.svg.\n")
-
-
-def test_a_question_may_have_the_names_of_the_columns():
-    config = run_file.read(path_of("spans"), ["data.train=q.csv", "data.question=q", "data.context=of.passage"])
-    assert isinstance(config, ExtractiveQA)
-    run = ExtractiveQARun(config, torch.nn.Identity(), tokenizer())
-    lines = ['{"q": "who?", "of": {"passage": "bob."}}', '{"question": "who?", "context": "bob."}']
-    assert [run.parse(line) for line in lines] == [("who?", "bob.")] * 2
-    with pytest.raises(InputError, match=r"expected {\"question\": .*}, or with the keys 'q' and 'of.passage' of its"):
-        run.parse('{"q": "who?"}')
 
 
 @pytest.mark.parametrize(
@@ -298,8 +290,9 @@ def test_features_by_hand():
 
 
 def test_a_window_of_two_sides():
-    (found,) = Cutter(tokenizer(), TwoSides(), 16, 64).windows(asked("a b c", "b c"))
-    batch = TwoSides().collate([found, window([8], ((0, 1),))])
+    split = splitter(READER)
+    (found,) = split.split(asked("a b c", "b c"))
+    batch = split.collate([found, window([8], ((0, 1),))])
     assert (found.answer, batch.size) == ((2, 3), 9)
     question, lengths, context, context_lengths, features, *characters = batch.inputs
     assert (question[0].tolist(), lengths.tolist()) == (found.question, [4, 1])
@@ -308,9 +301,8 @@ def test_a_window_of_two_sides():
 
 
 def test_a_window_with_the_characters_of_its_words():
-    form = TwoSides(characters=6)
-    (found,) = Cutter(tokenizer(), form, 16, 64).windows(asked("a b c", "b c"))
-    *_, question, context = form.collate([found]).inputs
+    split = splitter(replace(READER, characters=6))
+    *_, question, context = split.collate(split.split(asked("a b c", "b c"))).inputs
     assert question[0].tolist() == [spell(word, 6) for word in ("where", "is", "q", "?")]
     assert context[0, :3].tolist() == [spell(word, 6) for word in "abc"]
     assert not context[0, 3:].any()
@@ -374,7 +366,7 @@ def test_fixed_vectors_are_not_trained(folder: Path, tmp_path: Path):
         (
             "company.txt",
             "{name: span-reader, embedding: 300, width: 16}",
-            "lower model.embedding, or raise the tokenizer's size",
+            "lower model.embedding, or raise tokenizer.size",
         ),
         ("company.txt", "{name: bert, layers: 1, width: 16, heads: 2}", "vectors: the model has no table of word"),
     ],
@@ -384,13 +376,6 @@ def test_vectors_that_cannot_be_made(folder: Path, tmp_path: Path, file: str, mo
     settings = "tokenizer.kind=word", f"model={model}", f"vectors={{cooccurrence: {folder / file}}}"
     with pytest.raises(InputError, match=expected):
         launch.train(config(folder, *settings), tmp_path / "run")
-
-
-def test_vectors_beside_the_weights_of_a_run_are_refused(folder: Path, tmp_path: Path, reader: Path):
-    settings = "model=null", "tokenizer=null", f"training.start={reader}"
-    with pytest.raises(InputError, match=r"`vectors` would replace weights of the run in `training\.start`"):
-        launch.train(config(folder, *settings, f"vectors={{cooccurrence: {folder}/company.txt}}"), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_run_that_goes_on_needs_no_file_of_vectors(folder: Path, tmp_path: Path):
@@ -407,39 +392,31 @@ def test_a_run_that_goes_on_needs_no_file_of_vectors(folder: Path, tmp_path: Pat
 
 def test_a_picture_has_the_answer_framed_in_what_it_reads():
     """The answer is the last two of four words; of the tokens the first and those between are special."""
-    words = tokenizer()
-    found = windows(asked("a b c d", "c d", "where ?"), words, 16, 64)[0]
-    cut = WindowedQuestions([asked("a b c d", "c d", "where ?")], [[found]], Cutter(words, Row(), 16, 64), 3, None)
-    weights = np.zeros((found.length, found.length))
-    weights[found.first + 2, [0, 1, found.first]] = 0.4, 0.2, 0.4
-    weights[found.first + 3, [1, found.first + 1]] = 0.6, 0.4
-    labels = tuple(map(str, range(found.length)))
-    shown = answer_weights(words, cut, Span(4, 7, 0.0, 0.0), Alignment(weights, labels, labels))
+    question = asked("a b c d", "c d", "where ?")
+    split = splitter()
+    (found,) = split.split(question)
+    first, length = split.first(found), split.length(found)
+    weights = np.zeros((length, length))
+    weights[first + 2, [0, 1, first]] = 0.4, 0.2, 0.4
+    weights[first + 3, [1, first + 1]] = 0.6, 0.4
+    labels = tuple(map(str, range(length)))
+    reads = WindowAttribution(SpanFinder(nn.Identity(), split), question, found, Span(4, 7, 0.0, 0.0))
+    shown = reads.shade(Alignment(weights, labels, labels))
     assert (shown.labels, shown.texts) == (("where", "?", "a", "b", "c", "d"), (0, 0, 1, 1, 1, 1))
     assert shown.framed == {4, 5}
     np.testing.assert_allclose(shown.weights, [0.5, 0, 0.25, 0.25, 0, 0])
-    none = answer_weights(words, cut, None, Alignment(np.eye(found.length), labels, labels))
+    none = replace(reads, span=None).shade(Alignment(np.eye(length), labels, labels))
     assert (none.framed, float(none.weights.sum())) == (frozenset(), 0.0)
     part = replace(found, part=found.part[1:3], offsets=found.offsets[1:3])
-    cut = WindowedQuestions(cut.questions, [[part]], cut.cutter, 3, None)
-    shown = answer_weights(words, cut, Span(4, 5, 0.0, 0.0), Alignment(weights, labels, labels))
+    shown = replace(reads, window=part, span=Span(4, 5, 0.0, 0.0)).shade(Alignment(weights, labels, labels))
     assert shown.labels == ("where", "?", "…", "b", "c", "…")
     assert shown.framed == {4}
 
 
-def test_the_words_of_an_answer_have_one_frame():
-    shown = TextWeights(
-        ("a", "b", "c"), np.ones(3) / 3, "the answer", (0, 0, 0), (False,) * 3, False, frozenset({1, 2})
-    )
-    figure = draw_shaded_text(shown)
-    assert sum(isinstance(each, Rectangle) and each.get_linewidth() == 1.2 for each in figure.artists) == 1
-    assert "framed: the answer" in " ".join(each.get_text() for each in figure.texts)
-
-
 def test_a_picture_of_a_long_context_has_the_words_around_the_answer():
     weights = Alignment(np.arange(400.0).reshape(200, 2) / 400, ("who", "?"), tuple(map(str, range(200))))
-    shown, places = around_answer([100, 101], weights)
+    shown, places = select_around([100, 101], weights)
     assert (places, shown.target[12:14], shown.target[0]) == (slice(88, 114), ("[100", "101]"), "88")
     np.testing.assert_allclose(shown.weights, weights.weights[88:114])
-    assert around_answer([3], weights)[0].target[3] == "[3]"
-    assert around_answer([], weights)[1] == slice(0, 25)
+    assert select_around([3], weights)[0].target[3] == "[3]"
+    assert select_around([], weights)[1] == slice(0, 25)

@@ -16,8 +16,18 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.few_shot.data import FewShot, ImageRef, TableEpisodes, sample_episode, transform
-from regard.tasks.few_shot.run import EpisodeWeights, FewShotExample, FewShotRun, setup
+from regard.tasks.few_shot import (
+    Episode,
+    EpisodeWeights,
+    FewShot,
+    FewShotExample,
+    FewShotRun,
+    FolderEpisodes,
+    ImageRef,
+    TableEpisodes,
+    sample_episode,
+    setup,
+)
 
 QUICK = [
     "model={name: snail, side: 16, code_filters: 16, width: 32, filters: 16}",
@@ -188,39 +198,38 @@ def test_a_folder_holds_out_a_share_of_its_own(tmp_path: Path):
     assert shares == [0.04, 0.1]
 
 
-@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
-def test_a_table_of_image_files(ending: str, tmp_path: Path):
+def test_a_table_of_image_files(tmp_path: Path):
     write_folders(tmp_path / "classes", characters(count=3))
     rows = [(str(file.relative_to(tmp_path)), file.parent.name) for file in sorted(tmp_path.rglob("*.png"))]
-    if ending == "jsonl":
-        lines = [json.dumps({"file": file, "class": kind}) for file, kind in rows]
-    else:
-        lines = ["\t,"[ending == "csv"].join(row) for row in [("file", "class"), *rows]]
-    (tmp_path / f"a.{ending}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    found = tabular(tmp_path / f"a.{ending}", "data.image=file", "data.label=class", "data.held_out=0.3")
+    lines = [",".join(row) for row in [("file", "class"), *rows]]
+    (tmp_path / "a.csv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    found = tabular(tmp_path / "a.csv", "data.image=file", "data.label=class", "data.held_out=0.3")
     classes = found.data.load()
-    assert [len(each) for each in (classes.train, classes.valid, classes.test)] == [6, 3, 0]
-    for label, images in [*classes.train.items(), *classes.valid.items()]:
+    assert [len(each) for each in classes.values()] == [6, 3, 0]
+    for label, images in [*classes["train"].items(), *classes["valid"].items()]:
         assert [Path(str(each.image)).parent.name for each in images] == [label] * 6
     with pytest.raises(InputError, match=r"'kind'.*data\.label"):
-        tabular(tmp_path / f"a.{ending}", "data.image=file", "data.label=kind").data.load()
+        tabular(tmp_path / "a.csv", "data.image=file", "data.label=kind").data.load()
 
 
 def test_no_class_is_in_two_sets(folder: Path):
     classes = config(folder).data.load()
-    names = [set(each) for each in (classes.train, classes.valid, classes.test)]
+    names = [set(each) for each in classes.values()]
     assert [len(each) for each in names] == [27, 3, 15]
     assert len(set().union(*names)) == 45
     assert {name.split("/")[0] for name in names[2]} == {"gamma"}
 
 
+def sample(sizes: list[int], seed: str, *, training: bool = True, **settings: Any) -> Episode:
+    pool = [np.zeros((size, 1, 1, 1), np.uint8) for size in sizes]
+    return sample_episode(pool, FolderEpisodes(ways=3, shots=2, **settings), seed, training=training)
+
+
 def test_episodes_are_functions_of_their_seed():
     sizes = [4, 5, 6, 7]
-    found = sample_episode(sizes, 3, 2, "1/2", rotations=True)
-    assert found == sample_episode(sizes, 3, 2, "1/2", rotations=True)
-    assert found != sample_episode(sizes, 3, 2, "1/3", rotations=True)
+    assert sample(sizes, "1/2") == sample(sizes, "1/2") != sample(sizes, "1/3")
     for number in range(50):
-        each = sample_episode(sizes, 3, 2, str(number), rotations=bool(number % 2))
+        each = sample(sizes, str(number), training=bool(number % 2))
         assert sorted(each.labels) == [0, 0, 1, 1, 2, 2]
         own = dict(zip(each.support, each.labels, strict=True))
         assert len(own) == 6
@@ -229,19 +238,11 @@ def test_episodes_are_functions_of_their_seed():
         kinds = {(place.source, place.quarters) for place, label in own.items() if label == target}
         assert kinds == {(query.source, query.quarters)}
         assert number % 2 or {place.quarters for place in each.support} == {0}
-    assert {sample_episode(sizes, 3, 2, str(number), rotations=True).queries[0].quarters for number in range(99)} == {
-        0,
-        1,
-        2,
-        3,
-    }
+    assert {sample(sizes, str(number)).queries[0].quarters for number in range(99)} == {0, 1, 2, 3}
 
 
 def test_several_questions_and_mirrored_classes():
-    sizes = [5, 5, 6, 7]
-    found = [
-        sample_episode(sizes, 3, 2, str(number), questions=7, rotations=True, mirrored=True) for number in range(50)
-    ]
+    found = [sample([5, 5, 6, 7], str(number), questions=7, mirrored=True) for number in range(50)]
     for each in found:
         labels = dict(zip(each.support, each.labels, strict=True)) | dict(zip(each.queries, each.targets, strict=True))
         assert len(labels) == 6 + 7  # no image twice
@@ -252,10 +253,8 @@ def test_several_questions_and_mirrored_classes():
 
 
 def test_an_image_is_mirrored_and_then_turned():
-    pixels = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
-    np.testing.assert_array_equal(
-        transform(pixels, ImageRef(0, 0, 1, mirrored=True))[:, :, 0], [[0, 3], [1, 4], [2, 5]]
-    )
+    pool = [np.arange(6, dtype=np.uint8).reshape(1, 2, 3, 1)]
+    np.testing.assert_array_equal(ImageRef(0, 0, 1, mirrored=True).read(pool)[:, :, 0], [[0, 3], [1, 4], [2, 5]])
 
 
 BATCH_OF_TWO = ("data.questions=2", "training.batch_tokens=128")
@@ -271,15 +270,6 @@ def test_training_sees_questions_and_augmented_images(folder: Path, tmp_path: Pa
     assert torch.equal(one.labels, two.labels)
     assert torch.equal(one.classes, two.classes)
     assert not torch.equal(one.images, two.images)
-
-
-def test_batches_are_functions_of_seed_epoch_and_index(folder: Path, tmp_path: Path):
-    task: Any = setup(config(folder), RunDirectory.create(tmp_path / "run"), 1).objective
-    one, other = (task.batch(3, task.batches(3)[1]) for _ in range(2))
-    assert torch.equal(one.images, other.images)
-    assert one.images.shape == (32, 3, 1, 16, 16)
-    assert one.labels.shape == (32, 2)
-    assert not torch.equal(task.batch(4, task.batches(3)[1]).images, one.images)
 
 
 @pytest.mark.parametrize(
@@ -309,32 +299,18 @@ def test_classes_that_do_not_fit(settings: list[str], said: str, folder: Path, t
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"", b"PK\x03\x04 cut short", characters() | {"images": np.zeros((5, 4, 4))}],
-    ids=["empty", "cut", "floats"],
-)
-def test_a_file_that_is_another(content: Any, folder: Path, tmp_path: Path):
-    path = tmp_path / "a.npz"
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    else:
-        save(path, content)
-    with pytest.raises(InputError, match=r"a\.npz: (no \.npz with images|images are float64)"):
-        config(folder).data.read(str(path))
-
-
-@pytest.mark.parametrize(
-    ("array", "given", "said"),
+    ("array", "given"),
     [
-        ("alphabet", np.full(270, 3), "alphabet is 3 of an image; expected 0 to 2, the names"),
-        ("alphabet", np.zeros(270), r"alphabet is float64 \(270,\); expected a whole number for each of 270 images"),
-        ("character", np.zeros(269, int), r"character is int64 \(269,\); expected a whole number for each of 270"),
-        ("alphabet_names", np.array("alpha"), r"alphabet_names are <U5 \(\); expected a list of names"),
+        ("images", np.zeros((5, 4, 4))),
+        ("alphabet", np.full(270, 3)),
+        ("alphabet", np.zeros(270)),
+        ("character", np.zeros(269, int)),
+        ("alphabet_names", np.array("alpha")),
     ],
 )
-def test_numbers_that_name_nothing(array: str, given: np.ndarray, said: str, tmp_path: Path):
+def test_numbers_that_name_nothing(array: str, given: np.ndarray, tmp_path: Path):
     save(tmp_path / "a.npz", characters() | {array: given})
-    with pytest.raises(InputError, match=rf"a\.npz: {said}"):
+    with pytest.raises(InputError, match=r"a\.npz: expected images of uint8"):
         config(tmp_path).data.read(str(tmp_path / "a.npz"))
 
 
@@ -343,13 +319,13 @@ def test_sets_of_folders_that_share_classes(tmp_path: Path):
     write_folders(whole, characters(count=3))
     write_folders(some, characters(count=2))
     quick = [each for each in QUICK if not each.startswith("data.")]
-    for sets, said in (
-        (f"train: {whole}, valid: {some}", rf"{whole}: 6 of its classes are in {some} too, such as '0-00'; give each"),
-        (f"train: {some}, held_out: 0.4, test: {whole}", rf"{some}: 3 of its classes are in {whole} too, such as "),
+    for sets, second in (
+        (f"train: {whole}, valid: {some}", "valid"),
+        (f"train: {some}, held_out: 0.4, test: {whole}", "test"),
     ):
         found = run_file.read(path_of("few-shot"), [*quick, f"data={{kind: class-folders, ways: 2, {sets}}}"])
         assert isinstance(found, FewShot)
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=f"classes of the set train are in the set {second} too, such as '"):
             found.data.load()
 
 
@@ -371,19 +347,13 @@ def test_a_broken_image_is_told_before_training(folder: Path, tmp_path: Path):
         (("predict", '{"examples": {"a": "b.png"}, "image": "c.png"}'), "text 1: expected {"),
         (
             ("predict", '{"examples": {"a": []}, "image": "c.png"}'),
-            "got examples of 1 class; the model was trained for 2 classes, give examples of as many",
-        ),
-        (
-            ("predict", '{"examples": {"a": [], "b": []}, "image": "c.png"}'),
-            "class 'a' has 0 examples; the model was trained for 1 each",
+            "got [0] examples of 1 classes; the model was trained for 1 of each of 2 classes",
         ),
         (
             ("predict", '{"examples": {"a": ["a.png"], "b": ["a.png"]}, "image": "c.png"}'),
             "a.png: no such file",
         ),
-        (("predict", "{}", "--beam", "2"), "option beam is not supported where a run of the task few-shot predicts"),
         (("evaluate", "--columns", "a,b"), "a run of the task few-shot evaluates; supported: files, skip-bad"),
-        (("fill", "a"), "a run of the task few-shot does not fill blanks"),
     ],
 )
 def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said: str):
@@ -391,8 +361,3 @@ def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said:
     code, _, errors = regard(command, str(folder / "run"), *rest)
     assert (code, len(errors.splitlines())) == (2, 1)
     assert said in errors
-
-
-def test_one_image_in_place_of_a_list(folder: Path):
-    with pytest.raises(TypeError, match="examples is one str"):
-        opened(folder).predict("a.png")  # type: ignore[arg-type]

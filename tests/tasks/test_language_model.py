@@ -1,14 +1,12 @@
 """The language-model task: its loss, its figures, and what it refuses."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2Config
@@ -18,8 +16,6 @@ from regard.tasks.language_model.training import (
     Consecutive,
     LanguageModelObjective,
     Shuffled,
-    check_search,
-    count_rows,
     make_windows,
 )
 from regard.text import Tokenizer, TokenizerSettings
@@ -62,13 +58,6 @@ def test_figures_count_every_token_word_and_character(tokenizer: Tokenizer):
     assert found["bits_per_character"] == pytest.approx(words * math.log2(tokenizer.size) / characters)
 
 
-def test_word_perplexity_is_of_words_whatever_the_tokens_are():
-    letters = Tokenizer.train(TokenizerSettings("character"), TEXTS)
-    found = measure_texts(model(letters), letters, TEXTS)
-    total = found["loss"] * sum(len(letters.encode(text)) + 1 for text in TEXTS)
-    assert found["word_perplexity"] == pytest.approx(math.exp(total / sum(len(text.split()) + 1 for text in TEXTS)))
-
-
 def test_likelihood_is_that_of_one_pass_however_long_the_text(tokenizer: Tokenizer):
     one = model(tokenizer)
     tokens = torch.randint(2, tokenizer.size, (2 * CHUNK + 17,), generator=torch.Generator().manual_seed(1))
@@ -98,7 +87,7 @@ def test_windows_of_a_limited_context_overlap_by_half(tokenizer: Tokenizer, leng
 def test_the_loss_of_a_batch_goes_on_where_the_last_one_ended(tokenizer: Tokenizer):
     one, tokens = model(tokenizer), token_stream(tokenizer, TEXTS * 3)[:]
     windows = Consecutive(tokens, 3, 2, 1)
-    task = LanguageModelObjective(windows, TEXTS, tokenizer, settings(), one)
+    task = LanguageModelObjective(windows, TEXTS, tokenizer, settings())
     batches = [task.batch(0, examples) for examples in task.batches(0)]
     carried, total = None, 0.0
     for batch in batches:
@@ -122,29 +111,13 @@ def test_models_that_carry_nothing_read_windows_in_any_order(tokenizer: Tokenize
             make_windows(tokens, gpt2, settings(batch_tokens=9), window, 1)
 
 
-def test_validation_is_of_the_held_out_text(tokenizer: Tokenizer):
-    one = model(tokenizer)
-    task = LanguageModelObjective(
-        Consecutive(token_stream(tokenizer, TEXTS)[:], 3, 2, 1), TEXTS[:1], tokenizer, settings(), one
-    )
-    assert task.validate(one) == measure_texts(one, tokenizer, TEXTS[:1])
-    assert not task.higher_is_better
+def test_a_text_shorter_than_one_batch_lowers_it_aloud(tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture):
+    def rows(tokens: int, window: int, batch: int) -> int:
+        made = make_windows(torch.arange(tokens), model(tokenizer), settings(batch_tokens=batch), window, 1)
+        return made.rows
 
-
-@pytest.mark.parametrize("penalty", ["coverage_penalty", "brevity_penalty"])
-def test_a_penalty_that_needs_a_source_is_refused(penalty: str):
-    search = replace(Search(beam=2), **{penalty: 0.5})
-    with pytest.raises(InputError, match=f"search.{penalty} needs a source, which a language model has not"):
-        check_search(search, 11)
-
-
-def test_a_text_shorter_than_one_batch_lowers_it_aloud(caplog: pytest.LogCaptureFixture):
     with caplog.at_level("INFO", "regard"):
-        assert count_rows(65, 8, 64) == 8
+        assert rows(65, 8, 64) == 8
         assert not caplog.messages
-        assert count_rows(64, 8, 64) == 1
-        assert count_rows(64, 4, 128) == 3
-        assert count_rows(8, 8, 64) == 8  # no window at all, which Windows refuses
-    first, second = caplog.messages
-    assert "from 64 to 8, since the training text of 64 tokens is shorter than one batch" in first
-    assert "from 128 to 12" in second
+        assert rows(64, 8, 64) == 1
+    assert "from 64 to 8, since the training text of 64 tokens is shorter than one batch" in caplog.messages[0]

@@ -3,9 +3,8 @@
 import random
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional
@@ -24,13 +23,11 @@ from regard.models.pointer_generator import PointerConfig, PointerGenerator
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.fine_tuning import WordVectors
 from regard.tasks.seq2seq import metrics
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.metrics import Scoring, score_pairs
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.tasks.seq2seq.training import Seq2SeqObjective, setup
-from regard.tasks.tokenizers import SOURCE
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, IGNORED, UNKNOWN
 from regard.training.settings import Training
@@ -83,17 +80,6 @@ def test_loss_is_the_smoothed_cross_entropy_of_real_tokens(smoothing: float):
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-10, atol=1e-10)
 
 
-def test_loss_of_a_batch_is_the_sum_of_its_pairs():
-    """Padding costs nothing and counts as no token."""
-    both = tokenizers()
-    model = model_for(both).double()
-    one = task(both, model, label_smoothing=0.1)
-    together = one.loss(model, one.batch(0, [0, 2, 4]), 1)
-    alone = [one.loss(model, one.batch(0, [row]), 1) for row in (0, 2, 4)]
-    torch.testing.assert_close(together.total, torch.stack([each.total for each in alone]).sum())
-    assert together.tokens == sum(each.tokens for each in alone)
-
-
 @pytest.mark.parametrize("forcing", [0.0, 0.5])
 def test_less_teacher_forcing_still_teaches(forcing: float):
     both = tokenizers()
@@ -129,20 +115,6 @@ def test_forcing_may_end_elsewhere_than_it_began():
     assert changing.loss(model, batch, 1).total != changing.loss(model, batch, 11).total
 
 
-def test_bf16_takes_a_loss_in_full_precision():
-    both = tokenizers()
-    small = TransformerConfig(layers=1, width=6, hidden=5, heads=2, shared=False, dropout=0.0)
-    model = Transformer(both.source.size, both.target.size, small)
-    one = task(both, model, label_smoothing=0.1)
-    wanted = one.loss(model, one.batch(0, [0, 1, 4]), 1).total
-    with torch.autocast("cpu", torch.bfloat16):
-        found = one.loss(model, one.batch(0, [0, 1, 4]), 1).total
-    found.backward()
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, wanted, rtol=2e-2, atol=0)
-    assert all(each.grad is not None and each.grad.dtype == torch.float32 for each in model.parameters())
-
-
 def test_dropped_merges_are_a_function_of_seed_epoch_and_pair():
     both = tokenizers(dropout=0.4)
     one = task(both)
@@ -168,21 +140,6 @@ def test_dropped_merges_spell_the_same_texts():
     assert [both.target.decode(ids) for ids in batch.target_in.tolist()] == [target for _, target in TEXTS]
 
 
-def test_without_dropout_epochs_have_the_same_examples():
-    one = task(tokenizers())
-    assert torch.equal(one.batch(0, [1, 3]).source, one.batch(7, [1, 3]).source)
-
-
-def test_batches_hold_every_pair_once_and_no_more_than_they_may():
-    one = task(tokenizers())
-    for epoch in (0, 1):
-        assert list(one.batches(epoch)) == list(task(tokenizers()).batches(epoch))
-        assert sorted(row for rows in one.batches(epoch) for row in rows) == list(range(len(PAIRS)))
-        for rows in one.batches(epoch):
-            batch = one.batch(epoch, rows)
-            assert max(batch.source.numel(), batch.target_in.numel()) <= 31 or len(rows) == 1
-
-
 def test_frequencies_are_those_of_the_training_targets():
     both = tokenizers()
     found = task(both).frequencies()
@@ -193,16 +150,6 @@ def test_frequencies_are_those_of_the_training_targets():
     assert found.sum() == sum(len(target) + 1 for _, target in TEXTS)
 
 
-def test_places_are_those_of_the_pairs():
-    assert task(tokenizers()).place(3) == "pairs.tsv:4"
-
-
-def test_fewer_pairs_than_a_batch_lower_it():
-    few = task(tokenizers(), batch_tokens=4096)
-    assert few.batch_tokens == int(np.max(few.lengths)) == 29  # more than a quarter
-    assert sorted(index for batch in few.batches(0) for index in batch) == list(range(len(few.train)))
-
-
 def test_a_pair_longer_than_the_model_can_take(caplog: pytest.LogCaptureFixture):
     """Location scores bound the source, learned positions both sides; END takes one of the places."""
     both = tokenizers()
@@ -211,23 +158,16 @@ def test_a_pair_longer_than_the_model_can_take(caplog: pytest.LogCaptureFixture)
     )
     with pytest.raises(InputError, match=r"pairs\.tsv:4: 28 tokens and 1 special token, but the model takes 24"):
         task(both, model)
-    one = Seq2SeqObjective(SPLITS, both, Training(batch_tokens=67), SCORING, model=model, truncate=True)
+    cutting = replace(SCORING, truncate=True)
+    one = Seq2SeqObjective(SPLITS, both, Training(batch_tokens=67), cutting, model=model)
     assert [max(side) for side in zip(*one.lengths, strict=True)] == [24, 28]
     assert "1 of 5 training sources were cut" in caplog.text
     assert "targets" not in caplog.text
     small = TransformerConfig(layers=1, width=6, hidden=5, heads=2, shared=False, positions="learned", max_length=24)
     both_sides = Transformer(both.source.size, both.target.size, small)
-    one = Seq2SeqObjective(SPLITS, both, Training(batch_tokens=67), SCORING, model=both_sides, truncate=True)
+    one = Seq2SeqObjective(SPLITS, both, Training(batch_tokens=67), cutting, model=both_sides)
     assert [max(side) for side in zip(*one.lengths, strict=True)] == [24, 24]
     assert "1 of 5 training targets were cut" in caplog.text
-
-
-def test_validation_has_the_metrics_in_their_order():
-    both = tokenizers()
-    model = model_for(both).eval()
-    one = task(both, model)
-    assert list(one.validate(model)) == ["exact-match", "bleu"]
-    assert (one.metric, one.higher_is_better) == ("exact-match", True)
 
 
 def test_groups_are_scored_apart(monkeypatch: pytest.MonkeyPatch):
@@ -268,36 +208,6 @@ def test_a_model_starts_from_the_frequencies_of_tokens_on_request(
     silent = prepared.model.decoder.output(torch.zeros(6)).softmax(-1)
     counts = prepared.objective.frequencies() + 1 if start == "frequencies" else torch.ones_like(silent)
     torch.testing.assert_close(silent, counts / counts.sum())
-
-
-def started(tmp_path: Path, **settings: Any) -> Any:
-    """Setup of a model whose two sides share a table of letters, from a file of letters."""
-    (tmp_path / "letters.txt").write_text("a b é a b é é a\n" * 3, encoding="utf-8")
-    config = Seq2Seq(
-        data=Dates(kind="dates", train=50, valid=3, test=3),
-        tokenizers=TokenizerPair(TokenizerSettings("character"), shared=True),
-        model=PointerConfig(embedding=4, width=6, matching=True),
-        metrics=("exact-match",),
-        vectors=WordVectors(str(tmp_path / "letters.txt")),
-        training=Training(batch_tokens=300, **settings),
-    )
-    with RunDirectory.create(tmp_path / "run") as run:
-        return setup(config, run, 1)
-
-
-def test_vectors_of_other_texts_fill_the_table_of_both_sides(tmp_path: Path):
-    prepared = started(tmp_path)
-    tokenizer, table = prepared.tokenizers[SOURCE], prepared.model.encoder.embedding
-    pair = Dates(kind="dates", train=50, valid=3, test=3).load().train[0]
-    for text in (pair.source, pair.target, "é"):  # vectors of words have the length 2, the others are small at first
-        lengths = (table.table.weight[tokenizer.encode(text)] * table.scale).norm(dim=-1)
-        torch.testing.assert_close(lengths, torch.full_like(lengths, 2))
-    assert prepared.model.decoder.embedding is table
-
-
-def test_vectors_beside_the_weights_of_a_run_are_refused(tmp_path: Path):
-    with pytest.raises(ValueError, match=r"`vectors` would replace weights of the run in `training\.start`"):
-        started(tmp_path, start="runs/other")
 
 
 def test_perplexity_is_of_the_targets_tokens_and_lower_is_better():

@@ -31,7 +31,7 @@ from regard.tasks.speech.digits import (
     synthesize,
     synthesize_all,
 )
-from regard.tasks.speech.run import SpeechRun, build, overlap
+from regard.tasks.speech.run import SpeechRun
 from regard.text import Tokenizer, TokenizerSettings
 
 SMALL = [
@@ -70,7 +70,7 @@ def untrained(**settings: Any) -> SpeechRun:
     config = Speech(
         data=SpokenDigits(), audio=LogMel(rate=8000, mels=9), tokenizer=TokenizerSettings("character"), model=TINY
     )
-    return SpeechRun(config, build(config, tokenizer.size).eval(), tokenizer)
+    return SpeechRun(config, SpeechRun.build(config, tokenizer.size).eval(), tokenizer)
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +81,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_it_learns_letters_of_synthesised_digits(folder: Path):
     result = json.loads((folder / "run" / "result.json").read_text())
     assert result["test/character-error-rate"] < 70  # the same word for every sound has more
-    assert {"test/inside", "valid/word-error-rate"} <= result.keys()
+    assert "valid/word-error-rate" in result
 
 
 def test_the_commands(regard, folder: Path, tmp_path: Path):
@@ -125,29 +126,21 @@ def test_the_letters_weights_are_on_the_keys_of_the_sound():
     assert found.figure() is not None
 
 
-def test_inside_by_hand():
-    """Keys of 40 ms: a span of 0.05 to 0.12 s has three quarters of the second and all of the third."""
-    np.testing.assert_allclose(overlap((0.05, 0.12), 4, 0.04), [0, 0.75, 1, 0])
-    run = untrained()
-    sound = Sound(0.1 * np.random.default_rng(1).standard_normal(3000).astype(np.float32), RATE)
-    both = Utterance(sound, "six one", "x", ((0.0, 0.1), (0.2, 0.375)))
-    weights = run.attribute(sound, target="six one").weights.weights
-    places = [overlap(span, weights.shape[1], 0.04) for span in both.spans]
-    expected = [weights[place] @ places[0] for place in range(3)] + [weights[place] @ places[1] for place in (4, 5, 6)]
-    assert run.measure_inside([both]) == pytest.approx(100 * np.mean(expected), rel=1e-4)
-    assert run.measure_inside([Utterance(sound, "six one", "x")]) is None
-
-
-def test_strings_of_digits_of_one_speaker_with_known_times():
+def test_strings_of_digits_of_one_speaker():
     splits = SpokenDigits(train=30, valid=5, test=20, quieter=0.0).load()
-    assert [len(each) for each in splits.named.values()] == [30, 5, 20]
-    one = max(splits.train, key=lambda each: len(each.spans))
+    assert [len(each) for each in splits.by_name.values()] == [30, 5, 20]
+    one = max(splits.train, key=lambda each: len(parts(each)))
     assert [DIGITS[part.digit] for part in parts(one)] == one.transcript.split()
     assert len({part.speaker for part in parts(one)}) == 1
     samples = one.sound(LogMel(rate=8000)).samples
-    for (first, last), part in zip(one.spans, parts(one), strict=True):
-        heard = samples[round(first * RATE) : round(last * RATE)]
+    assert isinstance(one.audio, DigitString)
+    first = 0
+    for pause, part in zip(one.audio.pauses, parts(one), strict=False):
+        assert abs(samples[first : first + pause]).max() < 2e-3
+        first += pause
+        heard = samples[first : first + len(part.samples)]
         np.testing.assert_allclose(heard, part.samples.clip(-1, 1), atol=2e-3)
+        first += len(part.samples)
     assert {set_of(part.number) for each in splits.test for part in parts(each)} == {"test"}
     assert [each.transcript for each in splits.test] == [
         each.transcript for each in SpokenDigits(train=1, valid=1, test=20, quieter=0.0).tests()
@@ -156,10 +149,10 @@ def test_strings_of_digits_of_one_speaker_with_known_times():
 
 def test_a_held_out_speaker_is_in_the_test_set_only():
     splits = SpokenDigits(train=20, valid=5, test=9, held_out_speaker="synthetic 1").load()
-    names = [{part.speaker for each in some for part in parts(each)} for some in splits.named.values()]
+    names = [{part.speaker for each in some for part in parts(each)} for some in splits.by_name.values()]
     assert names[2] == {"synthetic 1"}
     assert not (names[0] | names[1]) & names[2]
-    with pytest.raises(InputError, match=r"held_out_speaker is 'nobody'; expected one of synthetic 0, synthetic 1"):
+    with pytest.raises(InputError, match=r"no recording of the set test.*the speakers are synthetic 0, synthetic 1"):
         SpokenDigits(held_out_speaker="nobody").tests()
 
 
@@ -185,10 +178,8 @@ def test_recordings_of_an_npz_file(tmp_path: Path):
     assert len(SpokenDigits(recordings=str(tmp_path / "a.npz"), train=4, valid=2, test=3).load().test) == 3
     for name, value in {"digit": found["digit"] + 90, "start": found["start"][1:], "audio": found["audio"] / 2}.items():
         np.savez(tmp_path / "b.npz", **found | {name: value})
-        with pytest.raises(InputError, match=r"b.npz: (its arrays do not fit together|a start, digit or speaker)"):
+        with pytest.raises(InputError, match=r"b.npz: its arrays do not fit together"):
             read_recordings(str(tmp_path / "b.npz"))
-    with pytest.raises(InputError, match=r"is a folder; expected an .npz file"):
-        read_recordings(str(tmp_path))
 
 
 def test_tables_of_files(tmp_path: Path):
@@ -231,11 +222,7 @@ def test_the_first_recording_is_the_example_of_a_page(folder: Path):
     first = run.config.data.load().train[0].sound(run.config.audio)
     assert sound.rate == first.rate
     assert np.abs(sound.samples - first.samples.clip(-1, 1)).max() < 2**-14
-    assert read_example(run, folder / "run") == {"example": kept}
-
-
-def test_one_sample_is_a_sound():
-    assert np.isfinite(untrained().predict([Sound(np.ones(1, np.float32), RATE)])[0].score)
+    assert read_example(run, folder / "run") == kept
 
 
 def test_letters_outside_the_vocabulary(tmp_path: Path):

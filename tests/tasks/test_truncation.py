@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from regard.cli import standard_input
+from regard.cli import predict
 from regard.cli.predict import iterate_predictions
 from regard.data.generated.pairs import Dates
 from regard.data.pairs import Pair
@@ -25,6 +25,7 @@ from regard.serve.worker import Replicas
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.classification.training import ClassOutputs
 from regard.tasks.extractive_qa.data import ExtractiveQA, Questions
 from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.multi_target.data import Multiparallel, MultiTarget
@@ -57,7 +58,9 @@ def translator(*, truncate: bool = True, pointer: bool = False) -> Seq2SeqRun:
 def classifier(model: Any, *, truncate: bool = True) -> ClassificationRun:
     torch.manual_seed(3)
     config = Classification(data=LabelledTables(train="t.tsv"), tokenizer=WORDS, model=model, truncate=truncate)
-    return ClassificationRun(config, build_classifier(model, TOKENIZER.size, 2).eval(), TOKENIZER, ["yes", "no"])
+    return ClassificationRun(
+        config, build_classifier(model, TOKENIZER.size, 2).eval(), TOKENIZER, ClassOutputs(("yes", "no"))
+    )
 
 
 BERT = BertConfig(layers=1, width=8, heads=2, hidden=8, context=6, dropout=0.0)
@@ -139,7 +142,7 @@ def test_row_18_several_languages_cut_their_source_once(caplog: pytest.LogCaptur
 
 
 def test_row_18_one_line_for_all_of_standard_input(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
-    monkeypatch.setattr(standard_input, "CHUNK", 1)
+    monkeypatch.setattr(predict, "CHUNK", 1)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(f"{LONG}\na\n{LONG}\n".encode()))))
     run: Any = translator()
     assert len(list(iterate_predictions(run, (), PredictOptions()))) == 3

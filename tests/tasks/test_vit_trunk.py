@@ -16,11 +16,9 @@ from regard.images import Preparation
 from regard.models.vit import VitGrid
 from regard.runs import run_file
 from regard.runs import train as launch
-from regard.runs.load import CONFIG
 from regard.runs.recipes import path_of
-from regard.storage.run_folder import RunDirectory
 from regard.tasks.image_captioning.data import Captioned
-from regard.tasks.image_captioning.run import ImageCaptioningRun, collate_one, read_pixels
+from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from tests.hub.published_images import VITS, classifier
 from tests.tasks.test_image_captioning import settings, squares
@@ -90,10 +88,10 @@ def test_its_cells_are_the_states_of_the_run_itself(folder: Path, whole: Path):
     assert (run.config.model.image, run.config.model.channels, run.config.model.stages) == (16, 1, ())
     image = np.random.default_rng(2).integers(0, 255, (20, 31), dtype=np.uint8)
     pixels = vit.config.images.pixels(image, vit.config.size, 1)
-    batch = collate_one(run.model, read_pixels(Captioned(image, (), "x"), run.config), [], run.config)
-    torch.testing.assert_close(batch.images, vit.config.images.tensor(pixels)[None], rtol=0, atol=0)
+    images = run.config.images.tensor(run.config.read_pixels(Captioned(image, (), "x")))[None]
+    torch.testing.assert_close(images, vit.config.images.tensor(pixels)[None], rtol=0, atol=0)
     with torch.no_grad():
-        states, memory = vit.model.encoder(batch.images), run.model.encoder(batch.images)
+        states, memory = vit.model.encoder(images), run.model.encoder(images)
     assert torch.equal(memory.value, states[:, 1:])
     assert torch.equal(memory.summary, states[:, 0])
 
@@ -134,15 +132,6 @@ def test_it_goes_on_without_the_run_it_read_and_may_learn_the_trunk_then(regard,
     assert all(0 < (learned[name] - before[name]).abs().max() < 0.1 for name in before if name.endswith(".weight"))
 
 
-@pytest.mark.parametrize("name", ["show-and-tell", "grid-transformer"])
-def test_the_others_train_too(folder: Path, tmp_path: Path, name: str):
-    sizes = {"show-and-tell": "embedding: 12, width: 24", "grid-transformer": "layers: 1, width: 12, heads: 2"}
-    model = f"model={{name: {name}, {sizes[name]}, trunk: {{vit: {folder / 'vit'}, frozen: false}}}}"
-    result = launch.train(config(folder, model, "training.steps=40"), tmp_path / "run")
-    assert result["test/rouge-l"] > 50
-    assert [each.finished for each in opened(tmp_path / "run").predict([folder / "images" / "0.png"])] == [True]
-
-
 def test_a_published_vit(folder: Path, tmp_path: Path):
     """Of three channels: grey images are read as it wants them."""
     classifier(tmp_path / "published", "vit", **VITS[0])
@@ -177,16 +166,3 @@ def test_what_is_refused(folder: Path, whole: Path, tmp_path: Path):
         config(folder, trunk="{vitt: x}")
     with pytest.raises(InputError, match=r"images.size is 32, but model.image is 16; remove images.size"):
         run_file.read(whole / "config.yaml", ["images.size=32"])
-
-
-def test_runs_from_before_there_were_trunks_go_on(folder: Path, tmp_path: Path):
-    """A key that a run file lacks is read as its default, in what the run was started with too."""
-    model = f"model={{name: show-attend-and-tell, {SIZES}, image: 16, channels: 1, stages: [8, 12]}}"
-    launch.train(config(folder, model, "training.steps=2"), tmp_path / "run")
-    with RunDirectory.create(tmp_path / "run", resume=True) as run:
-        lines = run.read_text(CONFIG).splitlines(keepends=True)
-        older = [line for line in lines if line.split(":")[0].strip() not in ("trunk", "compile")]
-        assert len(older) == len(lines) - 2
-        run.write_text(CONFIG, "".join(older))
-    launch.train(config(folder, model, "training.steps=2"), tmp_path / "run", resume=True)
-    assert run_file.read(tmp_path / "run" / CONFIG).model.trunk is None

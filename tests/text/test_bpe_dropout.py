@@ -89,7 +89,7 @@ def test_distribution_is_that_of_the_paper() -> None:
 
 def test_a_word_has_many_segmentations() -> None:
     ids = {"a": 4, "b": 5, "c": 6, "ab": 7, "abc": 8}
-    dropout = MergeDropout({("a", "b"): 0, ("ab", "c"): 1}, ids, 0.5)
+    dropout = MergeDropout([("a", "b"), ("ab", "c")], ids, 0.5)
     counts = Counter(tuple(dropout.encode(["abc"], "abc", seed)) for seed in range(997))
     assert set(counts) == {(8,), (7, 6), (4, 5, 6)}
     assert VARIANTS >= 16

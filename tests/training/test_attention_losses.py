@@ -19,7 +19,7 @@ from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.encoder_decoder import EncoderDecoder
-from regard.tasks.seq2seq.training import Scoring, Seq2SeqObjective, link_pieces, link_rows
+from regard.tasks.seq2seq.training import Scoring, Seq2SeqObjective, link_pieces
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
 from regard.training.settings import Training
@@ -80,7 +80,6 @@ def test_a_penalty_is_added_for_real_positions(build, name: str):
     rows = [0, 1, 2]
     added = one.loss(model, one.batch(0, rows), 1).total - plain.loss(model, plain.batch(0, rows), 1).total
     expected = torch.zeros((), dtype=torch.float64)
-    links = link_pieces(PAIRS, both)
     for row in rows:
         batch = plain.batch(0, [row])
         targets, sources = int(batch.target_lengths), int(batch.source_lengths)
@@ -88,7 +87,7 @@ def test_a_penalty_is_added_for_real_positions(build, name: str):
             model(batch.source, batch.source_lengths, batch.target_in)
         found = [each[0, None] if each.ndim == 3 else each[0] for each in maps.values()]
         weights = torch.cat(found)[:, :targets, :sources]
-        known = link_rows([links[row]], targets, sources)[0].double()
+        known = link_pieces([PAIRS[row]], both, targets, sources)[0].double()
         expected = expected + 0.5 * penalty(name, weights, known)
     torch.testing.assert_close(added, expected, rtol=1e-9, atol=1e-9)
     parameters = [each for each in model.parameters() if each.requires_grad]
@@ -171,8 +170,7 @@ def test_entropy_of_what_is_drawn_from_is_wanted():
 
 def test_links_of_words_become_rows_of_pieces():
     """Source "ab c" is a, b, blank, c and END, target "x yy" is x, blank, y, y and END; blanks go with what comes."""
-    (links, nothing, _) = link_pieces(PAIRS, tokenizers())
-    found = link_rows([links, nothing], 5, 5)
+    found = link_pieces(PAIRS[:2], tokenizers(), 5, 5)
     assert found[0].tolist() == [
         [0, 0, 0.5, 0.5, 0],
         [0.25, 0.25, 0.25, 0.25, 0],
@@ -190,10 +188,10 @@ def test_what_model_and_data_do_not_allow():
     with pytest.raises(InputError, match="attention_losses need a model that attends to its source"):
         task(both, bottleneck, AttentionLosses(coverage=1.0))
     without = [replace(pair, links=None) for pair in PAIRS]
-    with pytest.raises(InputError, match=r"guided needs word links; name their file in data\.links"):
+    with pytest.raises(InputError, match=r"guided needs word links, whose file data\.links names"):
         task(both, luong(both), AttentionLosses(guided=1.0), without)
     changing = tokenizers(TokenizerSettings("bpe", size=262, dropout=0.1))
-    with pytest.raises(InputError, match="guided needs pieces that stay"):
+    with pytest.raises(InputError, match=r"guided needs word links, .* tokenizers without dropout"):
         task(changing, luong(changing), AttentionLosses(guided=1.0))
 
 

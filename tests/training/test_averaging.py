@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.training.schedules import MovingAverage, mean
+from regard.training.schedules import MovingAverage
 
 
 def test_the_moving_average_is_its_recurrence():
@@ -38,11 +38,3 @@ def test_an_update_allocates_nothing():
     with torch.profiler.profile(profile_memory=True) as profile:
         average.update(1)
     assert max((event.self_cpu_memory_usage for event in profile.key_averages()), default=0) == 0
-
-
-def test_the_mean_of_checkpoints():
-    several = [{"a": torch.full((2,), value), "n": torch.tensor(int(value))} for value in (1.0, 2.0, 6.0)]
-    result = mean(several)
-    assert result["a"].tolist() == [3, 3]
-    assert result["n"] == 6
-    assert several[0]["a"].tolist() == [1, 1]

@@ -30,11 +30,13 @@ def freed(way: str) -> int:
 
 
 @pytest.mark.skipif(devices.platform.libc_ver()[0] != "glibc", reason="glibc only")
+@pytest.mark.slow
 def test_memory_of_freed_tensors_stays_in_the_process():
     assert freed("kept") < 1_000_000
     assert freed("returned") > 30_000_000
 
 
+@pytest.mark.slow
 def test_other_systems_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(devices.platform, "libc_ver", lambda: ("", ""))
     assert not devices.keep_freed_memory()

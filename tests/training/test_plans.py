@@ -122,5 +122,5 @@ def test_the_line_on_a_shorter_training_comes_after_all_checks(tmp_path: Path, c
     table.write_text("text,label\na b,x\nb a,x\n", encoding="utf-8")
     assert main(["train", "classify", "--out", str(tmp_path / "run"), *(f"--set={each}" for each in changed)]) == 2
     assert "lowered" not in capsys.readouterr().err
-    log_setup(Setup(toy.model(), toy.Following(), "", "all", notes=(line,)), Training(steps=30, warmup=3))
+    log_setup(Setup(toy.model(), toy.Following(), "", "all"), Training(steps=30, warmup=3), [line])
     assert capsys.readouterr().err.endswith(f"\n  {line}\n")

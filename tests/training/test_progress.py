@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from regard.training.objectives import unit_of
-from regard.training.progress import Progress, Window, duration
+from regard.training.progress import Progress, UpdateSums, duration
 from regard.training.update import UpdateResult
 
 
@@ -65,11 +65,11 @@ def test_durations():
     assert [duration(seconds) for seconds in (0.0, 61.4, 3599.6, 7384.0)] == ["0:00", "1:01", "1:00:00", "2:03:04"]
 
 
-def test_a_window_weighs_losses_by_their_terms_and_counts_what_the_model_read():
-    window = Window()
-    window.add(UpdateResult(1.0, 30, 60, 5.0, 0), 0.5)
-    window.add(UpdateResult(3.0, 10, 20, 2.0, 0), 0.5)
-    assert window.figures() == {"loss": 1.5, "gradient_norm": 5.0, "tokens": 80, "tokens_per_second": 80.0}
+def test_sums_weigh_losses_by_their_terms_and_counts_what_the_model_read():
+    sums = UpdateSums()
+    sums.add(UpdateResult(1.0, 30, 60, 5.0, 0), 0.5)
+    sums.add(UpdateResult(3.0, 10, 20, 2.0, 0), 0.5)
+    assert sums.figures() == {"loss": 1.5, "gradient_norm": 5.0, "tokens": 80, "tokens_per_second": 80.0}
 
 
 class Gone(io.StringIO):

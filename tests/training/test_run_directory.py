@@ -75,7 +75,7 @@ def test_an_existing_run_is_not_begun_again_and_a_missing_one_not_resumed(tmp_pa
         run.write_text("a.txt", "kept")
     with pytest.raises(
         InputError,
-        match=r"already holds a run; use --resume to continue it, --overwrite",
+        match=r"already holds a run; use --resume to continue it",
     ):
         RunDirectory.create(tmp_path / "run")
     with RunDirectory.create(tmp_path / "run", resume=True) as run:

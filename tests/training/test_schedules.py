@@ -5,7 +5,6 @@ from itertools import pairwise
 import pytest
 
 from regard.training import schedules
-from regard.training.schedules import Plateau
 from tests.training.toy import settings
 
 
@@ -22,7 +21,7 @@ def test_the_inverse_square_root_is_the_transformers(width: int, warmup: int):
         assert schedules.rate(chosen, n) == pytest.approx(width**-0.5 * min(n**-0.5, n * w**-1.5), rel=1e-12)
 
 
-@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "inverse-square-root", "plateau"])
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "inverse-square-root"])
 def test_the_rate_rises_to_its_peak_and_never_again(schedule: str):
     chosen = settings(steps=101, schedule=schedule, warmup=13, learning_rate=0.5)
     rates = [schedules.rate(chosen, update) for update in range(1, 102)]
@@ -52,13 +51,3 @@ def test_forcing_goes_straight_from_the_first_update_to_the_last(start: float, e
 def test_forcing_without_an_end_stays():
     assert {schedules.forcing(settings(teacher_forcing=0.7), update) for update in range(1, 25)} == {0.7}
     assert schedules.forcing(settings(steps=1, teacher_forcing=0.7, teacher_forcing_end=0.1), 1) == 0.7
-
-
-def test_a_plateau_lowers_the_rate_and_starts_to_wait_again():
-    chosen = settings(schedule="plateau", plateau_factor=0.1, plateau_patience=2, learning_rate=1.0)
-    plateau = Plateau()
-    factors = []
-    for improved in (True, False, True, False, False, False, False, True):
-        plateau.observe(improved, chosen)
-        factors.append(round(schedules.rate(chosen, 5, plateau.factor), 6))
-    assert factors == [1, 1, 1, 1, 0.1, 0.1, 0.01, 0.01]

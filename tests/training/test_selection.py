@@ -1,6 +1,7 @@
 """Selection of checkpoints, and early stopping."""
 
 import json
+from dataclasses import asdict
 
 from pydantic import TypeAdapter
 
@@ -47,26 +48,14 @@ def test_patience():
 def test_what_is_no_longer_wanted():
     selection, chosen = Selection(), settings(keep_best=1)
     selection.observe(Validated(3, 1.0, {}), chosen, True)
-    assert [selection.add_regular(update, chosen) for update in (3, 6, 9, 12, 12)] == [[], [], [], [6], []]
+    assert [selection.add(update) for update in (3, 6, 9, 12, 12)] == [[], [], [], [6], []]
     selection.observe(Validated(15, 2.0, {}), chosen, True)
-    assert selection.add_regular(15, chosen) == [3, 9]
-    assert selection.last(2) == [12, 15]
-
-
-def test_checkpoints_of_stops_go_with_the_next_regular_one():
-    selection, chosen = Selection(), settings(average_last=3)
-    for update in (3, 6, 9, 12):
-        selection.add_regular(update, chosen)
-    assert [selection.add_stop(update) for update in (13, 14, 15)] == [[], [], [13]]
-    assert selection.last(3) == [6, 9, 12]
-    assert selection.add_regular(15, chosen) == [6, 14]  # the last of the stops has become a regular one
-    assert selection.last(3) == [9, 12, 15]
-    assert selection.add_regular(18, chosen) == [9]
+    assert selection.add(15) == [3, 9]
+    assert selection.recent == [12, 15]
 
 
 def test_it_survives_json():
     selection = Selection()
     observe(selection, [3.0, 7.0])
-    selection.add_regular(10, settings())
-    selection.add_stop(11)
-    assert TypeAdapter(Selection).validate_json(json.dumps(selection.state()), strict=True) == selection
+    selection.add(10)
+    assert TypeAdapter(Selection).validate_json(json.dumps(asdict(selection)), strict=True) == selection

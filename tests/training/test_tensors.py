@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors
 import torch
 from hypothesis import given, settings, strategies
 from torch import nn
@@ -69,7 +70,8 @@ def test_tensors_come_back_with_type_shape_and_metadata(tmp_path: Path) -> None:
     assert {name: (value.dtype, value.tolist()) for name, value in found.items()} == {
         name: (value.dtype, value.tolist()) for name, value in given.items()
     }
-    assert tensors.check(path)["__metadata__"] == {"model": "toy"}
+    with safetensors.safe_open(path, "pt") as opened:
+        assert opened.metadata() == {"model": "toy"}
     tensors.write(path, {})
     assert tensors.read(path) == {}
 
@@ -87,8 +89,8 @@ def test_every_cut_is_refused(tmp_path: Path) -> None:
     tensors.write(path, {"weight": torch.zeros(3), "bias": torch.zeros(5)})
     whole = path.read_bytes()
     for end in range(len(whole)):
-        assert re.search("cut short|empty file|plain text|broken", refusal(path, whole[:end]))
-    assert refusal(path, whole + b"\0").startswith("longer than its tensors")
+        assert re.search("broken or cut|empty file|plain text", refusal(path, whole[:end]))
+    assert refusal(path, whole + b"\0").startswith("broken or cut")
 
 
 @settings(max_examples=150, deadline=None)
@@ -121,8 +123,8 @@ def test_a_flipped_bit_in_the_header_is_refused_or_harmless(
         (b"\x1f\x8b\x08\x00" + b"\0" * 20, "is a gzip file"),
         (b"PK\x05\x06" + b"\0" * 18, "is an empty zip archive"),
         (b"\x93NUMPY\x01\x00", "is a NumPy array"),
-        (b"\0" * 3, "not a safetensors file, or cut short"),
-        (os.urandom(2) + b"\xff" * 300, "not a safetensors file, or cut short"),
+        (b"\0" * 3, "broken or cut safetensors file"),
+        (os.urandom(2) + b"\xff" * 300, "not a safetensors file, or its header of"),
     ],
 )
 def test_another_kind_of_file_is_named(tmp_path: Path, content: bytes, what: str) -> None:
@@ -176,20 +178,18 @@ def many(count: int) -> bytes:
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (file(many(60_000)), "more than 50000 tensors"),
-        (file(b"{" + b" " * (1 << 23) + b"}"), "header of 8388610 bytes; at most 8388608 are read"),
-        (file(b'{"a":' + b"[" * 100_000), "broken safetensors header"),
-        (struct.pack("<Q", 1 << 62) + b"{}", "not a safetensors file, or cut short"),
-        (file(b'{"w": %s, "w": %s}' % ((json.dumps(entry(0, 4)).encode(),) * 2), bytes(4)), "'w' is listed twice"),
-        (file(b'{"w": {"dtype": "F32", "dtype": "F64"}}'), "'dtype' is listed twice"),
-        (file(b'{"w": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}', bytes(4)), "broken safetensors file"),
-        (file(json.dumps({"w": entry(4, 8)}).encode(), bytes(8)), "broken safetensors file"),
-        (file(json.dumps({"v": entry(0, 8), "w": entry(4, 8)}).encode(), bytes(8)), "broken safetensors file"),
-        (file(json.dumps({"w": entry(0, 1 << 62)}).encode(), bytes(8)), "cut short"),
-        (file(b'{"w": {"dtype": "F99", "shape": [1], "data_offsets": [0, 4]}}', bytes(4)), "broken safetensors file"),
-        (file(b'{"w": 3}'), "broken safetensors header at tensor 'w'"),
-        (file(b"[1, 2]"), "broken safetensors header; expected names"),
-        (file(b'{"w": {"dtype": "F32", "shape": [%s], "data_offsets": [0, 4]}}' % (b"9" * 5000), bytes(4)), "broken"),
+        (file(many(60_000)), "not a safetensors file, or its header of"),
+        (file(b"{" + b" " * (1 << 23) + b"}"), "not a safetensors file, or its header of 8388610 bytes"),
+        (file(b'{"a":' + b"[" * 100_000), "broken or cut"),
+        (struct.pack("<Q", 1 << 62) + b"{}", "not a safetensors file, or its header of"),
+        (file(b'{"w": %s, "w": %s}' % ((json.dumps(entry(0, 4)).encode(),) * 2), bytes(4)), "a tensor is listed twice"),
+        (file(b'{"w": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}', bytes(4)), "broken or cut"),
+        (file(json.dumps({"w": entry(4, 8)}).encode(), bytes(8)), "broken or cut"),
+        (file(json.dumps({"v": entry(0, 8), "w": entry(4, 8)}).encode(), bytes(8)), "broken or cut"),
+        (file(json.dumps({"w": entry(0, 1 << 62)}).encode(), bytes(8)), "broken or cut"),
+        (file(b'{"w": {"dtype": "F99", "shape": [1], "data_offsets": [0, 4]}}', bytes(4)), "broken or cut"),
+        (file(b'{"w": {"dtype": "C64", "shape": [1], "data_offsets": [0, 8]}}', bytes(8)), "broken or cut"),
+        (file(b"[1, 2]"), "broken or cut"),
     ],
 )
 def test_an_unreasonable_header_is_refused_in_bounded_time(tmp_path: Path, content: bytes, what: str) -> None:
@@ -201,7 +201,7 @@ def test_an_unreasonable_header_is_refused_in_bounded_time(tmp_path: Path, conte
 def test_fifty_thousand_names_with_one_twice(tmp_path: Path) -> None:
     header = many(49_000)[:-1] + b',"48999":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}'
     began = time.process_time()
-    assert refusal(tmp_path / "w.safetensors", file(header)).startswith("'48999' is listed twice")
+    assert refusal(tmp_path / "w.safetensors", file(header)).startswith("a tensor is listed twice")
     assert time.process_time() - began < 5
 
 

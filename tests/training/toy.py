@@ -7,7 +7,6 @@ import hashlib
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import sys
 import time
@@ -229,25 +228,6 @@ def signals(path: Path, processes: int, at: int, changes: dict[str, Any]) -> dic
     return {"codes": codes, "digests": digests, "steps": steps}
 
 
-def regrouped(path: Path) -> dict[str, Any]:
-    """A sharded run of four processes that is killed and, in copies, resumed on four, on two that accumulate as many
-    batches, and on one without shards: exit codes and the last weights."""
-    changes = {"dropout": 0.0, "batches": 8, "keep_best": 0, "steps": 16}
-    codes, found = [start(path / "whole", 4, {**changes, "sharded": True})], {}
-    ways = {
-        "four": (4, {"sharded": True}),
-        "two": (2, {"sharded": True, "accumulate": 2}),
-        "one": (1, {"accumulate": 4}),
-    }
-    start(path / "killed", 4, {**changes, "sharded": True, "trouble": ("kill", 11)})
-    for name, (processes, more) in ways.items():
-        shutil.copytree(path / "killed", path / name)
-        codes.append(start(path / name, processes, {**changes, **more, "resume": True}))
-    for name in ("whole", *ways):
-        found[name] = RunDirectory.open(path / name).load_tensors("weights.safetensors")["embed.weight"].tolist()
-    return {"codes": codes, "weights": found}
-
-
 ACCIDENTS = ("raise", "kill one", "terminate one", "stop one")
 
 
@@ -273,16 +253,13 @@ def accidents(path: Path) -> dict[str, Any]:
 
 
 def together(path: Path) -> dict[str, Any]:
-    """The weights of one process that adds up two batches, and of two processes, plain and sharded, and the files of
-    the sharded run's last checkpoint."""
+    """The weights of one process that adds up two batches, and of two processes."""
     changes = {"dropout": 0.0, "batches": 6, "keep_best": 0, "steps": 9}
-    ways = {"one": (1, {"accumulate": 2}), "two": (2, {}), "sharded": (2, {"sharded": True})}
+    ways = {"one": (1, {"accumulate": 2}), "two": (2, {})}
     result: dict[str, Any] = {}
     for name, (processes, more) in ways.items():
         assert start(path / name, processes, {**changes, **more}) == [0] * processes
         result[name] = RunDirectory.open(path / name).load_tensors("weights.safetensors")["embed.weight"].tolist()
-    last = path / "sharded" / "checkpoints" / "step-00000009"
-    result["files"] = {each.relative_to(last).as_posix(): each.stat().st_size for each in last.rglob("*.*")}
     return result
 
 

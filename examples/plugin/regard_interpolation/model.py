@@ -16,12 +16,12 @@ class Laplace(Score):
         self.logarithm = nn.Parameter(torch.tensor(scale).log())
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """Queries `(*batch, query, width)` and keys `(*batch, key, width)` -> scores `(*batch, query, key)`."""
+        """Compare queries `(*batch, query, width)` and keys `(*batch, key, width)`; return `(*batch, query, key)`."""
         return -(query[..., :, None, :] - key[..., None, :, :]).abs().sum(-1) / self.logarithm.exp()
 
 
 def laplace(width: int, longest: int) -> Score:
-    """The score by its name in run files, for queries and keys of this width."""
+    """Return the score by its name in run files, for queries and keys of this width."""
     return Laplace(width**0.5)
 
 

@@ -67,7 +67,7 @@ def collate(curves: Sequence[Curve]) -> list[Tensor]:
 
 
 def loss(model: nn.Module, batch: list[Tensor]) -> Tensor:
-    """The mean square error."""
+    """Return the mean square error."""
     place, points, height = batch
     return (model(place, points) - height).square().mean()
 
@@ -89,7 +89,7 @@ class InterpolationRun(Run[Curve, TextPrediction]):
 
     @classmethod
     def open(cls, folder: RunDirectory, config: Interpolation) -> "InterpolationRun":
-        """The run in a folder, its model with fresh weights."""
+        """Return the run in a folder, its model with fresh weights."""
         return cls(config, Interpolator(config.model.scale))
 
     def parse(self, line: str, place: str = "text 1") -> Curve:

@@ -30,7 +30,6 @@ from regard.attention.scores import (
     Product,
     Score,
     Sides,
-    SoftCapped,
     TanhSum,
     expand_groups,
     group_size,
@@ -41,13 +40,7 @@ from regard.attention.scores import (
 )
 from regard.kernels.additive import can_fuse, prepare_keys, score_additive
 from regard.kernels.dropout import dropout
-from regard.kernels.windows import (
-    attend_flexibly,
-    attend_segments,
-    attend_windows,
-    supports_flex,
-    windows_save_time,
-)
+from regard.kernels.windows import attend_windows, windows_save_time
 from regard.shapes import Context, Float, Scores, Weights
 
 Bias = Callable[[Sequence[int] | None, Sequence[int] | None], Tensor]
@@ -88,7 +81,9 @@ def attend(
         TypeError: The mask is not boolean.
     """
     check_inputs(query, key, value, mask, score.widths)
-    memory = Memory(key, value, None if mask is None else as_mask(mask))
+    if mask is not None:
+        mask = as_mask(mask)
+    memory = Memory(key, value, mask)
     weights = align(score(query, score.prepare(memory.key)), memory.mask)
     return mix(weights, memory.value), weights
 
@@ -101,7 +96,9 @@ def mix(weights: Weights, value: Tensor, dropout_rate: float = 0.0) -> Context:
     if dropout_rate:
         weights = dropout(weights, dropout_rate)
     weights = weights.to(value.dtype)
-    return weights @ value if weights.ndim < 4 else multiply_groups(weights, value)
+    if weights.ndim < 4:
+        return weights @ value
+    return multiply_groups(weights, value)
 
 
 class Read(NamedTuple):
@@ -169,17 +166,29 @@ def is_softmax_of_products(lookup: Lookup) -> bool:
     return is_unmodified(lookup.score, Product) and is_unmodified(lookup.align, Softmax)
 
 
+def can_read_products(lookup: Lookup) -> bool:
+    """Return whether PyTorch's fused attention serves the lookup.
+
+    Training in half precision on a CPU is left to plain products: the gradients of the
+    fused form are three to ten times slower there.
+    """
+    query = lookup.query
+    is_slow = query.is_cpu and query.dtype.itemsize < 4 and query.requires_grad
+    return is_softmax_of_products(lookup) and not is_slow
+
+
 def has_windows(lookup: Lookup) -> bool:
-    """Return whether queries attend to nearby keys or to their own document only."""
-    mask, key = lookup.memory.mask, lookup.memory.key
-    if mask is None or lookup.bias is not None or not is_softmax_of_products(lookup):
+    """Return whether queries attend to nearby keys only, so that blocks save time."""
+    mask = lookup.memory.mask
+    key = lookup.memory.key
+    if mask is None or mask.local_window is None:
+        return False
+    if lookup.bias is not None or not is_softmax_of_products(lookup):
         return False
     queries = lookup.query.shape[-2]
-    if mask.segments is not None:
-        return queries == sum(mask.segments.lengths)
-    if mask.local_window is None or group_size(lookup.query, key) > 1:
+    if group_size(lookup.query, key) > 1:
         return False
-    before, after = mask.local_window[:2]
+    before, after, *_ = mask.local_window
     return windows_save_time(queries, key.shape[-2], before, after)
 
 
@@ -190,59 +199,18 @@ def keep_precision(sides: Sides) -> AbstractContextManager[Any]:
 
 
 def read_windows(lookup: Lookup) -> Context:
-    """Read block by block, or document by document, without weights of all pairs."""
-    sides, value, mask = lookup.sides(), lookup.memory.value, lookup.memory.mask
+    """Read block by block, without weights of all pairs."""
+    sides = lookup.sides()
+    value = lookup.memory.value
+    mask = lookup.memory.mask
     inputs = sides.query, sides.key, value.to(sides.query.dtype)
     assert mask is not None
+    assert mask.local_window is not None
+    before, after, first, keys = mask.local_window
+    allowed = None if keys is None else keys.dense()
+    window = before, after, first
     with keep_precision(sides):
-        if mask.segments is not None:
-            context = attend_segments(*inputs, *mask.segments, scale=sides.scale)
-        else:
-            assert mask.local_window is not None
-            before, after, first, keys = mask.local_window
-            allowed = None if keys is None else keys.dense()
-            window = before, after, first
-            context = attend_windows(*inputs, window, allowed, scale=sides.scale)
-    return context.to(value.dtype)
-
-
-def uses_flex(lookup: Lookup) -> bool:
-    """Return whether FlexAttention saves a dense mask or caps the scores, on a GPU."""
-    mask, score, align = lookup.memory.mask, lookup.score, lookup.align
-    if lookup.query.ndim != 4 or not is_unmodified(align, Softmax):
-        return False
-    if lookup.bias is not None:
-        return False
-    if isinstance(score, SoftCapped):
-        return is_unmodified(score, SoftCapped) and is_unmodified(score.score, Product)
-    if mask is None or mask.is_causal or mask.shape[-2] == 1:
-        return False
-    return is_unmodified(score, Product)
-
-
-def can_run_flex(lookup: Lookup) -> bool:
-    """Return whether the GPU's FlexAttention serves the lookup."""
-    memory = lookup.memory
-    on_gpu = lookup.query.is_cuda and uses_flex(lookup)
-    return on_gpu and supports_flex(lookup.query, memory.key, memory.value)
-
-
-def read_flexibly(lookup: Lookup) -> Context:
-    """Read by FlexAttention (Dong 2024, 2412.05496), with the mask as a function."""
-    score, cap, mask = lookup.score, None, lookup.memory.mask
-    if isinstance(score, SoftCapped):
-        score, cap = score.score, score.cap
-    sides, value = lookup._replace(score=score).sides(), lookup.memory.value
-    with keep_precision(sides):
-        context = attend_flexibly(
-            sides.query,
-            sides.key,
-            value.to(sides.query.dtype),
-            mask_mod=None if mask is None else mask.mask_mod(),
-            mask_shape=() if mask is None else mask.shape,
-            cap=cap,
-            scale=sides.scale,
-        )
+        context = attend_windows(*inputs, window, allowed, scale=sides.scale)
     return context.to(value.dtype)
 
 
@@ -253,31 +221,22 @@ def read_products(lookup: Lookup) -> Context:
     axes of others are not expanded. A mask of keys alone lets the query heads of a
     group be rows of one head; PyTorch would copy the keys for each.
     """
-    sides, value, mask = lookup.sides(), lookup.memory.value, lookup.memory.mask
-    query, key, bias = sides.query, sides.key, lookup.bias
+    sides = lookup.sides()
+    value = lookup.memory.value
+    mask = lookup.memory.mask
+    query = sides.query
+    key = sides.key
+    bias = lookup.bias
     shape = (*query.shape[:-1], value.shape[-1])
     causal = mask is not None and mask.is_causal and bias is None
-    added = None
-    if bias is not None:
-        added = bias(None, None).to(query.dtype)
-    if mask is not None and not causal:
-        allowed = mask.dense()
-        added = allowed if added is None else added.masked_fill(~allowed, -torch.inf)
-    if added is not None and added.ndim == 3:
-        added = added.unsqueeze(-3 if query.ndim == 3 else 0)
-    inputs = [query, key, value.to(query.dtype)]
-    width = max(tensor.shape[-1] for tensor in inputs)
-    for index, tensor in enumerate(inputs):
-        if tensor.shape[-1] < width:
-            tensor = functional.pad(tensor, (0, width - tensor.shape[-1]))
-        while tensor.ndim < 4:
-            tensor = tensor.unsqueeze(-3)
-        inputs[index] = tensor
+    added = None if causal else join_bias_and_mask(lookup, query)
+    inputs = pad_heads(query, key, value.to(query.dtype))
     groups = group_size(query, key)
     same_for_queries = added is None or {1} == {*added.shape[-3:-1]}
     if groups > 1 and not causal and same_for_queries:
         heads = inputs[0].unflatten(-3, (key.shape[-3], groups))
-        inputs[0], groups = heads.flatten(-3, -2), 1
+        inputs[0] = heads.flatten(-3, -2)
+        groups = 1
     with keep_precision(sides):
         context = functional.scaled_dot_product_attention(
             *inputs,
@@ -286,13 +245,44 @@ def read_products(lookup: Lookup) -> Context:
             scale=sides.scale,
             enable_gqa=groups > 1,
         )
-    return context[..., : shape[-1]].reshape(shape).to(value.dtype)
+    context = context[..., : shape[-1]].reshape(shape)
+    return context.to(value.dtype)
+
+
+def join_bias_and_mask(lookup: Lookup, query: Tensor) -> Tensor | None:
+    """Return what PyTorch's fused attention adds to scores, or which it allows."""
+    bias = lookup.bias
+    mask = lookup.memory.mask
+    added = None
+    if bias is not None:
+        added = bias(None, None).to(query.dtype)
+    if mask is not None:
+        allowed = mask.dense()
+        if added is None:
+            added = allowed
+        else:
+            added = added.masked_fill(~allowed, -torch.inf)
+    if added is not None and added.ndim == 3:
+        added = added.unsqueeze(-3 if query.ndim == 3 else 0)
+    return added
+
+
+def pad_heads(*sides: Tensor) -> list[Tensor]:
+    """Return sides with four axes and the same width, as the fused kernels need."""
+    width = max(side.shape[-1] for side in sides)
+    padded = []
+    for side in sides:
+        if side.shape[-1] < width:
+            side = functional.pad(side, (0, width - side.shape[-1]))
+        while side.ndim < 4:
+            side = side.unsqueeze(-3)
+        padded.append(side)
+    return padded
 
 
 FUSED_FORMS = (
     (has_windows, read_windows),
-    (can_run_flex, read_flexibly),
-    (is_softmax_of_products, read_products),
+    (can_read_products, read_products),
 )
 """The fused forms, each behind the predicate that says which lookups it serves. They
 bypass the code of score and alignment, so they serve only modules whose `forward` they
@@ -331,7 +321,11 @@ class Attend(nn.Module):
     """Whether all queries read the same prepared keys."""
 
     def __init__(
-        self, score: Score, align: Align | None = None, *, dropout: float = 0.0
+        self,
+        score: Score,
+        align: Align | None = None,
+        *,
+        dropout: float = 0.0,
     ):
         super().__init__()
         self.score = score
@@ -346,17 +340,23 @@ class Attend(nn.Module):
         For queries None means the width of the keys.
         """
         query, key, value = self.score.widths
-        return self.align.query_width if query is None else query, key, value
+        if query is None:
+            query = self.align.query_width
+        return query, key, value
 
     def check_sizes(
-        self, query: int | None = None, key: int | None = None, heads: int | None = None
+        self,
+        query: int | None = None,
+        key: int | None = None,
+        heads: int | None = None,
     ) -> None:
         """Check that the parts fit each other and these widths and heads (None: any).
 
         Raises:
             InputError: They do not; the message names the part.
         """
-        score, align = self.score, self.align
+        score = self.score
+        align = self.align
         name = f"the score {type(score).__name__}"
         query = score.query_width if query is None else query
         expect_size(name, score.query_width, "the query", query)
@@ -432,10 +432,11 @@ class Attend(nn.Module):
             has_sides = has_sides or is_unmodified(lookup.score, TanhSum)
             if has_sides and lookup.bias is None and self.constant_keys:
                 sides = lookup.sides()
-                return sides._replace(key=expand_groups(sides.key, None, groups))
-            scores = self.compute(lookup).scores if read.scores is None else read.scores
-            assert scores is not None
-            return scores
+                key = expand_groups(sides.key, None, groups)
+                return sides._replace(key=key)
+            result = self.compute(lookup) if read.scores is None else read
+            assert result.scores is not None
+            return result.scores
 
         def select(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Weights:
             result = self.compute(lookup) if read.weights is None else read
@@ -465,16 +466,21 @@ def add_biases(tensor: Tensor, bias: Bias | None) -> Bias:
 
     def compute(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
         chosen = index_broadcast(tensor, heads, rows)
-        return chosen if bias is None else chosen + bias(heads, rows)
+        if bias is None:
+            return chosen
+        return chosen + bias(heads, rows)
 
     return compute
 
 
 def select_product_weights(
-    lookup: Lookup, heads: Sequence[int] | None, rows: Sequence[int] | None
+    lookup: Lookup,
+    heads: Sequence[int] | None,
+    rows: Sequence[int] | None,
 ) -> Weights:
     """Compute the weights of some heads and queries (None: all) of long inputs."""
-    sides, mask = lookup.sides(), lookup.memory.mask
+    sides = lookup.sides()
+    mask = lookup.memory.mask
     if sides.query.ndim < 4:
         heads = None
     key = sides.key

@@ -12,7 +12,7 @@ from regard.attention.attend import Attend, Bias, Read
 from regard.attention.masks import Mask, as_mask
 from regard.attention.memory import HEADS, Memory, Packing, check_inputs, expect_size
 from regard.attention.positions import RelativePositions
-from regard.attention.scores import Product, ScaledDot, SoftCapped, is_unmodified
+from regard.attention.scores import Product, ScaledDot, is_unmodified
 from regard.shapes import Float
 
 
@@ -74,7 +74,8 @@ class MultiHead(nn.Module):
                 "wide"
             )
         memory_width = width if memory_width is None else memory_width
-        self.heads, self.key_value_heads = heads, key_value_heads
+        self.heads = heads
+        self.key_value_heads = key_value_heads
         self.query = nn.Linear(width, heads * key_width)
         self.key = nn.Linear(memory_width, key_value_heads * key_width)
         self.value = self.key
@@ -106,7 +107,9 @@ class MultiHead(nn.Module):
         return states
 
     def project_queries(
-        self, states: Tensor, position_ids: Tensor | int = 0
+        self,
+        states: Tensor,
+        position_ids: Tensor | int = 0,
     ) -> Float[Tensor, "batch head query width"]:
         """Project, split and rotate states `(batch, query, width)` at these positions."""
         return self._split_queries(self._project_query(states), position_ids)
@@ -122,7 +125,8 @@ class MultiHead(nn.Module):
         """
         widths = memory.key.shape[-1], memory.value.shape[-1]
         if widths != (self.key.in_features, self.value.in_features):
-            name, size = "the map of MultiHead to keys", self.key.in_features
+            name = "the map of MultiHead to keys"
+            size = self.key.in_features
             expect_size(name, size, "the memory's key", widths[0])
             expect_size(
                 "the map to values", self.value.in_features, "the value", widths[1]
@@ -146,7 +150,8 @@ class MultiHead(nn.Module):
         return self.positions.rotate(queries, position_ids)
 
     def _prepare_projected(self, key: Tensor, value: Tensor, memory: Memory) -> Memory:
-        mask, bias = memory.mask, memory.bias
+        mask = memory.mask
+        bias = memory.bias
         keys = self.split_groups(key)
         values = keys if value is key else self.split_groups(value)
         if self.positions is not None:
@@ -164,7 +169,8 @@ class MultiHead(nn.Module):
         return self.attend.prepare(split)
 
     def split_groups(
-        self, states: Float[Tensor, "batch position _"]
+        self,
+        states: Float[Tensor, "batch position _"],
     ) -> Float[Tensor, "batch group position width"]:
         """Split projected keys or values into their heads.
 
@@ -172,16 +178,18 @@ class MultiHead(nn.Module):
         head for the keys, or code of its own.
         """
         groups = rearrange(states, "b s (g d) -> b g s d", g=self.key_value_heads)
-        repeats, score = self.heads // self.key_value_heads, self.attend.score
+        repeats = self.heads // self.key_value_heads
+        score = self.attend.score
         if repeats == 1:
             return groups
-        shareable = is_unmodified(score, Product) or is_unmodified(score, SoftCapped)
-        if shareable and score.supports_shared_keys and self.attend.constant_keys:
+        shareable = is_unmodified(score, Product) and score.supports_shared_keys
+        if shareable and self.attend.constant_keys:
             return groups
         return repeat(groups, "b g s d -> b (g r) s d", r=repeats)
 
     def transform_values(
-        self, value: Float[Tensor, "batch head key head_width"]
+        self,
+        value: Float[Tensor, "batch head key head_width"],
     ) -> Float[Tensor, "batch head key width"]:
         """Return what each single value adds to the output of its head, W_o^h v.
 
@@ -190,7 +198,10 @@ class MultiHead(nn.Module):
         return value @ rearrange(self.output.weight, "w (h d) -> h d w", h=self.heads)
 
     def make_bias(
-        self, queries: Tensor, memory: Memory, position_ids: Tensor | int
+        self,
+        queries: Tensor,
+        memory: Memory,
+        position_ids: Tensor | int,
     ) -> Bias | None:
         """Return the positions' bias of the scores; None if they have none."""
         if self.positions is None:
@@ -236,7 +247,10 @@ class MultiHead(nn.Module):
         return read._replace(context=self.merge(read.context))
 
     def attend_self(
-        self, states: Float[Tensor, "token width"], packing: Packing, mask: Mask
+        self,
+        states: Float[Tensor, "token width"],
+        packing: Packing,
+        mask: Mask,
     ) -> Float[Tensor, "token width"]:
         """Let packed tokens attend to their own sequence, under the padded batch's mask.
 
@@ -255,7 +269,9 @@ class MultiHead(nn.Module):
         return self.output(packing.pack(context))
 
     def forward(
-        self, query: Float[Tensor, "..."], memory: Memory
+        self,
+        query: Float[Tensor, "..."],
+        memory: Memory,
     ) -> Float[Tensor, "batch query width"]:
         """Read a memory of `memory_width` with queries `(batch, query, width)`.
 
@@ -294,7 +310,12 @@ class NormalizedHeads(MultiHead):
     """
 
     def __init__(
-        self, width: int, heads: int, *, epsilon: float = 1e-6, **options: Any
+        self,
+        width: int,
+        heads: int,
+        *,
+        epsilon: float = 1e-6,
+        **options: Any,
     ):
         super().__init__(width, heads, **options)
         head_width = self.query.out_features // heads
@@ -315,7 +336,9 @@ def normalize_heads(states: Tensor, norm: nn.RMSNorm) -> Tensor:
 
 
 def self_attention(
-    heads: MultiHead, states: Tensor, mask: Mask | Tensor | None = None
+    heads: MultiHead,
+    states: Tensor,
+    mask: Mask | Tensor | None = None,
 ) -> Tensor:
     """Let each position of `(batch, position, width)` attend to its own sequence."""
     mask = None if mask is None else as_mask(mask)

@@ -125,21 +125,26 @@ class SequentialAttend(Attend):
         return replace(prepared, exponentials=None, zero_masked=False)
 
     def compute(self, lookup: Lookup) -> Read:
-        query, memory = lookup.query, lookup.memory
+        query = lookup.query
+        memory = lookup.memory
         keys = memory.key.shape[-2]
-        if lookup.state is None:
-            past, state = query.new_zeros(memory.key.shape[:-1]), None
+        state = lookup.state
+        if state is None:
+            past = query.new_zeros(memory.key.shape[:-1])
         else:
-            past, state = lookup.state
+            past, state = state
         past = pad_keys(past, keys)
         empty = query.new_zeros(*query.shape[:-2], 0, keys)
-        weights, scores, draws = [empty], [empty], []
+        weights = [empty]
+        scores = [empty]
+        draws = []
         for index in range(query.shape[-2]):
             step = self._select_query(lookup, index, past)
             read = step._replace(state=state).read()
             assert read.weights is not None
             assert read.scores is not None
-            past, state = self.history.update(past, read.weights[..., 0, :]), read.state
+            past = self.history.update(past, read.weights[..., 0, :])
+            state = read.state
             weights.append(read.weights)
             scores.append(read.scores)
             draws.extend(read.draws)
@@ -150,11 +155,15 @@ class SequentialAttend(Attend):
 
     def _select_query(self, lookup: Lookup, index: int, past: Past) -> Lookup:
         """Return the lookup of one query, with the history added to the keys."""
-        memory, bias = lookup.memory, lookup.bias
+        memory = lookup.memory
+        bias = lookup.bias
+        mask = memory.mask
+        if mask is not None:
+            mask = mask.select_queries([index])
         memory = replace(
             memory,
             key=memory.key + self.history(past),
-            mask=None if memory.mask is None else memory.mask.select_queries([index]),
+            mask=mask,
             zero_masked=False,
         )
         return lookup._replace(
@@ -165,9 +174,7 @@ class SequentialAttend(Attend):
         )
 
 
-def make_attend(
-    history: History | None, score: Score, align: Align | None = None
-) -> Attend:
+def make_attend(score: Score, align: Align | None, history: History | None) -> Attend:
     """Return the lookup of a score and an alignment, with a history if there is one."""
     if history is None:
         return Attend(score, align)

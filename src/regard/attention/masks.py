@@ -15,11 +15,6 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from regard.shapes import Bool, Lengths
-
-MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-"""FlexAttention's form of a mask: indices of row, head, query and key -> booleans."""
-
 
 class LocalWindow(NamedTuple):
     """Keys near each query.
@@ -33,17 +28,6 @@ class LocalWindow(NamedTuple):
     after: int
     first: int
     keys: "Mask | None" = None
-
-
-class Segments(NamedTuple):
-    """Documents that follow each other, the same in every row.
-
-    lengths: Lengths of the documents.
-    causal: Whether a position attends to itself and earlier ones of its document only.
-    """
-
-    lengths: tuple[int, ...]
-    causal: bool = False
 
 
 def cache_tensor(make: Callable[[Any], Tensor]) -> property:
@@ -63,16 +47,6 @@ def cache_tensor(make: Callable[[Any], Tensor]) -> property:
         return vars(self)[name]
 
     return property(get)
-
-
-def index_broadcast(tensor: Tensor, *indices: Tensor) -> Tensor:
-    """Index the last axes of a tensor; an axis of size 1 broadcasts."""
-    indices = indices[len(indices) - tensor.ndim :]
-    chosen = [
-        index if size > 1 else index * 0
-        for index, size in zip(indices, tensor.shape, strict=True)
-    ]
-    return tensor[tuple(chosen)]
 
 
 class Mask(ABC):
@@ -111,11 +85,6 @@ class Mask(ABC):
         """Return the mask of some queries."""
         return Dense(self.dense()).select_queries(queries)
 
-    def mask_mod(self) -> MaskMod:
-        """Return FlexAttention's form of a mask with a head axis."""
-        tensor = self.dense()
-        return lambda *indices: index_broadcast(tensor, *indices)
-
     @property
     def is_causal(self) -> bool:
         """Whether it is the square lower triangle, which kernels know by name."""
@@ -124,11 +93,6 @@ class Mask(ABC):
     @property
     def local_window(self) -> LocalWindow | None:
         """The window, if each query attends only to keys near its own position."""
-        return None
-
-    @property
-    def segments(self) -> Segments | None:
-        """The documents, if the mask is theirs alone."""
         return None
 
     def __and__(self, mask: "Mask | Tensor | None") -> "Mask":
@@ -195,22 +159,14 @@ class Both(Mask):
                 return window._replace(keys=second)
         return None
 
-    @property
-    def segments(self) -> Segments | None:
-        for first, second in ((self.first, self.second), (self.second, self.first)):
-            if first.segments is not None and second.is_causal:
-                return first.segments._replace(causal=True)
-        return None
-
     def readable(self) -> Tensor | None:
-        if self.segments is not None:
-            return None  # each position attends to itself
         if self.first.shape[-2] > 1 and self.second.shape[-2] > 1:
             # together they may hide a key that each of them shows to a query
             allowed = self.with_head_axis().dense()
             readable = allowed.any(-2)
             return readable if allowed.ndim < 3 else readable.any(-2)
-        first, second = self.first.readable(), self.second.readable()
+        first = self.first.readable()
+        second = self.second.readable()
         if first is None or second is None:
             return second if first is None else first
         return first & second
@@ -225,10 +181,6 @@ class Both(Mask):
         return Both(
             self.first.select_queries(queries), self.second.select_queries(queries)
         )
-
-    def mask_mod(self) -> MaskMod:
-        first, second = self.first.mask_mod(), self.second.mask_mod()
-        return lambda *indices: first(*indices) & second(*indices)
 
 
 def as_mask(mask: Mask | Tensor) -> Mask:
@@ -298,23 +250,9 @@ class Padding(Mask):
     def select_queries(self, queries: Sequence[int]) -> "Padding":
         return self
 
-    def mask_mod(self) -> MaskMod:
-        lengths = self.lengths
-        return lambda row, head, query, key: key < index_broadcast(lengths, row, head)
-
-
-class Unbatched(Mask):
-    """A mask that is the same for all batch rows and heads."""
-
-    def with_head_axis(self) -> Mask:
-        return self
-
-    def select(self, rows: Tensor) -> Mask:
-        return self
-
 
 @dataclass(frozen=True, eq=False)
-class Window(Unbatched):
+class WindowMask(Mask):
     """Keys from `before` positions before the query's own to `after` behind it.
 
     None means no limit. The first `sinks` keys are allowed whatever `before` is.
@@ -366,6 +304,12 @@ class Window(Unbatched):
             return None
         return LocalWindow(self.before, self.after, self.first)
 
+    def with_head_axis(self) -> "WindowMask":
+        return self
+
+    def select(self, rows: Tensor) -> "WindowMask":
+        return self
+
     def readable(self) -> Tensor | None:
         if not self.queries:
             return torch.zeros(self.keys, dtype=torch.bool, device=self.on)
@@ -381,138 +325,6 @@ class Window(Unbatched):
     def select_queries(self, queries: Sequence[int]) -> Dense:
         indices = torch.tensor(queries, dtype=torch.int64, device=self.on)
         return Dense(self._allow(indices))
-
-    def mask_mod(self) -> MaskMod:
-        def allow(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-            distance, allowed = key - query - self.first, key >= 0
-            if self.before is not None:
-                allowed = (distance >= -self.before) | (key < self.sinks)
-            return allowed if self.after is None else allowed & (distance <= self.after)
-
-        return allow
-
-
-@dataclass(frozen=True, eq=False)
-class Prefix(Mask):
-    """The causal mask, with all positions of a prefix allowed, whose end `inside` has."""
-
-    inside: Padding
-
-    @cache_tensor
-    def _tensor(self) -> Tensor:
-        size, device = self.inside.size, self.device
-        triangle = torch.ones(size, size, dtype=torch.bool, device=device).tril()
-        return self.inside.dense() | triangle
-
-    def dense(self) -> Tensor:
-        return self._tensor
-
-    @property
-    def shape(self) -> torch.Size:
-        return torch.Size((*self.inside.shape[:-2], self.inside.size, self.inside.size))
-
-    @property
-    def device(self) -> torch.device:
-        return self.inside.device
-
-    def readable(self) -> None:
-        return None
-
-    def with_head_axis(self) -> "Prefix":
-        return Prefix(self.inside.with_head_axis())
-
-    def select(self, rows: Tensor) -> "Prefix":
-        return Prefix(self.inside.select(rows))
-
-    def mask_mod(self) -> MaskMod:
-        inside = self.inside.mask_mod()
-        return lambda row, head, query, key: (
-            (key <= query) | inside(row, head, query, key)
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Documents(Unbatched):
-    """Documents of these lengths that follow each other in every row.
-
-    Each position attends to its own document. The fused form reads document by
-    document, without a tensor of the size of the scores.
-    """
-
-    lengths: tuple[int, ...]
-    on: torch.device | None = None
-
-    def _numbers(self) -> Tensor:
-        """Return the number of the document of each position."""
-        lengths = torch.tensor(self.lengths)
-        return torch.arange(len(lengths)).repeat_interleave(lengths).to(self.on)
-
-    @cache_tensor
-    def _tensor(self) -> Tensor:
-        numbers = self._numbers()
-        return numbers[:, None] == numbers
-
-    def dense(self) -> Tensor:
-        return self._tensor
-
-    @property
-    def shape(self) -> torch.Size:
-        return torch.Size((sum(self.lengths),) * 2)
-
-    @property
-    def device(self) -> torch.device:
-        return torch.empty(0, device=self.on).device
-
-    @property
-    def segments(self) -> Segments:
-        return Segments(self.lengths)
-
-    def readable(self) -> None:
-        return None
-
-    def select_queries(self, queries: Sequence[int]) -> Dense:
-        numbers = self._numbers()
-        return Dense(numbers[list(queries), None] == numbers)
-
-    def mask_mod(self) -> MaskMod:
-        numbers = self._numbers()
-        return lambda row, head, query, key: numbers[query] == numbers[key]
-
-
-@dataclass(frozen=True, eq=False)
-class PerHead(Mask):
-    """A mask of its own for each head, for `MultiHead`."""
-
-    allowed: Bool[Tensor, "*batch head query key"]
-
-    def dense(self) -> Tensor:
-        """Raise TypeError: a lookup without heads has one mask."""
-        raise TypeError(
-            "a mask for each head needs heads; read the memory with MultiHead, or give "
-            "one mask"
-        )
-
-    @property
-    def shape(self) -> torch.Size:
-        return torch.Size((*self.allowed.shape[:-3], *self.allowed.shape[-2:]))
-
-    @property
-    def device(self) -> torch.device:
-        return self.allowed.device
-
-    def readable(self) -> Tensor:
-        return self.allowed.any(-2).any(-2)
-
-    def with_head_axis(self) -> Dense:
-        return Dense(self.allowed)
-
-    def select(self, rows: Tensor) -> "PerHead":
-        if self.allowed.ndim < 4 or len(self.allowed) == 1:
-            return self
-        return PerHead(self.allowed[rows])
-
-    def select_queries(self, queries: Sequence[int]) -> "PerHead":
-        return PerHead(Dense(self.allowed).select_queries(queries).allowed)
 
 
 def padding(lengths: Tensor, size: int) -> Padding:
@@ -533,7 +345,8 @@ def padding(lengths: Tensor, size: int) -> Padding:
         )
     # a traced graph has no values to check
     if lengths.numel() and not torch.compiler.is_compiling():
-        least, longest = int(lengths.min()), int(lengths.max())
+        least = int(lengths.min())
+        longest = int(lengths.max())
         if not 0 <= least <= longest <= size:
             raise ValueError(
                 f"lengths lie in [{least}, {longest}]; they must lie in [0, {size}]"
@@ -542,8 +355,11 @@ def padding(lengths: Tensor, size: int) -> Padding:
 
 
 def causal(
-    queries: int, keys: int | None = None, *, device: torch.device | None = None
-) -> Window:
+    queries: int,
+    keys: int | None = None,
+    *,
+    device: torch.device | None = None,
+) -> WindowMask:
     """Let position i attend to positions j <= i: `(queries, keys)`.
 
     The queries are the last ones of the `keys` positions: `causal(1, n)` is one
@@ -561,7 +377,7 @@ def window(
     first: int | None = None,
     sinks: int = 0,
     device: torch.device | None = None,
-) -> Window:
+) -> WindowMask:
     """Let position i attend to positions i - before to i + after: `(queries, keys)`.
 
     Args:
@@ -590,61 +406,4 @@ def window(
             "with `first`"
         )
     first = keys - queries if first is None else first
-    return Window(queries, keys, before, after, first, device, sinks)
-
-
-def prefix(lengths: Lengths, size: int) -> Prefix:
-    """Let position i attend to positions j <= i and to the first `lengths` positions.
-
-    This is the mask of a prefix language model, `(*batch, size, size)` (Raffel 2020,
-    1910.10683, section 3.2.1). Raises the errors of `padding`.
-    """
-    return Prefix(padding(lengths, size))
-
-
-def documents(
-    lengths: Sequence[int], *, device: torch.device | None = None
-) -> Documents:
-    """Let each position attend to its own document: `(size, size)`, block-diagonal.
-
-    Add `& causal(size)` for earlier positions only.
-
-    Args:
-        lengths: Lengths of the documents, which follow each other in every row.
-        device: Device of the boolean tensor.
-
-    Raises:
-        ValueError: There is no document, or one without positions.
-    """
-    if not lengths or min(lengths) < 1:
-        raise ValueError(
-            f"the lengths of documents are {list(lengths)}; expected at least one, each "
-            "at least 1"
-        )
-    return Documents(tuple(lengths), device)
-
-
-def segment_positions(
-    lengths: Sequence[int], *, device: torch.device | None = None
-) -> Tensor:
-    """Return the position of each token within its document, `(size,)`."""
-    return torch.cat([torch.arange(length, device=device) for length in lengths])
-
-
-def per_head(allowed: Tensor) -> PerHead:
-    """Return a mask of its own for each head; an axis of size 1 broadcasts.
-
-    Args:
-        allowed: Booleans `(*batch, head, query, key)`.
-
-    Raises:
-        TypeError: The tensor is not boolean.
-        ValueError: There is no head axis.
-    """
-    check_boolean(allowed)
-    if allowed.ndim < 3:
-        raise ValueError(
-            "masks of heads need axes (*batch, head, query, key); got "
-            f"{tuple(allowed.shape)}"
-        )
-    return PerHead(allowed)
+    return WindowMask(queries, keys, before, after, first, device, sinks)

@@ -110,7 +110,8 @@ class Memory:
                     f"a memory with {name} does not grow; append to one without, and "
                     f"give {name} when it is read"
                 )
-        key, value = torch.cat([self.key, key], -2), torch.cat([self.value, value], -2)
+        key = torch.cat([self.key, key], -2)
+        value = torch.cat([self.value, value], -2)
         return replace(self, key=key, value=value, exponentials=None)
 
     def select(self, rows: Rows) -> "Memory":
@@ -118,7 +119,8 @@ class Memory:
         pick = partial(torch.index_select, dim=0, index=rows)
         key = pick(self.key)
         value = key if self.value is self.key else pick(self.value)
-        position_ids, bias = self.position_ids, self.bias
+        position_ids = self.position_ids
+        bias = self.bias
         if isinstance(position_ids, Tensor) and position_ids.ndim > 1:
             position_ids = pick(position_ids)
         if bias is not None and bias.ndim > 2 and len(bias) > 1:
@@ -336,7 +338,11 @@ def check_mask(mask: Mask, query: Tensor, key: Tensor) -> None:
 
 
 def expect_size(
-    part: str, size: int | None, container: str, actual: int | None, name: str = "width"
+    part: str,
+    size: int | None,
+    container: str,
+    actual: int | None,
+    name: str = "width",
 ) -> None:
     """Raise InputError if a part was made for another size than that of the whole.
 

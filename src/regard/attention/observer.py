@@ -21,20 +21,6 @@ SelectWeights = Callable[[Sequence[int] | None, Sequence[int] | None], Tensor]
 """Heads and queries (None: all) -> weights `(batch, [head,] query, key)`."""
 
 
-class Projected(NamedTuple):
-    """The parts of scaled-product scores of a model of transformers.
-
-    query: `(batch, head, query, width)`.
-    key, value: `(batch, group, key, width)`, where several heads may share a group.
-    scale: Factor of the products.
-    """
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    scale: float
-
-
 class LookupEvent(NamedTuple):
     """One lookup of a module.
 
@@ -45,12 +31,10 @@ class LookupEvent(NamedTuple):
     scores: Function that returns the score's two sides, or the scores before the mask;
         None if unknown.
     draws: Sampled keys, for training.
-    projected: Queries, keys and values of a model of transformers.
     width: Number of weights of a query in all rows and heads; 0 if unknown.
     call: Number of this call of the module within a pass; several calls are several
         layers.
     first_key: Position of the first key, where a cache has forgotten those before it.
-    cached: Whether the keys come from a cache of transformers.
     """
 
     queries: int
@@ -59,11 +43,9 @@ class LookupEvent(NamedTuple):
     mask: Mask | None = None
     scores: Callable[[], Sides | Tensor] | None = None
     draws: tuple[Draw, ...] = ()
-    projected: Projected | None = None
     width: int = 0
     call: int = 0
     first_key: int = 0
-    cached: bool = False
 
 
 class Observer(ABC):
@@ -81,27 +63,6 @@ class Observer(ABC):
     @abstractmethod
     def receive(self, module: nn.Module, event: LookupEvent) -> None:
         """Receive a lookup of a module that it observes."""
-
-    def reorder_rows(self, rows: Tensor) -> None:
-        """Reorder the batch of a decode: row i becomes the former row `rows[i]`."""
-        return
-
-    def reject_queries(self, count: int) -> None:
-        """Drop the last queries of a decode."""
-        return
-
-    def start_search(self) -> None:
-        """Begin a beam search."""
-        return
-
-    def end_search(self, rows: Tensor) -> None:
-        """End a beam search.
-
-        Args:
-            rows: The row of each returned sequence in each pass, `(sequence, pass)`; -1
-                after the sequence's end.
-        """
-        return
 
 
 _observers: ContextVar[tuple[Observer, ...]] = ContextVar(

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.attention.scores import index_rows
 from regard.kernels.rotary import rotate_pairs
-from regard.shapes import Float, Int, Scores, to_float32
+from regard.shapes import Float, Ids, Int, Scores, to_float32
 
 PositionIds = Int[Tensor, "..."]
 LARGEST_TABLE = 1 << 14
@@ -45,7 +45,10 @@ class RelativePositions(nn.Module, ABC):
         return states
 
     def bias(
-        self, query: Tensor, query_positions: PositionIds, key_positions: PositionIds
+        self,
+        query: Tensor,
+        query_positions: PositionIds,
+        key_positions: PositionIds,
     ) -> Scores | None:
         """Return the bias of each pair, `([*batch,] [head,] query, key)`.
 
@@ -77,7 +80,9 @@ class RelativePositions(nn.Module, ABC):
 
 
 def expand_positions(
-    position_ids: PositionIds | int, count: int, device: torch.device
+    position_ids: PositionIds | int,
+    count: int,
+    device: torch.device,
 ) -> PositionIds:
     """Return `count` positions, of which only the first may be given."""
     if isinstance(position_ids, Tensor):
@@ -86,7 +91,8 @@ def expand_positions(
 
 
 def position_distances(
-    query_positions: PositionIds, key_positions: PositionIds
+    query_positions: PositionIds,
+    key_positions: PositionIds,
 ) -> Int[Tensor, "*batch 1 query key"]:
     """Return key minus query, with an axis for heads: negative for earlier keys."""
     distance = key_positions[..., None, :] - query_positions[..., :, None]
@@ -97,74 +103,35 @@ def position_distances(
 class RotaryScaling:
     """How released models stretch a rotation to longer texts than those of its training.
 
-    kind: `linear` divides all frequencies by `factor` (Chen 2023, 2306.15595); `ntk`
-        multiplies the base, so that the slowest frequency is divided and the fastest
-        stays; `yarn` (Peng 2023, 2309.00071, section 3.2) and `llama3` (Llama 3.1)
-        divide slow frequencies, keep fast ones and interpolate between.
+    kind: `linear` divides all frequencies by `factor` (Chen 2023, 2306.15595); `llama3`
+        (Llama 3.1) divides slow frequencies, keeps fast ones and interpolates between.
     factor: How many times longer the texts are.
     original: Number of positions of the training.
     slow, fast: Full rotations within these positions up to which a frequency is
-        divided, and from which it stays. By default 1 and 32 (yarn) or 4 (llama3).
+        divided, and from which it stays.
     """
 
-    kind: Literal["linear", "ntk", "yarn", "llama3"]
+    kind: Literal["linear", "llama3"]
     factor: float
     original: int = 8192
     slow: float = 1.0
-    fast: float | None = None
+    fast: float = 4.0
 
     def __post_init__(self) -> None:
         if not self.factor >= 1:
             raise ValueError(f"factor is {self.factor}; it must be at least 1")
-        if not 0 < self.slow < self.upper:
+        if not 0 < self.slow < self.fast:
             raise ValueError(
-                f"slow is {self.slow} and fast {self.upper}; expected 0 < slow < fast"
+                f"slow is {self.slow} and fast {self.fast}; expected 0 < slow < fast"
             )
 
-    @property
-    def upper(self) -> float:
-        """`fast`, or its default."""
-        if self.fast is not None:
-            return self.fast
-        return 32.0 if self.kind == "yarn" else 4.0
-
-    @property
-    def length(self) -> float:
-        """Factor of the vectors' length, by which yarn sharpens the softmax.
-
-        Peng 2023, equation 22.
-        """
-        return 0.1 * math.log(self.factor) + 1.0 if self.kind == "yarn" else 1.0
-
-    def frequencies(self, width: int, base: float) -> Float[Tensor, " half"]:
-        """Return the frequencies of a rotation of `width` dimensions."""
-        if self.kind == "ntk":
-            exponent = width / max(width - 2, 1)
-            return rotary_frequencies(width, base * self.factor**exponent)
-        frequencies = rotary_frequencies(width, base)
+    def scale(self, frequencies: Float[Tensor, " half"]) -> Float[Tensor, " half"]:
+        """Return the frequencies of the stretched rotation."""
         if self.kind == "linear":
             return frequencies / self.factor
-        share = self._share_of_plain(frequencies, base)
+        rotations = self.original * frequencies / (2 * math.pi)
+        share = ((rotations - self.slow) / (self.fast - self.slow)).clamp(0.0, 1.0)
         return frequencies * share + frequencies / self.factor * (1 - share)
-
-    def _share_of_plain(self, frequencies: Tensor, base: float) -> Tensor:
-        """Return how much of each frequency stays, from 0 to 1."""
-        if self.kind == "llama3":
-            rotations = self.original * frequencies / (2 * math.pi)
-            share = (rotations - self.slow) / (self.upper - self.slow)
-            return share.clamp(0.0, 1.0)
-        width = 2 * len(frequencies)
-
-        def find_dimension(rotations: float) -> float:
-            """Return the dimension that makes so many full rotations."""
-            ratio = self.original / (2 * math.pi * rotations)
-            return width * math.log(ratio) / (2 * math.log(base))
-
-        # the paper interpolates between whole dimensions, as released models do
-        first = max(math.floor(find_dimension(self.upper)), 0)
-        last = min(math.ceil(find_dimension(self.slow)), width - 1)
-        dimensions = torch.arange(width // 2, dtype=frequencies.dtype)
-        return 1 - ((dimensions - first) / max(last - first, 0.001)).clamp(0.0, 1.0)
 
 
 def rotary_frequencies(width: int, base: float) -> Float[Tensor, " half"]:
@@ -201,7 +168,8 @@ class Rotary(RelativePositions):
                 "choose an even width"
             )
         self.width = self.head_width = width
-        self.base, self.scaling = base, scaling
+        self.base = base
+        self.scaling = scaling
 
     def rotate(
         self,
@@ -224,7 +192,7 @@ class Rotary(RelativePositions):
 
 
 def cos_sin(
-    position_ids: Int[Tensor, "*batch"],
+    position_ids: Ids,
     width: int,
     base: float,
     scaling: RotaryScaling | None,
@@ -235,20 +203,23 @@ def cos_sin(
     precise = torch.promote_types(dtype, torch.float32)
     frequencies = compute_frequencies(width, base, scaling, position_ids.device)
     angle = position_ids[..., None].to(precise) * frequencies.to(precise)
-    length = 1.0 if scaling is None else scaling.length
-    cos, sin = angle.cos() * length, angle.sin() * length
+    cos = angle.cos()
+    sin = angle.sin()
     rows = [torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)]
     return torch.stack(rows).to(dtype)
 
 
 @lru_cache(maxsize=32)
 def compute_frequencies(
-    width: int, base: float, scaling: RotaryScaling | None, device: torch.device
+    width: int,
+    base: float,
+    scaling: RotaryScaling | None,
+    device: torch.device,
 ) -> Float[Tensor, " half"]:
     """Return the frequencies on a device, in float32 as in released models."""
     frequencies = rotary_frequencies(width, base)
     if scaling is not None:
-        frequencies = scaling.frequencies(width, base)
+        frequencies = scaling.scale(frequencies)
     return frequencies.to(device, torch.float32)
 
 
@@ -284,15 +255,19 @@ class Alibi(RelativePositions):
 
     def __init__(self, heads: int):
         super().__init__()
-        self.heads, power = heads, 2 ** math.floor(math.log2(heads))
+        self.heads = heads
+        power = 2 ** math.floor(math.log2(heads))
         slopes = [2 ** (-8 * i / power) for i in range(1, power + 1)]
-        finer = [2 ** (-4 * i / power) for i in range(1, 2 * power + 1, 2)]
-        slopes += finer[: heads - power]
-        tensor = torch.tensor(slopes)[:, None, None]
+        for i in range(1, 2 * (heads - power), 2):
+            slopes.append(2 ** (-4 * i / power))
+        tensor = torch.tensor(slopes).view(-1, 1, 1)
         self.register_buffer("slopes", tensor, persistent=False)
 
     def bias(
-        self, query: Tensor, query_positions: PositionIds, key_positions: PositionIds
+        self,
+        query: Tensor,
+        query_positions: PositionIds,
+        key_positions: PositionIds,
     ) -> Scores:
         distance = position_distances(query_positions, key_positions)
         return (-to_float32(self.slopes) * distance.abs()).to(query.dtype)
@@ -321,29 +296,39 @@ class BucketedBias(RelativePositions):
         both_sides: bool = True,
     ):
         super().__init__()
-        self.heads, self.buckets = heads, buckets
-        self.farthest, self.both_sides = farthest, both_sides
+        self.heads = heads
+        self.buckets = buckets
+        self.farthest = farthest
+        self.both_sides = both_sides
         self.table = nn.Parameter(torch.zeros(heads, buckets))
 
     def bucket(self, distance: PositionIds) -> PositionIds:
         """Return the bucket of each distance, key minus query."""
         if self.both_sides:
             buckets = self.buckets // 2
-            offset, size = (distance > 0) * buckets, distance.abs()
+            offset = (distance > 0) * buckets
+            size = distance.abs()
         else:
             buckets = self.buckets
-            offset, size = torch.zeros_like(distance), (-distance).clamp(min=0)
+            offset = torch.zeros_like(distance)
+            size = (-distance).clamp(min=0)
         single = buckets // 2
         growth = (size.clamp(min=single) / single).log()
-        growth = growth / math.log(self.farthest / single) * (buckets - single)
+        growth = growth / math.log(self.farthest / single)
+        growth = growth * (buckets - single)
         large = (single + growth.long()).clamp(max=buckets - 1)
         return offset + torch.where(size < single, size, large)
 
     def bias(
-        self, query: Tensor, query_positions: PositionIds, key_positions: PositionIds
+        self,
+        query: Tensor,
+        query_positions: PositionIds,
+        key_positions: PositionIds,
     ) -> Scores:
-        bucket = self.bucket(position_distances(query_positions, key_positions))
-        return self.table[:, bucket.squeeze(-3)].movedim(0, -3).to(query.dtype)
+        distance = position_distances(query_positions, key_positions)
+        bucket = self.bucket(distance).squeeze(-3)
+        bias = self.table[:, bucket].movedim(0, -3)
+        return bias.to(query.dtype)
 
 
 class RelativeKeys(RelativePositions):
@@ -355,15 +340,22 @@ class RelativeKeys(RelativePositions):
 
     def __init__(self, width: int, farthest: int = 16):
         super().__init__()
-        self.width, self.farthest = width, farthest
+        self.width = width
+        self.farthest = farthest
         self.table = nn.Parameter(torch.randn(2 * farthest + 1, width) * width**-0.5)
 
     def bias(
-        self, query: Tensor, query_positions: PositionIds, key_positions: PositionIds
+        self,
+        query: Tensor,
+        query_positions: PositionIds,
+        key_positions: PositionIds,
     ) -> Scores:
         distance = position_distances(query_positions, key_positions)
-        index = distance.clamp(-self.farthest, self.farthest) + self.farthest
-        products = query @ self.table.to(query.dtype).mT * query.shape[-1] ** -0.5
-        index = index if query.ndim > 3 else index.squeeze(-3)
+        index = distance.clamp(-self.farthest, self.farthest)
+        index = index + self.farthest
+        if query.ndim <= 3:
+            index = index.squeeze(-3)
+        table = self.table.to(query.dtype)
+        products = query @ table.mT * query.shape[-1] ** -0.5
         shape = *products.shape[:-1], index.shape[-1]
         return products.gather(-1, index.expand(shape))

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -17,22 +17,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.chunks import (
-    Chunk,
-    ModuleRecord,
-    RecordedCall,
-    breakdown_of_calls,
-)
 from regard.attention.observer import (
     LookupEvent,
     Observer,
-    Projected,
     observe_with,
     report_event,
     select_from,
 )
+from regard.attention.recorded_calls import (
+    RecordedCall,
+    breakdown_of_calls,
+    concat_steps,
+)
 from regard.attention.transformers import patch_models, refuse_closed
-from regard.maps.breakdown import Breakdown, ScoreFactors, build_product_breakdown
+from regard.maps.breakdown import Breakdown
 from regard.maps.lookups import Lookups
 from regard.maps.reductions import KeepAll, Reduced, Reduction, gather_groups
 
@@ -82,28 +80,35 @@ class ReportsWeights:
         return 0
 
 
+@dataclass
+class ModuleRecord:
+    """The recorded weights of one module, step by step.
+
+    count: Number of queries so far, recorded or not.
+    values: Reduced weights, `(batch, [head,] query, key)`.
+    key_indices: The keys of single weights.
+    """
+
+    count: int = 0
+    values: list[Tensor] = field(default_factory=list)
+    key_indices: list[Tensor] = field(default_factory=list)
+
+
 class Maps(Mapping[str, Tensor], Observer):
     """Recorded weights by module name, `(batch, [head,] query, key)`.
 
     The steps of a decode are joined along the query axis; keys that an early step did
     not have are 0 there. Further calls of a module in one pass of a model of
-    transformers are further layers, `name:1` and so on. After a beam search of that
-    library the rows are those of the returned sequences; queries and keys of rejected
-    drafts are dropped.
+    transformers are further layers, `name:1` and so on.
     """
 
     def __init__(self, names: dict[int, str], options: RecordOptions):
-        self._names, self.options = names, options
+        self._names = names
+        self.options = options
         self.draws: dict[str, list[Any]] = {}
         """Samples of each module in the order of the steps, for training."""
         self._records: dict[str, ModuleRecord] = {}
-        self._search: dict[str, int] | None = None
-        """Number of passes of each module before the current beam search."""
-        self._changed: set[str] = set()
-        """Modules whose rows or queries changed during a decode: without breakdown."""
         self._calls: dict[str, list[RecordedCall]] = {}
-        self._queries: dict[str, list[Tensor]] = {}
-        self._projected: dict[str, Projected] = {}
 
     def observes(self, module: nn.Module) -> bool:
         return id(module) in self._names
@@ -119,91 +124,60 @@ class Maps(Mapping[str, Tensor], Observer):
         Raises:
             ValueError: There is a measure, but the module's values are unknown.
         """
-        name, options = self._names[id(module)], self.options
+        name = self._names[id(module)]
+        options = self.options
         if event.call:
             name = f"{name}:{event.call}"
         if event.draws:
             self.draws.setdefault(name, []).extend(event.draws)
-        call = RecordedCall.of_event(event) if options.breakdown else None
-        if call is not None:
-            self._calls.setdefault(name, []).append(call)
-        if event.projected is not None and options.keeps_all:
-            query, key, value = (side.detach() for side in event.projected[:3])
-            self._queries.setdefault(name, []).append(query)
-            # a step's keys and values include those of earlier steps
-            self._projected[name] = Projected(query, key, value, event.projected.scale)
+        value = event.value
+        if options.breakdown and event.scores is not None and value is not None:
+            weights = event.weights(None, None)
+            call = RecordedCall(weights, value, event.mask, event.scores())
+            calls = self._calls.setdefault(name, [])
+            calls.append(call)
         if options.measure is not None:
-            value = check_value(event, name)
-            weights = options.measure(module, event.weights(None, None), value)
+            if value is None:
+                raise ValueError(
+                    f"module {name!r} reports weights without values; leave measure out"
+                )
+            weights = event.weights(None, None)
+            weights = options.measure(module, weights, value)
             event = event._replace(weights=select_from(weights))
-        self._add(name, event)
-
-    def _add(self, name: str, event: LookupEvent) -> None:
         record = self._records.setdefault(name, ModuleRecord())
-        first, number, reduce = record.count, len(record.queries), self.options.reduce
-        record.queries.append(event.queries)
-        record.cached |= event.cached
-        if event.first_key:
-            self._changed.add(name)
         rows = list(range(event.queries))
-        if self.options.rows is not None:
-            rows = [row - first for row in self.options.rows]
+        if options.rows is not None:
+            rows = [row - record.count for row in options.rows]
             rows = [row for row in rows if 0 <= row < event.queries]
-        for group, (values, keys) in self._reduce(event, rows):
-            values = values if self.options.differentiable else values.detach()
-            if reduce.keeps_keys and event.first_key:
+        record.count += event.queries
+        for values, keys in self._reduce(event, rows):
+            if not options.differentiable:
+                values = values.detach()
+            if options.reduce.keeps_keys and event.first_key:
                 values = nn.functional.pad(values, (event.first_key, 0))
-            keys = None if keys is None else keys + event.first_key
-            chunk = Chunk(values, keys, [first + row for row in group], number)
-            record.add(chunk, reduce, separate=self._search is not None)
+            record.values = options.reduce.append(record.values, values)
+            if keys is not None:
+                record.key_indices.append(keys + event.first_key)
 
-    def _reduce(
-        self, event: LookupEvent, rows: list[int]
-    ) -> Iterable[tuple[Sequence[int], Reduced]]:
+    def _reduce(self, event: LookupEvent, rows: list[int]) -> Iterable[Reduced]:
         """Return the reduced weights of these rows, in one or more groups of rows."""
-        all_rows, options = list(range(event.queries)), self.options
+        all_rows = list(range(event.queries))
+        options = self.options
 
         def compute(group: Sequence[int]) -> Reduced:
             selected = None if group == all_rows else group
-            return options.reduce.of(event.weights(options.heads, selected))
+            weights = event.weights(options.heads, selected)
+            return options.reduce.of(weights)
 
         groups = [*options.reduce.parts(rows, event.width)]
+        results = map(compute, groups)
         joined = len(groups) == 1 or options.differentiable
         if joined or options.reduce.keeps_keys:
-            return ((group, compute(group)) for group in groups)
-        return [(rows, gather_groups(map(compute, groups), len(rows)))]
-
-    def reorder_rows(self, rows: Tensor) -> None:
-        if self._search is None:  # a beam search chooses its rows at its end
-            for record in self._cached_records():
-                record.reorder(rows)
-
-    def reject_queries(self, count: int) -> None:
-        for record in self._cached_records():
-            record.reject(count)
-
-    def start_search(self) -> None:
-        self._search = {
-            name: len(record.queries) for name, record in self._records.items()
-        }
-
-    def end_search(self, rows: Tensor) -> None:
-        before, self._search = self._search or {}, None
-        for name, record in self._records.items():
-            first = before.get(name, 0)
-            if len(record.queries) > first:
-                record.select(rows, first)
-                self._changed.add(name)
-
-    def _cached_records(self) -> Iterator[ModuleRecord]:
-        """Yield the records of modules that read a cache."""
-        for name, record in self._records.items():
-            if record.cached:
-                self._changed.add(name)
-                yield record
+            return results
+        return [gather_groups(results, len(rows))]
 
     def __getitem__(self, name: str) -> Tensor:
-        return self._records[name].weights(name, self.options.reduce)
+        return concat_steps(name, self._records[name].values, 0)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._records)
@@ -213,7 +187,7 @@ class Maps(Mapping[str, Tensor], Observer):
 
     def key_indices(self, name: str) -> Tensor:
         """Return the keys of the greatest weights; -1 where a query had fewer keys."""
-        return self._records[name].key_indices(name)
+        return concat_steps(name, self._records[name].key_indices, -1)
 
     def exclude(self, *names: str | None) -> "Maps":
         """Return the maps of the other modules."""
@@ -249,8 +223,6 @@ class Maps(Mapping[str, Tensor], Observer):
     ) -> Lookups:
         """Return the labeled maps of one row of the batch, one layer for each module.
 
-        Models of transformers have a breakdown, see `build_product_breakdown`.
-
         Args:
             source: Labels of the keys.
             target: Labels of the queries; by default those of the keys.
@@ -275,11 +247,11 @@ class Maps(Mapping[str, Tensor], Observer):
             tuple(source),
             tuple(source if target is None else target),
             layers=short_names(self),
-            breakdown=self._product_breakdown(row, weights),
         )
 
     def breakdown(
-        self, weights: Float[np.ndarray, "_layer _head _target _source"]
+        self,
+        weights: Float[np.ndarray, "_layer _head _target _source"],
     ) -> Breakdown | None:
         """Return the scores and values behind weights of the batch's first row.
 
@@ -288,55 +260,22 @@ class Maps(Mapping[str, Tensor], Observer):
         """
         return breakdown_of_calls([*self._calls.values()], weights)
 
-    def _product_breakdown(self, row: int, weights: np.ndarray) -> Breakdown | None:
-        """Return the breakdown of models of transformers.
-
-        None if a module has none, or if their shapes or scales differ.
-        """
-        sides, shapes = [], set()
-        for name in self:
-            if name not in self._projected or name in self._changed:
-                return None
-            projected = self._projected[name]
-            query = torch.cat(self._queries[name], 2)
-            sides.append((query, projected.key, projected.value))
-            width = projected.value.shape[-1]
-            shapes.add((projected.key.shape, width, projected.scale))
-        if len(shapes) > 1:
-            return None
-        stacks = []
-        for tensors in zip(*sides, strict=True):
-            rows = [tensor[row].float().cpu().numpy() for tensor in tensors]
-            stack = np.stack(rows)
-            # each group is repeated for every head that it serves
-            stacks.append(stack.repeat(weights.shape[1] // stack.shape[1], 1))
-        query, key, value = stacks
-        [(_, _, scale)] = shapes
-        return build_product_breakdown(ScoreFactors(query, key, scale), value, weights)
-
 
 def short_names(names: Iterable[str]) -> tuple[str, ...]:
     """Shorten module names to `layer 0` and so on, where a number tells them apart."""
-    names = [*names]
-    if len(names) > 1 and len({name.partition(":")[0] for name in names}) == 1:
+    names = tuple(names)
+    modules = {name.partition(":")[0] for name in names}
+    if len(names) > 1 and len(modules) == 1:
         return tuple(f"layer {index}" for index in range(len(names)))
-    numbers = []
+    labels = []
     for name in names:
-        numbers.append([part for part in name.split(".") if part.isdigit()])
-    single = all(len(parts) == 1 for parts in numbers)
-    if single and len({parts[0] for parts in numbers}) == len(names):
-        return tuple(f"layer {parts[0]}" for parts in numbers)
-    return tuple(names)
-
-
-def check_value(event: LookupEvent, name: str) -> Tensor:
-    """Return the values of an event. Raises ValueError if they are unknown."""
-    if event.value is not None:
-        return event.value
-    module = f"module {name!r}"
-    if event.projected is not None:
-        module += " of transformers"
-    raise ValueError(f"{module} reports weights without values; leave measure out")
+        numbers = [part for part in name.split(".") if part.isdigit()]
+        if len(numbers) != 1:
+            return names
+        labels.append(f"layer {numbers[0]}")
+    if len(set(labels)) < len(names):
+        return names
+    return tuple(labels)
 
 
 @contextmanager
@@ -384,7 +323,9 @@ def record(
 
 
 def record_breakdown(
-    model: nn.Module, only: str | Sequence[str], measure: Measure | None = None
+    model: nn.Module,
+    only: str | Sequence[str],
+    measure: Measure | None = None,
 ) -> AbstractContextManager[Maps]:
     """Record weights together with their scores and values, for `maps.breakdown`.
 
@@ -395,7 +336,9 @@ def record_breakdown(
 
 @contextmanager
 def record_with(
-    model: nn.Module, only: str | Sequence[str], options: RecordOptions
+    model: nn.Module,
+    only: str | Sequence[str],
+    options: RecordOptions,
 ) -> Iterator[Maps]:
     """Collect the weights that `options` select. Raises ValueError as `record` does."""
     maps = Maps(match_modules(model, only), options)

@@ -18,7 +18,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.kernels.additive import additive
-from regard.shapes import Float, Key, Query, Scores, to_float32
+from regard.shapes import (
+    Features,
+    Key,
+    Query,
+    Scores,
+    to_float32,
+)
 
 
 def make_weight(heads: int | None, rows: int, columns: int) -> nn.Parameter:
@@ -41,17 +47,17 @@ def group_size(query: Tensor, key: Tensor) -> int:
     return query.shape[-3] // max(key.shape[-3], 1) or 1
 
 
-def multiply_groups(left: Tensor, right: Tensor) -> Tensor:
+def multiply_groups(grouped: Tensor, right: Tensor) -> Tensor:
     """Multiply `(*batch, head, row, inner)` by `(*batch, group, inner, column)`.
 
     Where several heads share a group they are rows of one product, so that `right` is
     not repeated.
     """
-    size = group_size(left, right)
+    size = group_size(grouped, right)
     if size == 1:
-        return left @ right
-    rows = left.unflatten(-3, (right.shape[-3], size)).flatten(-3, -2)
-    return (rows @ right).unflatten(-2, (size, left.shape[-2])).flatten(-4, -3)
+        return grouped @ right
+    rows = grouped.unflatten(-3, (right.shape[-3], size)).flatten(-3, -2)
+    return (rows @ right).unflatten(-2, (size, grouped.shape[-2])).flatten(-4, -3)
 
 
 def expand_groups(tensor: Tensor, heads: Sequence[int] | None, size: int) -> Tensor:
@@ -69,21 +75,29 @@ def expand_groups(tensor: Tensor, heads: Sequence[int] | None, size: int) -> Ten
 
 
 def index_rows(
-    tensor: Tensor, heads: Sequence[int] | None, rows: Sequence[int] | None
+    tensor: Tensor,
+    heads: Sequence[int] | None,
+    rows: Sequence[int] | None,
 ) -> Tensor:
     """Index heads and rows of `(*batch, [head,] row, column)`; None selects all."""
     if heads is not None:
         tensor = tensor[..., list(heads), :, :]
-    return tensor if rows is None else tensor[..., list(rows), :]
+    if rows is not None:
+        tensor = tensor[..., list(rows), :]
+    return tensor
 
 
 def index_broadcast(
-    tensor: Tensor, heads: Sequence[int] | None, rows: Sequence[int] | None
+    tensor: Tensor,
+    heads: Sequence[int] | None,
+    rows: Sequence[int] | None,
 ) -> Tensor:
     """Index heads and rows of a tensor in which an axis of size 1 or none serves all."""
     if tensor.ndim < 3 or tensor.shape[-3] == 1:
         heads = None
-    return index_rows(tensor, heads, rows if tensor.shape[-2] > 1 else None)
+    if tensor.shape[-2] <= 1:
+        rows = None
+    return index_rows(tensor, heads, rows)
 
 
 class Sides(NamedTuple):
@@ -110,16 +124,19 @@ class Sides(NamedTuple):
 
         Products in float16 give float32: those of numbers above 256 would overflow.
         """
-        query, key = self.query, self.key
+        query = self.query
+        key = self.key
         if self.energy is not None:
             return additive(query, key, self.energy)
         if self.exact or query.dtype == torch.float16:
             with torch.autocast(query.device.type, enabled=False):
-                return multiply_groups(
-                    to_float32(query) * self.scale, to_float32(key).mT
-                )
-        query = query if self.scale == 1.0 else query * self.scale
-        return query @ key.mT if query.ndim < 4 else multiply_groups(query, key.mT)
+                query = to_float32(query) * self.scale
+                return multiply_groups(query, to_float32(key).mT)
+        if self.scale != 1.0:
+            query = query * self.scale
+        if query.ndim < 4:
+            return query @ key.mT
+        return multiply_groups(query, key.mT)
 
 
 class Score(nn.Module, ABC):
@@ -236,7 +253,9 @@ class General(Product):
 
     def __init__(self, query_width: int, key_width: int, *, heads: int | None = None):
         super().__init__()
-        self.query_width, self.key_width, self.heads = query_width, key_width, heads
+        self.query_width = query_width
+        self.key_width = key_width
+        self.heads = heads
         self.weight = make_weight(heads, query_width, key_width)
 
     def sides(self, query: Query, key: Key) -> Sides:
@@ -254,7 +273,9 @@ class TanhDot(Product):
 
     def __init__(self, key_width: int, width: int, *, heads: int | None = None):
         super().__init__()
-        self.query_width, self.key_width, self.heads = width, key_width, heads
+        self.query_width = width
+        self.key_width = key_width
+        self.heads = heads
         self.weight = make_weight(heads, key_width, width)
         shape = (width,) if heads is None else (heads, width)
         self.bias = nn.Parameter(torch.zeros(shape))
@@ -347,8 +368,8 @@ class Cosine(Product):
 
 
 def normalize_length(
-    vectors: Float[Tensor, "*batch width"],
-) -> Float[Tensor, "*batch width"]:
+    vectors: Features,
+) -> Features:
     """Divide each vector by its length, computed in float32.
 
     A vector shorter than 1e-8, in float16 than the smallest normal number, counts as
@@ -356,10 +377,12 @@ def normalize_length(
     """
     shortest = max(1e-8, torch.finfo(vectors.dtype).smallest_normal)
     numbers = to_float32(vectors)
-    short = torch.linalg.vector_norm(numbers.detach(), dim=-1, keepdim=True) < shortest
+    length = torch.linalg.vector_norm(numbers.detach(), dim=-1, keepdim=True)
+    short = length < shortest
     safe = numbers.masked_fill(short, 1.0)
     length = torch.linalg.vector_norm(safe, dim=-1, keepdim=True)
-    return (numbers / length.masked_fill(short, torch.inf)).to(vectors.dtype)
+    length = length.masked_fill(short, torch.inf)
+    return (numbers / length).to(vectors.dtype)
 
 
 class Content(Product):
@@ -377,7 +400,8 @@ class Content(Product):
                 f"queries of width {query_width} hold no key of width {key_width} and "
                 "its sharpness"
             )
-        self.query_width, self.key_width = query_width, key_width
+        self.query_width = query_width
+        self.key_width = key_width
         self.cosine = Cosine()
 
     def prepare(self, key: Key) -> Tensor:
@@ -410,8 +434,10 @@ class Additive(TanhSum):
         bias: bool = False,
     ):
         super().__init__()
-        self.query_width, self.key_width = query_width, key_width
-        self.heads, self.hidden_width = heads, width
+        self.query_width = query_width
+        self.key_width = key_width
+        self.heads = heads
+        self.hidden_width = width
         self.query_weight = make_weight(heads, query_width, width)
         self.key_weight = make_weight(heads, key_width, width)
         energy = make_weight(heads, width, 1).squeeze(-1)
@@ -421,35 +447,12 @@ class Additive(TanhSum):
 
     def prepare(self, key: Key) -> Tensor:
         prepared = key @ self.key_weight
-        return prepared if self.bias is None else prepared + self.bias
+        if self.bias is None:
+            return prepared
+        return prepared + self.bias
 
     def sides(self, query: Query, key: Key) -> Sides:
         return Sides(query @ self.query_weight, key, energy=self.energy)
-
-
-class SoftCapped(Score):
-    """cap tanh(e / cap), which bounds another score e (Gemma 2, 2408.00118, section 2).
-
-    Args:
-        score: The score e.
-        cap: The bound, above 0; 50 in the paper.
-    """
-
-    def __init__(self, score: Score, cap: float):
-        super().__init__()
-        if not cap > 0:
-            raise ValueError(f"cap is {cap}; it must be above 0")
-        self.score, self.cap = score, cap
-        self.query_width, self.key_width = score.query_width, score.key_width
-        self.heads = score.heads
-        self.depends_on_position = score.depends_on_position
-        self.supports_shared_keys = score.supports_shared_keys
-
-    def prepare(self, key: Key) -> Tensor:
-        return self.score.prepare(key)
-
-    def forward(self, query: Query, key: Key) -> Scores:
-        return torch.tanh(self.score(query, key) / self.cap) * self.cap
 
 
 class InverseDistance(Score):
@@ -462,12 +465,13 @@ class InverseDistance(Score):
         self.eps = eps
 
     def forward(self, query: Query, key: Key) -> Scores:
-        difference = (
-            to_float32(query)[..., :, None, :] - to_float32(key)[..., None, :, :]
-        )
+        query = to_float32(query)
+        key = to_float32(key)
+        difference = query[..., :, None, :] - key[..., None, :, :]
         square = difference.square().sum(-1)
         same = square == 0  # where the root has no gradient
-        distance = square.masked_fill(same, 1.0).sqrt().masked_fill(same, 0.0)
+        distance = square.masked_fill(same, 1.0).sqrt()
+        distance = distance.masked_fill(same, 0.0)
         return -(distance + self.eps).log()
 
 
@@ -494,8 +498,10 @@ class Location(Score):
         heads: int | None = None,
     ):
         super().__init__()
-        self.query_width, self.heads = query_width, heads
-        self.max_source, self.ignore_tail = max_source, ignore_tail
+        self.query_width = query_width
+        self.heads = heads
+        self.max_source = max_source
+        self.ignore_tail = ignore_tail
         self.weight = make_weight(heads, query_width, max_source)
 
     def forward(self, query: Query, key: Key) -> Scores:

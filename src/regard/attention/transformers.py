@@ -1,8 +1,7 @@
 """Recording of models of the transformers library; their computation stays their own.
 
 While an observer is active, tables of attention functions hand out each function with
-an observer in front, and the library's caches and searches report which rows and
-queries they drop. No result changes.
+an observer in front. No result changes.
 """
 
 import inspect
@@ -11,10 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from copy import copy
 from functools import cache, wraps
 from threading import Lock
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +20,6 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from regard.attention.observer import (
     LookupEvent,
-    Projected,
     active_observers,
     find_observer,
     report_event,
@@ -40,19 +37,6 @@ FUSED = "sdpa"
 """The implementation whose weights are computed apart, since it returns none."""
 
 
-class Call(NamedTuple):
-    """A call of a module.
-
-    number: Its number within the pass.
-    first_key: Position of the first key.
-    cached: Whether the keys come from a cache.
-    """
-
-    number: int = 0
-    first_key: int = 0
-    cached: bool = False
-
-
 class Passes:
     """The current pass of the models of one thread or task.
 
@@ -67,7 +51,6 @@ class Passes:
         self.last: tuple[int, int] | None = None
         """Number of keys and position of the first that a cache returned last, until a
         lookup reads them."""
-        self.caches: set[int] = set()
 
     def enter(self) -> None:
         """Begin a model's call."""
@@ -81,23 +64,28 @@ class Passes:
         if self.depth == 0:
             self.calls.clear()
 
-    def update_cache(self, kv_cache: Any, keys: Tensor, total: int) -> None:
+    def update_cache(self, keys: Tensor, total: int) -> None:
         """Note that a cache of `total` positions returned these last keys of it."""
         first = max(0, total - keys.shape[-2])
-        self.first_keys[keys], self.last = first, (keys.shape[-2], first)
-        self.caches.add(id(kv_cache))
+        self.first_keys[keys] = first
+        self.last = (keys.shape[-2], first)
 
-    def count_call(self, module: nn.Module, key: Tensor) -> Call:
-        """Count a call of a module. Outside of a pass every call is the first."""
+    def count_call(self, module: nn.Module, key: Tensor) -> tuple[int, int]:
+        """Count a call of a module. Outside of a pass every call is the first.
+
+        Returns:
+            The number of the call within its pass, and the position of the first key.
+        """
         number = self.calls[id(module)] if self.depth else 0
         self.calls[id(module)] += 1
-        first, last = self.first_keys.get(key), self.last
+        first = self.first_keys.get(key)
+        last = self.last
         if first is None and last is not None and last[0] == key.shape[-2]:
             first = last[1]  # the keys were transformed after the cache returned them
         if first is None:
-            return Call(number)
+            return number, 0
         self.last = None
-        return Call(number, first, cached=True)
+        return number, first
 
 
 _passes: ContextVar[Passes | None] = ContextVar("regard_passes", default=None)
@@ -143,7 +131,8 @@ def compute_weights(
     The mask is True or 0 where a key may be read. Only the chosen rows of a causal mask
     are built.
     """
-    queries, keys = query.shape[2], key.shape[2]
+    queries = query.shape[2]
+    keys = key.shape[2]
     if heads is not None:
         key = expand_groups(key, heads, group_size(query, key))
     scores = multiply_groups(index_rows(query, heads, rows), key.mT)
@@ -164,7 +153,8 @@ def compute_weights(
         if mask.dtype == torch.bool:
             mask = torch.where(mask, 0.0, -torch.inf)
         scores = scores + mask
-    return scores.float().softmax(-1).nan_to_num(0.0).to(query.dtype)
+    weights = scores.float().softmax(-1)
+    return weights.nan_to_num(0.0).to(query.dtype)
 
 
 def get_scale(query: Tensor, options: dict[str, Any]) -> float:
@@ -177,7 +167,9 @@ def wrap_attention(get_interface: Callable[..., Any]) -> Callable[..., Any]:
     """Let attention functions report each lookup of an observed module."""
 
     def get(
-        self: Any, implementation: str, default: Callable[..., Any]
+        self: Any,
+        implementation: str,
+        default: Callable[..., Any],
     ) -> Callable[..., Any]:
         function = get_interface(self, implementation, default)
 
@@ -189,7 +181,7 @@ def wrap_attention(get_interface: Callable[..., Any]) -> Callable[..., Any]:
             attention_mask: Any,
             **options: Any,
         ):
-            call = current_passes().count_call(module, key)
+            call, first_key = current_passes().count_call(module, key)
             result = function(module, query, key, value, attention_mask, **options)
             if find_observer(module) is None:
                 return result
@@ -209,11 +201,9 @@ def wrap_attention(get_interface: Callable[..., Any]) -> Callable[..., Any]:
             event = LookupEvent(
                 query.shape[2],
                 select if weights is None else select_from(weights),
-                projected=Projected(query, key, value, get_scale(query, options)),
                 width=query.shape[0] * query.shape[1] * key.shape[2],
-                call=call.number,
-                first_key=call.first_key,
-                cached=call.cached,
+                call=call,
+                first_key=first_key,
             )
             report_event(module, event)
             return context, weights
@@ -238,73 +228,29 @@ def wrap_update(update: Callable[..., Any]) -> Callable[..., Any]:
         result = update(self, key_states, value_states, layer_idx, *args, **options)
         if active_observers():
             total = int(self.get_seq_length(layer_idx))
-            current_passes().update_cache(self, result[0], total)
+            current_passes().update_cache(result[0], total)
         return result
 
     return wrapper
 
 
-def wrap_reorder(reorder_cache: Callable[..., Any]) -> Callable[..., Any]:
-    """Report how a decode reorders its rows."""
+def refuse_recording(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse to record a search that reorders the batch or takes tokens back."""
 
-    @wraps(reorder_cache)
-    def wrapper(self: Any, beam_idx: Tensor) -> Any:
-        result = reorder_cache(self, beam_idx)
-        if id(self) in current_passes().caches:
-            for observer in active_observers():
-                observer.reorder_rows(beam_idx)
-        return result
-
-    return wrapper
-
-
-def wrap_crop(crop: Callable[..., Any]) -> Callable[..., Any]:
-    """Report how many of the last positions are rejected."""
-
-    @wraps(crop)
+    @wraps(method)
     def wrapper(self: Any, *args: Any, **options: Any) -> Any:
-        if id(self) not in current_passes().caches:
-            return crop(self, *args, **options)
-        before = int(self.get_seq_length())
-        result = crop(self, *args, **options)
-        rejected = before - int(self.get_seq_length())
-        if rejected > 0:
-            for observer in active_observers():
-                observer.reject_queries(rejected)
-        return result
+        if active_observers():
+            raise ValueError(
+                "a beam search or a search with drafts cannot be recorded, because it "
+                "drops rows and tokens; record a pass over the finished text instead"
+            )
+        return method(self, *args, **options)
 
     return wrapper
 
 
-def wrap_beam_search(beam_search: Callable[..., Any]) -> Callable[..., Any]:
-    """Report which row each returned sequence had in each pass."""
-
-    @wraps(beam_search)
-    def wrapper(
-        self: Any,
-        input_ids: Tensor,
-        logits_processor: Any,
-        stopping_criteria: Any,
-        generation_config: Any,
-        **options: Any,
-    ) -> Any:
-        observers = active_observers()
-        given = input_ids, logits_processor, stopping_criteria
-        if not observers:
-            return beam_search(self, *given, generation_config, **options)
-        config = copy(generation_config)
-        config.return_dict_in_generate = True
-        for observer in observers:
-            observer.start_search()
-        result = beam_search(self, *given, config, **options)
-        for observer in observers:
-            observer.end_search(result.beam_indices)
-        return result if generation_config.return_dict_in_generate else result.sequences
-
-    return wrapper
-
-
-_lock, _active = Lock(), ExitStack()
+_lock = Lock()
+_active = ExitStack()
 _blocks: list[object] = []
 """The blocks of all threads in which the library is patched."""
 
@@ -351,14 +297,14 @@ def _patch_library() -> None:
     # the class, not the one table: some models have a table of their own
     _patch(type(table), "get_interface", wrap_attention)
     _patch(Cache, "update", wrap_update)
-    _patch(Cache, "reorder_cache", wrap_reorder)
-    _patch(Cache, "crop", wrap_crop)
-    _patch(GenerationMixin, "_beam_search", wrap_beam_search)
+    _patch(Cache, "crop", refuse_recording)
+    _patch(GenerationMixin, "_beam_search", refuse_recording)
 
 
 def _patch(owner: Any, name: str, wrap: Callable[..., Any]) -> None:
     """Replace a method until `_active` is closed."""
-    method, inherited = getattr(owner, name), name not in vars(owner)
+    method = getattr(owner, name)
+    inherited = name not in vars(owner)
     setattr(owner, name, wrap(method))
     if inherited:
         _active.callback(delattr, owner, name)
@@ -400,58 +346,30 @@ def refuse_closed(model: nn.Module, chosen: Collection[int]) -> None:
     that do not, or if all chosen modules belong to models without attention.
     """
     models = find_pretrained(model)
-    if not models:
-        return
     names = {id(module): name for name, module in model.named_modules()}
-    inside, recordable = set[int](), False
-    for pretrained in find_outermost(models):
-        kinds: dict[AttentionKind, list[nn.Module]] = {
-            "open": [],
-            "closed": [],
-            "no": [],
-        }
-        for module in pretrained.modules():
-            kinds[attention_kind(type(module))].append(module)
-            inside.add(id(module))
-        closed = [module for module in kinds["closed"] if id(module) in chosen]
-        recordable = recordable or bool(kinds["open"])
-        if kinds["open"] and closed:
-            types = sorted({type(module).__name__ for module in closed})
-            supported = sorted({type(module).__name__ for module in kinds["open"]})
-            raise ValueError(
-                f"{names[id(closed[0])]!r} and {len(closed) - 1} more modules "
-                f"({', '.join(types)}) attend by code of their own, not through "
-                "ALL_ATTENTION_FUNCTIONS of transformers, so their weights cannot be "
-                f"recorded; record those of {', '.join(supported)} alone with only=, "
-                f"such as {names[id(kinds['open'][0])]!r}"
-            )
-    if not recordable and {*chosen} <= inside:
-        raise ValueError(explain_unrecordable(models))
+    inside = {id(part): part for pretrained in models for part in pretrained.modules()}
+    supported = []
+    closed = []
+    for part in inside.values():
+        if attention_kind(type(part)) == "open":
+            supported.append(part)
+        elif attention_kind(type(part)) == "closed" and id(part) in chosen:
+            closed.append(part)
+    if supported and closed:
+        raise ValueError(
+            f"{names[id(closed[0])]!r} and {len(closed) - 1} more modules "
+            f"({list_types(closed)}) attend by code of their own, not through "
+            "ALL_ATTENTION_FUNCTIONS of transformers, so their weights cannot be "
+            f"recorded; record those of {list_types(supported)} alone with only=, "
+            f"such as {names[id(supported[0])]!r}"
+        )
+    if models and not supported and {*chosen} <= inside.keys():
+        raise ValueError(
+            f"{list_types(models)} has no attention that can be recorded: nothing in it "
+            f"goes through ALL_ATTENTION_FUNCTIONS of transformers; {REMEDY}"
+        )
 
 
-def find_outermost(models: Sequence[Any]) -> list[Any]:
-    """Return the models that are within no other of them."""
-    nested = set()
-    for model in models:
-        nested |= {id(module) for module in model.modules() if module is not model}
-    return [model for model in models if id(model) not in nested]
-
-
-def explain_unrecordable(models: Sequence[Any]) -> str:
-    """Return the message of models without a module that can be recorded."""
-    types = {
-        f"{type(model).__name__} (model type {model.config.model_type})"
-        for model in models
-    }
-    names, attends = " and ".join(sorted(types)), False
-    for model in models:
-        for module in model.modules():
-            kind = type(module)
-            named = "Attention" in kind.__name__
-            attends = attends or named or attention_kind(kind) != "no"
-    if not attends:
-        return f"{names} has no attention, so there is nothing to record"
-    return (
-        f"the attention of {names} cannot be recorded: it does not go through "
-        f"ALL_ATTENTION_FUNCTIONS of transformers; {REMEDY}"
-    )
+def list_types(modules: Sequence[nn.Module]) -> str:
+    """List the classes of modules, for messages."""
+    return ", ".join(sorted({type(module).__name__ for module in modules}))

@@ -1,7 +1,7 @@
 """Kinds of maps that a model supports, and how recorded maps become one."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from regard.attention.heads import MultiHead
 from regard.attention.record import Maps, Measure, ReportsWeights, match_modules
-from regard.attribution.kinds import KIND_VERBS, Kind
+from regard.attribution.kinds import KIND_VERBS, KINDS_WITH_UNIT, Kind
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
+from regard.maps.heads import Side
 from regard.maps.lookups import ATTENDS_TO, Lookups, lookups_from_alignment
 from regard.maps.reductions import average_maps, rollout, shares
 from regard.nn.encoder_decoder import EncoderDecoder
@@ -27,7 +28,7 @@ GRADIENT_ONLY: tuple[Kind, ...] = ("gradient",)
 """Kinds for models without attention."""
 
 
-def supported_kinds(model: EncoderDecoder) -> tuple[Kind, ...]:
+def source_kinds(model: EncoderDecoder) -> tuple[Kind, ...]:
     """Return the kinds of maps from an output to its source."""
     if model.decoder.source_attention is None:
         return GRADIENT_ONLY
@@ -36,7 +37,7 @@ def supported_kinds(model: EncoderDecoder) -> tuple[Kind, ...]:
     return PLAIN if model.encoder.self_attention is None else LAYERED
 
 
-def supported_text_kinds(
+def text_kinds(
     model: nn.Module, names: str | tuple[str, ...] | None
 ) -> tuple[Kind, ...]:
     """Return the kinds of maps between the tokens of one text.
@@ -50,10 +51,8 @@ def supported_text_kinds(
     if isinstance(model, ReportsWeights):
         return RETURNED
     matches = match_modules(model, names)
-    for module in model.modules():
-        if isinstance(module, MultiHead) and id(module) in matches:
-            return LAYERED
-    return PLAIN
+    heads = [module for module in model.modules() if isinstance(module, MultiHead)]
+    return LAYERED if any(id(module) in matches for module in heads) else PLAIN
 
 
 def check_kinds(kinds: Sequence[Kind], supported: Sequence[Kind]) -> None:
@@ -102,51 +101,37 @@ class ValueNorms:
         return weights * value.norm(dim=-1)[..., None, :]
 
 
-@dataclass(frozen=True)
-class Aggregation:
-    """How maps of one kind are recorded and aggregated.
-
-    Attributes:
-        measure: Returns the measure to record of a model, or None for the weights.
-        aggregate: Aggregates the first row of the recorded maps, or of those with these
-            numbers, layer x heads + head (None: all). Raises InputError for maps that
-            do not allow it.
-        lookups: Converts the recorded maps of all layers and heads for display.
-    """
-
-    measure: Callable[[nn.Module], Measure | None]
-    aggregate: Callable[[Maps, Sequence[int] | None], Map]
-    lookups: Callable[[Lookups], Lookups] = lambda lookups: lookups
+def choose_measure(model: nn.Module, kind: Kind) -> Measure | None:
+    """Return the measure of `record` for a kind; None records the weights."""
+    return ValueNorms(model) if kind == "norms" else None
 
 
-def average_recorded(maps: Maps, numbers: Sequence[int] | None) -> Map:
-    """Average the maps.
-
-    Raises:
-        InputError: There is no map of a number.
-    """
-    return average_maps(maps.stack_heads()[0].double().cpu().numpy(), numbers)
+NO_LAYERS = (
+    "a rollout needs self-attention layers with residuals, which this run's model "
+    "lacks; use weights, norms or gradient"
+)
 
 
-def average_shares(maps: Maps, numbers: Sequence[int] | None) -> Map:
-    """Average norms, which share one unit, and divide the mean into shares."""
-    return shares(average_recorded(maps, numbers))
+def aggregate_maps(maps: Maps, kind: Kind, numbers: Sequence[int] | None = None) -> Map:
+    """Aggregate the first row of recorded maps.
 
+    Weights and norms are averaged; norms, which share one unit, become shares.
 
-def to_norms(norms: Lookups) -> Lookups:
-    """Return lookups of norms, without a breakdown."""
-    return replace(norms, breakdown=None, kind="norms", amounts=True)
-
-
-def rollout_recorded(maps: Maps, numbers: Sequence[int] | None = None) -> Map:
-    """Roll the maps of all layers out.
+    Args:
+        maps: The maps.
+        kind: Their kind.
+        numbers: The numbers of the maps, layer x heads + head. Default: all.
 
     Raises:
-        InputError: As `roll_out`, and if some maps are chosen.
+        InputError: There is no map of a number, or as `roll_out`, and if some maps are
+            chosen for a rollout.
     """
-    if numbers is not None:
-        raise InputError("a rollout combines all layers and heads; choose no map")
-    return roll_out([*maps.values()])
+    if kind == "rollout":
+        if numbers is not None:
+            raise InputError("a rollout combines all layers and heads; choose no map")
+        return roll_out([*maps.values()])
+    mean = average_maps(maps.stack_heads()[0].double().cpu().numpy(), numbers)
+    return shares(mean) if kind == "norms" else mean
 
 
 def roll_out(maps: Sequence[Tensor]) -> Map:
@@ -155,22 +140,23 @@ def roll_out(maps: Sequence[Tensor]) -> Map:
     Raises:
         InputError: They are not layers of self-attention.
     """
-    layers = [weights[0].double().cpu().numpy() for weights in maps]
-    for weights in layers:
-        if weights.ndim != 3 or weights.shape[1] != weights.shape[2]:
-            raise InputError(
-                "a rollout needs self-attention layers with residuals, which this run's "
-                "model lacks; use weights, norms or gradient"
-            )
-    return rollout(layers)
+    if any(item.ndim != 4 or item.shape[2] != item.shape[3] for item in maps):
+        raise InputError(NO_LAYERS)
+    return rollout([item[0].double().cpu().numpy() for item in maps])
 
 
-AGGREGATIONS: dict[Kind, Aggregation] = {
-    "weights": Aggregation(lambda model: None, average_recorded),
-    "norms": Aggregation(ValueNorms, average_shares, to_norms),
-    "rollout": Aggregation(lambda model: None, rollout_recorded),
-}
-"""The kinds that are computed from recorded maps."""
+def build_lookups(maps: Maps, kind: Kind, source: Side, target: Side) -> Lookups:
+    """Return the lookups of every layer and head of recorded maps."""
+    lookups = maps.lookups(source.pieces, target.pieces)
+    has_unit = kind in KINDS_WITH_UNIT
+    return replace(
+        lookups,
+        kind=kind,
+        amounts=has_unit,
+        breakdown=None if has_unit else maps.breakdown(lookups.weights),
+        source_words=source.words,
+        target_words=target.words,
+    )
 
 
 def to_single_map(attention: Alignment, kind: Kind) -> Lookups:

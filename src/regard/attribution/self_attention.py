@@ -7,8 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.attention.record import record, record_breakdown
-from regard.attribution.aggregation import AGGREGATIONS, to_single_map
+from regard.attention.record import record_breakdown
+from regard.attribution.aggregation import (
+    aggregate_maps,
+    build_lookups,
+    choose_measure,
+    to_single_map,
+)
 from regard.attribution.gradients import (
     check_no_maps,
     compute_contributions,
@@ -17,7 +22,7 @@ from regard.attribution.gradients import (
 from regard.attribution.kinds import ROLES, Kind, Role
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
-from regard.maps.heads import GreatestWeights, Side, keep_greatest
+from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.shapes import Float
@@ -42,7 +47,7 @@ def attribute_text(
         text: The pieces of the text.
         call: Runs the model on the text.
         maps: The numbers of the maps to aggregate, layer x heads + head. Default: all.
-        kind: A kind in `AGGREGATIONS`.
+        kind: A kind of recorded maps.
         before: The label of a key in front of the first piece.
 
     Returns:
@@ -52,92 +57,30 @@ def attribute_text(
         InputError: The model has no self-attention, no such map, or no maps for a
             rollout.
     """
-    aggregation = AGGREGATIONS[kind]
-    measure = aggregation.measure(model)
-    with record_breakdown(model, _check_names(names), measure) as recorded:
+    if names is None:
+        raise InputError(
+            "the run's model is recurrent without attention, so there is nothing to plot"
+        )
+    measure = choose_measure(model, kind)
+    with record_breakdown(model, names, measure) as recorded:
         call()
-    joined = aggregation.aggregate(recorded, maps)
+    joined = aggregate_maps(recorded, kind, maps)
     extra = joined.shape[-1] - len(text.pieces)
     source = text.prepend(before, extra)
     attention = Alignment(_pad_columns(joined, -extra), source.pieces, text.pieces)
     if kind == "rollout":
         return to_single_map(attention, kind), attention
-    lookups = recorded.lookups(source.pieces[: joined.shape[-1]], text.pieces)
-    breakdown = recorded.breakdown(lookups.weights)
+    keys = Side.of(source.pieces[: joined.shape[-1]])
+    lookups = build_lookups(recorded, kind, keys, text)
+    breakdown = lookups.breakdown
     lookups = replace(
         lookups,
         weights=_pad_columns(lookups.weights, -extra),
         source=source.pieces,
-        breakdown=breakdown and breakdown.pad_sources(max(0, -extra)),
         source_words=source.words,
-        target_words=text.words,
+        breakdown=breakdown and breakdown.pad_sources(max(0, -extra)),
     )
-    return aggregation.lookups(lookups), attention
-
-
-@torch.no_grad()
-def greatest_text_weights(
-    model: nn.Module,
-    names: str | tuple[str, ...] | None,
-    text: Side,
-    call: Callable[[int], object],
-    count: int,
-    *,
-    target: Sequence[str] | None = None,
-    before: str = "",
-) -> GreatestWeights:
-    """Return the greatest weights of each query in every layer and head.
-
-    The weights of a few queries exist at a time. The other arguments are those of
-    `attribute_text`.
-
-    Args:
-        model: The model.
-        names: The modules that attend.
-        text: The pieces of the text.
-        call: Runs the model on that many pieces of the text.
-        count: The number of weights per query.
-        target: The labels of the last queries, if only those are wanted.
-        before: The label of a key in front of the first piece.
-
-    Raises:
-        InputError: The model has no self-attention, or the count is below 1.
-    """
-    names, reduction, length = (
-        _check_names(names),
-        keep_greatest(count),
-        len(text.pieces),
-    )
-    # a pass over one piece shows how many keys are in front of the text
-    with record(model, names) as first:
-        call(1)
-    keys = max(weights.shape[-1] for weights in first.values())
-    source = text.prepend(before, keys - 1)
-    target = text.pieces if target is None else tuple(target)
-    rows = range(length - len(target), length)
-    with record(model, names, rows=rows, reduce=reduction) as recorded:
-        call(length)
-    places = [_add_head_axis(recorded.key_indices(name)) for name in recorded]
-    weights = [_add_head_axis(values) for values in recorded.values()]
-    layers = (len(recorded), -1)
-    return GreatestWeights(
-        torch.cat(weights, 1).unflatten(1, layers)[0].float().cpu().numpy(),
-        torch.cat(places, 1).unflatten(1, layers)[0].cpu().numpy(),
-        source.pieces,
-        target,
-    )
-
-
-def _add_head_axis(recorded: Tensor) -> Tensor:
-    return recorded if recorded.ndim == 4 else recorded[:, None]
-
-
-def _check_names(names: str | tuple[str, ...] | None) -> str | tuple[str, ...]:
-    if names is None:
-        raise InputError(
-            "the run's model is recurrent without attention, so there is nothing to plot"
-        )
-    return names
+    return lookups, attention
 
 
 def _pad_columns(weights: np.ndarray, count: int) -> np.ndarray:

@@ -1,129 +1,96 @@
 """Commands of language models: `regard generate` and `regard fill`."""
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any
 
 from regard.cli.options import (
-    AllowMissing,
-    AnyFolder,
-    Json,
     LoadFlags,
     Piped,
-    RunFolder,
     SearchFlags,
     check_source,
+    read_predict_options,
 )
-from regard.cli.output import say, say_json, warn, warn_of_missing
-from regard.cli.standard_input import pause_collection
+from regard.cli.predict import iterate_predictions, list_ranked
+from regard.cli.streams import (
+    iterate_texts,
+    pause_collection,
+    say,
+    say_json,
+    warn,
+    warn_of_missing,
+)
 from regard.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from regard.tasks.prediction import Prediction
     from regard.tasks.run import Run
 
-Prompts = Annotated[
-    str,
-    Parameter(
-        name="PROMPT",
-        help="The beginning of a text, printed with its continuation. None: nothing.",
-    ),
-]
-Attention = Annotated[
-    Path | None,
-    Parameter(
-        show_default=False,
-        help="Also write what each token of the continuation attends to, in the prompt and in what was generated: a "
-        "page or a picture, a name ending in .html, .png, .svg or .pdf.",
-    ),
-]
-SUFFIXES = (".html", ".png", ".svg", ".pdf")
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class ContinuationFlags:
-    """The flags of continuations."""
-
-    tokens: Annotated[int, Parameter(help="The most tokens of each continuation.")] = (
-        100
-    )
-    beyond: Annotated[
-        Literal["stop", "slide"] | None,
-        Parameter(
-            help="Where a text outgrows the model's context: end it, or read its last part anew and continue."
-        ),
-    ] = None
-    attention: Attention = None
-
-
-DEFAULT_SEARCH, DEFAULT_CONTINUATION, DEFAULT_LOADING = (
-    SearchFlags(),
-    ContinuationFlags(),
-    LoadFlags(),
-)
+DEFAULT_SEARCH, DEFAULT_LOADING = SearchFlags(), LoadFlags()
+PICTURES = (".html", ".png", ".svg", ".pdf")
 
 
 def generate(
-    run: AnyFolder,
+    run: Path,
     /,
-    *prompts: Prompts,
+    *prompts: str,
     flags: SearchFlags = DEFAULT_SEARCH,
-    continuation: ContinuationFlags = DEFAULT_CONTINUATION,
+    attention: Path | None = None,
     weights: LoadFlags = DEFAULT_LOADING,
-    json_: Json = False,
+    json_: bool = False,
     piped: Piped = False,
 ) -> None:
     """Continue prompts with a language model.
 
     RUN is a trained run or any model of transformers, of which an
     encoder-decoder writes the output for each text.
+
+    Args:
+        run: Folder of a trained run or of a transformers model, or its name on the hub,
+            OWNER/NAME.
+        prompts: The beginning of a text, printed with its continuation. None: nothing.
+        attention: Also write what each token of the continuation attends to, in the
+            prompt and in what was generated: a page or a picture, a name ending in
+            .html, .png, .svg or .pdf.
+        json_: Print JSON.
+        piped: The lines of standard input.
     """
-    flags.check()
+    options = read_predict_options(flags)
     check_source(prompts, piped)
-    attention = continuation.attention
-    if attention is not None:
-        check_picture(attention, len(prompts), piped=piped)
+    if attention is not None and (piped or len(prompts) > 1):
+        raise InputError("--attention draws the continuation of one prompt; give one")
+    if attention is not None and attention.suffix.lower() not in PICTURES:
+        raise InputError(
+            f"{attention}: --attention writes a picture; give a name ending in "
+            f"{', '.join(PICTURES)}"
+        )
     with pause_collection():
-        from regard.cli.predict import iterate_predictions
         from regard.hub.open_run import open_run
         from regard.tasks.capabilities import missing_capability
 
         loaded = open_run(run, allow_missing=weights.allow_missing, int8=weights.int8)
         if "tokens" not in loaded.supports.get("predict", ()):
             raise missing_capability(loaded, "continue prompts", "characters-gpt2", run)
-    options = replace(
-        flags.options(), tokens=continuation.tokens, beyond=continuation.beyond
-    )
     loaded.check_supported("predict", options)
-    first = print_continuations(
-        loaded,
-        iterate_predictions(loaded, () if piped else prompts or ("",), options),
-        as_json=json_,
-    )
-    if attention is not None:
-        paths = draw_attention(loaded, *first, attention)
+    texts = () if piped else prompts or ("",)
+    number, missing, first = 0, Counter[str](), None
+    for prompt, best in iterate_predictions(loaded, texts, options):
+        first, number = first or (prompt, best), number + 1
+        warn(f"prompt {number}", loaded.warnings(prompt))
+        ranked = list_ranked(best)
+        missing.update(ranked[0].missing)
+        for item in ranked:
+            record = loaded.record(prompt) | item.to_json()
+            del record["alternatives"]
+            say_json(record) if json_ else say("\n".join(item.lines()))
+    warn_of_missing(missing, number)
+    if attention is not None and first is not None:
+        path = draw_continuation(loaded, *first, attention)
         if not json_:
-            say(f"The picture is {paths[0]}.")
+            say(f"The picture is {path}.")
 
 
-def check_picture(path: Path, prompts: int, *, piped: bool) -> None:
-    """Raise InputError for several prompts, or a name that no picture can have."""
-    if piped or prompts > 1:
-        raise InputError("--attention draws the continuation of one prompt; give one")
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(
-            f"{path}: --attention writes a picture; give a name ending in {', '.join(SUFFIXES)}"
-        )
-
-
-def draw_attention(
-    run: "Run[Any, Any]", prompt: Any, best: Any, path: Path
-) -> list[Path]:
+def draw_continuation(run: "Run[Any, Any]", prompt: Any, best: Any, path: Path) -> Path:
     """Write what each token of a continuation attends to.
 
     Raises:
@@ -133,88 +100,56 @@ def draw_attention(
 
     if not best.ids:
         raise InputError(
-            "the continuation has no token, so there is no attention to draw; write another prompt"
+            "the continuation has no token, so there is no attention to draw; write "
+            "another prompt"
         )
-    attribution = run.attribute(prompt, target_tokens=best.ids)
-    named = tuple(
-        item if any("sink" in name for name in item.others) else label_sinks(item)
-        for item in attribution.lookups
-    )
-    return replace(attribution, lookups=named).write(path)
-
-
-def print_continuations(
-    run: "Run[Any, Prediction]",
-    predicted: "Iterable[tuple[Any, Prediction]]",
-    *,
-    as_json: bool,
-) -> tuple[Any, Any]:
-    """Print continuations as they arrive, then the numbers of missing phrases.
-
-    Returns:
-        The first prompt and its best continuation.
-    """
-    from regard.cli.predict import list_ranked
-
-    first = None, None
-    number, missing = 0, Counter[str]()
-    for number, (prompt, best) in enumerate(predicted, 1):
-        warn(f"prompt {number}", run.warnings(prompt))
-        missing.update(list_ranked(best)[0].missing)
-        first = (prompt, best) if number == 1 else first
-        for item in list_ranked(best):
-            record = run.record(prompt) | item.to_json()
-            del record["alternatives"]
-            if as_json:
-                say_json(record)
-                continue
-            for line in item.lines():
-                say(line)
-    warn_of_missing(missing, number)
-    return first
-
-
-FillTexts = Annotated[
-    str,
-    Parameter(name="TEXT", help="Text with blanks. None: the lines of standard input."),
-]
+    attribution, lookups = run.attribute(prompt, target_tokens=best.ids), []
+    for item in attribution.lookups:
+        has_sinks = any("sink" in name for name in item.alternatives)
+        lookups.append(item if has_sinks else label_sinks(item))
+    return replace(attribution, lookups=tuple(lookups)).write(path)
 
 
 def fill(
-    run: RunFolder,
+    run: Path,
     /,
-    *texts: FillTexts,
-    best: Annotated[
-        int, Parameter(help="How many ways to fill each blank, the most likely first.")
-    ] = 5,
-    blank: Annotated[str, Parameter(help="The text of a blank.")] = "[MASK]",
-    allow_missing: AllowMissing = False,
-    json_: Json = False,
+    *texts: str,
+    best: int = 5,
+    blank: str = "[MASK]",
+    allow_missing: bool = False,
+    json_: bool = False,
     piped: Piped = False,
 ) -> None:
     """Fill the blanks of texts.
 
     For each blank: its number, the probability of a token, the token and the
     text with it, the most likely first.
+
+    Args:
+        run: Folder of a trained run.
+        texts: Texts. None: the lines of standard input.
+        best: How many ways to fill each blank, the most likely first.
+        blank: The text of a blank.
+        allow_missing: Initialize parameters that the weights lack.
+        json_: Print JSON.
+        piped: The lines of standard input.
     """
     check_source(texts, piped)
     with pause_collection():
-        from regard.cli.standard_input import iterate_texts
         from regard.runs.load import load
         from regard.tasks.capabilities import Fills, require_capability
 
-        opened = load(run, allow_missing=allow_missing)
-        loaded = require_capability(opened, Fills, run)
+        loaded = load(run, allow_missing=allow_missing)
+        fills = require_capability(loaded, Fills, run)
     for chunk in iterate_texts(texts):
-        for text, blanks in zip(
-            chunk, loaded.fill(chunk, best=best, blank=blank), strict=True
-        ):
-            warn(quote(text), opened.warnings(text))
+        results = fills.fill(chunk, best=best, blank=blank)
+        for text, blanks in zip(chunk, results, strict=True):
+            warn(quote(text), loaded.warnings(text))
             if json_:
-                blanks_json = [[way.to_json() for way in ways] for ways in blanks]
-                say_json({"text": text, "blanks": blanks_json})
+                ways = [[way.to_json() for way in ways] for ways in blanks]
+                say_json({"text": text, "blanks": ways})
                 continue
-            for number, way in (
-                (number, way) for number, ways in enumerate(blanks, 1) for way in ways
-            ):
-                say(f"{number}\t{way.probability:.4f}\t{way.token}\t{way.text}")
+            for number, ways in enumerate(blanks, 1):
+                for way in ways:
+                    probability = f"{way.probability:.4f}"
+                    say(f"{number}\t{probability}\t{way.token}\t{way.text}")

@@ -8,10 +8,10 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
-from cyclopts import App, Group
+from cyclopts import App, Group, Parameter
 
 from regard.cli.errors import explain
-from regard.cli.output import guard_streams
+from regard.cli.streams import guard_streams
 from regard.errors import OutputClosed
 from regard.version import VERSION
 
@@ -36,10 +36,10 @@ class Command(NamedTuple):
 
 TRAIN, USE, INSIDE, SHARE = "Train", "Use a run", "Look inside", "Share and install"
 COMMANDS = {
-    "recipes": Command(TRAIN, "run_files", "List the recipes."),
+    "recipes": Command(TRAIN, "train", "List the recipes."),
     "new": Command(
         TRAIN,
-        "run_files",
+        "train",
         "Print a recipe as a run file, to change and to train.",
         "RECIPE > FILE.yaml",
     ),
@@ -53,7 +53,7 @@ COMMANDS = {
         TRAIN,
         "runs",
         "List runs with their figures, or the differences of two.",
-        "[DIR | RUN...] [--sort KEY] [--out FILE]",
+        "[DIR | RUN...] [--sort KEY]",
     ),
     "predict": Command(
         USE,
@@ -87,7 +87,7 @@ COMMANDS = {
     ),
     "embed": Command(
         USE,
-        "embed",
+        "predict",
         "Print a vector for each text, or for its words.",
         "RUN [TEXT... | -] [--pool mean|first] [--words]",
     ),
@@ -99,15 +99,15 @@ COMMANDS = {
     ),
     "align": Command(
         USE,
-        "align",
+        "evaluate",
         "Align words by the attention of a run.",
         "RUN --source FILE --target FILE [--map N]... [--pick GOLD]",
     ),
     "aer": Command(
         USE,
-        "align",
+        "evaluate",
         "Score word alignments against gold ones.",
-        "FOUND GOLD",
+        "LINKS GOLD",
     ),
     "show": Command(
         INSIDE,
@@ -123,7 +123,7 @@ COMMANDS = {
     ),
     "experiment": Command(
         INSIDE,
-        "experiment",
+        "evaluate",
         "Measure a claim about attention.",
         "[NAME] [--out DIR] [--full]",
     ),
@@ -144,13 +144,13 @@ COMMANDS = {
     ),
     "schema": Command(
         SHARE,
-        "run_files",
+        "train",
         "Print the JSON schema of run files, for editors.",
         "> regard.schema.json",
     ),
     "completion": Command(
         SHARE,
-        "run_files",
+        "train",
         "Print the completion of commands for a shell.",
         "bash|zsh|fish",
     ),
@@ -174,13 +174,15 @@ def application(named: Collection[str] = ()) -> App:
     app = App(
         name="regard",
         help=HELP,
-        help_format="plaintext",
+        help_format="markdown",
         version=VERSION,
         version_flags=["--version"],
         usage="Usage: regard COMMAND [ARGUMENTS] [OPTIONS]",
         group_commands=Group("Help"),
         group_parameters=Group("Options", sort_key=1),
         suppress_keyboard_interrupt=False,
+        # a flag has no --no-flag; the help says what a default means
+        default_parameter=Parameter(negative="", show_default=False),
     )
     groups = {}
     for order, name in enumerate((TRAIN, USE, INSIDE, SHARE)):

@@ -1,49 +1,146 @@
-"""Commands that predict.
-
-`regard predict`, also of files in parts, and `regard chat`.
-"""
+"""Commands that predict and embed, also files in parts: `predict`, `chat`, `embed`."""
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from regard.cli.options import (
     BatchFlags,
-    Json,
     LoadFlags,
     Piped,
     PredictFlags,
-    RunFolder,
     check_source,
+    read_predict_options,
 )
-from regard.cli.output import (
+from regard.cli.streams import (
+    CHUNK,
+    STDIN,
+    format_table,
+    iterate_chunks,
+    iterate_texts,
     one_line,
+    open_standard_input,
+    pause_collection,
     say,
     say_json,
-    table,
     warn,
     warn_of_missing,
-    warn_of_unfinished,
 )
-from regard.cli.standard_input import pause_collection
-from regard.errors import InputError
+from regard.errors import InputError, quote
 from regard.extras import how_to_install
 
 if TYPE_CHECKING:
-    from regard.runs.batch_worker import Worker
+    from regard.runs.batch_prediction import Worker
+    from regard.tasks.options import PredictOptions
+    from regard.tasks.prediction import Prediction, SearchedPrediction
+    from regard.tasks.run import Run
 
+    Embed = Callable[[Sequence[str]], list[dict[str, Any]]]
+    """Computes a record for each of several texts."""
     Loaded = tuple[Worker, Mapping[str, str | int]]
-    """A worker, and the columns that its rows have in a table by their keys."""
+    """A worker, and the columns of its rows in a table by their keys."""
 
-RAY_DATA = "ray", "pandas", "pyarrow"
-"""The packages of Ray Data, which Ray alone does not bring."""
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class EnsembleFlags(LoadFlags):
+    """How a run is loaded, and others that predict with it.
+
+    Attributes:
+        with_: A run with the same tokenizers, for an ensemble. Repeatable.
+    """
+
+    with_: Annotated[tuple[Path, ...], Parameter(name="--with")] = ()
+
+
+DEFAULTS, DEFAULT_ENSEMBLE, NO_FILES = PredictFlags(), EnsembleFlags(), BatchFlags()
+
+
+def predict(
+    run: Path,
+    /,
+    *texts: str,
+    flags: PredictFlags = DEFAULTS,
+    weights: EnsembleFlags = DEFAULT_ENSEMBLE,
+    batch: BatchFlags = NO_FILES,
+    json_: bool = False,
+    piped: Piped = False,
+) -> None:
+    """Predict for texts, or for the lines of standard input.
+
+    Standard input is read line by line as it arrives. The rows of files, with
+    --input and --output, are computed in parts by any number of processes.
+
+    Args:
+        run: Folder of a trained run.
+        texts: Texts. None: the lines of standard input.
+        json_: Print JSON.
+        piped: The lines of standard input.
+    """
+    options = read_predict_options(flags)
+    if options.attention and not (json_ or batch.used):
+        raise InputError(
+            "--attention needs --json; `regard show` draws the attention of one text"
+        )
+    check_source(texts, piped)
+    batch.check(texts, piped)
+    if batch.used:
+        settings = {**vars(flags), **vars(weights)}
+        load = partial(load_predictor, run, options, weights)
+        return run_batch("predict", run, batch, settings, load)
+    loaded = load_run(run, options, weights)
+    predictions = iterate_predictions(loaded, texts, options)
+    print_predictions(loaded, predictions, options, as_json=json_)
+
+
+def load_run(
+    run: Path, options: "PredictOptions", weights: EnsembleFlags
+) -> "Run[Any, Any]":
+    """Load a run that predicts, or an ensemble.
+
+    Raises:
+        InputError: A run cannot be loaded, or lacks an option.
+    """
+    with pause_collection():
+        from regard.runs.load import load
+        from regard.tasks.capabilities import Ensembles, require_capability
+        from regard.training.devices import choose_own_accelerator
+
+        choose_own_accelerator()
+        loading: dict[str, Any] = {
+            "allow_missing": weights.allow_missing,
+            "int8": weights.int8,
+        }
+        loaded = load(run, **loading)
+        loaded.check_supported("predict", options)
+        if weights.with_:
+            partners = [load(partner, **loading) for partner in weights.with_]
+            loaded = require_capability(loaded, Ensembles, run).ensemble(partners)
+    return loaded
+
+
+def load_predictor(
+    run: Path, options: "PredictOptions", weights: EnsembleFlags
+) -> "Loaded":
+    """Load a worker that predicts."""
+    loaded = load_run(run, options, weights)
+    from regard.runs.batch_prediction import build_predictor
+    from regard.tasks.row_examples import input_columns
+
+    return build_predictor(loaded, options), input_columns(loaded)
+
+
+def load_worker(load: "Callable[[], Loaded]") -> "Worker":
+    """Load a worker without its columns, in a task of Ray."""
+    return load()[0]
 
 
 def run_batch(
@@ -53,313 +150,255 @@ def run_batch(
     settings: Mapping[str, Any],
     load: "Callable[[], Loaded]",
 ) -> None:
-    """Compute the files in parts and print the totals.
+    """Compute files in parts and print the totals.
 
-    Raises InputError and RunError as `run_job`.
+    Raises:
+        InputError and RunError: As `run_job`.
     """
     from regard.data.files import list_files
-    from regard.data.inputs import reader_of
+    from regard.data.inputs import RowReader
     from regard.data.rows import MissingColumns
     from regard.data.tokens import count_together
-    from regard.runs.batch_job import Request, begin, check_format
-    from regard.runs.batch_worker import run_job
+    from regard.runs.batch_prediction import Request, begin, run_job, run_on_ray
     from regard.tasks.row_examples import choose_columns
-    from regard.training.devices import choose_own_accelerator
 
-    check_format(flags.format)
-    lacking = (
-        next((package for package in RAY_DATA if find_spec(package) is None), "")
-        if flags.on == "ray"
-        else ""
-    )
-    if lacking:
-        raise InputError(
-            f"--on ray needs {lacking}, which is not installed: {how_to_install('ray')}"
-        )
-    choose_own_accelerator()
-    inputs = [file for path in flags.input for file in list_files(path)]
+    if flags.on == "ray" and find_spec("ray") is None:
+        advice = how_to_install("ray")
+        raise InputError(f"--on ray needs ray, which is not installed: {advice}")
     worker, columns = load()
-    reader = reader_of(choose_columns(columns, flags.columns))
-    chosen = {
-        name: value
-        for name, value in settings.items()
-        if value not in (None, False, (), "")
-    }
+    inputs = [file for path in flags.input for file in list_files(path)]
+    reader = RowReader(choose_columns(columns, flags.columns))
+    chosen = {}
+    for name, value in settings.items():
+        if value not in (None, False, (), ""):
+            chosen[name] = value
     request = Request(
-        verb, run, chosen, inputs, reader, flags.format, flags.part_rows, flags.skip_bad
+        verb, run, chosen, inputs, reader, flags.part_rows, flags.skip_bad
     )
     assert flags.output is not None
     try:
         job = begin(flags.output, request)
     except MissingColumns as error:
-        raise error.advised(
-            f"name yours with --columns {','.join(map(str.upper, columns))}"
-        ) from error
+        names = ",".join(map(str.upper, columns))
+        raise error.with_advice(f"name yours with --columns {names}") from error
     if flags.on == "ray":
-        from regard.runs.batch_worker import run_on_ray
-
-        totals = run_on_ray(job, partial(_worker, load))
+        totals = run_on_ray(job, partial(load_worker, load))
     else:
         with count_together():
             totals = run_job(job, worker)
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
-        say(table(totals))
-
-
-def _worker(load: "Callable[[], Loaded]") -> "Worker":
-    """Return the worker of an actor, which loads the run again on its node."""
-    return load()[0]
-
-
-if TYPE_CHECKING:
-    from regard.tasks.options import PredictOptions
-    from regard.tasks.prediction import Prediction, SearchedPrediction
-    from regard.tasks.run import Run
-
-PredictTexts = Annotated[
-    str,
-    Parameter(
-        name="TEXT", help="Texts to predict for. None: the lines of standard input."
-    ),
-]
-OtherRuns = Annotated[
-    tuple[Path, ...],
-    Parameter(
-        name="--with",
-        negative="",
-        show_default=False,
-        help="A run with the same tokenizers, for an ensemble. Repeatable.",
-    ),
-]
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class EnsembleFlags(LoadFlags):
-    """How a run is loaded, and others that predict with it."""
-
-    with_: OtherRuns = ()
-
-
-DEFAULT_FLAGS, DEFAULT_ENSEMBLE, NO_FILES = (
-    PredictFlags(),
-    EnsembleFlags(),
-    BatchFlags(),
-)
-
-
-def predict(
-    run: RunFolder,
-    /,
-    *texts: PredictTexts,
-    flags: PredictFlags = DEFAULT_FLAGS,
-    weights: EnsembleFlags = DEFAULT_ENSEMBLE,
-    batch: BatchFlags = NO_FILES,
-    json_: Json = False,
-    piped: Piped = False,
-) -> None:
-    """Predict for texts, or for the lines of standard input.
-
-    Standard input is read line by line as it arrives. The rows of files, with
-    --input and --output, are computed in parts by any number of processes.
-    """
-    flags.check()
-    if flags.attention and not (json_ or batch.used):
-        raise InputError(
-            "--attention needs --json; `regard show` draws the attention of one text"
-        )
-    check_source(texts, piped)
-    batch.check(texts, piped)
-    if batch.used:
-        from regard.cli.predict import run_batch
-
-        settings = {**vars(flags), **vars(weights)}
-        return run_batch(
-            "predict",
-            run,
-            batch,
-            settings,
-            partial(load_predictor, run, flags, weights),
-        )
-    loaded, options = open_ensemble(run, flags, weights)
-    print_predictions(
-        loaded, iterate_predictions(loaded, texts, options), options, as_json=json_
-    )
-
-
-def open_ensemble(
-    run: Path, flags: PredictFlags, weights: EnsembleFlags
-) -> "tuple[Run[Any, Prediction], PredictOptions]":
-    """Return the run, with the others of its ensemble, and the options.
-
-    Raises InputError for an unsupported one.
-    """
-    with pause_collection():
-        from regard.runs.load import load
-        from regard.tasks.capabilities import Ensembles, require_capability
-
-        loaded = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
-        options = flags.options()
-        loaded.check_supported("predict", options)
-        if weights.with_:
-            other_runs = [
-                load(
-                    prediction_, allow_missing=weights.allow_missing, int8=weights.int8
-                )
-                for prediction_ in weights.with_
-            ]
-            loaded = require_capability(loaded, Ensembles, run).ensemble(other_runs)
-    return loaded, options
-
-
-def load_predictor(run: Path, flags: PredictFlags, weights: EnsembleFlags) -> "Loaded":
-    """Return the run as the worker of a batch, and its columns."""
-    from regard.runs.batch_worker import Predictor
-    from regard.tasks.row_examples import input_columns
-
-    loaded, options = open_ensemble(run, flags, weights)
-    return Predictor(loaded, options), input_columns(loaded)
+        say(format_table(totals))
 
 
 def iterate_predictions(
-    run: "Run[Any, Prediction]", texts: tuple[str, ...], options: "PredictOptions"
+    run: "Run[Any, Prediction]", texts: Sequence[str], options: "PredictOptions"
 ) -> Iterator[tuple[Any, "Prediction"]]:
-    """Return each text's example with its prediction.
-
-    Raises InputError for a bad line of standard input, after the predictions before it.
-    """
-    if texts:
-        examples = [
-            run.parse(text, f"text {number}") for number, text in enumerate(texts, 1)
-        ]
-        yield from zip(examples, run.predict(examples, options), strict=True)
-        return
-    from regard.cli.standard_input import CHUNK, NAME, iterate_chunks, standard_input
-    from regard.data.tokens import count_together
-
-    number = 0
-    with count_together():
-        # What is sampled must not depend on how fast lines arrive, so each is sampled by itself.
-        for lines in iterate_chunks(
-            standard_input(), limit=1 if run.samples(options) else CHUNK
-        ):
-            try:
-                examples = [
-                    run.parse(line, f"{NAME}:{place}")
-                    for place, line in enumerate(lines, number + 1)
-                ]
-                yield from zip(examples, run.predict(examples, options), strict=True)
-            except InputError:
-                yield from predict_singly(run, lines, options, number)
-            number += len(lines)
-
-
-def predict_singly(
-    run: "Run[Any, Prediction]",
-    lines: list[str],
-    options: "PredictOptions",
-    before: int,
-) -> Iterator[tuple[Any, "Prediction"]]:
-    """Yield predictions for the lines before a bad one.
+    """Yield the example of each text, or line of standard input, with its prediction.
 
     Raises:
-        InputError: The bad line.
+        InputError: A text is bad; the predictions of the lines before it are yielded.
     """
-    from regard.cli.standard_input import NAME
+    if texts:
+        examples = []
+        for number, text in enumerate(texts, 1):
+            examples.append(run.parse(text, f"text {number}"))
+        yield from zip(examples, run.predict(examples, options), strict=True)
+        return
+    from regard.data.tokens import count_together
 
-    for number, line in enumerate(lines, before + 1):
-        example = run.parse(line, f"{NAME}:{number}")
-        try:
-            (prediction,) = run.predict([example], options)
-        except InputError as error:
-            raise InputError(
-                f"{NAME}:{number}: {str(error).removeprefix('text 1: ')}"
-            ) from error
-        yield example, prediction
+    def predict_lines(lines: Sequence[str], first: int) -> Iterator[Any]:
+        examples = []
+        for number, line in enumerate(lines, first):
+            examples.append(run.parse(line, f"{STDIN}:{number}"))
+        yield from zip(examples, run.predict(examples, options), strict=True)
+
+    first = 1
+    # what is sampled must not depend on how fast lines arrive, so each is alone
+    limit = 1 if run.samples(options) else CHUNK
+    with count_together():
+        for lines in iterate_chunks(open_standard_input(), limit):
+            try:
+                yield from predict_lines(lines, first)
+            except InputError:
+                # the predictions before the bad line, then its error with its place
+                for number, line in enumerate(lines, first):
+                    try:
+                        yield from predict_lines([line], number)
+                    except InputError as error:
+                        place = f"{STDIN}:{number}: "
+                        reason = str(error).removeprefix(place)
+                        reason = reason.removeprefix("text 1: ")
+                        raise InputError(place + reason) from error
+            first += len(lines)
 
 
 def print_predictions(
     run: "Run[Any, Prediction]",
-    predicted: Iterable[tuple[Any, "Prediction"]],
+    predictions: Iterable[tuple[Any, "Prediction"]],
     options: "PredictOptions",
     *,
     as_json: bool,
 ) -> None:
-    """Print predictions as they arrive, then the numbers of unfinished ones and of missing phrases."""
+    """Print predictions as they arrive, then how many are unfinished or lack phrases.
+
+    Of several alternatives, each has the number of its text and its score in front.
+    """
     number = unfinished = 0
     missing = Counter[str]()
-    for number, (example, prediction) in enumerate(predicted, 1):
-        warn(
-            f"text {number}",
-            [*run.warnings(example), *run.prediction_warnings(prediction)],
-        )
+    for number, (example, prediction) in enumerate(predictions, 1):
+        warnings = [*run.warnings(example), *run.prediction_warnings(prediction)]
+        warn(f"text {number}", warnings)
+        ranked = list_ranked(prediction)
         if as_json:
             say_json(run.record(example) | prediction.to_json())
-        else:
-            for line in format_prediction(
-                number, prediction, 1 if options.mbr else options.n_best
-            ):
+        elif options.n_best == 1 or not ranked:
+            for line in prediction.lines():
                 say(line)
-        for searched in list_ranked(prediction)[:1]:
-            unfinished += not searched.finished
-            missing.update(searched.missing)
-    warn_of_unfinished(unfinished, number)
+        else:
+            for alternative in ranked:
+                for line in alternative.lines():
+                    say(f"{number}\t{alternative.score:.4f}\t{line}")
+        if ranked:
+            unfinished += not ranked[0].finished
+            missing.update(ranked[0].missing)
+    if unfinished:
+        print(
+            f"regard: {unfinished} of {number} predictions reached the length limit "
+            "unfinished",
+            file=sys.stderr,
+        )
     warn_of_missing(missing, number)
 
 
-def format_prediction(number: int, prediction: "Prediction", n_best: int) -> list[str]:
-    """Return the lines of a prediction.
-
-    Of several alternatives each with the number of its text and its score.
-    """
-    searched = list_ranked(prediction)
-    if n_best == 1 or not searched:
-        return prediction.lines()
-    return [
-        f"{number}\t{prediction_.score:.4f}\t{line}"
-        for prediction_ in searched
-        for line in prediction_.lines()
-    ]
-
-
 def list_ranked(prediction: "Prediction") -> "Sequence[SearchedPrediction]":
-    """Return a searched prediction and its alternatives, best first.
-
-    Empty for another kind of prediction.
-    """
+    """Return a searched prediction and its alternatives, best first; else none."""
     from regard.tasks.prediction import SearchedPrediction
 
-    return (
-        (prediction, *prediction.alternatives)
-        if isinstance(prediction, SearchedPrediction)
-        else ()
-    )
+    if not isinstance(prediction, SearchedPrediction):
+        return ()
+    return (prediction, *prediction.alternatives)
 
 
-DEFAULT_FLAGS = PredictFlags()
-
-
-def chat(run: RunFolder, /, *, flags: PredictFlags = DEFAULT_FLAGS) -> None:
+def chat(run: Path, /, *, flags: PredictFlags = DEFAULTS) -> None:
     """Reply to each line that you type, in its context.
 
     A blank line begins a new conversation.
+
+    Args:
+        run: Folder of a trained run.
     """
-    flags.check()
-    if flags.n_best > 1 and not flags.mbr:
-        raise InputError(
-            "--n-best gives several replies, a chat has one; add --least-risk to choose among them"
-        )
+    options = read_predict_options(flags)
+    if options.n_best > 1:
+        raise InputError("--n-best gives several replies, a chat has one; leave it out")
     with pause_collection():
-        from regard.cli.standard_input import NAME, iterate_chunks, standard_input
         from regard.runs.load import load
         from regard.tasks.capabilities import Converses, require_capability
 
-        opened = load(run)
-        loaded = require_capability(opened, Converses, run)
-        conversation = loaded.conversation(flags.options())
-    for number, (line,) in enumerate(iterate_chunks(standard_input(), limit=1), 1):
-        if line.strip():
-            warn(f"{NAME}:{number}", opened.warnings(line))
-            say(one_line(conversation.reply(line, f"{NAME}:{number}").text))
-        else:
-            conversation = loaded.conversation(flags.options())
+        loaded = load(run)
+        converses = require_capability(loaded, Converses, run)
+        conversation = converses.conversation(options)
+    lines = iterate_chunks(open_standard_input(), 1)
+    for number, (line,) in enumerate(lines, 1):
+        if not line.strip():
+            conversation = converses.conversation(options)
+            continue
+        place = f"{STDIN}:{number}"
+        warn(place, loaded.warnings(line))
+        say(one_line(conversation.reply(line, place).text))
+
+
+def embed(
+    run: Path,
+    /,
+    *texts: str,
+    pool: Literal["mean", "first"] | None = None,
+    prompt: str | None = None,
+    words: bool = False,
+    allow_missing: bool = False,
+    batch: BatchFlags = NO_FILES,
+    piped: Piped = False,
+) -> None:
+    """Print a vector for each text, or for its words.
+
+    One line of JSON each: {"text": ..., "vector": [...]}; with --words
+    {"text": ..., "words": [{"word": ..., "vector": [...]}]}.
+
+    Args:
+        run: Folder of a trained run or of a transformers model, or its name on the hub,
+            OWNER/NAME.
+        texts: Texts. None: the lines of standard input.
+        pool: The mean of a text's states, or the first. Default: as a
+            sentence-transformers folder, or mean.
+        prompt: Of a sentence-transformers folder, the name of the prompt in front of
+            each text.
+        words: Of ELMo, a vector for each word.
+        allow_missing: Initialize parameters that the weights lack.
+        piped: The lines of standard input.
+    """
+    check_source(texts, piped)
+    batch.check(texts, piped)
+    chosen = {"pool": pool, "prompt": prompt}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    loading = {"words": words, "allow_missing": allow_missing}
+    if batch.used:
+        load = partial(load_embedder, run, chosen, **loading)
+        return run_batch("embed", run, batch, chosen | loading, load)
+    loaded, compute = load_embedding(run, chosen, **loading)
+    for chunk in iterate_texts(texts):
+        for text, vectors in zip(chunk, compute(chunk), strict=True):
+            warn(quote(text), loaded.warnings(text))
+            say_json({"text": text} | vectors)
+
+
+def load_embedding(
+    run: Path, chosen: Mapping[str, str], *, words: bool, allow_missing: bool
+) -> "tuple[Any, Embed]":
+    """Load a run; return it and what computes its embeddings.
+
+    Raises:
+        InputError: It cannot be loaded, or has no such embeddings.
+    """
+    with pause_collection():
+        from regard.hub.open_run import open_run
+        from regard.training.devices import choose_own_accelerator
+
+        choose_own_accelerator()
+        loaded = open_run(run, allow_missing=allow_missing)
+    return loaded, choose_embedding(loaded, run, chosen, words=words)
+
+
+def load_embedder(
+    run: Path, chosen: Mapping[str, str], *, words: bool, allow_missing: bool
+) -> "Loaded":
+    """Load a worker that embeds texts."""
+    _, compute = load_embedding(run, chosen, words=words, allow_missing=allow_missing)
+    from regard.runs.batch_prediction import build_embedder
+
+    return build_embedder(compute), {"text": "text"}
+
+
+def choose_embedding(
+    run: Any, path: Path, chosen: Mapping[str, str], *, words: bool
+) -> "Embed":
+    """Return what computes the `vector` of texts, or the `words` with theirs.
+
+    Raises:
+        InputError: The run has no such embeddings.
+    """
+    from regard.tasks.capabilities import (
+        EmbedsPrompted,
+        EmbedsTexts,
+        EmbedsWords,
+        require_capability,
+    )
+
+    if words:
+        embeds_words = require_capability(run, EmbedsWords, path)
+        return lambda texts: [
+            {"words": text.to_json()} for text in embeds_words.embed_words(texts)
+        ]
+    kind: Any = EmbedsPrompted if "prompt" in chosen else EmbedsTexts
+    embeds = require_capability(run, kind, path)
+    return lambda texts: [
+        {"vector": vector} for vector in embeds.embed(texts, **chosen).tolist()
+    ]

@@ -1,198 +1,101 @@
 """`regard serve`."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from socket import socket
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from regard.cli.options import Int8
-from regard.cli.output import say
+from regard.cli.streams import say
 from regard.errors import InputError
 
-if TYPE_CHECKING:
-    from regard.serve.requests import Limits
-
-MOST_WORKERS = 64
-Runs = Annotated[
-    Path,
-    Parameter(
-        name="RUN", help="Folders of trained runs, which the page switches between."
-    ),
-]
+Positive = Number(gte=1)
 
 
-@Parameter(name="*")
+@Parameter(name="*", negative="")
 @dataclass(frozen=True)
-class Place:
-    """The address of the server and its access."""
+class ServerFlags:
+    """The address of the server, its access and its limits.
 
-    host: Annotated[
-        str,
-        Parameter(
-            help="The address to listen at; beyond this machine it needs a --token."
-        ),
-    ] = "127.0.0.1"
-    port: Annotated[int, Parameter(help="The port; 0 is any free one.")] = 8000
-    allow_host: Annotated[
-        tuple[str, ...],
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Another host name of the server, such as a proxy's. Repeatable.",
-        ),
-    ] = ()
-    token: Annotated[
-        str | None,
-        Parameter(
-            env_var="REGARD_TOKEN",
-            show_default=False,
-            help="The token of every request, best set by the variable.",
-        ),
-    ] = None
-    proxy: Annotated[
-        tuple[str, ...],
-        Parameter(
-            negative="",
-            show_default=False,
-            help="The address of a proxy, whose X-Forwarded-For names the clients. Repeatable.",
-        ),
-    ] = ()
+    Attributes:
+        host: Address to listen at; beyond this machine it needs a --token.
+        port: Port; 0 is any free one.
+        allow_host: Another host name of the server, such as a proxy's.
+        token: Access token (prefer REGARD_TOKEN).
+        proxy: Address of a proxy, whose X-Forwarded-For names the clients.
+        max_text: Maximum characters of a text.
+        max_pixels: Maximum pixels of a request's images.
+        workers: Threads that answer, each a batch.
+        queue: Maximum requests at a time; others get 503.
+        seconds: Time limit of a request.
+        access_log: Write a line for each response to standard error.
+    """
 
-    def check(self) -> None:
-        """Raise InputError."""
-        if not 0 <= self.port <= 65535:
-            raise InputError(f"--port is {self.port}; expected 0 to 65535")
-        if self.token == "":
-            raise InputError("--token is empty; give one that nobody guesses")
+    host: str = "127.0.0.1"
+    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 8000
+    allow_host: tuple[str, ...] = ()
+    token: Annotated[str | None, Parameter(env_var="REGARD_TOKEN")] = None
+    proxy: tuple[str, ...] = ()
+    max_text: Annotated[int, Parameter(validator=Positive)] = 5000
+    max_pixels: Annotated[int, Parameter(validator=Positive)] = 1 << 22
+    workers: Annotated[int, Parameter(validator=Number(gte=1, lte=64))] = 2
+    queue: Annotated[int, Parameter(validator=Positive)] = 32
+    seconds: Annotated[float, Parameter(validator=Number(gt=0, lte=86400))] = 120.0
+    access_log: bool = False
 
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Most:
-    """The limits of the server."""
-
-    max_text: Annotated[int, Parameter(help="The maximum of characters of a text.")] = (
-        5000
-    )
-    max_pixels: Annotated[
-        int, Parameter(help="The maximum of pixels of all images of a request.")
-    ] = 1 << 22
-    workers: Annotated[
-        int | None,
-        Parameter(
-            show_default=False,
-            help="Threads that answer, each a batch; by default as many as cores, 2 to 8.",
-        ),
-    ] = None
-    queue: Annotated[
-        int, Parameter(help="The maximum of requests at a time; others get 503.")
-    ] = 32
-    seconds: Annotated[float, Parameter(help="The time limit of a request.")] = 120.0
-
-    def check(self) -> None:
-        """Raise InputError."""
-        for name, value in self.counts():
-            if value < 1:
-                raise InputError(f"{name} is {value}; expected at least 1")
-        if self.workers is not None and not 1 <= self.workers <= MOST_WORKERS:
-            raise InputError(
-                f"--workers is {self.workers}; expected 1 to {MOST_WORKERS}"
-            )
-        if not 0 < self.seconds <= 86400:
-            raise InputError(
-                f"--seconds is {self.seconds:g}; expected more than 0 and at most 86400"
-            )
-
-    def limits(self, workers: int) -> "Limits":
-        """Return what a server with so many workers accepts."""
-        from regard.serve.requests import Limits
-
-        return Limits(
-            text=self.max_text,
-            pixels=self.max_pixels,
-            requests=self.queue,
-            workers=workers,
-            answer_seconds=self.seconds,
-        )
-
-    def counts(self) -> Sequence[tuple[str, int]]:
-        """Return each option that is a count, and its value."""
-        return (
-            ("--max-text", self.max_text),
-            ("--max-pixels", self.max_pixels),
-            ("--queue", self.queue),
-        )
-
-
-HERE, OWN = Place(), Most()
-AccessLog = Annotated[
-    bool,
-    Parameter(
-        negative="",
-        show_default=False,
-        help="Write a line for each response to standard output.",
-    ),
-]
+DEFAULTS = ServerFlags()
 
 
 def serve(
-    run: Runs,
-    /,
-    *more: Runs,
-    place: Place = HERE,
-    most: Most = OWN,
-    int8: Int8 = False,
-    access_log: AccessLog = False,
+    run: Path, /, *runs: Path, flags: ServerFlags = DEFAULTS, int8: Int8 = False
 ) -> None:
     """Serve runs to a browser and to programs.
 
     A page that streams predictions, and JSON.
+
+    Args:
+        run: Folders of runs; the page switches between them.
+        runs: Folders of runs; the page switches between them.
+        int8: Multiply in 8-bit integers, on a CPU by CTranslate2: faster, for nearly
+            the same texts.
     """
-    place.check()
-    most.check()
+    if flags.token == "":
+        raise InputError("--token is empty; give one that nobody guesses")
     from regard.hub.open_run import open_run
+    from regard.serve import server
     from regard.serve.app import build_app
+    from regard.serve.requests import Limits
     from regard.serve.runs import load_runs
-    from regard.serve.server import (
-        ALL_INTERFACES,
-        allowed_hosts,
-        build_server,
-        listen,
-        run_server,
-    )
     from regard.serve.worker import share_cores
 
-    hosts = allowed_hosts(place.host, place.allow_host, place.token)
-    limits = most.limits(share_cores(most.workers))
-    with listen(place.host, place.port) as listener:
-        runs = load_runs([run, *more], int8=int8, open_run=open_run)
+    hosts = server.list_hosts(flags.host, flags.allow_host, flags.token)
+    is_open = flags.host in server.ALL_INTERFACES
+    limits = Limits(
+        text=flags.max_text,
+        pixels=flags.max_pixels,
+        requests=flags.queue,
+        workers=flags.workers,
+        answer_seconds=flags.seconds,
+    )
+    share_cores(flags.workers)
+    with server.listen(flags.host, flags.port) as listener:
+        served = load_runs([run, *runs], int8=int8, open_run=open_run)
         app = build_app(
-            runs,
-            limits,
-            hosts=hosts,
-            any_address=place.host in ALL_INTERFACES,
-            token=place.token,
+            served, limits, hosts=hosts, any_address=is_open, token=flags.token
         )
-        server = build_server(app, limits, access_log=access_log, proxies=place.proxy)
-        say(_greeting([served.name for served in runs], place, listener))
-        run_server(server, listener)
-
-
-def _greeting(names: Sequence[str], place: Place, listener: socket) -> str:
-    """Return where the page is and how to end the server."""
-    from regard.serve.server import ALL_INTERFACES, network_url, server_url
-
-    secret = "" if place.token is None else "#token=..."
-    lines = [f"{', '.join(names)}: {server_url(listener, place.host)}{secret}"]
-    if place.host in ALL_INTERFACES:
-        url = network_url(listener)
-        if url is not None:
-            lines.append(f"From other machines: {url}{secret}")
-        lines.append(
-            "Requests that name this machine by a DNS name are refused (400) until "
-            "--allow-host NAME allows the name."
+        uvicorn = server.build_server(
+            app, limits, access_log=flags.access_log, proxies=flags.proxy
         )
-    return "\n".join([*lines, "Ctrl-C ends."])
+        names = ", ".join(item.name for item in served)
+        secret = "" if flags.token is None else "#token=..."
+        say(f"{names}: {server.server_url(listener, flags.host)}{secret}")
+        if is_open:
+            say(
+                "Requests that name this machine by a DNS name are refused (400) until "
+                "--allow-host NAME allows the name."
+            )
+        say("Ctrl-C ends.")
+        server.run_server(uvicorn, listener)

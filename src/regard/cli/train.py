@@ -1,18 +1,15 @@
-"""`regard train`."""
+"""Commands on run files: `train`, `recipes`, `new`, `schema`, and `completion`."""
 
+import json
 import logging
 import os
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from regard.cli.options import Overwrite
-from regard.cli.output import say, table
+from regard.cli.streams import format_table, say
 from regard.errors import InputError
 from regard.storage.cache_folder import VARIABLE
 
@@ -22,158 +19,95 @@ if TYPE_CHECKING:
 CONFIG = "config.yaml"
 log = logging.getLogger("regard")
 
-Recipe = Annotated[
-    str | None,
-    Parameter(
-        name="RECIPE_OR_FILE",
-        show_default=False,
-        help="A recipe (see `regard recipes`), a YAML file, or a run's folder: its settings and weights, to train on. "
-        "Left out with --resume: the run's own settings.",
-    ),
-]
-Out = Annotated[
-    Path | None,
-    Parameter(help="Folder for the run. Default: runs/ and the recipe's name."),
-]
-Settings = Annotated[
-    list[str] | None,
-    Parameter(
-        name="--set",
-        negative="",
-        json_list=False,
-        help="key=value in place of the file's: training.steps=100. Repeatable.",
-    ),
-]
-Resume = Annotated[
-    bool,
-    Parameter(
-        negative="", show_default=False, help="Continue the run that is in the folder."
-    ),
-]
-Compile = Annotated[
-    bool,
-    Parameter(
-        negative="",
-        show_default=False,
-        help="Compile the layers of Transformers (training.compile=true); on a CPU it takes a C++ compiler.",
-    ),
-]
-Cache = Annotated[
-    Path | None,
-    Parameter(
-        show_default=False,
-        help="Folder for large sets once they are encoded, in place of REGARD_CACHE.",
-    ),
-]
-AllowChange = Annotated[
-    bool,
-    Parameter(
-        negative="",
-        show_default=False,
-        help="Resume although settings, data or environment changed.",
-    ),
-]
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class FolderFlags:
-    """The folders that a training writes."""
-
-    out: Out = None
-    cache: Cache = None
-
-
-DEFAULT_FOLDERS = FolderFlags()
-
 
 def train(
-    recipe: Recipe = None,
+    recipe: str | None = None,
     /,
     *,
-    folders: FolderFlags = DEFAULT_FOLDERS,
-    settings: Settings = None,
-    resume: Resume = False,
-    compile: Compile = False,
-    allow_change: AllowChange = False,
-    overwrite: Overwrite = False,
+    out: Path | None = None,
+    cache: Path | None = None,
+    settings: Annotated[
+        list[str] | None, Parameter(name="--set", json_list=False)
+    ] = None,
+    resume: bool = False,
+    compile: bool = False,
+    allow_change: bool = False,
 ) -> None:
-    """Train a recipe, or your own run file."""
-    out = folders.out
-    if folders.cache is not None:
-        os.environ[VARIABLE] = str(folders.cache)
-    if overwrite:
-        check_overwriting(recipe, out, resume)
-    path = _run_file(recipe, out, resume)
-    overrides, notes = (
-        [*(["training.compile=true"] if compile else []), *(settings or ())],
-        list[str](),
-    )
+    """Train a recipe, or your own run file.
+
+    Args:
+        recipe: A recipe (see `regard recipes`), a YAML file, or a run's folder: its
+            settings and weights, to train on. Left out with --resume: the run's own
+            settings.
+        out: Folder for the run. Default: runs/ and the recipe's name.
+        cache: Folder for large sets once they are encoded, in place of REGARD_CACHE.
+        settings: key=value in place of the file's: training.steps=100. Repeatable.
+        resume: Continue the run that is in the folder.
+        compile: Compile the layers of Transformers (training.compile=true); on a CPU it
+            takes a C++ compiler.
+        allow_change: Resume although settings, data or environment changed.
+    """
+    if cache is not None:
+        os.environ[VARIABLE] = str(cache)
+    path = find_run_file(recipe, out, resume=resume)
+    overrides = [*(["training.compile=true"] if compile else []), *(settings or ())]
     name = path.stem
     if path.is_dir():
-        name, overrides, path = (
-            f"{path.name}-trained",
-            [f"training.start={path}", *overrides],
-            path / CONFIG,
-        )
+        name, overrides = f"{path.name}-trained", [f"training.start={path}", *overrides]
+        path = path / CONFIG
     folder = Path("runs") / name if out is None else out
-    by_file = resume and recipe is not None and path == Path(recipe)
-    if resume and recipe is not None and not by_file:
-        path = _find_recorded(path, folder)
+    if resume and recipe is not None and path != Path(recipe):
+        path = find_saved_settings(path, folder)
     from regard.runs import run_file
     from regard.runs import train as launch
-    from regard.storage.replacement import is_run, replaced
 
+    notes: list[str] = []
     config = run_file.read(path, overrides, notes.append)
-    with (
-        replaced(folder, is_run, "a run")
-        if overwrite
-        else advise_own_settings(path, folder, by_file)
-    ):
-        figures = launch.train(
-            config, folder, resume=resume, allow_change=allow_change, notes=notes
-        )
+    figures = launch.train(
+        config, folder, resume=resume, allow_change=allow_change, notes=notes
+    )
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
-        say(table(figures))
+        say(format_table(figures))
         say(describe_result(folder, config))
 
 
-def check_overwriting(recipe: str | None, out: Path | None, resume: bool) -> None:
-    """Raise InputError where a run cannot be replaced by the new one."""
-    if resume:
+def find_run_file(recipe: str | None, out: Path | None, *, resume: bool) -> Path:
+    """Return the run file of a recipe or path; with --resume, by default the run's own."""
+    if recipe is not None:
+        from regard.runs.recipes import path_of
+
+        return path_of(recipe)
+    if not resume or out is None:
         raise InputError(
-            "--resume continues a run and --overwrite replaces it; choose one of them"
+            "no recipe is given; name one (see `regard recipes`), or a run with "
+            "--resume --out DIR"
         )
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if not (out / CONFIG).is_file():
         raise InputError(
-            "--overwrite is for one process; remove the folder before starting several"
+            f"{out}: has no config.yaml to go on with; name the recipe that the run was "
+            "started with"
         )
-    if recipe is None or out is None or Path(recipe).resolve() != out.resolve():
-        return
-    from regard.runs.recipes import path_of
-
-    if path_of(recipe).is_dir():  # and not the recipe of that name
-        raise InputError(
-            f"{out}: is the run to train on, so it cannot be replaced; choose another --out"
-        )
+    return out / CONFIG
 
 
-@contextmanager
-def advise_own_settings(path: Path, folder: Path, by_file: bool) -> Iterator[None]:
-    """Add the command that continues a run with its own settings to an InputError.
+def find_saved_settings(recipe: Path, folder: Path) -> Path:
+    """Return the run's own file in place of the recipe that it was started with.
 
-    It is added where a run file does not fit the run, whose first command had further
-    settings.
+    Settings of the command line, such as the data, are saved there alone.
     """
-    try:
-        yield
-    except InputError as error:
-        if not by_file or not (folder / CONFIG).is_file():
-            raise
-        command = f"regard train --resume --out {shlex.quote(str(folder))}"
-        raise InputError(
-            f"{error}\nwithout {path} the run goes on with its own settings: {command}"
-        ) from error
+    from regard.config import yaml_tree
+
+    if not (folder / CONFIG).is_file():
+        return recipe
+    kinds = []
+    for path in (folder / CONFIG, recipe):
+        values = yaml_tree.read(path)[0].plain() or {}
+        model = values.get("model") or {}
+        kinds.append((values.get("task"), model.get("name")))
+    if kinds[0] != kinds[1]:
+        return recipe
+    log.info("the run goes on with its own settings, those of %s", folder / CONFIG)
+    return folder / CONFIG
 
 
 def describe_result(folder: Path, config: "RunConfig") -> str:
@@ -192,45 +126,55 @@ def describe_usage(folder: Path, config: "RunConfig") -> str:
     return command.replace("{}", shlex.quote(str(folder)))
 
 
-def _run_file(recipe: str | None, out: Path | None, resume: bool) -> Path:
-    """Return the run file of a recipe or path.
+def recipes() -> None:
+    """List the recipes."""
+    from regard.runs.recipes import names
 
-    With --resume, by default the run's own.
+    say(format_table(names()))
+
+
+def new(
+    recipe: str,
+    /,
+) -> None:
+    """Print a recipe as a run file, to change and to train.
+
+    Args:
+        recipe: A recipe (see `regard recipes`), or a YAML file of your own.
     """
-    if recipe is not None:
-        from regard.runs.recipes import path_of
+    from regard.runs.recipes import path_of
+    from regard.runs.run_file import EDITOR_LINE
 
-        return path_of(recipe)
-    if not resume or out is None:
-        raise InputError(
-            "no recipe is given; name one (see `regard recipes`), or a run with --resume --out DIR"
-        )
-    if not (out / CONFIG).is_file():
-        raise InputError(
-            f"{out}: has no config.yaml to go on with; name the recipe that the run was started with"
-        )
-    return out / CONFIG
+    say(EDITOR_LINE)
+    say(path_of(recipe).read_text(encoding="utf-8").removesuffix("\n"))
 
 
-def _find_recorded(path: Path, folder: Path) -> Path:
-    """Return the run's own file in place of the recipe that it was started with.
+def schema() -> None:
+    """Print the JSON schema of run files, for editors.
 
-    Settings of the command line, such as the data, are recorded there alone.
+    An editor with the YAML language server completes and checks a file whose
+    first line is `# yaml-language-server: $schema=regard.schema.json`, as
+    `regard new` writes it.
     """
-    recorded = folder / CONFIG
-    if (
-        not recorded.is_file()
-        or not recorded.stat().st_size
-        or _kind(recorded) != _kind(path)
-    ):
-        return path
-    log.info("the run goes on with its own settings, those of %s", recorded)
-    return recorded
+    from regard.runs.run_file import make_schema
+
+    say(json.dumps(make_schema(), indent=1))
 
 
-def _kind(path: Path) -> tuple[object, object]:
-    """Return the task and the model's name of a run file."""
-    from regard.config import yaml_tree
+def completion(
+    shell: Literal["bash", "zsh", "fish"],
+    /,
+) -> None:
+    """Print the completion of commands for a shell.
 
-    values = yaml_tree.read(path)[0].plain()
-    return values.get("task"), values.get("model", {}).get("name")
+    - `regard completion bash > ~/.local/share/bash-completion/completions/regard`
+    - `regard completion zsh > ~/.zfunc/_regard`, with `~/.zfunc` in `fpath`
+    - `regard completion fish > ~/.config/fish/completions/regard.fish`
+
+    Args:
+        shell: Your shell.
+    """
+    from regard.cli.main import application
+
+    script = application().generate_completion(prog_name="regard", shell=shell)
+    say(script.removesuffix("\n"))

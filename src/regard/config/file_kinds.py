@@ -118,28 +118,22 @@ def is_folder_of_table(value: Any) -> bool:
     return len(tables) == 1 and sum(path.is_dir() for path in entries) <= 1
 
 
-def is_folder_of_tables(value: Any) -> bool:
-    """Return whether a folder has a table."""
-    return is_folder(value) and any(map(is_table_name, os.listdir(value)))
-
-
-def is_image_shards(value: Any) -> bool:
-    """Return whether a value names shards of images."""
-    return isinstance(value, str) and suffix(value) in ("tar", "parquet")
-
-
 FILES: Mapping[Kind, Callable[[Any], bool]] = {
     "folder": is_folder,
     "folders": lambda value: is_folder(value) and not is_folder_of_table(value),
     "folder of a table": is_folder_of_table,
-    "folder of tables": is_folder_of_tables,
+    "folder of tables": lambda value: (
+        is_folder(value) and any(map(is_table_name, os.listdir(value)))
+    ),
     "file": lambda value: isinstance(value, str),
     "table": is_table,
     "tables": lambda value: isinstance(value, list) and all(map(is_table, value)),
     "two files": lambda value: isinstance(value, list) and len(value) == 2,
     "idx": lambda value: isinstance(value, str) and "idx" in PurePath(value).name,
     "npz": lambda value: isinstance(value, str) and value.endswith(".npz"),
-    "shards": is_image_shards,
+    "shards": lambda value: (
+        isinstance(value, str) and suffix(value) in ("tar", "parquet")
+    ),
 }
 """A test of each kind of files."""
 

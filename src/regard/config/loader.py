@@ -54,36 +54,38 @@ log = logging.getLogger("regard")
 
 @dataclass(frozen=True)
 class Renames:
-    """Former names in run files and those that replace them."""
+    """Former names in run files.
 
-    keys: Mapping[str, str] = field(default_factory=dict)
-    """Keys with the sections above them, such as `model.width`, and their new name."""
+    Attributes:
+        values: Keys at the top with their former values and the new ones.
+        retired: Keys that no longer exist, with the one value that is still accepted.
+    """
+
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Keys at the top with their former values and the new ones."""
+    retired: Mapping[str, Any] = field(default_factory=dict)
 
     def apply(self, root: Node) -> None:
         """Replace former names in a tree, with a warning for each."""
-        for path, name in self.keys.items():
-            *parents, key = path.split(".")
-            holder: Any = root
-            for parent in parents:
-                is_mapping = isinstance(holder, Node) and isinstance(holder.value, dict)
-                holder = holder.value.get(parent) if is_mapping else None
-            if holder is None or not isinstance(holder.value, dict):
-                continue
-            if key in holder.value and name not in holder.value:
-                node = holder.value[name] = holder.value.pop(key)
-                self._warn(node, f"the key {path}", name)
         for key, names in self.values.items():
             node = root.value.get(key)
-            if node is not None and isinstance(node.value, str) and node.value in names:
-                name = names[node.value]
+            if node is None or not isinstance(node.value, str):
+                continue
+            name = names.get(node.value)
+            if name is not None:
                 root.value[key] = replace(node, value=name, text=name)
-                self._warn(node, f"{key} {node.value}", name)
-
-    def _warn(self, node: Node, former: str, name: str) -> None:
-        location = f"{node.file}:{node.line}" if node.line else node.file
-        log.warning("%s: %s is now named %s; change it", location, former, name)
+                place = f"{node.file}:{node.line}" if node.line else node.file
+                former = f"{key} {node.value}"
+                log.warning("%s: %s is now named %s; change it", place, former, name)
+        for path, value in self.retired.items():
+            *parents, key = path.split(".")
+            entries = root.value
+            for parent in parents:
+                holder = entries.get(parent)
+                entries = {} if holder is None else holder.value
+                if not isinstance(entries, dict):
+                    entries = {}
+            if key in entries and entries[key].plain() == value:
+                del entries[key]
 
 
 def load(
@@ -97,7 +99,6 @@ def load(
 
     The discriminator of a union is the field that is a `Literal` with different
     values in all of its dataclasses (`kind`, `name`), or the key of `Discriminated`.
-    Where a dataclass has `named_sizes`, the key `size` sets several of its fields.
     Scalars are checked by pydantic without conversion, except that a whole number is
     also a number.
 
@@ -117,8 +118,8 @@ def load(
         renames.apply(root)
     builder = Builder(problems)
     value = builder.build(schema, root, "")
-    if builder.problems:
-        in_order = sorted(builder.problems, key=lambda item: item.line or 1 << 30)
+    if problems:
+        in_order = sorted(problems, key=lambda item: item.line or 1 << 30)
         raise InputError("\n".join(map(str, in_order)))
     for line in builder.notes:
         note(line)
@@ -135,8 +136,8 @@ def read_tree(path: Path, settings: Sequence[str] = ()) -> tuple[Node, list[Prob
     if root.value is None and not problems:
         raise InputError(f"{path}: is empty; expected the keys of a run file")
     if not isinstance(root.value, dict):
-        what = root.describe()
-        raise InputError(f"{path}:{root.line}: got {what} at the top, not a mapping")
+        text = root.describe()
+        raise InputError(f"{path}:{root.line}: got {text} at the top, not a mapping")
     for setting in settings:
         problems += yaml_tree.apply_setting(root, setting)
     return root, problems
@@ -155,16 +156,27 @@ class Builder:
         sections = [choice for choice in choices if is_section(choice)]
         if sections and isinstance(node.value, dict):
             return self.build_section(sections, node, path)
-        arguments = get_args(strip_annotation(annotation))
+        inner = strip_annotation(annotation)
+        arguments = get_args(inner)
         if isinstance(node.value, list) and arguments and is_section(arguments[0]):
-            return self.build_list(annotation, node, path)
+            items = []
+            for index, item in enumerate(node.value):
+                items.append(self.build(arguments[0], item, f"{path}[{index}]"))
+            if FAILED in items:
+                return FAILED
+            return items if get_origin(inner) is list else tuple(items)
         if not sections:
             return self.build_plain(annotation, node, path)
-        plain_types = tuple(choice for choice in choices if not is_section(choice))
-        if not plain_types:
-            return self.fail(node, path, f"got {node.describe()}, expected a mapping")
-        union = Union[plain_types]  # noqa: UP007
-        return self.build_plain(union, node, path, " or a mapping")
+        plain_types = tuple(choice for choice in choices if choice not in sections)
+        if plain_types:
+            union = Union[plain_types]  # noqa: UP007
+            return self.build_plain(union, node, path, " or a mapping")
+        return self.fail(node, path, f"got {node.describe()}, expected a mapping")
+
+    def fail(self, node: Node, path: str, message: str) -> Any:
+        """Report a problem at a node."""
+        self.problems.append(Problem(node.file, node.line, path, message))
+        return FAILED
 
     def build_plain(
         self, annotation: Any, node: Node, path: str, alternative: str = ""
@@ -174,169 +186,142 @@ class Builder:
         try:
             return adapter.validate_json(json.dumps(node.plain()))
         except pydantic.ValidationError as error:
-            failure = error
+            errors: Any = error.errors()
         if not node.line:  # a number of an option where text is expected
             try:
                 as_text = json.dumps(node.plain(numbers_as_text=True))
                 return adapter.validate_json(as_text)
             except pydantic.ValidationError:
                 pass
-        errors = failure.errors()
         expected = describe_errors(errors) + alternative
         if not node.line and "a list" in expected:
             expected += f", as --set '{path}=[A, B]'"
         elif not node.line and isinstance(node.value, dict) and "text" in expected:
             expected += f"; quote it: {yaml_tree.format_setting(path, node.text)}"
         message = f"got {node.describe()}, expected {expected}"
-        line = find_line(node, errors[0]["loc"])
-        self.problems.append(Problem(node.file, line, path, message))
-        return FAILED
-
-    def build_list(self, annotation: Any, node: Node, path: str) -> Any:
-        """Return a tuple or list of dataclasses; the type's length is not checked."""
-        inner = get_args(strip_annotation(annotation))[0]
-        items = []
-        for index, item in enumerate(node.value):
-            items.append(self.build(inner, item, f"{path}[{index}]"))
-        if FAILED in items:
-            return FAILED
-        is_list = get_origin(strip_annotation(annotation)) is list
-        return items if is_list else tuple(items)
+        part: Any = node
+        for step in errors[0]["loc"]:
+            is_index = isinstance(part.value, list) and step in range(len(part.value))
+            if not is_index and not (
+                isinstance(part.value, dict) and step in part.value
+            ):
+                break
+            part = part.value[step]
+        return self.fail(replace(node, line=part.line), path, message)
 
     def build_section(self, sections: list[Any], node: Node, path: str) -> Any:
         """Return the dataclass that a mapping names, with its fields."""
-        section, node = self.choose(sections, node, path)
+        section, key, node = self.choose(sections, node, path)
         if section is None:
             return FAILED
-        node = self.drop_ignored(section, node, path)
-        entries = self.expand_size(section, node, path)
         hints = get_field_types(section)
-        before = len(self.problems)
-        for key, entry in entries.items():
-            if key not in hints:
-                message = f"unknown key; {advise_key(key, hints, entries)}"
-                self.problems.append(entry.problem(join(path, key), message))
+        count = len(self.problems)
+        entries = self.select_entries(section, node, key, path)
+        for name, entry in entries.items():
+            if name not in hints:
+                advice = f"unknown key; {advise_key(name, hints, entries)}"
+                self.fail(entry, join(path, name), advice)
         values = {}
         for item in dataclasses.fields(section):
-            inner_path = join(path, item.name)
+            place = join(path, item.name)
             if item.name in entries:
                 entry = entries[item.name]
-                values[item.name] = self.build(hints[item.name], entry, inner_path)
-                if values[item.name] is FAILED and item.name == FILES_KEY:
+                value = self.build(hints[item.name], entry, place)
+                if value is FAILED and item.name == FILES_KEY and not entry.line:
                     self.advise_kind(sections, entry)
+                values[item.name] = value
             elif item.init and item.default is item.default_factory is MISSING:
-                self.problems.append(report_missing(node, inner_path))
-        if len(self.problems) > before:
+                has_options = any(not entry.line for entry in node.value.values())
+                if has_options and node.line:
+                    node = replace(node, file=f"--set {place}", line=0)
+                self.fail(
+                    node, place, "missing; set it in the file, or with --set KEY=VALUE"
+                )
+        if len(self.problems) > count:
             return FAILED
         try:
             return section(**values)
         except (ValueError, TypeError) as error:  # a rule between fields
             message = " ".join(str(error).split())
-            self.problems.append(report_rule(node, path, entries, message))
+            self.problems.append(locate_rule(node, path, entries, message))
             return FAILED
 
-    def choose(self, sections: list[Any], node: Node, path: str) -> tuple[Any, Node]:
-        """Return the only dataclass, or the one that the mapping names, or None.
+    def choose(
+        self, sections: list[Any], node: Node, path: str
+    ) -> tuple[Any, str, Node]:
+        """Return the dataclass of a mapping, if any, the key that names it, the mapping.
 
         The mapping gets another name where an option sets data of another kind.
         """
-        if not isinstance(sections[0], Discriminated) and len(sections) == 1:
-            return sections[0], node
-        if isinstance(sections[0], Discriminated):
-            key, names = sections[0].key, sections[0].registry
+        first = sections[0]
+        if not isinstance(first, Discriminated) and len(sections) == 1:
+            return first, "", node
+        if isinstance(first, Discriminated):
+            key = first.key
+            names = first.registry
         else:
             key, names = find_discriminator(sections)
             node = switch_kind(node, key, names)
-        listed = ", ".join(names)
         entry = node.value.get(key)
+        place = join(path, key)
+        listed = ", ".join(names)
         if entry is None:
-            message = f"missing; expected one of {listed}"
-            self.problems.append(node.problem(join(path, key), message))
-            return None, node
-        if not isinstance(entry.value, str) or entry.value not in names:
+            self.fail(node, place, f"missing; expected one of {listed}")
+        elif not isinstance(entry.value, str) or entry.value not in names:
             message = f"got {entry.describe()}, expected one of {listed}"
-            if isinstance(entry.value, str):
-                advice = suggest(entry.value, list(names))
-                message += f"; {advice}" if advice.startswith("did") else ""
-            self.problems.append(entry.problem(join(path, key), message))
-            return None, node
-        if isinstance(sections[0], Discriminated):
-            return sections[0].choose(entry.value), node
-        return names[entry.value], node
+            advice = suggest(str(entry.value), list(names))
+            message += f"; {advice}" if advice.startswith("did") else ""
+            self.fail(entry, place, message)
+        elif isinstance(first, Discriminated):
+            return first.choose(entry.value), key, node
+        else:
+            return names[entry.value], key, node
+        return None, key, node
 
-    def drop_ignored(self, section: Any, node: Node, path: str) -> Node:
-        """Leave out keys of the file where an option chose another dataclass.
+    def select_entries(
+        self, section: Any, node: Node, key: str, path: str
+    ) -> dict[str, Node]:
+        """Return the entries of a mapping.
 
-        These are keys that it lacks, that do not fit it, or that describe the file's
-        own data (its `describing`).
+        Where an option chose another dataclass than the file, keys of the file are left
+        out that it lacks, that do not fit it, or that describe the file's own data (its
+        `describing`).
         """
+        entries = dict(node.value)
         hints = get_field_types(section)
-        option = find_switch(hints, node)
-        if option is None:
-            return node
-        entries, ignored = {}, []
-        for key, entry in node.value.items():
+        ignored = []
+        former = entries[key].replaced if key in entries else None
+        if former is None or former.value == entries[key].value:
+            return entries
+        describing = getattr(section, "describing", ())
+        for name, entry in node.value.items():
             if not entry.line:
-                entries[key] = entry
-            elif key in getattr(section, "describing", ()):
                 continue
-            elif key in getattr(section, "named_sizes", ()) or (
-                key in hints and self.fits(hints[key], entry)
-            ):
-                entries[key] = entry
-            else:
-                ignored.append(key)
+            hint = hints.get(name)
+            fits = hint and Builder([]).build(hint, entry, "") is not FAILED
+            if name in describing or not fits:
+                del entries[name]
+            if name not in describing and not fits:
+                ignored.append(name)
         if ignored:
-            name = node.value[option].value
             self.notes.append(
-                f"{join(path, option)} is {name}, which has no "
+                f"{join(path, key)} is {entries[key].value}, which has no "
                 f"{' and no '.join(ignored)}: what {Path(node.file).name} sets there "
                 "is ignored"
             )
-        return replace(node, value=entries)
-
-    def expand_size(self, section: Any, node: Node, path: str) -> dict[str, Node]:
-        """Replace `size` by the fields it names; keys beside it win.
-
-        A key of the file does not win against a size from an option.
-        """
-        sizes: Mapping[str, Any] = getattr(section, "named_sizes", {})
-        entries = dict(node.value)
-        if not sizes or "size" not in entries:
-            return entries
-        size = entries.pop("size")
-        if size.value not in list(sizes):
-            message = f"got {size.describe()}, expected one of {', '.join(sizes)}"
-            self.problems.append(size.problem(join(path, "size"), message))
-            return entries
-        result = {}
-        for key, value in sizes[size.value].items():
-            result[key] = Node(value, str(value), size.file, size.line)
-        for key, entry in entries.items():
-            if key not in result or size.line or not entry.line:
-                result[key] = entry
-        return result
+        return entries
 
     def advise_kind(self, sections: list[Any], entry: Node) -> None:
-        """Name the kinds of data that read files, if an option sets other files."""
-        if entry.line or len(sections) < 2:
-            return
-        key, names = find_discriminator(sections)
+        """Name the kinds of data that read files, where an option sets other files."""
+        key, names = find_discriminator(sections) if len(sections) > 1 else ("", {})
         kinds = [name for name in names if getattr(names[name], "recognised", ())]
+        if not kinds:
+            return
         last = self.problems.pop()
         message = f"{last.message}; files are read by {key} {' or '.join(kinds)}"
         if isinstance(entry.value, str) and not Path(entry.value).exists():
             message += f"; there is no such file: {entry.value}"
-        self.problems.append(replace(last, message=message) if kinds else last)
-
-    def fits(self, annotation: Any, node: Node) -> bool:
-        """Return whether a node is a value of a type."""
-        return Builder([]).build(annotation, node, "") is not FAILED
-
-    def fail(self, node: Node, path: str, message: str) -> Any:
-        """Report a problem at a node."""
-        self.problems.append(node.problem(path, message))
-        return FAILED
+        self.problems.append(replace(last, message=message))
 
 
 @cache
@@ -358,10 +343,7 @@ def strip_annotation(annotation: Any) -> Any:
     if get_origin(annotation) is not Annotated:
         return annotation
     inner, *notes = get_args(annotation)
-    for note in notes:
-        if isinstance(note, Discriminated):
-            return note
-    return inner
+    return next((note for note in notes if isinstance(note, Discriminated)), inner)
 
 
 def list_alternatives(annotation: Any) -> list[Any]:
@@ -381,21 +363,18 @@ def is_section(annotation: Any) -> bool:
     return is_dataclass(inner) and inner is not Discriminated
 
 
-def find_discriminator(sections: Sequence[Any]) -> tuple[str, Mapping[str, Any]]:
+def find_discriminator(sections: Sequence[Any]) -> tuple[str, dict[str, Any]]:
     """Return the key that tells dataclasses apart, and the dataclass of each value."""
-    hints = [get_field_types(section) for section in sections]
-    for key in hints[0]:
+    for key in get_field_types(sections[0]):
         names: dict[str, Any] = {}
         count = 0
-        for section, hint in zip(sections, hints, strict=True):
-            kind = strip_annotation(hint.get(key))
-            if get_origin(kind) is not Literal:
-                break
-            count += len(get_args(kind))
-            names.update(dict.fromkeys(get_args(kind), section))
-        else:
-            if len(names) == count:
-                return key, names
+        for section in sections:
+            kind = strip_annotation(get_field_types(section).get(key))
+            values = get_args(kind) if get_origin(kind) is Literal else ()
+            names.update(dict.fromkeys(values, section))
+            count += len(values) or len(sections)
+        if len(names) == count:
+            return key, names
     listed = ", ".join(section.__name__ for section in sections)
     raise TypeError(f"{listed}: a union without a Literal field of different values")
 
@@ -406,7 +385,8 @@ def switch_kind(node: Node, key: str, names: Mapping[str, Any]) -> Node:
     Only an option switches, and only where the file's own dataclass does not
     recognize the files and another one does.
     """
-    entry, files = node.value.get(key), node.value.get(FILES_KEY)
+    entry = node.value.get(key)
+    files = node.value.get(FILES_KEY)
     if files is None or files.line or entry is None or not entry.line:
         return node
     section = names.get(entry.value)
@@ -414,53 +394,32 @@ def switch_kind(node: Node, key: str, names: Mapping[str, Any]) -> Node:
     if section is None or (generates and isinstance(files.value, int)):
         return node
     value = files.plain(numbers_as_text=True)
-    if recognizes(section, value):
-        return node
-    for name, candidate in names.items():
-        if recognizes(candidate, value):
+    for name in (entry.value, *names):
+        if recognizes(names[name], value):
+            if name == entry.value:
+                return node
             switched = Node(name, name, files.file, 0, entry)
             return replace(node, value=node.value | {key: switched})
     return node
-
-
-def find_switch(hints: Mapping[str, Any], node: Node) -> str | None:
-    """Return the key by which an option chose another dataclass than the file."""
-    for key, hint in hints.items():
-        entry = node.value.get(key)
-        kind = strip_annotation(hint)
-        if get_origin(kind) is not Literal or entry is None or entry.replaced is None:
-            continue
-        if len(get_args(kind)) == 1 and entry.replaced.value != entry.value:
-            return key
-    return None
 
 
 def advise_key(key: str, hints: Mapping[str, Any], entries: Mapping[str, Node]) -> str:
     """Return which key an unknown one could be, also one of a section below."""
     paths = []
     for name, hint in hints.items():
+        keys: list[str] = []
         for choice in list_alternatives(hint):
-            is_plain = isinstance(choice, Discriminated) or not is_section(choice)
-            if not is_plain and key in get_field_types(choice):
-                paths.append(join(name, key))
+            if is_section(choice) and not isinstance(choice, Discriminated):
+                keys += get_field_types(choice)
         entry = entries.get(name)
-        if entry is not None and isinstance(entry.value, dict) and key in entry.value:
-            paths.append(join(name, key))
-    if paths:
-        return f"did you mean {' or '.join(map(repr, dict.fromkeys(paths)))}?"
-    return suggest(key, list(hints))
+        if entry is not None and isinstance(entry.value, dict):
+            keys += entry.value
+        if key in keys:
+            paths.append(repr(join(name, key)))
+    return f"did you mean {' or '.join(paths)}?" if paths else suggest(key, list(hints))
 
 
-def report_missing(node: Node, path: str) -> Problem:
-    """Return the problem of a mapping that lacks a key."""
-    message = "missing; set it in the file, or with --set KEY=VALUE"
-    from_option = any(not entry.line for entry in node.value.values())
-    if from_option and node.line:
-        return Problem(f"--set {path}", 0, path, message)
-    return node.problem(path, message)
-
-
-def report_rule(
+def locate_rule(
     node: Node, path: str, entries: Mapping[str, Node], message: str
 ) -> Problem:
     """Return the problem of a rule between fields.
@@ -469,42 +428,27 @@ def report_rule(
     section where it names no field; without options at the section's line.
     """
     words = set(re.findall(r"\w+", message))
-    names_none = bool(path) and not words & entries.keys()
-    named = {}
-    for key, entry in entries.items():
-        if names_none or key in words:
-            named[join(path, key)] = entry
-    options = [key for key, entry in named.items() if not entry.line]
-    if not options:
-        for key, entry in named.items():
-            inner = entry.value if isinstance(entry.value, dict) else {}
-            options += [join(key, name) for name in inner if not inner[name].line]
+    names = [name for name in entries if name in words]
+    options = []
+    for name in names or (entries if path else ()):
+        entry = entries[name]
+        place = join(path, name)
+        if not entry.line:
+            options.append(place)
+        elif isinstance(entry.value, dict):
+            inner = entry.value.items()
+            options += [join(place, key) for key, item in inner if not item.line]
     if not options or not node.line:
-        return node.problem(path, message)
+        return Problem(node.file, node.line, path, message)
     options = [option for option in options if option in message] or options
-    listed = " and ".join(options)
-    if len(options) > 1:
-        message = message.removeprefix(f"{listed} ")
-    return Problem(f"--set {listed}", 0, "", message)
+    return Problem(f"--set {' and '.join(options)}", 0, "", message)
 
 
 def describe_errors(errors: Sequence[Any]) -> str:
     """Return what pydantic expected, in words."""
     words = []
     for error in errors:
-        context = error.get("ctx", {})
         message = str(error["msg"]).removeprefix("Input should be ")
         text = EXPECTED.get(error["type"], message)
-        words.append(text.format(**context).replace("'", ""))
+        words.append(text.format(**error.get("ctx", {})).replace("'", ""))
     return " or ".join(dict.fromkeys(words))
-
-
-def find_line(node: Node, location: Sequence[Any]) -> int:
-    """Return the line of the part that pydantic's location names, as far as it exists."""
-    for step in location:
-        is_index = isinstance(node.value, list) and step in range(len(node.value))
-        is_key = isinstance(node.value, dict) and step in node.value
-        if not is_index and not is_key:
-            break
-        node = node.value[step]
-    return node.line

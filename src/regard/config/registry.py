@@ -23,7 +23,9 @@ class Registry(Mapping[str, Any]):
     def __init__(
         self, package: str, locations: Mapping[str, Any], group: str = ""
     ) -> None:
-        self.package, self.locations, self.group = package, locations, group
+        self.package = package
+        self.locations = locations
+        self.group = group
 
     @cached_property
     def plugins(self) -> Mapping[str, list[EntryPoint]]:
@@ -90,7 +92,8 @@ def name_packages(points: Iterable[EntryPoint]) -> str:
 
 def find_packages(names: Iterable[str]) -> list[str]:
     """Return the packages, with versions, that add a part under one of these names."""
-    names, points = set(names), entry_points()
+    names = set(names)
+    points = entry_points()
     packages = set()
     for group in points.groups:
         if not group.startswith("regard."):

@@ -1,4 +1,7 @@
-"""YAML text as a tree of values with the line of each, settings of the command line on top of it, and back to text."""
+"""YAML text as a tree of values with the line of each, and back to text.
+
+Settings of the command line are put on top of the tree.
+"""
 
 import dataclasses
 import difflib
@@ -24,7 +27,10 @@ SCALARS = {
     "float": r"[-+]?(?:(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
     r"|\.(?:inf|Inf|INF))$|\.(?:nan|NaN|NAN)$",
 }
-"""YAML 1.2's plain scalars: 1e-3 is a number; `no`, `on`, 12:30 and 2026-01-01 are text."""
+"""YAML 1.2's plain scalars.
+
+1e-3 is a number; `no`, `on`, 12:30 and 2026-01-01 are text.
+"""
 
 
 @dataclass(frozen=True)
@@ -51,10 +57,6 @@ class Node:
             return [node.plain(numbers_as_text=numbers_as_text) for node in self.value]
         is_number = type(self.value) in (int, float)
         return self.text if numbers_as_text and is_number else self.value
-
-    def problem(self, path: str, message: str) -> "Problem":
-        """Return a problem with the key `path` at this node's line."""
-        return Problem(self.file, self.line, path, message)
 
     def describe(self) -> str:
         """Return the value as in the file, shortened, with text in quotes."""
@@ -150,71 +152,85 @@ def parse(
     Raises:
         InputError: The text is not YAML.
     """
-    problems: list[Problem] = []
+    converter = Converter(file, has_lines=has_lines)
     try:
         root = yaml.compose(text, Loader=Loader)
         if root is None:
-            return Node(None, "", file, 1 if has_lines else 0), problems
-        line = root.start_mark.line + 1 if has_lines else 0
-        return _convert(root, file, line, "", problems), problems
-    except yaml.YAMLError as error:
-        line, message = _describe_yaml_error(error, text)
-        location = f"{file}:{line}" if has_lines else file
-        raise InputError(f"{location}: not valid YAML: {message}") from error
+            return Node(None, "", file, int(has_lines)), []
+        return converter.convert(root, converter.line_of(root), ""), converter.problems
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        message = f"character {error.character:#04x} is not allowed"
+        cause: Exception = error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = 1 if mark is None else mark.line + 1
+        message = " ".join((error.problem or "cannot be read").split())
+        if "\\t" in message:
+            message = "a tab; indent with spaces"
+        cause = error
     except RecursionError as error:
         raise InputError(f"{file}: nested too deeply") from error
+    location = f"{file}:{line}" if has_lines else file
+    raise InputError(f"{location}: not valid YAML: {message}") from cause
 
 
-def _describe_yaml_error(error: Any, text: str) -> tuple[int, str]:
-    if isinstance(error, yaml.reader.ReaderError):
-        line = text.count("\n", 0, error.position) + 1
-        return line, f"character {error.character:#04x} is not allowed"
-    mark = error.problem_mark or error.context_mark
-    message = " ".join((error.problem or "cannot be read").split())
-    if "\\t" in message:
-        message = "a tab; indent with spaces"
-    return (1 if mark is None else mark.line + 1), message
+class Converter:
+    """Makes nodes from those of the YAML reader.
 
+    Args:
+        file: The file of the text, or the option.
+        has_lines: Whether nodes have lines; an option has none.
+    """
 
-def _convert(
-    node: yaml.Node, file: str, line: int, path: str, problems: list[Problem]
-) -> Node:
-    """Return a YAML node as a `Node`; `line` is that of its key, 0 in an option."""
-    if isinstance(node, yaml.MappingNode):
-        return Node(_convert_mapping(node, file, line, path, problems), "", file, line)
-    if isinstance(node, yaml.SequenceNode):
-        items = []
-        for index, item in enumerate(node.value):
-            item_line = item.start_mark.line + 1 if line else 0
-            items.append(_convert(item, file, item_line, f"{path}[{index}]", problems))
-        return Node(items, "", file, line)
-    try:
-        value = _convert_scalar(node.tag.removeprefix(PREFIX), node.value)
-    except ValueError:
-        message = f"a number of {len(node.value)} digits is too long"
-        problems.append(Problem(file, line, path, message))
-        value = None
-    return Node(value, node.value, file, line)
+    def __init__(self, file: str, *, has_lines: bool) -> None:
+        self.file = file
+        self.has_lines = has_lines
+        self.problems: list[Problem] = []
 
+    def line_of(self, node: yaml.Node) -> int:
+        """Return the line of a node, 0 in an option."""
+        return node.start_mark.line + 1 if self.has_lines else 0
 
-def _convert_mapping(
-    node: yaml.MappingNode, file: str, line: int, path: str, problems: list[Problem]
-) -> dict[str, Node]:
-    entries: dict[str, Node] = {}
-    for key, value in node.value:
-        key_line = key.start_mark.line + 1 if line else 0
-        if not isinstance(key, yaml.ScalarNode) or key.tag != PREFIX + "str":
-            name = key.value if isinstance(key, yaml.ScalarNode) else "a list"
-            message = f"key {name!r} is not text; quote it"
-            problems.append(Problem(file, key_line, path, message))
-            continue
-        inner_path = join(path, key.value)
-        if key.value in entries:
-            message = f"given twice, first on line {entries[key.value].line}; keep one of them"
-            problems.append(Problem(file, key_line, inner_path, message))
-            continue
-        entries[key.value] = _convert(value, file, key_line, inner_path, problems)
-    return entries
+    def convert(self, node: yaml.Node, line: int, path: str) -> Node:
+        """Return a node with the line of its key."""
+        value: Any
+        if isinstance(node, yaml.MappingNode):
+            value = self.convert_mapping(node, path)
+        elif isinstance(node, yaml.SequenceNode):
+            value = []
+            for index, item in enumerate(node.value):
+                place = f"{path}[{index}]"
+                value.append(self.convert(item, self.line_of(item), place))
+        else:
+            try:
+                value = _convert_scalar(node.tag.removeprefix(PREFIX), node.value)
+            except ValueError:
+                message = f"a number of {len(node.value)} digits is too long"
+                self.problems.append(Problem(self.file, line, path, message))
+                value = None
+            return Node(value, node.value, self.file, line)
+        return Node(value, "", self.file, line)
+
+    def convert_mapping(self, node: yaml.MappingNode, path: str) -> dict[str, Node]:
+        """Return the entries of a mapping by their keys, which are different texts."""
+        entries: dict[str, Node] = {}
+        for key, value in node.value:
+            line = self.line_of(key)
+            name = key.value
+            place = path
+            if isinstance(key, yaml.ScalarNode) and key.tag == PREFIX + "str":
+                place = join(path, name)
+                if name not in entries:
+                    entries[name] = self.convert(value, line, place)
+                    continue
+                first = entries[name].line
+                message = f"given twice, first on line {first}; keep one of them"
+            else:
+                name = name if isinstance(key, yaml.ScalarNode) else "a list"
+                message = f"key {name!r} is not text; quote it"
+            self.problems.append(Problem(self.file, line, place, message))
+        return entries
 
 
 def _convert_scalar(tag: str, text: str) -> Any:
@@ -237,42 +253,46 @@ def apply_setting(root: Node, setting: str) -> list[Problem]:
     path, equals, text = setting.partition("=")
     path = path.strip()
     option = f"--set {path}"
-    if not equals or not all(path.split(".")):
+    keys = path.split(".")
+    if not equals or not all(keys):
         message = "expected key=value or key.sub=value"
         return [Problem(f"--set {setting}", 0, "", message)]
-    try:
-        node, problems = Node(text, text, option, 0), []
-        if not _is_literal_text(text):
+    node = Node(text, text, option, 0)
+    problems: list[Problem] = []
+    if not _is_plain_text(text):
+        try:
             node, problems = parse(text, option, has_lines=False)
-    except InputError as error:
-        message = str(error).removeprefix(f"{option}: ")
-        return [Problem(option, 0, "", f"{message}; {_advise_quotes(path, text)}")]
-    *parents, last = path.split(".")
-    holder = root
-    for depth, key in enumerate(parents, 1):
-        if key not in holder.value or holder.value[key].value is None:
-            holder.value[key] = Node({}, "", option, 0)
-        holder = holder.value[key]
-        if not isinstance(holder.value, dict):
-            above = ".".join(parents[:depth])
-            message = f"{above} is not a mapping, so nothing can be set inside it"
+        except InputError as error:
+            message = str(error).removeprefix(f"{option}: ")
+            message = f"{message}; {_advise_quotes(path, text)}"
+            return [Problem(option, 0, "", message)]
+    *parents, last = keys
+    entries = root.value
+    for key in parents:
+        if key not in entries or entries[key].value is None:
+            entries[key] = Node({}, "", option, 0)
+        entries = entries[key].value
+        if not isinstance(entries, dict):
+            message = f"{key} is not a mapping, so nothing can be set inside it"
             return [Problem(option, 0, path, message)]
-    before = holder.value.get(last)
-    if before is not None and not before.line:
-        before = before.replaced
-    holder.value[last] = replace(node, text=node.text or text, replaced=before)
+    former = entries.get(last)
+    if former is not None and not former.line:
+        former = former.replaced
+    entries[last] = replace(node, text=node.text or text, replaced=former)
     return problems
 
 
-def _is_literal_text(text: str) -> bool:
-    """Return whether a value is text though YAML gives it another meaning.
+def _is_plain_text(text: str) -> bool:
+    """Return whether a value is text although YAML would read it otherwise.
 
-    A single sign is, as a delimiter is one; and what would begin a comment, such as
-    the column `# of words`.
+    A single sign is, as a delimiter is one; and what would begin a comment, such as the
+    column `# of words`.
     """
-    is_sign = len(text) == 1 and not text.isalnum() and text not in "~[{"
-    is_comment = text.startswith("#") or (" #" in text and text[0] not in "[{'\"")
-    return is_sign or is_comment
+    if len(text) == 1:
+        return not text.isalnum() and text not in "~[{"
+    if text.startswith("#"):
+        return True
+    return " #" in text and text[0] not in "[{'\""
 
 
 def _advise_quotes(path: str, text: str) -> str:
@@ -284,26 +304,20 @@ def _advise_quotes(path: str, text: str) -> str:
 
 def format_setting(path: str, value: "str | int | Sequence[str | int]") -> str:
     """Return the option that sets a key, quoted for the shell and for YAML."""
-    if isinstance(value, str | int):
-        text = _format_value(value, in_list=False)
-    else:
-        items = [_format_value(item, in_list=True) for item in value]
-        text = f"[{', '.join(items)}]"
+    is_list = not isinstance(value, str | int)
+    texts = []
+    for item in value if is_list else [value]:
+        text = str(item)
+        try:
+            source = f"[{text}]" if is_list else text
+            parsed = parse(source, "", has_lines=False)[0].plain()
+        except InputError:
+            parsed = None
+        if parsed != ([item] if is_list else item):  # YAML would read another value
+            text = json.dumps(item, ensure_ascii=False)
+        texts.append(text)
+    text = f"[{', '.join(texts)}]" if is_list else texts[0]
     return f"--set {shlex.quote(f'{path}={text}')}"
-
-
-def _format_value(value: str | int, *, in_list: bool) -> str:
-    """Return a number, or a text in quotes where YAML would read another value."""
-    if isinstance(value, int):
-        return str(value)
-    try:
-        source = f"[{value}]" if in_list else value
-        parsed = parse(source, "", has_lines=False)[0].plain()
-    except InputError:
-        parsed = None
-    if parsed == ([value] if in_list else value):
-        return value
-    return json.dumps(value, ensure_ascii=False)
 
 
 def join(path: str, key: str) -> str:

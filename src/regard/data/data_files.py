@@ -35,31 +35,23 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, field, fields, replace
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from pathlib import PurePath
-from random import Random
-from typing import Annotated, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
-from jaxtyping import Int
-from pydantic import Field
 
 from regard.data.cache import CachedSet, Rows, cache_examples, cache_value, is_large
 from regard.data.rows import Row, iterate_converted
 from regard.data.splits import HeldOut, Splits
-from regard.data.tables import Tabular
+from regard.data.tables import Columns, Tabular
 from regard.errors import InputError
 
 E = TypeVar("E")
 Paths = str | tuple[str, ...] | None
 """The file of a set, a folder or a pattern, or several; None for no set."""
 SET_KEYS = frozenset(
-    (
-        *("train", "valid", "test", "held_out", "split_seed", "mixture"),
-        *("valid_folds", "test_folds"),
-    )
+    ("train", "valid", "test", "held_out", "split_seed", "valid_folds", "test_folds")
 )
 """The keys of a section that don't change what is read from a file."""
 
@@ -122,10 +114,6 @@ class DataFiles(HeldOut, ABC, Generic[E]):
     def check_splits(self, splits: Splits[E]) -> None:
         """Raise InputError for sets that don't go together."""
 
-    def mix(self, examples: Sequence[E]) -> Sequence[E]:
-        """Return the training examples of an epoch."""
-        return examples
-
     @property
     def content_settings(self) -> str:
         """The settings that decide what is read from a file, for the cache."""
@@ -140,7 +128,8 @@ class DataFiles(HeldOut, ABC, Generic[E]):
                 there are too few examples to hold some out.
         """
         parts = self.separate()
-        train, valid = parts["train"], parts["valid"]
+        train = parts["train"]
+        valid = parts["valid"]
         if self.valid:
             valid = list(self.examples(self.valid))
         elif not valid:
@@ -148,7 +137,7 @@ class DataFiles(HeldOut, ABC, Generic[E]):
         test = self.read(self.test) if self.test else self._convert(parts["test"])
         splits = Splits(self._convert(train), self._convert(valid), test)
         self.check_splits(splits)
-        return replace(splits, train=self.mix(splits.train))
+        return splits
 
     def read(self, path: Any) -> Sequence[E]:
         """Read the examples of another file. Raises InputError as `load` does."""
@@ -170,12 +159,7 @@ class DataFiles(HeldOut, ABC, Generic[E]):
         if self.example_type is None or not is_large(paths):
             return list(self.entries(self.train))
         read = partial(self.entries, self.train)
-        settings = self.content_settings
-        return cache_examples(self.example_type, paths, settings, read, self.count)
-
-    def count(self) -> int:
-        """Return about how many training examples there are; 0 if nobody knows."""
-        return 0
+        return cache_examples(self.example_type, paths, self.content_settings, read)
 
     def _convert(self, examples: Sequence[Any]) -> Sequence[E]:
         convert = type(self).convert
@@ -187,56 +171,51 @@ class DataFiles(HeldOut, ABC, Generic[E]):
 
     def choose_valid(self, train: Sequence[E]) -> tuple[Sequence[E], Sequence[E]]:
         """Hold validation examples out of the training set."""
-        first = self.train if isinstance(self.train, str) else (self.train or "")[0]
-        name = f"{first}: {len(train):,} {self.noun}"
-
-        def choose() -> list[int]:
-            groups = _keys(train, self.group)
-            hashes = None if groups is None else list(map(hash, groups))
-            return self.choose_rows(
-                len(train), name, hashes, _keys(train, self.stratum)
-            )
-
+        name = f"{self.train}: {len(train):,} {self.noun}"
         title = f"held out {self.held_out} {self.split_seed}"
-        held_out = cache_value(train, title, choose)
+        held_out = cache_value(
+            train,
+            title,
+            lambda: self.choose_rows(
+                len(train), name, _keys(train, self.group), _keys(train, self.stratum)
+            ),
+        )
         remaining = np.delete(np.arange(len(train)), held_out)
         return (
             select(train, remaining, f"not {title}"),
-            self.keep_valid(select(train, held_out, title)),
+            list(select(train, held_out, title)),
         )
-
-    def keep_valid(self, examples: Sequence[E]) -> Sequence[E]:
-        """Return the held out examples of a set on disk in memory."""
-        return list(examples)
 
     def separate(self) -> dict[str, Sequence[E]]:
         """Read the training files as the sets that `split_column` names."""
         entries: Any = self.read_train()
         if isinstance(entries, CachedSet):
-            values = entries.splits() if self.split_column else []
             examples: Sequence[E] = entries
+            values = entries.splits() if self.split_column else []
         else:
-            values = [value for value, _ in entries] if self.split_column else []
             examples = [example for _, example in entries]
-        if not values:
+            values = [value for value, _ in entries]
+        if not self.split_column:
             return {"train": examples, "valid": [], "test": []}
         self.check_split_values(values, examples)
-        names = self.split_names
-        set_of = {value: key for key in names for value in names[key]}
-        rows: dict[str, list[int]] = {"train": [], "valid": [], "test": []}
-        for row, value in enumerate(values):
-            rows[set_of.get(value, "train")].append(row)
-        if not rows["train"]:
+        set_of = {
+            value: name for name, names in self.split_names.items() for value in names
+        }
+        sets: dict[str, Sequence[E]] = {}
+        for name in ("train", "valid", "test"):
+            rows = [
+                row
+                for row, value in enumerate(values)
+                if set_of.get(value, "train") == name
+            ]
+            title = f"{name} of {self.split_column} {self.split_names}"
+            part = select(examples, rows, title)
+            sets[name] = part if name == "train" else list(part)
+        if not sets["train"]:
             raise InputError(
                 f"{self.train}: no row is left to train on; give fewer folds"
             )
-        parts = {
-            key: select(examples, rows[key], f"{key} of {self.split_column} {names}")
-            for key in rows
-        }
-        return {
-            key: part if key == "train" else list(part) for key, part in parts.items()
-        }
+        return sets
 
 
 def _keys(examples: Sequence[E], key: Callable[[E], Any]) -> list[Any] | None:
@@ -290,154 +269,24 @@ class TableFiles(DataFiles[E], Tabular):
 
     def examples(self, path: Any) -> Iterator[E]:
         """Yield the examples of a table. Raises InputError as `load` does."""
-        rows = self.streamed(
-            path, self.row_columns, self.number_columns, self.list_columns
-        )
-        parse = self.parser(path)
-        for example in iterate_converted(rows, parse, path, skip_bad=self.skip_bad):
-            if example is not None:
-                yield example
+        return (example for _, example in self._parse_rows(path, {}))
 
     def entries(self, path: Any) -> Iterator[tuple[str, E]]:
         """Yield the examples of a table, each after its value in `split_column`."""
-        split = self.split_column
-        if not split:
-            yield from super().entries(path)
-            return
-        numbers = (*self.number_columns, *split.values())
-        rows = self.streamed(
-            path, {**split, **self.row_columns}, numbers, self.list_columns
-        )
+        return self._parse_rows(path, self.split_column)
+
+    def _parse_rows(self, path: Any, split: Columns) -> Iterator[tuple[str, E]]:
         parse = self.parser(path)
 
-        def parse_entry(row: Row) -> tuple[str, E | None]:
-            value, *cells = row.fields
-            return value, parse(replace(row, fields=tuple(cells)))
+        def parse_row(row: Row) -> tuple[str, E | None]:
+            fields = row.fields[len(split) :]
+            return row.fields[0] if split else "", parse(replace(row, fields=fields))
 
-        entries = iterate_converted(rows, parse_entry, path, skip_bad=self.skip_bad)
-        for value, example in entries:
+        columns = {**split, **self.row_columns}
+        numbers = (*self.number_columns, *split.values())
+        rows = self.stream_rows(path, columns, numbers, self.list_columns)
+        for value, example in iterate_converted(
+            rows, parse_row, path, skip_bad=self.skip_bad
+        ):
             if example is not None:
                 yield value, example
-
-
-Share = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
-Shares = dict[str, Share]
-"""How often examples come in an epoch, by patterns of the names of their files."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mixed(DataFiles[E]):
-    """Files of different weight.
-
-    Of a share below 1 the same examples, chosen at random, come in each epoch. Examples
-    that are held out for validation are left out before.
-
-    mixture: How often the training examples of a file come in an epoch, by a pattern of
-        its name or path: `{news*: 0.5, own.csv: 3}`. The first pattern that fits counts;
-        other files come once.
-    """
-
-    mixture: Shares = field(default_factory=dict)
-
-    def location(self, example: Any) -> str:
-        """Return the `file:line` of an example."""
-        return example.place
-
-    def mix(self, examples: Sequence[E]) -> Sequence[E]:
-        """Return the training examples of an epoch, those of a file together.
-
-        Raises:
-            InputError: A pattern fits no file, or no example is left.
-        """
-        if not self.mixture:
-            return examples
-        spans = list(
-            _find_files(examples, lambda row: file_of(self.location(examples[row])))
-        )
-        shares = shares_of(self.mixture, [name for name, _, _ in spans])
-        parts = [_sample(first, end, shares[name]) for name, first, end in spans]
-        rows = np.concatenate([np.empty(0, dtype=np.int64), *parts])
-        if not len(rows):
-            raise InputError(
-                f"data.mixture is {self.mixture}: no example is left to train on; raise a share"
-            )
-        return select(examples, rows.tolist(), f"mixed {sorted(self.mixture.items())}")
-
-
-def shares_of(mixture: Mapping[str, float], files: Sequence[str]) -> dict[str, float]:
-    """Return the share of each file. Raises InputError for a pattern that fits none."""
-    patterns = {
-        file: next((pattern for pattern in mixture if _fits(file, pattern)), None)
-        for file in files
-    }
-    for pattern in mixture:
-        if not any(_fits(file, pattern) for file in files):
-            names = ", ".join(files[:5]) + (", ..." if len(files) > 5 else "")
-            raise InputError(
-                f"data.mixture: {pattern!r} fits no training file; there are {names}"
-            )
-    return {
-        file: 1.0 if pattern is None else float(mixture[pattern])
-        for file, pattern in patterns.items()
-    }
-
-
-def repeat_files(
-    files: Sequence[str], mixture: Mapping[str, float]
-) -> list[tuple[str, float]]:
-    """Repeat files of running text as often as the mixture says.
-
-    Returns:
-        Files, each with the share of its lines to read from the first one on: 1, or
-        less of a file's last time.
-
-    Raises:
-        InputError: A pattern fits no file, or nothing is left.
-    """
-    repeated: list[tuple[str, float]] = []
-    for file, share in shares_of(mixture, files).items():
-        repeated += [(file, 1.0)] * int(share)
-        if share % 1:
-            repeated.append((file, share % 1))
-    if not repeated:
-        raise InputError(
-            f"data.mixture is {dict(mixture)}: no text is left to train on; raise a share"
-        )
-    return repeated
-
-
-def file_of(location: str) -> str:
-    """Return the file of a location, `file:line`."""
-    return location.rpartition(":")[0]
-
-
-def _fits(file: str, pattern: str) -> bool:
-    return fnmatchcase(file, pattern) or fnmatchcase(PurePath(file).name, pattern)
-
-
-def _find_files(
-    examples: Sequence[E], file: Callable[[int], str]
-) -> Iterator[tuple[str, int, int]]:
-    """Yield each file with its first row and the one behind its last.
-
-    The steps double and halve, since a large set has few files.
-    """
-    first = 0
-    while first < len(examples):
-        name, step, row = file(first), 1, first
-        while row + step < len(examples) and file(row + step) == name:
-            row, step = row + step, 2 * step
-        while step:
-            if row + step < len(examples) and file(row + step) == name:
-                row += step
-            step //= 2
-        yield name, first, row + 1
-        first = row + 1
-
-
-def _sample(first: int, end: int, share: float) -> Int[np.ndarray, " row"]:
-    """Return rows as often as the share says: all of them, then a sample in order."""
-    rows = np.arange(first, end)
-    random = np.random.RandomState(Random(f"mixture {first} {end}").getrandbits(32))
-    sample = np.sort(random.permutation(rows)[: round(share % 1 * len(rows))])
-    return np.concatenate([*[rows] * int(share), sample])

@@ -11,75 +11,102 @@ import re
 import stat
 import time
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from glob import glob
-from itertools import chain, takewhile
-from os.path import basename
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from regard.config.file_kinds import SPREADSHEETS, compression, suffix
+from regard.config.file_kinds import compression
 from regard.config.yaml_tree import format_setting
 from regard.errors import InputError
 from regard.extras import how_to_install
 
 URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 TRIES, PAUSE = 5, 0.5
-"""How often a store is tried, and the seconds before the second time; the pause doubles each time."""
+"""How often a store is tried, and the first pause in seconds, which doubles."""
 SCHEMES = ("http", "https", "s3", "gs", "gcs", "az", "abfs", "hf", "memory")
-"""Kinds of stores that a URL may name. Other schemes of fsspec read local files (`file`), chain stores or render
-templates that execute code (`reference`, before fsspec 2026.6)."""
+"""Kinds of stores that a URL may name.
+
+Other schemes of fsspec read local files (`file`), chain stores or render templates that
+execute code (`reference`, before fsspec 2026.6).
+"""
 BLOCK = 1 << 20
+DAMAGED = (EOFError, zlib.error, OSError)
+"""The errors of reading a file that is cut off, damaged or unreadable."""
+WILDCARDS = frozenset("*?[")
+WINDOWS_FILES = frozenset({"thumbs.db", "desktop.ini"})
 T = TypeVar("T")
+FilePath = str | Path
 log = logging.getLogger("regard")
 
 
 def is_remote(path: object) -> bool:
-    """Whether a path is a URL, such as s3://bucket/train.txt."""
+    """Return whether a path is a URL, such as s3://bucket/train.txt."""
     return URL.match(str(path)) is not None
 
 
-def remote_size(url: str) -> int:
-    """The bytes of a file. Raises InputError as `open_remote`."""
-    return int(_in_store(url, lambda system, path: system.size(path)) or 0)
-
-
-def remote_stamp(url: str) -> list[Any]:
-    """What changes when a file does: its size, and the tag or the time that the store has. Raises InputError as
-    `open_remote`."""
-    info = _in_store(url, lambda system, path: system.info(path))
-    tags = [
-        str(info[name])
-        for name in ("ETag", "etag", "mtime", "LastModified", "created")
-        if info.get(name)
-    ]
-    return [url, info.get("size"), *tags]
-
-
-def remote_names(pattern: str) -> list[str]:
-    """The URLs that fit a pattern with * or ?. Raises InputError as `open_remote`."""
-    return sorted(
-        _in_store(
-            pattern,
-            lambda system, path: [
-                system.unstrip_protocol(name) for name in system.glob(path)
-            ],
+def _find_store(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, and the path in it."""
+    if "::" in url or url.partition("://")[0] not in SCHEMES:
+        raise InputError(
+            f"{url}: this kind of URL is not supported. Use a local path or one URL of "
+            f"{', '.join(SCHEMES)}."
         )
-    )
+    try:
+        return importlib.import_module("fsspec.core").url_to_fs(url)
+    except ImportError as error:
+        raise InputError(
+            f"{url}: needs a package that is not installed ({error}): "
+            f"{how_to_install('fsspec')}"
+        ) from error
 
 
-def open_remote(url: str) -> io.BufferedReader:
-    """The content of a file. Where the store fails, it is read on from the same place, `TRIES` times at most without a
-    byte. Raises InputError for a file that is not there, a store that cannot be reached, and an unknown kind of URL."""
-    return io.BufferedReader(_Remote(url), BLOCK)
+def _ask_store(url: str, action: Callable[[Any, str], T]) -> T:
+    """Return what an action gives for the file system and the path of a URL."""
+    return _retry(url, lambda: action(*_find_store(url)))
 
 
-class _Remote(io.RawIOBase):
-    """A remote file whose reads are tried again."""
+def _retry(url: str, action: Callable[[], T]) -> T:
+    """Try an action again while a store fails.
+
+    Raises:
+        InputError: The file isn't there, or the store fails too often.
+    """
+    number = 0
+    while True:
+        try:
+            return action()
+        except InputError:
+            raise
+        except FileNotFoundError as error:
+            raise InputError(f"{url}: no such file; check the URL") from error
+        except Exception as error:  # each store has its own errors
+            number += 1
+            reason = " ".join(str(error).split())[:100] or type(error).__name__
+            if number == TRIES or isinstance(error, PermissionError):
+                raise InputError(
+                    f"{url}: cannot be read ({reason}), tried {number} times; check "
+                    "your access or try again later"
+                ) from error
+            log.warning("%s: cannot be read (%s); trying again", url, reason)
+            time.sleep(PAUSE * 2 ** (number - 1))
+
+
+def _open_store(url: str) -> Any:
+    system, path = _find_store(url)
+    return system.open(path, "rb")
+
+
+class _RemoteFile(io.RawIOBase):
+    """A remote file that is read on from the same offset when its store fails."""
 
     def __init__(self, url: str) -> None:
-        self.url, self.place, self.file = url, 0, _retry(url, lambda: _open(url))
+        self.url = url
+        self.offset = 0
+        self.file = _retry(url, lambda: _open_store(url))
 
     def readable(self) -> bool:
         return True
@@ -88,22 +115,23 @@ class _Remote(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        size = remote_size(self.url) if whence == io.SEEK_END else 0
-        self.place = offset + (self.place if whence == io.SEEK_CUR else size)
-        return self.place
+        origins = {io.SEEK_SET: 0, io.SEEK_CUR: self.offset}
+        origin = origins[whence] if whence in origins else size_of_file(self.url)
+        self.offset = origin + offset
+        return self.offset
 
     def readinto(self, buffer: Any) -> int:
-        found = _retry(self.url, lambda: self._read(len(buffer)))
-        buffer[: len(found)] = found
-        self.place += len(found)
-        return len(found)
+        content = _retry(self.url, lambda: self._read(len(buffer)))
+        buffer[: len(content)] = content
+        self.offset += len(content)
+        return len(content)
 
     def _read(self, count: int) -> bytes:
         try:
-            self.file.seek(self.place)
+            self.file.seek(self.offset)
             return self.file.read(count)
         except Exception:
-            self.file = _open(self.url)  # what failed may be of no use any more
+            self.file = _open_store(self.url)
             raise
 
     def close(self) -> None:
@@ -111,87 +139,11 @@ class _Remote(io.RawIOBase):
         super().close()
 
 
-def _open(url: str) -> Any:
-    system, path = _system(url)
-    return system.open(path, "rb")
-
-
-def _system(url: str) -> tuple[Any, str]:
-    if "::" in url:
-        raise InputError(
-            f"{url}: chained URLs are not allowed. Write a single URL without '::'."
-        )
-    if url.partition("://")[0] not in SCHEMES:
-        raise InputError(
-            f"{url}: this kind of URL is not supported. Use a local path or one of {', '.join(SCHEMES)}."
-        )
-    try:
-        return importlib.import_module("fsspec.core").url_to_fs(url)
-    except ImportError as error:
-        raise InputError(
-            f"{url}: needs a package that is not installed ({error}): {how_to_install('fsspec')}"
-        ) from error
-    except ValueError as error:
-        raise InputError(
-            f"{url}: no file system of this kind ({' '.join(str(error).split())})"
-        ) from error
-
-
-def _in_store(url: str, action: Callable[[Any, str], T]) -> T:
-    return _retry(url, lambda: action(*_system(url)))
-
-
-def _retry(url: str, action: Callable[[], T]) -> T:
-    for number in range(TRIES):
-        try:
-            return action()
-        except InputError:
-            raise
-        except FileNotFoundError as error:
-            raise InputError(f"{url}: no such file; check the URL") from error
-        except PermissionError as error:
-            raise InputError(
-                f"{url}: access denied; check the credentials of the store"
-            ) from error
-        except Exception as error:  # each store has errors of its own
-            reason = " ".join(str(error).split())[:100] or type(error).__name__
-            if number + 1 == TRIES:
-                raise InputError(
-                    f"{url}: cannot be read ({reason}), tried {TRIES} times; try again later"
-                ) from error
-            log.warning("%s: cannot be read (%s); trying again", url, reason)
-            time.sleep(PAUSE * 2**number)
-    raise AssertionError("unreachable")
-
-
-MAGIC = frozenset("*?[")
-WINDOWS = frozenset({"thumbs.db", "desktop.ini"})
-CHUNK = 1 << 20
-
-
-def open_file(path: Path | str) -> io.BufferedReader:
-    """The content of a file: of a .gz or .zst file what is compressed in it. Raises InputError for a file that is
-    missing, unreadable or a directory."""
-    name = str(path)
-    if is_remote(name):
-        return _decompress(open_remote(name), name)
-    try:
-        if Path(name).is_dir():
-            raise InputError(f"{path}: is a directory; expected a text file")
-        return _decompress(Path(name).open("rb"), name)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file; check the path") from error
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read ({error.strerror or error})"
-        ) from error
-
-
 class _DecompressedStream(io.BufferedReader):
-    """A stream of what another stream has compressed, which it closes."""
+    """A decompressed stream that closes the compressed one."""
 
     def __init__(self, raw: Any, source: Any) -> None:
-        super().__init__(raw)  # its lines are split in C
+        super().__init__(raw)
         self.source = source
 
     def close(self) -> None:
@@ -199,119 +151,168 @@ class _DecompressedStream(io.BufferedReader):
         self.source.close()
 
 
-def _decompress(stream: Any, name: str) -> io.BufferedReader:
-    kind = compression(name)
-    if kind == ".gz":
+def open_file(path: FilePath) -> io.BufferedReader:
+    """Open a file for reading, decompressed if it is a .gz or .zst file.
+
+    Raises:
+        InputError: The file is missing, unreadable or a directory.
+    """
+    name = str(path)
+    try:
+        if is_remote(name):
+            stream: Any = io.BufferedReader(_RemoteFile(name), BLOCK)
+        else:
+            stream = Path(name).open("rb")  # noqa: SIM115 -- the caller closes it
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file; check the path") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path}: is a directory; expected a file") from error
+    except OSError as error:
+        raise read_error(path, 0, error) from error
+    if compression(name) == ".gz":
         return _DecompressedStream(gzip.GzipFile(fileobj=stream), stream)
-    if kind == ".zst":
+    if compression(name) == ".zst":
         pa = importlib.import_module("pyarrow")
-        return _DecompressedStream(
-            pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), "zstd"), stream
-        )
+        raw = pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), "zstd")
+        return _DecompressedStream(raw, stream)
     return stream
 
 
-def skip(stream: io.BufferedReader, count: int) -> None:
-    """Go on after `count` bytes from the beginning. Raises what reading raises."""
-    if stream.seekable():
-        stream.seek(count)
-        return
-    while count and (found := stream.read(min(count, CHUNK))):
-        count -= len(found)
-
-
-def read_error(path: Path | str, offset: int, error: Exception) -> InputError:
-    """The line about an error of reading the content behind `offset`: the file is cut off, damaged or unreadable."""
-    if isinstance(error, EOFError):
+def read_error(path: FilePath, offset: int, error: Exception) -> InputError:
+    """Return the error of reading the content behind an offset."""
+    reason = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.strerror:
+        reason = error.strerror
+    if compression(path) and not isinstance(error, PermissionError):
         return InputError(
-            f"{path}: the gzip file is cut off near byte {offset} of its content; fetch it again"
+            f"{path}: is cut off or not a sound {compression(path)} file near byte "
+            f"{offset} of its content ({reason}); fetch it again"
         )
-    if isinstance(error, gzip.BadGzipFile | zlib.error):
-        return InputError(
-            f"{path}: not a sound gzip file ({error}); fetch it again or rename it"
-        )
-    if compression(path) == ".zst":
-        reason = " ".join(str(error).split())
-        return InputError(
-            f"{path}: not a sound zstd file near byte {offset} of its content ({reason}); fetch it again or rename it"
-        )
-    return InputError(
-        f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})"
-    )
-
-
-DAMAGED = (EOFError, zlib.error, OSError)
-"""What reading raises of a file that is cut off, damaged or unreadable."""
+    return InputError(f"{path}: cannot be read ({reason})")
 
 
 def is_hidden(path: Path) -> bool:
-    """Whether a name begins with a dot, or is of a file that Windows keeps in a folder."""
-    return path.name.startswith(".") or path.name.lower() in WINDOWS
+    """Return whether a file is hidden, or one that Windows keeps in a folder."""
+    return path.name.startswith(".") or path.name.lower() in WINDOWS_FILES
 
 
 def list_files(path: str) -> list[str]:
-    """The files that a path names, sorted: those in a folder, those that fit a pattern with *, ? or **, or the path
-    itself. Hidden names and those that begin with an underscore are left out of folders. Raises InputError for none."""
-    if is_remote(path):
-        found = remote_names(path) if MAGIC & set(path) else [path]
-    elif os.path.isdir(path):
-        found = sorted(
-            str(item)
-            for item in Path(path).iterdir()
-            if item.is_file() and not is_hidden(item) and item.name[0] != "_"
-        )
-    elif MAGIC & set(path) and not os.path.exists(path):
-        found = sorted(
-            item for item in glob(path, recursive=True) if os.path.isfile(item)
+    """List the files of a path, sorted: of a folder, of a pattern, or the path itself.
+
+    Names in a folder that begin with a dot or an underscore are left out.
+
+    Raises:
+        InputError: There is no file.
+    """
+    if os.path.isdir(path):
+        files = [
+            str(file)
+            for file in Path(path).iterdir()
+            if file.is_file() and not is_hidden(file) and file.name[0] != "_"
+        ]
+    elif not WILDCARDS & set(path) or os.path.exists(path):
+        return [path]
+    elif is_remote(path):
+        files = _ask_store(
+            path,
+            lambda system, path: [*map(system.unstrip_protocol, system.glob(path))],
         )
     else:
-        return [path]
-    if not found and os.path.isdir(path):
-        raise InputError(
-            f"{path}: is a folder without files of its own; name a file, or the folder that has them"
-        )
-    if not found:
-        raise InputError(f"{path}: no file fits; check the path")
-    return found
+        files = [file for file in glob(path, recursive=True) if os.path.isfile(file)]
+    if not files:
+        raise InputError(f"{path}: no file fits; name a file, a folder or a pattern")
+    return sorted(files)
 
 
-def size_of_file(path: str) -> int:
-    """The bytes of a file as it is stored. Raises OSError and InputError."""
-    return remote_size(path) if is_remote(path) else os.stat(path).st_size
+def size_of_file(path: FilePath) -> int:
+    """Return the bytes of a file as it is stored. Raises OSError and InputError."""
+    if is_remote(path):
+        size = _ask_store(str(path), lambda system, path: system.size(path))
+        return int(size or 0)
+    return os.stat(path).st_size
 
 
 def stat_stamp(path: str) -> list[Any]:
-    """A file's name, size and time of change, by which a change is noticed without reading it. Raises InputError for a
-    file that is not there."""
+    """Return the name, size and time or tag of a file, by which changes are noticed.
+
+    Raises:
+        InputError: The file isn't there.
+    """
     if is_remote(path):
-        return remote_stamp(path)
+        info = _ask_store(path, lambda system, path: system.info(path))
+        names = ("ETag", "etag", "mtime", "LastModified", "created")
+        tags = [str(info[name]) for name in names if info.get(name)]
+        return [path, info.get("size"), *tags]
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error.strerror}); check the path"
         ) from error
-    return [str(path), found.st_size, found.st_mtime_ns]
+    return [str(path), status.st_size, status.st_mtime_ns]
 
 
 def folders_in(folder: Path) -> list[Path]:
-    """The folders in a folder, sorted."""
-    return sorted(
-        path for path in folder.iterdir() if path.is_dir() and not is_hidden(path)
-    )
+    """List the folders in a folder, sorted."""
+    paths = sorted(folder.iterdir())
+    return [path for path in paths if path.is_dir() and not is_hidden(path)]
+
+
+SETS: dict[str, str] = dict.fromkeys(("train", "training"), "train")
+SETS |= dict.fromkeys(("valid", "validation", "val", "dev"), "valid")
+SETS |= dict.fromkeys(("test", "testing", "eval"), "test")
+"""The set that a folder or a file of this name holds."""
+NAME_WORD = re.compile(r"[^\W\d_]+")
+
+
+def check_one_set(folder: FilePath, files: Sequence[str]) -> None:
+    """Raise InputError for a folder with files of several sets, such as test.csv."""
+    sets: dict[str, str] = {}
+    for file in files if os.path.isdir(folder) else ():
+        name = Path(file.lower().removesuffix(compression(file))).stem
+        words = NAME_WORD.findall(name) or [""]
+        if key := SETS.get(words[0]) or SETS.get(words[-1]):
+            sets.setdefault(key, file)
+    if len(sets) > 1:
+        raise InputError(
+            f"{folder}: has files of several sets; name each: {_format_sets(sets)}"
+        )
+
+
+def list_set_files(path: str) -> list[str]:
+    """List the files of one set. Raises InputError for files of several sets."""
+    files = list_files(path)
+    check_one_set(path, files)
+    return files
+
+
+def check_classes(path: str, names: Sequence[str]) -> None:
+    """Raise InputError for folders of sets, one level above the folders of classes."""
+    sets = {
+        SETS[name.lower()]: str(Path(path) / name)
+        for name in names
+        if name.lower() in SETS
+    }
+    if len(names) > 1 and len(sets) == len(names):
+        raise InputError(
+            f"{path}: its folders are the sets {', '.join(names)} and no classes; name "
+            f"each: {_format_sets(sets)}"
+        )
+
+
+def _format_sets(paths: dict[str, str]) -> str:
+    keys = [key for key in ("train", "valid", "test") if key in paths]
+    return " ".join(format_setting(f"data.{key}", paths[key]) for key in keys)
 
 
 FREE_LINES, LINES_PER_BYTE = 1 << 20, 4
 """Lines that every compressed file may have, and for each byte of a larger one."""
-FREE = 1 << 22
-"""Bytes of content to which every compressed file may expand, whatever its own size."""
+FREE_BYTES = 1 << 22
+"""Bytes of content that every compressed file may have."""
 
 
-def _setting(name: str, default: int) -> int:
-    """The whole number in the environment's variable `name`. Raises InputError for anything else."""
-    text = os.environ.get(name)
-    if text is None:
-        return default
+def _read_variable(name: str, default: int) -> int:
+    text = os.environ.get(name, str(default))
     if not (text.isascii() and text.isdigit() and int(text)):
         raise InputError(
             f"{name} is {text!r}; expected a whole number from 1, such as {default}"
@@ -321,183 +322,92 @@ def _setting(name: str, default: int) -> int:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a file, each from its variable of the environment by default: characters in a line (REGARD_MAX_LINE);
-    and of a compressed file or a stream, whose end nobody knows before: bytes of content (REGARD_MAX_DECOMPRESSED),
-    lines (REGARD_MAX_LINES) and bytes of content for each byte of the file (REGARD_MAX_RATIO), from 4 MiB on."""
+    """Limits of what is read of a file, by default from the environment.
 
-    max_line: int = field(default_factory=lambda: _setting("REGARD_MAX_LINE", 1 << 20))
+    Attributes:
+        max_line: Characters in a line (REGARD_MAX_LINE).
+        max_decompressed: Bytes of content of a compressed file or a stream
+            (REGARD_MAX_DECOMPRESSED).
+        max_lines: Lines of such a file (REGARD_MAX_LINES).
+        max_ratio: Bytes of content for each byte of the file (REGARD_MAX_RATIO).
+    """
+
+    max_line: int = field(
+        default_factory=partial(_read_variable, "REGARD_MAX_LINE", 1 << 20)
+    )
     max_decompressed: int = field(
-        default_factory=lambda: _setting("REGARD_MAX_DECOMPRESSED", 1 << 30)
+        default_factory=partial(_read_variable, "REGARD_MAX_DECOMPRESSED", 1 << 30)
     )
     max_lines: int = field(
-        default_factory=lambda: _setting("REGARD_MAX_LINES", 10_000_000)
+        default_factory=partial(_read_variable, "REGARD_MAX_LINES", 10_000_000)
     )
-    max_ratio: int = field(default_factory=lambda: _setting("REGARD_MAX_RATIO", 100))
+    max_ratio: int = field(
+        default_factory=partial(_read_variable, "REGARD_MAX_RATIO", 100)
+    )
 
-    def of(self, path: Path | str) -> "Bounds":
-        """Return the bounds of a file: none for a plain file, which is as large as it is.
+    def of(self, path: FilePath) -> "Bounds":
+        """Return the bounds of a file; a plain file may have any size.
 
         Raises:
-            OSError: The file is not there.
+            OSError: The file isn't there.
             InputError: A URL cannot be read.
         """
-        name = str(path)
-        if not is_remote(name) and not stat.S_ISREG(os.stat(name).st_mode):
-            return Bounds(self.max_decompressed, self.max_lines, self)
-        if not compression(name) and not name.lower().endswith(".npz"):
-            return Bounds(math.inf, math.inf, self)
-        return self.of_packed(name)
+        if not is_remote(path) and not stat.S_ISREG(os.stat(path).st_mode):
+            return Bounds(self.max_decompressed, self.max_lines)
+        if not compression(path) and not str(path).lower().endswith(".npz"):
+            return Bounds(math.inf, math.inf)
+        bounds = self.of_packed(path)
+        return Bounds(
+            min(bounds.content, self.max_decompressed),
+            min(bounds.lines, self.max_lines),
+        )
 
-    def of_packed(self, path: Path | str, *, is_streamed: bool = False) -> "Bounds":
-        """Return the bounds of a file whose content is compressed.
-
-        The lines of a small file are few, unless REGARD_MAX_LINES is set. A file of which
-        only a batch is in memory at once may be as large as its compressed size allows.
-        """
-        size = size_of_file(str(path))
-        content = max(FREE, self.max_ratio * size)
+    def of_packed(self, path: FilePath) -> "Bounds":
+        """Return the bounds of a compressed file that is read a part at a time."""
+        size = size_of_file(path)
         lines = max(FREE_LINES, LINES_PER_BYTE * size)
         if "REGARD_MAX_LINES" in os.environ:
             lines = self.max_lines
-        if is_streamed:
-            return Bounds(content, lines, self)
-        return Bounds(
-            min(content, self.max_decompressed), min(lines, self.max_lines), self
-        )
+        return Bounds(max(FREE_BYTES, self.max_ratio * size), lines)
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The bytes of content and the lines that are read of one file."""
+    """The bytes of content and the lines that are read of a file at most."""
 
     content: int | float
     lines: int | float
-    limits: Limits
 
-    def check(self, place: str, content: int, lines: int = 0) -> None:
-        """Raise InputError, which names the variable to set, for more content or lines than are read."""
-        if lines > self.lines:
-            what, name = f"has more than {self.lines:,} lines", "REGARD_MAX_LINES"
-        elif content > self.content:
-            short = self.content < self.limits.max_decompressed
-            name = "REGARD_MAX_RATIO" if short else "REGARD_MAX_DECOMPRESSED"
-            what = f"expands to more than {self.content:,} bytes" + (
-                f" ({self.limits.max_ratio} for each of the file)" if short else ""
-            )
-        else:
+    def check(self, location: str, content: int, lines: int = 0) -> None:
+        """Raise InputError for more content or lines."""
+        if content <= self.content and lines <= self.lines:
             return
-        raise InputError(
-            f"{place}: {what}; raise {name} or unpack it if it is meant to be so large"
-        )
-
-
-SETS = {
-    "train": "train",
-    "training": "train",
-    "valid": "valid",
-    "validation": "valid",
-    "val": "valid",
-    "dev": "valid",
-}
-SETS |= {"test": "test", "testing": "test", "eval": "test"}
-"""The set that a folder or a file of this name holds."""
-PARTS = re.compile(r"[^\W\d_]+")
-"""The words of a file's name."""
-
-
-def list_set_files(path: str) -> list[str]:
-    """The files of `list_files` for a path that names one set. Raises InputError as it and `check_one_set` do."""
-    found = list_files(path)
-    check_one_set({path: found})
-    return found
-
-
-def check_one_set(files: Mapping[str, Sequence[str]]) -> None:
-    """Raises InputError for folders, each with its `files`, whose names say that they are those of several sets, as
-    `train.csv` and `test.csv`; `train-00000.csv` and `train-00001.csv` are of one. A pattern names what it names."""
-    if not all(map(os.path.isdir, files)):
-        return
-    found = [_group_by_set(file) for file in files.values()]
-    named = {
-        key: [_pattern_of(item[key]) for item in found]
-        for key in found[0]
-        if all(key in item for item in found)
-    }
-    if len(named) > 1:
-        names = ", ".join(basename(paths[0]) for paths in named.values())
-        options = " ".join(
-            format_setting(f"data.{key}", paths if len(paths) > 1 else paths[0])
-            for key, paths in named.items()
-        )
-        raise InputError(
-            f"{' and '.join(files)}: has files of several sets ({names}), expected those of one; name each: {options}"
-        )
-
-
-def _group_by_set(files: Iterable[str]) -> dict[str, list[str]]:
-    """The files of each set, by the first or else the last word of their names without the ending."""
-    found: dict[str, list[str]] = {key: [] for key in SETS.values()}
-    for file in files:
-        name = basename(file).lower()
-        words = PARTS.findall(os.path.splitext(name.removesuffix(compression(name)))[0])
-        if key := next(
-            (SETS[word] for word in (*words[:1], *words[-1:]) if word in SETS), None
-        ):
-            found[key].append(file)
-    return {key: item for key, item in found.items() if item}
-
-
-def _pattern_of(files: Sequence[str]) -> str:
-    """The path of one file, or a pattern of several."""
-    if len(files) == 1:
-        return files[0]
-    start = _common_prefix(files)
-    end = _common_prefix([file[len(start) :][::-1] for file in files])[::-1]
-    return f"{start}*{end}"
-
-
-def _common_prefix(names: Sequence[str]) -> str:
-    """The characters with which all names begin."""
-    return "".join(
-        item[0]
-        for item in takewhile(
-            lambda item: len(set(item)) == 1, zip(*names, strict=False)
-        )
-    )
-
-
-def check_classes(path: str, names: Sequence[str]) -> None:
-    """Raises InputError for folders named after sets, which are one level above the folders of classes."""
-    found = {SETS[name.lower()]: name for name in names if name.lower() in SETS}
-    if len(names) > 1 and len(found) == len(names):
-        options = " ".join(
-            format_setting(f"data.{key}", str(Path(path) / name))
-            for key, name in found.items()
-        )
-        raise InputError(
-            f"{path}: its folders are the sets {', '.join(names)} and no classes; name each: {options}"
-        )
-
-
-_WIDE_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
-    (codecs.BOM_UTF32_LE, "UTF-32"),
-    (codecs.BOM_UTF32_BE, "UTF-32"),
-    (codecs.BOM_UTF16_LE, "UTF-16"),
-    (codecs.BOM_UTF16_BE, "UTF-16"),
-)
-WORKBOOK = "a workbook of a spreadsheet; save its sheet as 'CSV UTF-8' in Excel"
-_WORKBOOK_MARKS = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
-_COMPRESSED_MARKS = (
-    (b"\x1f\x8b", "gzip", ".gz"),
-    (b"\x28\xb5\x2f\xfd", "zstd", ".zst"),
-)
+        excess = f"expands to more than {self.content:,} bytes"
+        names = "REGARD_MAX_RATIO and REGARD_MAX_DECOMPRESSED"
+        if lines > self.lines:
+            excess = f"has more than {self.lines:,} lines"
+            names = "REGARD_MAX_LINES"
+        raise InputError(f"{location}: {excess}; raise {names} or unpack it")
 
 
 DEFAULT_LIMITS = Limits()
+_CONVERT = "text (byte order mark at byte offset 0); convert it to UTF-8"
+WORKBOOK = "a workbook of a spreadsheet; save its sheet as 'CSV UTF-8' in Excel"
+_FOREIGN_MARKS = {  # the mark of little-endian UTF-32 begins with that of UTF-16
+    codecs.BOM_UTF32_LE: f"UTF-32 {_CONVERT}",
+    codecs.BOM_UTF32_BE: f"UTF-32 {_CONVERT}",
+    codecs.BOM_UTF16_LE: f"UTF-16 {_CONVERT}",
+    codecs.BOM_UTF16_BE: f"UTF-16 {_CONVERT}",
+    b"\x1f\x8b": "gzip data, but the name does not end in .gz; rename it",
+    b"\x28\xb5\x2f\xfd": "zstd data, but the name does not end in .zst; rename it",
+    b"PK\x03\x04": f"a zip file, or {WORKBOOK}",
+    b"\xd0\xcf\x11\xe0": WORKBOOK,
+}
+"""The first bytes of files that are no text in UTF-8."""
 
 
 class Position(NamedTuple):
-    """A place between two lines of a file: the number of lines before it, and of bytes of the file's content."""
+    """A position between two lines: the lines before it, and the bytes."""
 
     lines: int = 0
     offset: int = 0
@@ -507,169 +417,104 @@ BEGINNING = Position()
 
 
 class Line(NamedTuple):
-    """A line without its end: its number from 1, and the offset of its first byte in the file's content."""
+    """A line without its end: its number from 1, its offset in bytes, and its text."""
 
     number: int
     offset: int
     text: str
 
 
-def iterate_numbered_lines(
-    path: str | Path, limits: Limits = DEFAULT_LIMITS
-) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, line without its end), with one line in memory at a time.
-
-    Raises InputError if the file is missing, a directory, unreadable, empty or not UTF-8 (with the byte offset after
-    decompression); if it has NUL bytes or a line longer than `limits` allow; or if it is a gzip file that is cut off
-    or damaged, or larger than its bounds (`Limits.of`)."""
-    return (
-        (number, text) for number, _, text in _decode_lines(path, limits, BEGINNING)
-    )
-
-
 def iterate_lines(
-    path: str | Path, limits: Limits = DEFAULT_LIMITS, start: Position = BEGINNING
+    path: FilePath, limits: Limits = DEFAULT_LIMITS, start: Position = BEGINNING
 ) -> Generator[Line, None, None]:
-    """Yield the lines of a file from a position on; `close` closes the file.
+    """Yield the lines of a text file from a position on; `close` closes the file.
 
     Raises:
-        InputError: As `iterate_numbered_lines`.
+        InputError: The file is missing, unreadable, damaged, empty, blank, not UTF-8 or
+            larger than its limits.
     """
-    return (Line(*decoded_line) for decoded_line in _decode_lines(path, limits, start))
+    with closing(_decode_lines(path, limits, start)) as lines:
+        if not start.lines:
+            blank = []
+            for line in lines:
+                blank.append(line)
+                if line.text.strip():
+                    break
+            else:
+                raise InputError(
+                    f"{path}: {len(blank)} lines, all of them blank; expected text"
+                    if blank
+                    else f"{path}: the file is empty; expected lines of UTF-8 text"
+                )
+            yield from blank
+        yield from lines
+
+
+def iterate_numbered_lines(
+    path: FilePath, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[tuple[int, str]]:
+    """Yield the number and the text of each line. Raises as `iterate_lines`."""
+    return ((line.number, line.text) for line in iterate_lines(path, limits))
+
+
+def read_lines(path: FilePath, limits: Limits = DEFAULT_LIMITS) -> list[str]:
+    """Read all lines of a file. Raises InputError as `iterate_lines`."""
+    return [line.text for line in iterate_lines(path, limits)]
 
 
 def _decode_lines(
-    path: str | Path, limits: Limits, start: Position
-) -> Iterator[tuple[int, int, str]]:
-    number = 0
-    with open_file(path) as stream:
-        for number, offset, raw in _raw_lines(stream, path, limits, start):
-            line = _decode(raw, f"{path}:{number}", offset)
-            if len(line) > limits.max_line:
-                raise _too_long(path, number, limits)
-            yield number, offset, line
-    if number == 0 and not start.lines:
-        raise InputError(f"{path}: the file is empty; expected lines of UTF-8 text")
-
-
-def read_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> list[str]:
-    """All lines of a file. Raises InputError as `iterate_numbered_lines` does, and if every line is blank."""
-    lines = [line for _, line in iterate_numbered_lines(path, limits)]
-    if not any(line.strip() for line in lines):
-        raise _all_blank(path, len(lines))
-    return lines
-
-
-def require_text(path: str | Path, lines: Iterable[Line]) -> Iterator[Line]:
-    """The lines of a file. Raises InputError if every one is blank."""
-    blank: list[Line] = []
-    found = iter(lines)
-    for line in found:
-        blank.append(line)
-        if line.text.strip():
-            return chain(blank, found)
-    raise _all_blank(path, len(blank))
-
-
-def count_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> int:
-    """The number of lines of a file, one of them in memory at a time. Raises InputError as `read_lines` does."""
-    count, blank = 0, True
-    for _, line in iterate_numbered_lines(path, limits):
-        count += 1
-        blank = blank and not line.strip()
-    if blank:
-        raise _all_blank(path, count)
-    return count
-
-
-def _all_blank(path: str | Path, number: int) -> InputError:
-    return InputError(f"{path}: {number} lines, all of them blank; expected text")
-
-
-def _raw_lines(
-    stream: io.BufferedReader, path: Path | str, limits: Limits, start: Position
-) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (line number, byte offset of the line, bytes without the line's end or a byte order mark)."""
-    most = (
-        4 * limits.max_line + 3
-    )  # no character takes more than four bytes, and two may end the line
-    bounds = limits.of(path)
+    path: FilePath, limits: Limits, start: Position
+) -> Generator[Line, None, None]:
+    # A character takes at most four bytes, and two may end the line.
+    max_bytes = 4 * limits.max_line + 3
     number, offset = start
-    if offset:
-        _skip(stream, path, offset)
-    while raw := _readline(stream, path, most, offset):
-        number += 1
-        mark = _skip_mark(raw, path) if number == 1 else 0
-        if b"\0" in raw:
-            raise InputError(_nul_message(raw, f"{path}:{number}", offset))
-        if len(raw) >= most:
-            raise _too_long(path, number, limits)
-        bounds.check(f"{path}:{number}", offset + len(raw), number)
-        content = raw[mark:].removesuffix(b"\n")
-        if len(raw) > mark:
-            yield (
-                number,
-                offset + mark,
-                content.removesuffix(b"\r") if raw.endswith(b"\n") else content,
-            )
-        offset += len(raw)
+    with open_file(path) as stream:
+        try:
+            bounds = limits.of(path)
+            if offset and stream.seekable():
+                stream.seek(offset)
+            elif offset:
+                for first in range(0, offset, BLOCK):
+                    stream.read(min(BLOCK, offset - first))
+            while raw := stream.readline(max_bytes):
+                number += 1
+                location = f"{path}:{number}"
+                bounds.check(location, offset + len(raw), number)
+                text = ""
+                if len(raw) < max_bytes:
+                    text = _decode(raw, location, offset, is_first=number == 1)
+                if len(raw) >= max_bytes or len(text) > limits.max_line:
+                    raise InputError(
+                        f"{location}: line longer than {limits.max_line} characters "
+                        "(REGARD_MAX_LINE); split it"
+                    )
+                mark = number == 1 and raw.startswith(codecs.BOM_UTF8)
+                if not mark or len(raw) > len(codecs.BOM_UTF8):
+                    yield Line(number, offset, text)
+                offset += len(raw)
+        except DAMAGED as error:
+            raise read_error(path, offset, error) from error
 
 
-def _readline(
-    stream: io.BufferedReader, path: Path | str, most: int, offset: int
-) -> bytes:
-    try:
-        return stream.readline(most)
-    except DAMAGED as error:
-        raise read_error(path, offset, error) from error
-
-
-def _skip(stream: io.BufferedReader, path: Path | str, offset: int) -> None:
-    try:
-        skip(stream, offset)
-    except DAMAGED as error:
-        raise read_error(path, offset, error) from error
-
-
-def _skip_mark(raw: bytes, path: Path | str) -> int:
-    """The length of a UTF-8 byte order mark at the start of the file. Raises InputError for other encodings."""
-    for mark, name in _WIDE_MARKS:
-        if raw.startswith(mark):
-            raise InputError(
-                f"{path}: {name} text (byte order mark at byte offset 0); convert it to UTF-8"
-            )
-    for mark, name, ending in _COMPRESSED_MARKS:
-        if raw.startswith(mark):
-            raise InputError(
-                f"{path}: {name} data at byte offset 0, but the name does not end in {ending}; rename it"
-            )
-    if raw.startswith(_WORKBOOK_MARKS) and suffix(path) in SPREADSHEETS:
-        raise InputError(f"{path}: {WORKBOOK}")
-    return len(codecs.BOM_UTF8) if raw.startswith(codecs.BOM_UTF8) else 0
-
-
-def _nul_message(raw: bytes, place: str, offset: int) -> str:
-    message = f"{place}: NUL byte at byte offset {offset + raw.index(0)}"
-    every_other = max(raw[0::2].count(0), raw[1::2].count(0)) / (len(raw) / 2)
-    if (
-        every_other > 0.7
-    ):  # Western text in UTF-16; other scripts have no zero bytes and fail as invalid UTF-8
-        return f"{message}: this looks like UTF-16 without a byte order mark; convert it to UTF-8"
-    return f"{message}; expected UTF-8 text"
-
-
-def _decode(raw: bytes, place: str, offset: int) -> str:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        at = offset + error.start
+def _decode(raw: bytes, location: str, offset: int, *, is_first: bool) -> str:
+    """Return the text of a line without its end and without a byte order mark."""
+    if is_first:
+        for mark, message in _FOREIGN_MARKS.items():
+            if raw.startswith(mark):
+                raise InputError(f"{location}: {message}")
+    if b"\0" in raw:
         raise InputError(
-            f"{place}: byte 0x{raw[error.start]:02x} at byte offset {at} is not UTF-8 (Latin-1, Excel's CSV?); convert "
-            "it by `iconv -f cp1252 -t utf-8 IN > OUT`, or save it as 'CSV UTF-8' in Excel"
+            f"{location}: NUL byte at byte offset {offset + raw.index(0)}; expected "
+            "UTF-8 text (convert UTF-16)"
+        )
+    if raw.endswith(b"\n"):
+        raw = raw[:-1].removesuffix(b"\r")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{location}: byte 0x{raw[error.start]:02x} at byte offset "
+            f"{offset + error.start} is not UTF-8 (Latin-1, Excel's CSV?); convert it "
+            "by `iconv -f cp1252 -t utf-8 IN > OUT`, or save it as 'CSV UTF-8' in Excel"
         ) from error
-
-
-def _too_long(path: Path | str, number: int, limits: Limits) -> InputError:
-    return InputError(
-        f"{path}:{number}: line longer than {limits.max_line} characters (max_line); split it"
-    )
+    return text.removeprefix("\ufeff") if is_first else text

@@ -1,8 +1,9 @@
 """The order of an epoch: its batches of example indices, a chunk of examples at a time.
 
-A set of up to `CHUNK` examples is one chunk. The blocks of a larger one, `BLOCK` neighbours each, are permuted by seed
-and epoch, and a chunk has as many blocks as fit. So an order takes the memory of a chunk, whatever the size of the set,
-and any chunk is computed without those before it.
+A set of up to `CHUNK` examples is one chunk. The blocks of a larger one, `BLOCK`
+neighbours each, are permuted by seed and epoch, and a chunk has as many blocks as fit. So
+an order takes the memory of a chunk, whatever the size of the set, and any chunk is
+computed without those before it.
 """
 
 from abc import ABC, abstractmethod
@@ -16,6 +17,7 @@ from jaxtyping import Float, Int
 
 CHUNK, BLOCK = 1 << 17, 1 << 10
 """The examples of a chunk, and those that stay neighbours from epoch to epoch."""
+RowIndices = Int[np.ndarray, " row"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ START = OrderPosition()
 
 
 class Order(Sequence[list[int]], ABC):
-    """The batches of an epoch as lists of example indices, a pure function of its fields."""
+    """The batches of an epoch as lists of example indices, a pure function of fields."""
 
     @property
     @abstractmethod
@@ -39,18 +41,20 @@ class Order(Sequence[list[int]], ABC):
 
     @abstractmethod
     def chunk(self, number: int) -> Sequence[list[int]]:
-        """The batches of a chunk, in the order of training."""
+        """Return the batches of a chunk, in the order of training."""
 
     def walk(
         self, start: int = 0, mark: OrderPosition = START
     ) -> Iterator[tuple[OrderPosition, list[int]]]:
-        """The batches from number `start` on, each with the mark of its chunk. A mark at or before `start` spares the
-        chunks before it."""
+        """Yield the batches from number `start` on, with the position of their chunk.
+
+        A mark at or before `start` spares the chunks before it.
+        """
         before = mark.before
         for number in range(mark.chunk, self.chunks):
             batches = self.chunk(number)
-            for place in range(max(0, start - before), len(batches)):
-                yield OrderPosition(number, before), batches[place]
+            for index in range(max(0, start - before), len(batches)):
+                yield OrderPosition(number, before), batches[index]
             before += len(batches)
 
     def __len__(self) -> int:
@@ -79,15 +83,23 @@ class ListOrder(Order):
 
     @property
     def chunks(self) -> int:
+        """The number of chunks."""
         return 1
 
     def chunk(self, number: int) -> Sequence[list[int]]:
+        """Return the batches."""
         return self.batches
 
 
 @dataclass(frozen=True)
 class Shuffled(Order):
-    """`total` examples in random order, `size` in a batch. `name` is the seed of the epoch's random numbers."""
+    """Examples in random order.
+
+    Attributes:
+        total: The number of examples.
+        size: The examples of a batch.
+        name: The seed of the epoch's random numbers.
+    """
 
     total: int
     size: int
@@ -95,15 +107,15 @@ class Shuffled(Order):
 
     @property
     def chunks(self) -> int:
+        """The number of chunks."""
         return chunks_of(self.total)
 
     def chunk(self, number: int) -> Sequence[list[int]]:
+        """Return the batches of a chunk."""
         examples = rows_of(self.total, self.name, number).tolist()
         random_of(self.total, self.name, number).shuffle(examples)
-        return [
-            examples[first : first + self.size]
-            for first in range(0, len(examples), self.size)
-        ]
+        firsts = range(0, len(examples), self.size)
+        return [examples[first : first + self.size] for first in firsts]
 
 
 @dataclass(frozen=True)
@@ -115,59 +127,61 @@ class Consecutive(Order):
 
     @property
     def chunks(self) -> int:
-        return -(-self.total // self._together)
+        """The number of chunks."""
+        return -(-self.total // self._per_chunk)
 
     @property
-    def _together(self) -> int:
+    def _per_chunk(self) -> int:
         return max(1, CHUNK // self.size)
 
     def chunk(self, number: int) -> Sequence[list[int]]:
-        first = number * self._together
-        numbers = range(first, min(self.total, first + self._together))
-        return [
-            list(range(number * self.size, (number + 1) * self.size))
-            for number in numbers
-        ]
+        """Return the batches of a chunk."""
+        first = number * self._per_chunk
+        numbers = range(first, min(self.total, first + self._per_chunk))
+        size = self.size
+        return [list(range(size * batch, size * (batch + 1))) for batch in numbers]
 
 
 def as_order(batches: Order | Sequence[list[int]]) -> Order:
-    """The batches as an order."""
+    """Return the batches as an order."""
     return batches if isinstance(batches, Order) else ListOrder(batches)
 
 
 def chunks_of(count: int) -> int:
-    """The number of chunks of so many examples."""
+    """Return the number of chunks of so many examples."""
     return -(-count // CHUNK)
 
 
-def rows_of(count: int, name: str, number: int) -> Int[np.ndarray, " row"]:
-    """The examples of a chunk, those of a block in their own order."""
+def rows_of(count: int, name: str, number: int) -> RowIndices:
+    """Return the examples of a chunk, those of a block in their own order."""
     if chunks_of(count) <= 1:
         return np.arange(count)
     blocks = numpy_random(Random(f"{name}/blocks")).permutation(-(-count // BLOCK))
     first = number * (CHUNK // BLOCK)
-    own = blocks[first : first + CHUNK // BLOCK]
-    rows = (own[:, None] * BLOCK + np.arange(BLOCK)).ravel()
+    chosen = blocks[first : first + CHUNK // BLOCK]
+    rows = (chosen[:, None] * BLOCK + np.arange(BLOCK)).ravel()
     return rows[rows < count]
 
 
 def random_of(count: int, name: str, number: int) -> Random:
-    """The generator of a chunk. A string seed is hashed with SHA-512, the same in every process."""
+    """Return the generator of a chunk.
+
+    A string seed is hashed with SHA-512, the same in every process.
+    """
     return Random(name if chunks_of(count) <= 1 else f"{name}/{number}")
 
 
 def numpy_random(random: Random) -> np.random.RandomState:
-    """A generator of NumPy in the same state, whose numbers are those of Python's."""
+    """Return a generator of NumPy in the same state, with the numbers of Python's."""
     _, state, _ = random.getstate()
-    found = np.random.RandomState(0)
-    found.set_state(
-        ("MT19937", np.array(state[:-1], dtype=np.uint32), state[-1], 0, 0.0)
-    )
-    return found
+    keys = np.array(state[:-1], dtype=np.uint32)
+    generator = np.random.RandomState(0)
+    generator.set_state(("MT19937", keys, state[-1], 0, 0.0))
+    return generator
 
 
 def uniform(random: Random, rows: int, columns: int) -> Float[np.ndarray, "row column"]:
-    """The next numbers of `random.random()`, row by row, which the generator has used up afterwards."""
+    """Return the next numbers of `random.random()`, row by row, which are used up."""
     twin = numpy_random(random)
     numbers = twin.random_sample((rows, columns))
     _, keys, position, *_ = twin.get_state()

@@ -1,229 +1,176 @@
 """Rows of a file with their location, and the policy for bad records."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from regard.data.splits import Splits
 from regard.errors import InputError
 
-_log = logging.getLogger(__name__)
-
+log = logging.getLogger(__name__)
 
 SKIP = "--set data.skip_bad=true"
-"""The option of training by which bad records are left out."""
+"""The option of training that leaves bad records out."""
 ALIKE = 0.6
-"""The likeness from which on a name is close to another one."""
+"""The least likeness of a column that is proposed for a missing one."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """The texts of a record in the order of the requested columns, and its `place`, `file:line`. If the last value is a
-    list, its first item is the field and `others` are the rest."""
+    """A record as texts.
+
+    Attributes:
+        fields: The texts, in the order of the requested columns.
+        place: The location of the record, `file:line`.
+        alternatives: Further items of the last value, if it is a list.
+        listed: Whether the last value is a list.
+    """
 
     fields: tuple[str, ...]
     place: str
-    others: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
     listed: bool = False
 
 
 class MissingColumns(InputError):
-    """A table lacks columns.
+    """The error of a table that lacks columns.
 
-    names: those that it lacks. known: those that it has, which stand in the `where`: a header, an object, or a first
-    line that looks like a row.
-    keys: the keys of a run file that name its columns.
+    Attributes:
+        names: The missing columns.
+        available: The columns of the table.
+        columns: The keys of a run file that name the columns.
     """
-
-    keys: tuple[str, ...] = ()
 
     def __init__(
         self,
+        path: object,
         names: Sequence[str],
-        known: Iterable[str],
-        where: str,
-        place: str = "",
+        available: Iterable[str],
         advice: str = "",
-    ):
-        self.names, self.known, self.where, self.place = (
-            list(names),
-            list(known),
-            where,
-            place,
-        )
-        found = " and ".join(filter(None, (self._absent(), *map(self._object, names))))
-        near = [repr(close) for name in names if (close := self.closest(name))]
-        advice = advice or (f"did you mean {' and '.join(near)}?" if near else "")
-        super().__init__(f"{place}{found}{f'; {advice}' if advice else ''}")
+        columns: Collection[str] = (),
+    ) -> None:
+        self.path = path
+        self.names = list(names)
+        self.available = list(available)
+        self.advice = advice
+        self.columns = columns
+        super().__init__(path, self.names, self.available, advice, columns)
 
-    def _absent(self) -> str:
-        """The names that are nowhere, and what is there; empty for none."""
-        absent = [repr(name) for name in self.names if not self.inside(name)]
-        if not absent:
-            return ""
-        *most, last = absent
-        what = "key" if self.where == "object" else "column"
-        lacking = f"no {what}{'s' if most else ''} {', '.join(most)}{' and ' if most else ''}{last}"
-        return f"{lacking} in the {self.where}, which has {_list_names(self.known)}"
+    def __str__(self) -> str:
+        missing = " and ".join(map(repr, self.names))
+        available = ", ".join(repr(name[:40]) for name in self.available[:8]) or "none"
+        likely = self.closest(self.names[0])
+        advice = self.advice or (f"did you mean {likely!r}?" if likely else "")
+        advice = f"; {advice}" if advice else ""
+        path = f"{self.path}: " if self.path else ""
+        return f"{path}no column {missing}, there are {available}{advice}"
 
-    def _object(self, name: str) -> str:
-        """What is in the object of a name; empty for another value."""
-        keys = [item.removeprefix(f"{name}.") for item in self.inside(name)]
-        return f"{name!r} is an object with {_list_names(keys)}" if keys else ""
+    def closest(self, name: str, exclude: Collection[str] = ()) -> str | None:
+        """Return the available column most like a name; None if none is alike.
 
-    def inside(self, name: str) -> list[str]:
-        """The known keys in the object of a name, those called `text` first."""
-        found = [
-            item
-            for item in self.known
-            if self.where == "object" and item.startswith(f"{name}.")
-        ]
-        return sorted(found, key=lambda item: not item.endswith(".text"))
+        Of a nested key its last part counts too.
+        """
+        likeness = {
+            column: max(
+                SequenceMatcher(None, part.casefold(), name.casefold()).ratio()
+                for part in (column, column.rpartition(".")[2])
+            )
+            for column in self.available
+            if column not in exclude
+        }
+        best = max(likeness, key=likeness.__getitem__, default="")
+        return best if best and likeness[best] >= ALIKE else None
 
-    def at(self, place: str) -> "MissingColumns":
-        """The same at a place, `file:line`."""
-        return MissingColumns(
-            self.names, self.known, self.where, f"{place}: {self.place}"
-        )
-
-    def closest(self, name: str, besides: Collection[str] = ()) -> str | None:
-        """The known name closest to a missing one, in its object, as a whole or by its last part, and the first of
-        several as close; None where none is close. Those in `besides` are left out."""
-        known = [name for name in self.known if name not in besides]
-        if inside := [item for item in self.inside(name) if item in known]:
-            return inside[0]
-        last = {name.rpartition(".")[2].casefold(): name for name in reversed(known)}
-        near = _nearest(name, known) or _nearest(name.casefold(), [*last][::-1])
-        return near and last.get(near, near)
-
-    def advised(
-        self, advice: str, columns: Mapping[str, str | int] = MappingProxyType({})
+    def with_advice(
+        self, advice: str, columns: Collection[str] = ()
     ) -> "MissingColumns":
-        """The same with what to do, and the names in the order of `columns`, by the keys that name them."""
-        order = [str(name) for name in columns.values()]
-        names = sorted(
-            self.names,
-            key=lambda name: order.index(name) if name in order else len(order),
-        )
-        error = MissingColumns(names, self.known, self.where, self.place, advice)
-        error.keys = tuple(columns)
-        return error
-
-
-def _nearest(name: str, names: Sequence[str]) -> str | None:
-    """The first of the names most like one; None without any that is alike."""
-    likeness = {item: SequenceMatcher(None, item, name).ratio() for item in names}
-    near = max(likeness, key=likeness.__getitem__, default=None)
-    return near if near is not None and likeness[near] >= ALIKE else None
+        """Return the error with what to do, and the keys that name the columns."""
+        return MissingColumns(self.path, self.names, self.available, advice, [*columns])
 
 
 class BadRecord(InputError):
-    """A record is refused: its place and the `fault`, and the `option` that leaves such records out."""
+    """The error of a bad record.
 
-    def __init__(self, fault: str, option: str = SKIP):
-        self.fault, self.option = fault, option
-        remedy = (
-            " Correct it"
-            if fault.endswith("?")
-            else ""
-            if ";" in fault
-            else "; correct it"
-        )
-        super().__init__(f"{fault}{remedy}, or leave such records out with {option}")
+    Attributes:
+        fault: The location and what is wrong.
+        option: The option that leaves such records out.
+    """
 
-    def advised(self, option: str) -> "BadRecord":
-        """The same with the option of another command."""
-        return BadRecord(self.fault, option)
+    def __init__(self, fault: str, option: str = SKIP) -> None:
+        super().__init__(fault, option)
+        self.fault = fault
+        self.option = option
 
-    def __reduce__(self) -> tuple[type["BadRecord"], tuple[str, str]]:
-        return BadRecord, (self.fault, self.option)
+    def __str__(self) -> str:
+        correct = "" if ";" in self.fault else "; correct it"
+        return f"{self.fault}{correct}, or leave such records out with {self.option}"
 
 
 class RowCollector:
-    """Collects rows. A bad record raises BadRecord with file and line and the `option` to skip it, or with `skip_bad`
-    is counted and skipped."""
+    """The count of the good and the bad records of a file.
 
-    def __init__(self, path: str | Path, skip_bad: bool, option: str = SKIP):
-        self.path, self.skip_bad, self.option = path, skip_bad, option
-        self.rows: list[Row] = []
-        self.kept, self.skipped, self.first = 0, 0, ""
+    A bad record raises BadRecord, or is skipped and counted with `skip_bad`.
+    """
+
+    def __init__(self, path: str | Path, skip_bad: bool, option: str = SKIP) -> None:
+        self.path = path
+        self.skip_bad = skip_bad
+        self.option = option
+        self.kept = 0
+        self.skipped = 0
+        self.first = ""
         self.missing: MissingColumns | None = None
-
-    def add(
-        self,
-        number: int,
-        fields: Sequence[str],
-        others: Sequence[str] = (),
-        *,
-        listed: bool = False,
-    ) -> None:
-        self.rows.append(self.row(number, fields, others, listed=listed))
 
     def row(
         self,
         number: int,
         fields: Sequence[str],
-        others: Sequence[str] = (),
+        alternatives: Sequence[str] = (),
         *,
         listed: bool = False,
     ) -> Row:
-        """A row that is counted and not kept."""
+        """Count a row and return it."""
         self.kept += 1
-        return Row(tuple(fields), f"{self.path}:{number}", tuple(others), listed)
+        return Row(tuple(fields), f"{self.path}:{number}", tuple(alternatives), listed)
 
     def refuse(self, number: int, reason: str) -> None:
+        """Refuse the record in a line."""
         self.refuse_record(f"{self.path}:{number}: {reason}")
 
     def refuse_record(self, fault: str) -> None:
-        """Refuse a record by a message with its place."""
+        """Refuse a record by a message with its location."""
         if not self.skip_bad:
             raise BadRecord(fault, self.option)
-        self.skipped, self.first = self.skipped + 1, self.first or fault
+        self.skipped += 1
+        self.first = self.first or fault
 
-    def lack(self, number: int, missing: MissingColumns, *, sure: bool = False) -> None:
-        """Refuse a record that lacks columns. Where it is the first, or `sure`, the columns have other names, and no
-        record is to be skipped for that: raises MissingColumns."""
-        error = missing.at(f"{self.path}:{number}")
-        if sure or not (self.skip_bad or self.kept):
+    def lack(self, number: int, names: Sequence[str], available: Iterable[str]) -> None:
+        """Refuse a record that lacks columns; the first one shows that all do."""
+        error = MissingColumns(f"{self.path}:{number}", names, available)
+        if not self.kept and not self.skip_bad:
             raise error
         self.missing = self.missing or error
-        self.refuse(number, str(missing))
+        self.refuse_record(str(error))
 
-    def finish(self) -> list[Row]:
-        self.check(len(self.rows))
-        return self.rows
-
-    def check(self, kept: int) -> None:
-        """Log how many records were skipped. Raises InputError where none was kept."""
-        total = kept + self.skipped
-        if not kept and self.missing is not None:
+    def check(self) -> None:
+        """Log how many records were skipped. Raises InputError if none was kept."""
+        total = self.kept + self.skipped
+        if not self.kept and self.missing:
             raise self.missing
-        if not kept:
-            detail = (
-                f", all skipped (first: {self.first})" if total else " below the header"
-            )
-            raise InputError(f"{self.path}: no usable record: {total} records{detail}")
+        if not self.kept:
+            first = f", all skipped (first: {self.first})" if total else ""
+            raise InputError(f"{self.path}: no usable record: {total} records{first}")
         if self.skipped:
-            _log.warning(
+            log.warning(
                 "%s: skipped %d of %d records (first: %s)",
                 self.path,
                 self.skipped,
                 total,
                 self.first,
             )
-
-
-def _list_names(names: Sequence[str]) -> str:
-    """The first few names."""
-    return (
-        ", ".join(repr(name[:40]) for name in names[:8])
-        + (", ..." if len(names) > 8 else "")
-        or "none"
-    )
 
 
 @runtime_checkable
@@ -246,81 +193,56 @@ P = TypeVar("P", bound=HasLocation)
 V = TypeVar("V")
 
 
-def convert_rows(
-    records: Iterable[P], use: Callable[[P], V], path: Any, *, skip_bad: bool
-) -> list[V]:
-    """What `use` makes of the records of a file. One for which it raises InputError is bad: raises BadRecord, or with
-    `skip_bad` counts and skips it. Raises InputError where none is left."""
-    return list(iterate_converted(records, use, path, skip_bad=skip_bad))
-
-
 def iterate_converted(
-    records: Iterable[P], use: Callable[[P], V], path: Any, *, skip_bad: bool
+    records: Iterable[P], convert: Callable[[P], V], path: Any, *, skip_bad: bool
 ) -> Iterator[V]:
-    """What `convert_rows` returns, one after the other."""
-    collector, kept = RowCollector(path, skip_bad), 0
-    for item in _convert(records, use, collector):
-        kept += 1
-        yield item
-    collector.check(kept)
+    """Yield what `convert` makes of records; one for which it raises is bad.
+
+    Raises:
+        BadRecord: `convert` raises InputError, without `skip_bad`.
+        InputError: No record is good.
+    """
+    collector = RowCollector(path, skip_bad)
+    for record in records:
+        try:
+            value = convert(record)
+        except InputError as error:
+            fault = str(error).removeprefix(f"{record.place}: ")
+            collector.refuse_record(f"{record.place}: {fault}")
+            continue
+        collector.kept += 1
+        yield value
+    collector.check()
 
 
 def convert_files(
     files: Iterable[Any],
     read: Callable[[str], Iterable[P]],
-    use: Callable[[P], V],
+    convert: Callable[[P], V],
     *,
     skip_bad: bool,
 ) -> list[V]:
-    """What `use` makes of the records that `read` finds in files. Raises as `convert_rows`."""
-    sets = ((str(file), read(str(file))) for file in files)
+    """Return what `convert` makes of the records of files, as `iterate_converted`."""
     return [
-        item
-        for path, entry in sets
-        for item in convert_rows(entry, use, path, skip_bad=skip_bad)
+        value
+        for path in map(str, files)
+        for value in iterate_converted(read(path), convert, path, skip_bad=skip_bad)
     ]
 
 
-def convert_sets(splits: Splits[P], use: Callable[[P], V], data: Any) -> Splits[V]:
-    """What `use` makes of the records of a section's sets, as `convert_rows`; those of one file are counted together. A
-    section without the key `skip_bad` skips none."""
+def convert_sets(splits: Splits[P], convert: Callable[[P], V], data: Any) -> Splits[V]:
+    """Return what `convert` makes of the records of a section's sets.
+
+    Raises:
+        BadRecord: As `iterate_converted`, if the section has the key `skip_bad`.
+        InputError: A record is bad, or all of a set are.
+    """
     if not isinstance(data, SkipsBadRows):
-        return Splits(
-            *([use(item) for item in entry] for entry in splits.named.values())
-        )
-    collectors: dict[str, RowCollector] = {}
-    counts: dict[str, int] = {}
-    found: list[Sequence[V]] = []
-    for name, value in splits.named.items():
-        path = _file_names(getattr(data, name, None) or getattr(data, "train", name))
-        collector = collectors.setdefault(path, RowCollector(path, data.skip_bad))
-        found.append(list(_convert(value, use, collector)))
-        counts[path] = counts.get(path, 0) + len(found[-1])
-        if value and not found[-1]:
-            raise InputError(
-                f"{path}: no usable record is left for the set {name} (first: {collector.first})"
-            )
-    for path, collector in collectors.items():
-        if counts[path] or collector.skipped:
-            collector.check(counts[path])
-    return Splits(*found)
-
-
-def _convert(
-    records: Iterable[P], use: Callable[[P], V], collector: RowCollector
-) -> Iterable[V]:
-    for record in records:
-        try:
-            found = use(record)
-        except InputError as error:
-            text = str(error)
-            collector.refuse_record(
-                text if text.startswith(record.place) else f"{record.place}: {text}"
-            )
-            continue
-        yield found
-
-
-def _file_names(files: Any) -> str:
-    """The file of a set, or several."""
-    return ", ".join(files) if isinstance(files, tuple | list) else str(files)
+        return Splits(*(list(map(convert, part)) for part in splits.by_name.values()))
+    parts = [
+        list(iterate_converted(part, convert, f"{name} set", skip_bad=data.skip_bad))
+        if part
+        else []
+        for name, part in splits.by_name.items()
+    ]
+    return Splits(*parts)

@@ -2,14 +2,13 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Generic, TypeVar
 
 from regard.errors import InputError
 
-E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
 
 
@@ -28,7 +27,7 @@ class Splits(Generic[E_co]):
     test: Sequence[E_co] = ()
 
     @property
-    def named(self) -> dict[str, Sequence[E_co]]:
+    def by_name(self) -> dict[str, Sequence[E_co]]:
         """The three sets by their names."""
         return {"train": self.train, "valid": self.valid, "test": self.test}
 
@@ -51,34 +50,6 @@ class HeldOut:
 
     def __post_init__(self) -> None:
         check_share(self.held_out, "data")
-
-    def hold_out(
-        self,
-        examples: Sequence[E],
-        name: str,
-        group: Callable[[E], Hashable] | None = None,
-        stratum: Callable[[E], Any] | None = None,
-    ) -> tuple[list[E], list[E]]:
-        """Split validation examples off.
-
-        Args:
-            examples: Training examples, in file order.
-            name: What to call the examples in an error, such as `a.csv: 300 rows`.
-            group: Examples of one group are all in one set.
-            stratum: Each stratum, such as a class, gets its share of held out examples.
-
-        Returns:
-            The remaining examples and the held out ones, each in file order.
-
-        Raises:
-            InputError: There are too few examples or groups.
-        """
-        groups = None if group is None else list(map(group, examples))
-        strata = None if stratum is None else list(map(stratum, examples))
-        held_out = self.choose_rows(len(examples), name, groups, strata)
-        rows = set(held_out)
-        remaining = [x for row, x in enumerate(examples) if row not in rows]
-        return remaining, [examples[row] for row in held_out]
 
     def choose_rows(
         self,
@@ -129,15 +100,23 @@ def choose_from_strata(strata: Sequence[Any], share: float, seed: int) -> list[i
     Returns:
         The chosen rows, in ascending order.
     """
+    count = len(strata)
     counts = Counter(strata)
-    rows = [row for row, stratum in enumerate(strata) if counts[stratum] > 1]
-    if 2 * len(rows) < len(strata):
-        rows = list(range(len(strata)))
+    rows = []
+    for row, stratum in enumerate(strata):
+        if counts[stratum] > 1:
+            rows.append(row)
+    if 2 * len(rows) < count:
+        rows = list(range(count))
     Random(f"held out {seed}").shuffle(rows)
     rows.sort(key=lambda row: strata[row])
-    number = min(len(rows), math.ceil(share * len(strata)))
+    number = min(len(rows), math.ceil(share * count))
     distance = len(rows) / max(1, number)
-    return sorted(rows[int((index + 0.5) * distance)] for index in range(number))
+    chosen = []
+    for index in range(number):
+        middle = int((index + 0.5) * distance)
+        chosen.append(rows[middle])
+    return sorted(chosen)
 
 
 def check_share(held_out: float, kind: str) -> None:

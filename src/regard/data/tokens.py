@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import NamedTuple
 
 from regard.data.pairs import Pair
@@ -18,16 +18,23 @@ from regard.text.kinds import to_visible
 from regard.text.special import REPLACEMENT
 from regard.text.words import word_indices
 
+log = logging.getLogger("regard")
+
 LONG_WORD = 24
 """The most letters of a word that is a part of a shaded text as a whole."""
 BYTES = 4
 """The most bytes of a character in UTF-8."""
+Spans = Sequence[tuple[int, int]]
+"""Characters of a text, half-open."""
 
 
 class Parts(NamedTuple):
-    """labels: the parts of a text.
-    indices: the part of each token, counted from 0.
-    glued: whether a part follows the one before without a blank.
+    """The parts of a text.
+
+    Attributes:
+        labels: The parts.
+        indices: The part of each token.
+        glued: Whether a part follows the one before without a blank.
     """
 
     labels: tuple[str, ...]
@@ -35,37 +42,36 @@ class Parts(NamedTuple):
     glued: tuple[bool, ...]
 
 
-def words_of(text: str, spans: Sequence[tuple[int, int]]) -> Words:
-    """The words of tokens with these character spans, in order."""
+def words_of(text: str, spans: Spans) -> Words:
+    """Return the words of tokens with these character spans, in order."""
     labels: list[str] = []
     indices: list[int] = []
-    last = -1
-    begin = 0
-    for (start, end), word in zip(spans, word_indices(text, spans), strict=True):
-        if word != last:
-            labels.append("")
-            last, begin = word, start
-        labels[-1] = text[begin:end].strip()
-        indices.append(len(labels) - 1)
+    words = word_indices(text, spans)
+    for _, group in groupby(zip(words, spans, strict=True), lambda pair: pair[0]):
+        members = [span for _, span in group]
+        labels.append(text[members[0][0] : members[-1][1]].strip())
+        indices += [len(labels) - 1] * len(members)
     return Words(tuple(labels), tuple(indices))
 
 
-def parts_of(text: str, spans: Sequence[tuple[int, int]]) -> Parts:
-    """The words of tokens with these spans; of a word without blanks that is long, as in Chinese, its tokens."""
+def parts_of(text: str, spans: Spans) -> Parts:
+    """Return the words of tokens; of a long one without blanks, as in Chinese, tokens."""
     words = words_of(text, spans)
     labels: list[str] = []
     indices: list[int] = []
     glued: list[bool] = []
-    for place, word in enumerate(words.indices):
-        first = not place or words.indices[place - 1] != word
-        cut = len(words.labels[word]) > LONG_WORD and spans[place] != spans[place - 1]
-        whole = words.labels[word]
-        own = text[slice(*spans[place])].strip() if len(whole) > LONG_WORD else whole
-        if cut and labels[-1] == "":  # only blanks so far
-            labels[-1] = own
-        elif first or cut:
-            labels.append(own)
-            glued.append(not first)
+    for index, word in enumerate(words.indices):
+        label = words.labels[word]
+        is_long = len(label) > LONG_WORD
+        if is_long:
+            label = text[slice(*spans[index])].strip()
+        is_first = not index or words.indices[index - 1] != word
+        is_cut = is_long and spans[index] != spans[index - 1]
+        if is_cut and labels and labels[-1] == "":  # only blanks so far
+            labels[-1] = label
+        elif is_first or is_cut:
+            labels.append(label)
+            glued.append(not is_first)
         indices.append(len(labels) - 1)
     return Parts(tuple(labels), tuple(indices), tuple(glued))
 
@@ -73,121 +79,133 @@ def parts_of(text: str, spans: Sequence[tuple[int, int]]) -> Parts:
 def side(
     tokenizer: Tokenizer,
     ids: Sequence[int],
-    own: Sequence[str] = (),
+    extra: Sequence[str] = (),
     texts: Sequence[str] = (),
 ) -> Side:
-    """The labels of ids, and their words. A special token, such as the end or the mask, is its own word. `own` are
-    words that extend the vocabulary. `texts` are what was encoded, in order, between special tokens: their ids have the
-    characters that they cover as labels, other ids those that they decode to."""
+    """Return the labels of ids, and their words.
+
+    A special token, such as the end or the mask, is its own word.
+
+    Args:
+        tokenizer: The tokenizer.
+        ids: The ids.
+        extra: Words that extend the vocabulary.
+        texts: What was encoded, in order, between special tokens: their ids have the
+            characters that they cover as labels, other ids those that they decode to.
+    """
     special = {*tokenizer.special.silent, tokenizer.special.mask}
-    encoded = iter(
-        [(text, found) for text in texts if (found := tokenizer.encode(text))]
-    )
+    encoded = [(text, tokenizer.encode(text)) for text in texts]
+    remaining = iter([pair for pair in encoded if pair[1]])
     pieces: list[str] = []
     labels: list[str] = []
     indices: list[int] = []
-    for mark, run in groupby(ids, special.__contains__):
-        part = list(run)
-        shown = tokenizer.pieces(part) if mark else label_ids(tokenizer, part, own)
-        words = Side.of(shown).words if mark else None
-        covered = None if mark else next(encoded, None)
-        if covered is not None:
-            text, whole = covered
-            spans = _spans_in(tokenizer, text, whole, part)
-            shown = [label_of(text[start:end]) for start, end in spans] + shown[
-                len(spans) :
+    for is_special, group in groupby(ids, special.__contains__):
+        part = list(group)
+        if is_special:
+            part_labels = tokenizer.pieces(part)
+            words = Side.of(part_labels).words
+        else:
+            part_labels = label_ids(tokenizer, part, extra)
+            text, text_ids = next(remaining, ("", []))
+            spans = _find_spans(tokenizer, text, text_ids, part) if text_ids else []
+            part_labels[: len(spans)] = [
+                label_of(text[start:end]) for start, end in spans
             ]
-            words = words_of(text, spans) if len(spans) == len(part) else None
-        words = _decode_words(tokenizer, part, own) if words is None else words
-        pieces += shown
+            if text_ids and len(spans) == len(part):
+                words = words_of(text, spans)
+            else:
+                words = _decode_words(tokenizer, part, extra)
+        pieces += part_labels
         indices += [len(labels) + index for index in words.indices]
         labels += words.labels
     return Side(tuple(pieces), Words(tuple(labels), tuple(indices)))
 
 
 def label_of(characters: str) -> str:
-    """The label of some characters of a text: without the space around them, `·` for a single space."""
+    """Return the label of characters of a text: without spaces around, `·` for one."""
     return to_visible(characters.strip(" ") or characters)
 
 
 def label_ids(
-    tokenizer: Tokenizer, ids: Sequence[int], own: Sequence[str] = ()
+    tokenizer: Tokenizer, ids: Sequence[int], extra: Sequence[str] = ()
 ) -> list[str]:
-    """A label for each id of which no text is known: that of an unknown piece is U+FFFD, and ids that are bytes of one
-    character have this character."""
-    found = tokenizer.pieces(ids, own)
+    """Return a label for each id of which no text is known.
+
+    That of an unknown piece is U+FFFD, and ids that are bytes of one character have this
+    character.
+    """
+    labels = tokenizer.pieces(ids, extra)
     first = 0
     while first < len(ids):
         count = 1
-        if REPLACEMENT in tokenizer.decode(ids[first : first + 1], own):
-            whole = (
-                n
-                for n in range(2, BYTES + 1)
-                if REPLACEMENT not in tokenizer.decode(ids[first : first + n], own)
-            )
-            unknown = ids[first] == tokenizer.special.unknown
-            count = (
-                1 if unknown else next((n for n in whole if first + n <= len(ids)), 1)
-            )
-            label = (
-                REPLACEMENT
-                if count == 1
-                else label_of(tokenizer.decode(ids[first : first + count], own))
-            )
-            found[first : first + count] = [label] * count
+        if REPLACEMENT in tokenizer.decode(ids[first : first + 1], extra):
+            label = REPLACEMENT
+            is_unknown = ids[first] == tokenizer.special.unknown
+            for size in () if is_unknown else range(2, BYTES + 1):
+                text = tokenizer.decode(ids[first : first + size], extra)
+                if first + size <= len(ids) and REPLACEMENT not in text:
+                    label = label_of(text)
+                    count = size
+                    break
+            labels[first : first + count] = [label] * count
         first += count
-    return found
+    return labels
 
 
-def _spans_in(
+def _find_spans(
     tokenizer: Tokenizer, text: str, encoded: Sequence[int], ids: Sequence[int]
-) -> list[tuple[int, int]]:
-    """The spans of ids in the text: of all where they are a part of the text's ids, which are `encoded`, of the first
-    where these are their beginning, of none otherwise. Ids that follow the vocabulary are unknown to it."""
+) -> Spans:
+    """Return the spans of ids in a text with the ids `encoded`.
+
+    They are those of all ids where they are a part of the text's, of the first where
+    these are their beginning, and none otherwise. Ids that follow the vocabulary are
+    unknown to it.
+    """
     spans = tokenizer.offsets(text)
-    plain = [
-        index if index < tokenizer.size else tokenizer.special.unknown for index in ids
-    ]
+    unknown = tokenizer.special.unknown
+    plain = [index if index < tokenizer.size else unknown for index in ids]
     if plain[: len(encoded)] == encoded:
         return spans
-    starts = (
-        first
-        for first in range(len(encoded))
-        if encoded[first : first + len(plain)] == plain
-    )
-    first = next(starts, None)
-    return [] if first is None else spans[first : first + len(plain)]
+    for first in range(len(encoded)):
+        if encoded[first : first + len(plain)] == plain:
+            return spans[first : first + len(plain)]
+    return []
 
 
 def _decode_words(
-    tokenizer: Tokenizer, ids: Sequence[int], own: Sequence[str]
+    tokenizer: Tokenizer, ids: Sequence[int], extra: Sequence[str]
 ) -> Words:
-    """Words from what each id adds to the decoded text. An id that adds nothing belongs to the next one."""
-    text = tokenizer.decode(ids, own)
+    """Return words from what each id adds to the decoded text.
+
+    An id that adds nothing belongs to the next one.
+    """
+    text = tokenizer.decode(ids, extra)
     if not text.strip():
-        return Words(("".join(tokenizer.pieces(ids, own)),), (0,) * len(ids))
-    lengths = (
-        len(tokenizer.decode(ids[:count], own)) for count in range(1, len(ids) + 1)
-    )
-    ends = [min(end, len(text)) for end in accumulate(lengths, max)]
-    starts = [min(start, len(text) - 1) for start in (0, *ends[:-1])]
-    return words_of(
-        text,
-        [(start, max(end, start + 1)) for start, end in zip(starts, ends, strict=True)],
-    )
-
-
-log = logging.getLogger("regard")
+        label = "".join(tokenizer.pieces(ids, extra))
+        return Words((label,), (0,) * len(ids))
+    size = len(text)
+    spans = []
+    start = 0
+    longest = 0
+    for count in range(1, len(ids) + 1):
+        beginning = tokenizer.decode(ids[:count], extra)
+        longest = max(longest, len(beginning))
+        end = min(longest, size)
+        start = min(start, size - 1)
+        spans.append((start, max(end, start + 1)))
+        start = end
+    return words_of(text, spans)
 
 
 @dataclass(frozen=True)
 class Limit:
     """The most tokens that a model reads of a text.
 
-    tokens: their number, special tokens included.
-    special: how many of them are special.
-    key: the key of the run file that sets the number.
-    unit: what the texts are, in the plural.
+    Attributes:
+        tokens: Their number, special tokens included.
+        special: How many of them are special.
+        key: The key of the run file that sets the number.
+        unit: What the texts are, in the plural.
     """
 
     tokens: int
@@ -196,31 +214,29 @@ class Limit:
     unit: str = "texts"
 
     def refusal(self, place: str, tokens: int) -> InputError:
-        """The error for a text of more tokens, special ones not included."""
-        around = (
-            f" and {self.special} special token{'s' * (self.special > 1)}"
-            if self.special
-            else ""
-        )
+        """Return the error for a text of more tokens, special ones not included."""
+        plural = "s" if self.special > 1 else ""
+        special = f" and {self.special} special token{plural}" if self.special else ""
         return InputError(
-            f"{place}: {tokens} tokens{around}, but the model takes {self.tokens}; shorten it, or train with a "
-            f"larger {self.key} (--set truncate=true cuts such texts in training and prediction)"
+            f"{place}: {tokens} tokens{special}, but the model takes {self.tokens}; "
+            f"shorten it, or train with a larger {self.key} (--set truncate=true cuts "
+            "such texts in training and prediction)"
         )
 
     def report(self, cut: int, texts: int) -> str:
-        """What was done with so many of so many texts, and what keeps all of them."""
-        which = (
-            f"the {self.unit.removesuffix('s')} was"
-            if texts == 1
-            else f"{cut:,} of {texts:,} {self.unit} were"
-        )
+        """Return what was done with so many texts, and what keeps all of them."""
+        subject = f"{cut:,} of {texts:,} {self.unit} were"
+        object = "them"
+        if texts == 1:
+            subject = f"the {self.unit.removesuffix('s')} was"
+            object = "it"
         return (
-            f"{which} cut to the model's maximum of {self.tokens} tokens, as in training; shorten "
-            f"{'it' if texts == 1 else 'them'}, or train with a larger {self.key}"
+            f"{subject} cut to the model's maximum of {self.tokens} tokens, as in "
+            f"training; shorten {object}, or train with a larger {self.key}"
         )
 
 
-_counts: ContextVar[dict[Limit, tuple[int, ...]] | None] = ContextVar(
+_counts: ContextVar[dict[Limit, tuple[int, int]] | None] = ContextVar(
     "regard_cut", default=None
 )
 
@@ -232,23 +248,36 @@ def limit_lengths(
     *,
     truncate: bool = False,
 ) -> tuple[list[list[int]], int]:
-    """The sequences, without special tokens, cut to the limit, and the number of those that were cut.
+    """Cut sequences, without special tokens, to the limit.
 
-    Raises InputError naming the place of the first longer sequence, unless `truncate` is set."""
-    most = limit.tokens - limit.special
+    Args:
+        limit: The limit.
+        sequences: The sequences.
+        places: Where each comes from, for the error.
+        truncate: Whether longer ones are cut.
+
+    Returns:
+        The sequences, and the number of those that were cut.
+
+    Raises:
+        InputError: A sequence is longer, and `truncate` isn't set.
+    """
+    room = limit.tokens - limit.special
+    cut = 0
     for ids, place in zip(sequences, places, strict=True):
-        if len(ids) > most and not truncate:
-            raise limit.refusal(place, len(ids))
-    return [ids[:most] for ids in sequences], sum(len(ids) > most for ids in sequences)
+        if len(ids) > room:
+            cut += 1
+            if not truncate:
+                raise limit.refusal(place, len(ids))
+    return [ids[:room] for ids in sequences], cut
 
 
 def report_cut(limit: Limit, cut: int, texts: int) -> None:
-    """Log how many of how many texts were cut, if any were; inside `count_together` once at its end."""
+    """Log how many texts were cut, if any; inside `count_together` once at its end."""
     counts = _counts.get()
     if counts is not None:
-        counts[limit] = tuple(
-            map(sum, zip(counts.get(limit, (0, 0)), (cut, texts), strict=True))
-        )
+        before = counts.get(limit, (0, 0))
+        counts[limit] = before[0] + cut, before[1] + texts
     elif cut:
         log.warning(limit.report(cut, texts))
 
@@ -269,8 +298,10 @@ def count_together(*, logged: bool = True) -> Iterator[None]:
 class Tokenizers:
     """The tokenizers of source and target; the same object if shared.
 
-    With `copying`, which needs a shared one, each out-of-vocabulary word of a source has an id for this source only:
-    the vocabulary's size plus its order of first occurrence (See 2017, section 2.2)."""
+    With `copying`, which needs a shared one, each out-of-vocabulary word of a source has
+    an id for this source only: the vocabulary's size plus its order of first occurrence
+    (See 2017, section 2.2).
+    """
 
     source: Tokenizer
     target: Tokenizer
@@ -286,54 +317,49 @@ class Tokenizers:
         """The special ids of both vocabularies."""
         return self.source.special, self.target.special
 
-    def ended_source(self, ids: Sequence[int]) -> list[int]:
-        """The ids of a source, followed by the end."""
+    def end_source(self, ids: Sequence[int]) -> list[int]:
+        """Return the ids of a source, followed by the end."""
         return [*ids, self.source.special.end]
 
-    def ended_target(self, ids: Sequence[int]) -> list[int]:
-        """The ids of a target, followed by the end."""
+    def end_target(self, ids: Sequence[int]) -> list[int]:
+        """Return the ids of a target, followed by the end."""
         return [*ids, self.target.special.end]
 
     def source_ids(self, text: str) -> list[int]:
-        """The ids of a source without the end."""
-        return self._with_own(text, self.own_words(text))
+        """Return the ids of a source without the end."""
+        return self._encode(text, self.own_words(text))
 
     def target_ids(self, text: str, source: str) -> list[int]:
-        """The ids of a target without start and end. With copying, out-of-vocabulary words of the source have their own
-        ids."""
+        """Return the ids of a target without start and end.
+
+        With copying, out-of-vocabulary words of the source have their own ids.
+        """
         if not self.copying:
             return self.target.encode(text)
-        return self._with_own(text, self.own_words(source))
+        return self._encode(text, self.own_words(source))
 
     def all_source_ids(self, pairs: Sequence[Pair]) -> list[list[int]]:
-        """`source_ids` of the source of each pair."""
-        sources = [pair.source for pair in pairs]
-        return (
-            [self.source_ids(source) for source in sources]
-            if self.copying
-            else self.source.encode_all(sources)
-        )
+        """Return `source_ids` of the source of each pair."""
+        if self.copying:
+            return [self.source_ids(pair.source) for pair in pairs]
+        return self.source.encode_all([pair.source for pair in pairs])
 
     def all_target_ids(self, pairs: Sequence[Pair]) -> list[list[int]]:
-        """`target_ids` of the target of each pair."""
+        """Return `target_ids` of the target of each pair."""
         if self.copying:
             return [self.target_ids(pair.target, pair.source) for pair in pairs]
         return self.target.encode_all([pair.target for pair in pairs])
 
     def text(self, ids: Iterable[int], source: str) -> str:
-        """The text of ids generated for a source."""
+        """Return the text of ids generated for a source."""
         return self.target.decode(ids, self.own_words(source))
 
     def source_pieces(self, ids: Sequence[int], source: str) -> list[str]:
-        """One readable label for each id of a source, as the model sees it."""
+        """Return a readable label for each id of a source, as the model sees it."""
         return self.source.pieces(ids, self.own_words(source))
 
-    def source_labels(self, ids: Sequence[int], source: str) -> list[str]:
-        """One label for each id of a source: the characters that it covers."""
-        return list(side(self.source, ids, self.own_words(source), [source]).pieces)
-
     def target_pieces(self, ids: Sequence[int], source: str) -> list[str]:
-        """One readable label for each id generated for a source."""
+        """Return a readable label for each id generated for a source."""
         return self.target.pieces(ids, self.own_words(source))
 
     def sides(
@@ -343,39 +369,43 @@ class Tokenizers:
         source: str,
         target: str | None = None,
     ) -> tuple[Side, Side]:
-        """The labels of a source and of its output, whose text is known if it is forced, with their words."""
-        own, written = self.own_words(source), [] if target is None else [target]
-        return side(self.source, source_ids, own, [source]), side(
-            self.target, target_ids, own, written
+        """Return the labels of a source and of its output, with their words.
+
+        Args:
+            source_ids: The ids of the source.
+            target_ids: The ids of the output.
+            source: The source.
+            target: The text of the output, if it is forced.
+        """
+        extra = self.own_words(source)
+        texts = [] if target is None else [target]
+        return (
+            side(self.source, source_ids, extra, [source]),
+            side(self.target, target_ids, extra, texts),
         )
 
     def own_words(self, source: str) -> list[str]:
-        """The distinct out-of-vocabulary words of a source; none without copying."""
+        """Return the distinct out-of-vocabulary words of a source, if it is copied."""
         if not self.copying:
             return []
-        return list(
-            dict.fromkeys(
-                word
-                for index, word in self._words(source)
-                if index == self.source.special.unknown
-            )
-        )
+        unknown = self.source.special.unknown
+        words = (word for index, word in self._words(source) if index == unknown)
+        return list(dict.fromkeys(words))
 
     def _words(self, text: str) -> list[tuple[int, str]]:
-        """The id and the text of each piece."""
-        pairs = zip(self.source.encode(text), self.source.offsets(text), strict=True)
-        return [
-            (index, re.sub(r"\s+", " ", text[start:end]))
-            for index, (start, end) in pairs
-        ]
+        """Return the id and the text of each piece."""
+        spans = self.source.offsets(text)
+        words = [re.sub(r"\s+", " ", text[start:end]) for start, end in spans]
+        return list(zip(self.source.encode(text), words, strict=True))
 
-    def _with_own(self, text: str, own: list[str]) -> list[int]:
-        if not own:
+    def _encode(self, text: str, extra: list[str]) -> list[int]:
+        """Return ids, with those of `extra` words for unknown ones."""
+        if not extra:
             return self.source.encode(text)
-        places = {word: self.source.size + number for number, word in enumerate(own)}
         unknown = self.source.special.unknown
+        own_ids = {word: self.source.size + index for index, word in enumerate(extra)}
         return [
-            places.get(word, unknown) if index == unknown else index
+            own_ids.get(word, unknown) if index == unknown else index
             for index, word in self._words(text)
         ]
 
@@ -383,6 +413,10 @@ class Tokenizers:
 def replace_absent_copies(
     target: list[int], source: Collection[int], tokenizer: Tokenizer
 ) -> list[int]:
-    """A target's ids, with unknown instead of copied words that the (possibly truncated) source lacks."""
-    size, unknown = tokenizer.size, tokenizer.special.unknown
+    """Return a target's ids, with unknown for copied words that its source lacks.
+
+    The source may be truncated.
+    """
+    size = tokenizer.size
+    unknown = tokenizer.special.unknown
     return [index if index < size or index in source else unknown for index in target]

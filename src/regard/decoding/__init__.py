@@ -3,22 +3,14 @@
 Decoders are used only through their protocol.
 """
 
-from regard.decoding.beam import Beam, ConstrainedBeam, DiverseBeam
-from regard.decoding.hypothesis import (
-    BrevityPenalty,
-    CoveragePenalty,
-    Hypothesis,
-    LengthPenalty,
-)
+from regard.decoding.beam import Beam, ConstrainedBeam
+from regard.decoding.hypothesis import Hypothesis, LengthPenalty
 from regard.decoding.processors import NoRepeat, Prefix
 from regard.decoding.sampling import greedy, sample
 
 __all__ = [
     "Beam",
-    "BrevityPenalty",
     "ConstrainedBeam",
-    "CoveragePenalty",
-    "DiverseBeam",
     "Hypothesis",
     "LengthPenalty",
     "NoRepeat",

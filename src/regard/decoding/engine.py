@@ -22,7 +22,7 @@ from regard.errors import InputError, RunError
 from regard.nn.ctranslate2 import MAX_POSITIONS, save_transformer, supports_model
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nonfinite import is_debugging
-from regard.storage.atomic import discard, explained
+from regard.storage.atomic import discard, explain_errors
 
 FOLDER = "ctranslate2"
 """The folder of converted weights inside the folder of a run."""
@@ -54,8 +54,11 @@ class Engine:
             key: A digest of the run's files.
             int8: Whether to multiply in 8-bit integers.
         """
-        self.model, self.tokenizers, self.int8 = model, tokenizers, int8
-        self.parent, self.key = folder / FOLDER, key
+        self.model = model
+        self.tokenizers = tokenizers
+        self.int8 = int8
+        self.parent = folder / FOLDER
+        self.key = key
         self._source_names = [*tokenizers.source.vocabulary]
         self._target_ids = tokenizers.target.vocabulary
         self._versions = weight_versions(model)
@@ -64,7 +67,9 @@ class Engine:
         self._failed = False
 
     def supports(
-        self, search: Search, constraints: DecodingConstraints | None = None
+        self,
+        search: Search,
+        constraints: DecodingConstraints | None = None,
     ) -> bool:
         """Whether the engine finds the same texts as the search in PyTorch.
 
@@ -90,7 +95,9 @@ class Engine:
 
     @torch.no_grad()
     def search(
-        self, ids: Sequence[list[int]], search: Search
+        self,
+        ids: Sequence[list[int]],
+        search: Search,
     ) -> list[Hypothesis | None]:
         """Search for the best text of each source.
 
@@ -198,10 +205,11 @@ class Engine:
             RunError: The folder can't be written.
         """
         temporary = self.parent / f"{self.key}.{os.getpid()}.tmp"
-        with explained(self.parent):
+        with explain_errors(self.parent):
             try:
                 temporary.mkdir(parents=True, exist_ok=True)
-                source, target = self.tokenizers.source, self.tokenizers.target
+                source = self.tokenizers.source
+                target = self.tokenizers.target
                 save_transformer(self.model, source, target, temporary)
                 for path in list(self.parent.iterdir()):
                     if path.suffix != ".tmp" and path != folder:
@@ -229,14 +237,15 @@ def can_convert(model: nn.Module, tokenizers: Tokenizers) -> bool:
 
 
 def supports_search(
-    search: Search, constraints: DecodingConstraints | None = None
+    search: Search,
+    constraints: DecodingConstraints | None = None,
 ) -> bool:
     """Whether CTranslate2 has all settings of a search, and ends it by the same rule.
 
     Without `early_stopping` our beam may go on for a longer text that a penalty of the
     length prefers, which CTranslate2's doesn't.
     """
-    if constraints not in (None, DecodingConstraints()) or search.groups > 1:
+    if constraints not in (None, DecodingConstraints()):
         return False
     other_settings = replace(
         search,

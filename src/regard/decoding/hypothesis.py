@@ -10,19 +10,8 @@ from regard.attention.memory import Memory
 from regard.decoding.processors import LogitsProcessor, process
 from regard.errors import RunError
 from regard.nn.decoders import Decoder, State
-from regard.shapes import Float
 from regard.text.special import SPECIAL, SpecialTokens
 from regard.work import checkpoint
-
-LEAST = 1e-6
-"""The coverage of a source position without any attention weight, so that its logarithm is finite."""
-
-
-def padding_mask(memory: Memory) -> Tensor:
-    """1 for padding and other masked positions, 0 for the others, `(batch, key)`."""
-    readable = None if memory.mask is None else memory.mask.readable()
-    nothing = memory.value.new_zeros(memory.value.shape[:2])
-    return nothing if readable is None else (~readable).to(nothing).expand_as(nothing)
 
 
 @dataclass(frozen=True)
@@ -109,73 +98,20 @@ def require_token(best: Tensor) -> None:
 
 
 @dataclass(frozen=True)
-class BrevityPenalty:
-    """weight * min(0, 1 - expected / length), a penalty of short texts.
-
-    It is the logarithm of BLEU's brevity penalty against an expected length (Yang 2018,
-    1808.09582, BP-Norm), and 0 for a text that is long enough.
-
-    `expected` has the length of each source's output.
-    """
-
-    weight: float
-    expected: tuple[float, ...]
-
-    @classmethod
-    def of(cls, weight: float, ratio: float, memory: Memory) -> "BrevityPenalty":
-        """Expect `ratio` tokens for each readable key of a source."""
-        return cls(weight, tuple((ratio * (1 - padding_mask(memory)).sum(1)).tolist()))
-
-    def __call__(self, length: int, source: int) -> float:
-        """Return the penalty of a text of `length` tokens, at least 1."""
-        return self.weight * min(0.0, 1 - self.expected[source] / length)
-
-
-@dataclass(frozen=True)
 class LengthPenalty:
     """Divide a log-probability by ((offset + length) / (offset + 1))^alpha.
 
     Offset 0 divides by length^alpha, alpha 0 by 1. See Wu 2016, equation 14, with
-    offset 5.
-
-    A `brevity` penalty is added.
-
-    The length counts END.
+    offset 5. The length counts END.
     """
 
     alpha: float = 0.0
     offset: float = 5.0
-    brevity: BrevityPenalty | None = None
 
-    def __call__(
-        self, log_probability: float, length: int, source: int | None = None
-    ) -> float:
-        """Return the score of a text of `length` tokens, at least 1.
-
-        Without its source, that of a text long enough.
-        """
-        score = (
-            log_probability / ((self.offset + length) / (self.offset + 1)) ** self.alpha
-        )
-        return (
-            score
-            if self.brevity is None or source is None
-            else score + self.brevity(length, source)
-        )
-
-
-@dataclass(frozen=True)
-class CoveragePenalty:
-    """beta * sum_i log(min(sum_t a_ti, 1)) over the positions of the source.
-
-    0 with full coverage, END included, and negative for positions with a total weight
-    below 1. See Wu 2016, 1609.08144, equation 14.
-    """
-
-    beta: float
-
-    def __call__(self, coverage: Float[torch.Tensor, " source"]) -> float:
-        return self.beta * float(coverage.clamp(LEAST, 1.0).log().sum())
+    def __call__(self, log_probability: float, length: int) -> float:
+        """Return the score of a text of `length` tokens, at least 1."""
+        relative = (self.offset + length) / (self.offset + 1)
+        return log_probability / relative**self.alpha
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,14 +134,15 @@ class SequenceState:
 
     @classmethod
     def first(
-        cls, decoder: Decoder, memory: Memory, begins: tuple[int, ...] = ()
+        cls,
+        decoder: Decoder,
+        memory: Memory,
+        begins: tuple[int, ...] = (),
     ) -> "SequenceState":
         """Sequences without a token."""
         rows = torch.arange(memory.value.shape[0], device=memory.value.device)
-        tokens, scores = (
-            rows.new_empty(len(rows), 0),
-            torch.zeros(len(rows), device=rows.device),
-        )
+        tokens = rows.new_empty(len(rows), 0)
+        scores = torch.zeros(len(rows), device=rows.device)
         return cls(rows, tokens, scores, decoder.start(memory), decoder.special, begins)
 
     def step(
@@ -223,14 +160,15 @@ class SequenceState:
             model.
         """
         checkpoint()
-        logits, state = decoder.step(
-            last_tokens(self.tokens, self.special.start), self.state
-        )
-        early = [processor for processor in processors if processor.on_logits]
-        following = next_scores(
-            process(early, logits.float(), self.tokens, self.rows), self.special
-        )
-        late = [processor for processor in processors if not processor.on_logits]
+        last = last_tokens(self.tokens, self.special.start)
+        logits, state = decoder.step(last, self.state)
+        early = []
+        late = []
+        for processor in processors:
+            group = early if processor.on_logits else late
+            group.append(processor)
+        logits = process(early, logits.float(), self.tokens, self.rows)
+        following = next_scores(logits, self.special)
         allowed = process(late, following, self.tokens, self.rows)
         chosen = choose(allowed)
         scores = self.scores + allowed.gather(1, chosen[:, None])[:, 0]
@@ -242,17 +180,22 @@ class SequenceState:
 
         `(place,)`.
         """
-        return is_end(self.tokens[:, -1], self.special) | (
-            self.tokens.shape[1] >= limit[self.rows]
-        )
+        ended = is_end(self.tokens[:, -1], self.special)
+        full = self.tokens.shape[1] >= limit[self.rows]
+        return ended | full
 
     def hypothesis(self, place: int, penalty: LengthPenalty) -> Hypothesis:
         """Return the hypothesis of a sequence that is done."""
-        text, source = self.tokens[place].tolist(), int(self.rows[place])
-        prompt = self.begins[source] if self.begins else 0
-        score = penalty(float(self.scores[place]), len(text) - prompt, source)
+        text = self.tokens[place].tolist()
+        length = len(text)
+        if self.begins:
+            source = int(self.rows[place])
+            length -= self.begins[source]
+        score = penalty(float(self.scores[place]), length)
         finished = text[-1] in self.special.ends
-        return Hypothesis(tuple(text[:-1] if finished else text), score, finished)
+        if finished:
+            text.pop()
+        return Hypothesis(tuple(text), score, finished)
 
     def drop(self, done: Tensor) -> "SequenceState":
         """Return the sequences for which `done (place,)` is false."""

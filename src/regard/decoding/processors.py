@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.config.registry import RegisteredName, Registry
-from regard.shapes import Float, Int
+from regard.shapes import Float, Int, RowIds
 from regard.text.special import SPECIAL, SpecialTokens
 
 
@@ -27,7 +27,7 @@ class LogitsProcessor(ABC):
         self,
         scores: Float[Tensor, "row vocabulary"],
         tokens: Int[Tensor, "row length"],
-        sources: Int[Tensor, " row"],
+        sources: RowIds,
     ) -> Float[Tensor, "row vocabulary"]:
         """Scores of each row's next token, minus infinity for forbidden tokens.
 
@@ -236,7 +236,8 @@ class Prefix(LogitsProcessor):
     begins: Sequence[int] = ()
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
-        at, free = tokens.shape[1], process(self.processors, scores, tokens, sources)
+        at = tokens.shape[1]
+        free = process(self.processors, scores, tokens, sources)
         forced_tokens = [
             (row, source, self.prefixes[source][at])
             for row, source in enumerate(sources.tolist())

@@ -1,8 +1,7 @@
 """The `search:` section of a run file, and the search that it defines."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated
 
 import torch
@@ -10,14 +9,9 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.decoding.beam import Beam, ConstrainedBeam, DiverseBeam, Phrase
-from regard.decoding.constraints import BannedTexts, DecodingConstraints
-from regard.decoding.hypothesis import (
-    BrevityPenalty,
-    CoveragePenalty,
-    Hypothesis,
-    LengthPenalty,
-)
+from regard.decoding.beam import Beam, ConstrainedBeam
+from regard.decoding.constraints import DecodingConstraints
+from regard.decoding.hypothesis import Hypothesis, LengthPenalty
 from regard.decoding.processors import (
     PROCESSORS,
     AfterPrompt,
@@ -50,19 +44,14 @@ class Search:
     batch.
 
     Raises:
-        ValueError: A number out of range, top_k or top_p without a temperature, an
-            empty sequence, or groups that do not divide the beam.
+        ValueError: A number out of range, top_k or top_p without a temperature, or an
+            empty sequence.
     """
 
     beam: Annotated[int, Field(ge=1)] = 1
     length_penalty: Annotated[float, Field(ge=0)] = 0.0
     length_offset: Annotated[float, Field(ge=0)] = 5.0
     """Added to a length before it is penalised; 0 with a `length_penalty` of 1 gives the mean over the tokens."""
-    coverage_penalty: Annotated[float, Field(ge=0)] = 0.0
-    brevity_penalty: Annotated[float, Field(ge=0)] = 0.0
-    """The weight of the penalty for outputs with fewer than `brevity_ratio` tokens for each of the source; 0: none."""
-    brevity_ratio: Annotated[float, Field(gt=0)] = 1.0
-    """The expected number of tokens of an output for each token of its source, the ends included."""
     no_repeat: Annotated[int, Field(ge=0)] = 0
     """Forbid repeated n-grams of this many tokens in one output, and its prompt if it has one; 0 allows them."""
     repetition_penalty: float = 1.0
@@ -81,9 +70,6 @@ class Search:
     """Share the probability of forbidden tokens, padding too, between the others."""
     early_stopping: bool = False
     """End a beam as soon as it has as many ended hypotheses as its width, whether or not an open one scores better."""
-    groups: int = 1
-    """Groups of a diverse beam; `diversity` is the strength of its penalty."""
-    diversity: float = 0.5
     length_ratio: Annotated[float, Field(ge=0)] = 2.0
     length_extra: Annotated[int, Field(ge=1)] = 10
     temperature: float | None = None
@@ -105,7 +91,6 @@ class Search:
             raise ValueError(
                 f"top_k is {self.top_k} and top_p {self.top_p}, without sampling; set a temperature"
             )
-        DiverseBeam(self.beam, groups=self.groups, strength=self.diversity)
         if self.repetition_penalty != 1:
             RepetitionPenalty(self.repetition_penalty)
         if self.banned:
@@ -113,32 +98,27 @@ class Search:
 
     @property
     def summary(self) -> str:
-        """The search in words: greedy, a beam with its penalties, or samples."""
+        """The search in words: greedy, a beam with its penalty, or samples."""
         if self.temperature is not None:
             return f"samples at temperature {self.temperature:g}"
-        penalties = {
-            "length": self.length_penalty,
-            "coverage": self.coverage_penalty,
-            "brevity": self.brevity_penalty,
-        }
-        descriptions = [
-            f"{name} penalty {value:g}" for name, value in penalties.items() if value
-        ]
-        return ", ".join(
-            [
-                "greedy" if self.beam == 1 else f"beam {self.beam}",
-                *(descriptions if self.beam > 1 else []),
-            ]
-        )
+        if self.beam == 1:
+            return "greedy"
+        penalty = f", length penalty {self.length_penalty:g}"
+        return f"beam {self.beam}{penalty if self.length_penalty else ''}"
+
+    @property
+    def penalty(self) -> LengthPenalty:
+        """The penalty of lengths."""
+        return LengthPenalty(self.length_penalty, self.length_offset)
 
     def with_beam(self, beam: int | None) -> "Search":
-        """Return the same settings with this beam, in one group and without sampling.
+        """Return the same settings with this beam and without sampling.
 
         Unchanged for None.
         """
         if beam is None:
             return self
-        return replace(self, beam=beam, groups=1, temperature=None, top_k=0, top_p=1.0)
+        return replace(self, beam=beam, temperature=None, top_k=0, top_p=1.0)
 
     def limit(self, lengths: Tensor) -> Tensor:
         """Return the maximal number of output tokens for sources of `lengths (batch,)`."""
@@ -157,8 +137,7 @@ class Search:
 
         Raises:
             ValueError: `n_best` below 1, above the beam, or above 1 at temperature
-                0; phrases longer than the limit of a row, or with groups or a
-                temperature.
+                0; phrases longer than the limit of a row, or with a temperature.
         """
         constraints = DecodingConstraints() if constraints is None else constraints
         constraints.check(limit.tolist())
@@ -169,30 +148,20 @@ class Search:
                     "phrases need a beam; samples cannot be made to contain them"
                 )
             return self.sample(decoder, memory, limit, constraints, processors)
-        if (
-            self.beam == constraints.n_best == 1
-            and not self.coverage_penalty
-            and not any(constraints.phrases)
-        ):
+        phrases = constraints.phrases_of(len(limit))
+        if self.beam == constraints.n_best == 1 and not any(phrases):
             return greedy(
                 decoder,
                 memory,
                 max_length=limit,
-                penalty=self.length(memory),
+                penalty=self.penalty,
                 processors=processors,
                 begins=constraints.prompts,
             )
-        coverage = (
-            CoveragePenalty(self.coverage_penalty) if self.coverage_penalty else None
-        )
-        search = self.kind(constraints.phrases_of(len(limit)))(
-            self.beam,
-            self.length(memory),
-            coverage,
-            processors,
-            constraints.prompts,
-            self.early_stopping,
-        )
+        settings = processors, constraints.prompts, self.early_stopping
+        search = Beam(self.beam, self.penalty, *settings)
+        if any(phrases):
+            search = ConstrainedBeam(self.beam, self.penalty, *settings, phrases)
         return search(decoder, memory, max_length=limit, n_best=constraints.n_best)
 
     def stream(
@@ -218,15 +187,9 @@ class Search:
             replace(options, begins=constraints.prompts),
             max_length=limit,
             choose=self.sampler(memory.value.device),
-            penalty=self.length(memory),
+            penalty=self.penalty,
             processors=self.processors(constraints, limit, decoder),
         )
-
-    def length(self, memory: Memory) -> LengthPenalty:
-        """Return the penalties of lengths for these sources."""
-        weight, ratio = self.brevity_penalty, self.brevity_ratio
-        brevity = BrevityPenalty.of(weight, ratio, memory) if weight else None
-        return LengthPenalty(self.length_penalty, self.length_offset, brevity)
 
     def sampler(self, device: torch.device) -> Sampler:
         """Return the sampler of these settings.
@@ -243,7 +206,10 @@ class Search:
         )
 
     def processors(
-        self, constraints: DecodingConstraints, limit: Tensor, decoder: Decoder
+        self,
+        constraints: DecodingConstraints,
+        limit: Tensor,
+        decoder: Decoder,
     ) -> tuple[LogitsProcessor, ...]:
         """Return the logits processors of every step.
 
@@ -252,89 +218,44 @@ class Search:
         Raises:
             ValueError: An id beyond the vocabulary.
         """
-        self._check_ids(decoder.output.out_features)
-        before = (
-            torch.tensor(constraints.before, device=limit.device)
-            if constraints.before
-            else None
-        )
-        early, late = self._by_text(decoder, constraints.banned, before)
-        ends, begins = decoder.special.ends, constraints.prompts
-        late += (
-            [MinimumLength(self.min_length, ends, begins)] if self.min_length else []
-        )
-        late += (
-            [] if self.first_token is None else [FirstToken(self.first_token, begins)]
-        )
-        late += (
-            [EndAtLimit(limit.tolist(), decoder.special.end)]
-            if self.end_at_limit
-            else []
-        )
-        late += [Renormalize()] if self.renormalize else []
-        if any(constraints.prefixes):
-            late = [Prefix(constraints.prefixes_of(len(limit)), late, begins)]
-        return (*early, *late)
-
-    def _by_text(
-        self, decoder: Decoder, banned: BannedTexts | None, before: Tensor | None
-    ) -> tuple[list[LogitsProcessor], list[LogitsProcessor]]:
-        """Return the processors of logits that depend on the text so far, and the others.
-
-        The prompt `before` the text belongs to it.
-        """
-        processors: list[LogitsProcessor] = []
-        processors += (
-            [RepetitionPenalty(self.repetition_penalty)]
-            if self.repetition_penalty != 1
-            else []
-        )
-        processors += (
-            [NoRepeat(self.no_repeat, decoder.special.ends)] if self.no_repeat else []
-        )
-        processors += [Banned(self.banned)] if self.banned else []
-        processors += [] if banned is None else [banned]
-        processors += [
-            PROCESSORS[name](decoder.special, decoder.output.out_features)
-            for name in self.logits_processors
-        ]
-        if before is not None:
-            processors = [AfterPrompt(processor, before) for processor in processors]
-        return [processor for processor in processors if processor.on_logits], [
-            processor for processor in processors if not processor.on_logits
-        ]
-
-    def _check_ids(self, vocabulary: int) -> None:
-        """Check the arguments.
-
-        Raises:
-            ValueError: An id beyond the vocabulary.
-        """
+        vocabulary = decoder.output.out_features
         ids = {token for sequence in self.banned for token in sequence}
-        ids |= set() if self.first_token is None else {self.first_token}
-        wrong = sorted(token for token in ids if not 0 <= token < vocabulary)
-        if wrong:
-            raise ValueError(
-                f"the search has the id {wrong[0]}; the vocabulary has 0 to {vocabulary - 1}"
-            )
-
-    def kind(self, phrases: Sequence[Sequence[Phrase]]) -> Callable[..., Beam]:
-        """Return the beam search of these settings.
-
-        Raises:
-            ValueError: Groups with phrases.
-        """
-        if any(phrases):
-            if self.groups > 1:
+        if self.first_token is not None:
+            ids.add(self.first_token)
+        for token in sorted(ids):
+            if not 0 <= token < vocabulary:
                 raise ValueError(
-                    f"groups is {self.groups}, but phrases need a beam in one group"
+                    f"the search has the id {token}; the vocabulary has 0 to {vocabulary - 1}"
                 )
-            return partial(ConstrainedBeam, phrases=phrases)
-        return (
-            Beam
-            if self.groups == 1
-            else partial(DiverseBeam, groups=self.groups, strength=self.diversity)
-        )
+        ends = decoder.special.ends
+        begins = constraints.prompts
+        of_text: list[LogitsProcessor] = []  # depend on the text, its prompt included
+        if self.repetition_penalty != 1:
+            of_text.append(RepetitionPenalty(self.repetition_penalty))
+        if self.no_repeat:
+            of_text.append(NoRepeat(self.no_repeat, ends))
+        if self.banned:
+            of_text.append(Banned(self.banned))
+        for name in self.logits_processors:
+            make = PROCESSORS[name]
+            of_text.append(make(decoder.special, vocabulary))
+        if constraints.before:
+            before = torch.tensor(constraints.before, device=limit.device)
+            of_text = [AfterPrompt(processor, before) for processor in of_text]
+        early = [processor for processor in of_text if processor.on_logits]
+        late = [processor for processor in of_text if not processor.on_logits]
+        if self.min_length:
+            late.append(MinimumLength(self.min_length, ends, begins))
+        if self.first_token is not None:
+            late.append(FirstToken(self.first_token, begins))
+        if self.end_at_limit:
+            late.append(EndAtLimit(limit.tolist(), decoder.special.end))
+        if self.renormalize:
+            late.append(Renormalize())
+        if any(constraints.prefixes):
+            prefixes = constraints.prefixes_of(len(limit))
+            late = [Prefix(prefixes, late, begins)]
+        return (*early, *late)
 
     def sample(
         self,
@@ -365,22 +286,15 @@ class Search:
                 memory,
                 sampler,
                 max_length=limit,
-                penalty=self.length(memory),
+                penalty=self.penalty,
                 processors=processors,
                 begins=constraints.prompts,
             )
             for _ in range(n_best)
         ]
-        rows = [
-            [hypothesis for (hypothesis,) in row] for row in zip(*draws, strict=True)
-        ]
-        return [
-            [
-                first,
-                *sorted(
-                    others_sampled,
-                    key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score),
-                ),
-            ]
-            for first, *others_sampled in rows
-        ]
+        results = []
+        for row in zip(*draws, strict=True):
+            first, *others = (hypothesis for (hypothesis,) in row)
+            others.sort(key=lambda item: (not item.finished, -item.score))
+            results.append([first, *others])
+        return results

@@ -89,7 +89,8 @@ def stream(
     Raises:
         ValueError: Max_length below 1, or no token can follow a sequence.
     """
-    limit, penalty = max_lengths(memory, max_length), penalty or LengthPenalty()
+    limit = max_lengths(memory, max_length)
+    penalty = penalty or LengthPenalty()
     choose = Sampler(temperature=0.0) if choose is None else choose
     with (
         torch.no_grad()
@@ -218,7 +219,9 @@ class StreamEvent:
 
 
 def check_prefixes(
-    prefixes: Sequence[Sequence[int]], vocabulary: int, special: SpecialTokens
+    prefixes: Sequence[Sequence[int]],
+    vocabulary: int,
+    special: SpecialTokens,
 ) -> None:
     """Check the arguments.
 

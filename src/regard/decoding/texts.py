@@ -95,11 +95,8 @@ def source_ids(
         InputError: As `search_texts`.
     """
     ids = [tokenizers.source_ids(text) for text in texts]
-    places = (
-        [f"text {number}" for number in range(1, len(ids) + 1)]
-        if places is None
-        else places
-    )
+    if places is None:
+        places = [f"text {number}" for number in range(1, len(ids) + 1)]
     return check_lengths(maximum, ids, places, truncate=truncate)
 
 
@@ -122,29 +119,38 @@ def search_ids(
     device = next(encoder.parameters()).device
 
     def decode(rows: list[int]) -> list[list[list[Hypothesis]]]:
-        batch = models[0].collate([(ids[row], []) for row in rows]).to(device)
-        row_constraints = None if constraints is None else constraints.of(rows)
-        memory, limit = (
-            encoder(batch.source, batch.source_lengths),
-            search.limit(batch.source_lengths),
-        )
-        return [
-            search(model.decoder, memory, _most(model, limit), row_constraints)
-            for model in models
-        ]
+        batch = models[0].collate([(ids[row], []) for row in rows])
+        batch = batch.to(device)
+        row_constraints = None
+        if constraints is not None:
+            row_constraints = constraints.of(rows)
+        memory = encoder(batch.source, batch.source_lengths)
+        limit = search.limit(batch.source_lengths)
+        outputs = []
+        for model in models:
+            most = _most(model, limit)
+            outputs.append(search(model.decoder, memory, most, row_constraints))
+        return outputs
 
     def decode_by_engine(rows: list[int]) -> list[list[list[Hypothesis]]]:
         assert engine is not None
         results = engine.search([ids[row] for row in rows], search)
         missing = [row for row, best in zip(rows, results, strict=True) if best is None]
         results_in_pytorch = iter(decode(missing)[0] if missing else ())
-        return [
-            [next(results_in_pytorch) if best is None else [best] for best in results]
-        ]
+        hypotheses = []
+        for best in results:
+            if best is None:
+                hypotheses.append(next(results_in_pytorch))
+            else:
+                hypotheses.append([best])
+        return [hypotheses]
 
-    supported = engine is not None and engine.supports(search, constraints)
-    compute = decode_by_engine if supported else decode
-    outputs_by_model: list[list[list[Hypothesis]]] = [[[] for _ in ids] for _ in models]
+    compute = decode
+    if engine is not None and engine.supports(search, constraints):
+        compute = decode_by_engine
+    outputs_by_model: list[list[list[Hypothesis]]] = []
+    for _ in models:
+        outputs_by_model.append([[] for _ in ids])
     batches = list(_batches(ids, max(1, BATCH // search.beam)))
     for rows, decoded in zip(batches, compute_batches(compute, batches), strict=True):
         for outputs, hypotheses in zip(outputs_by_model, decoded, strict=True):
@@ -170,25 +176,22 @@ def stream_ids(
     Raises:
         ValueError: A prefix is longer than its output may be.
     """
-    batch = model.collate([(tokens, []) for tokens in ids]).to(
-        next(model.parameters()).device
-    )
+    device = next(model.parameters()).device
+    batch = model.collate([(tokens, []) for tokens in ids])
+    batch = batch.to(device)
     with torch.no_grad():
         memory = model.encoder(batch.source, batch.source_lengths)
-    limit, lengths = (
-        _most(model, search.limit(batch.source_lengths)),
-        batch.source_lengths.tolist(),
-    )
+    limit = _most(model, search.limit(batch.source_lengths))
+    lengths = batch.source_lengths.tolist()
     options = StepOptions(
         model.decoder, model.decoder.source_attention, candidates, active
     )
     for step in search.stream(model.decoder, memory, limit, constraints, options):
         read = step.attention
-        yield (
-            step
-            if read is None
-            else replace(step, attention=read[..., : lengths[step.row]])
-        )
+        if read is not None:
+            read = read[..., : lengths[step.row]]
+            step = replace(step, attention=read)
+        yield step
 
 
 def best_texts(
@@ -205,7 +208,9 @@ def best_texts(
 
 def _most(model: EncoderDecoder, limit: Tensor) -> Tensor:
     """Return the limit of a search, at most the model's own maximum."""
-    return limit if model.max_target is None else limit.clamp(max=model.max_target)
+    if model.max_target is None:
+        return limit
+    return limit.clamp(max=model.max_target)
 
 
 def _batches(ids: Sequence[list[int]], tokens: int) -> Iterator[list[int]]:
@@ -216,30 +221,6 @@ def _batches(ids: Sequence[list[int]], tokens: int) -> Iterator[list[int]]:
     lengths = [(len(tokens_of_row) + 1, 0) for tokens_of_row in ids]
     longest = max((length for length, _ in lengths), default=1)
     yield from token_batches(lengths, max(tokens, longest), seed=0, epoch=0)
-
-
-def least_risk(texts: Sequence[str]) -> int:
-    """Return the index of the text with the highest mean chrF against all samples.
-
-    Repeats count, and the first of equals wins (Eikema and Aziz 2020, 2005.10283).
-
-    Raises:
-        ValueError: There is no text.
-    """
-    if not texts:
-        raise ValueError("there is no text to choose from")
-    from sacrebleu.metrics.chrf import CHRF
-
-    chrf = CHRF()
-    counts = {text: texts.count(text) for text in dict.fromkeys(texts)}
-
-    def mean_similarity(text: str) -> float:
-        return sum(
-            chrf.sentence_score(text, [reference]).score * count
-            for reference, count in counts.items()
-        )
-
-    return texts.index(max(counts, key=mean_similarity))
 
 
 ROWS = 32  # pairs that are scored together
@@ -275,7 +256,8 @@ def encode_pairs(
 
 @torch.no_grad()
 def log_probabilities(
-    model: EncoderDecoder, pairs: Sequence[tuple[list[int], list[int]]]
+    model: EncoderDecoder,
+    pairs: Sequence[tuple[list[int], list[int]]],
 ) -> list[list[float]]:
     """Return the natural log-probability of each token of each target, the end last, given its source."""
     device = next(model.parameters()).device
@@ -283,16 +265,13 @@ def log_probabilities(
     def score(first: int) -> list[list[float]]:
         batch = model.collate(pairs[first : first + ROWS]).to(device)
         logits = model(batch.source, batch.source_lengths, batch.target_in).float()
-        scores = logits.log_softmax(-1).gather(
-            -1, batch.target_out.clamp(min=0)[..., None]
-        )[..., 0]
+        targets = batch.target_out.clamp(min=0)[..., None]
+        scores = logits.log_softmax(-1).gather(-1, targets)
+        rows = scores[..., 0].tolist()
         lengths = batch.target_lengths.tolist()
-        return [
-            row[:length] for row, length in zip(scores.tolist(), lengths, strict=True)
-        ]
+        return [row[:length] for row, length in zip(rows, lengths, strict=True)]
 
-    return [
-        row
-        for rows in compute_batches(score, range(0, len(pairs), ROWS))
-        for row in rows
-    ]
+    results = []
+    for rows in compute_batches(score, range(0, len(pairs), ROWS)):
+        results += rows
+    return results

@@ -1,5 +1,22 @@
 """Experiments on claims about attention. Each one trains, measures, and writes a table and a picture."""
 
-from regard.experiments.catalog import EXPERIMENTS, ON_TEXT
+from collections.abc import Callable
 
-__all__ = ["EXPERIMENTS", "ON_TEXT"]
+from regard.experiments import cost, learning, lengths, structure
+from regard.experiments.sweep import Finding, Setting
+
+EXPERIMENTS: dict[str, Callable[[Setting], Finding]] = {
+    "alignment": structure.alignment,
+    "bottleneck": lengths.bottleneck,
+    "context": structure.context,
+    "cost": cost.cost,
+    "gradients": learning.gradients,
+    "heads": structure.heads,
+    "languages": learning.languages,
+    "positions": lengths.positions,
+    "scaling": learning.scaling,
+    "teacher-forcing": learning.teacher_forcing,
+    "variants": learning.variants,
+}
+
+__all__ = ["EXPERIMENTS", "Finding", "Setting"]

@@ -1,6 +1,5 @@
 """What is learned, and how fast: scores and alignments, languages, teacher forcing, scaling, gradients."""
 
-import math
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -10,7 +9,7 @@ from torch import Tensor
 from regard.attention.scores import Dot, ScaledDot
 from regard.data.batches import collate
 from regard.data.pairs import Pair
-from regard.experiments.sweep import Finding, Lines, Setting, Variant, sweep
+from regard.experiments.sweep import Finding, Setting, Variant, collect_lines
 from regard.models.attention import ALIGNS, SCORES
 from regard.models.bottleneck import BottleneckConfig
 from regard.models.catalog import build
@@ -49,16 +48,15 @@ def variants(setting: Setting) -> Finding:
     }
     rows, charts = [], []
     for part, (title, names) in parts.items():
-        models = {}
+        models = []
         for name in names:
             settings = [f"model.{part}={name}", "model.window=4", *EXTRA.get(name, ())]
-            models[name] = Variant("dates-luong", f"{part}-{name}", settings)
-        lines: Lines = {}
-        for name, count, _, result in sweep(setting, models, steps):
-            score = result["test/exact-match"]
-            rows.append((part, name, count, score, result["seconds"]))
-            lines.setdefault(name, []).append((float(count), score))
+            model = Variant((part, name), "dates-luong", f"{part}-{name}", settings)
+            models += model.train_for(steps)
+        scores = setting.sweep(models)
+        lines = collect_lines(scores, 2, 3, lambda row: row[1])
         charts.append(Chart(title, "updates", "exact match, %", lines))
+        rows += scores
     columns = ("part", "name", "updates", "exact match, %", "seconds")
     return Finding(VARIANTS_CLAIM, columns, rows, charts)
 
@@ -82,17 +80,14 @@ COMPARED_SCORES = "dot", "general"
 def languages(setting: Setting) -> Finding:
     """Compare the dot and the general score on each task, by the number of updates."""
     steps = (50, 100, 200, 400, 800) if setting.full else (100, 200, 400)
-    rows: list[tuple] = []
-    lines: Lines = {}
+    models = []
     for task, (recipe, settings) in TASKS.items():
-        models = {}
         for score in COMPARED_SCORES:
             overrides = [*settings, f"model.score={score}", "data.test=500"]
-            models[score] = Variant(recipe, f"{recipe}-{score}", overrides)
-        for score, count, _, result in sweep(setting, models, steps):
-            match = result["test/exact-match"]
-            rows.append((task, score, count, match, result["seconds"]))
-            lines.setdefault(f"{task}, {score}", []).append((float(count), match))
+            model = Variant((task, score), recipe, f"{recipe}-{score}", overrides)
+            models += model.train_for(steps)
+    rows = setting.sweep(models)
+    lines = collect_lines(rows, 2, 3, lambda row: f"{row[0]}, {row[1]}")
     chart = Chart("exact match", "updates", "right, %", lines)
     columns = ("task", "score", "updates", "exact match, %", "seconds")
     return Finding(LANGUAGES_CLAIM, columns, rows, [chart])
@@ -115,31 +110,32 @@ def teacher_forcing(setting: Setting) -> Finding:
 
     The table has exact match, and the share of correct tokens after an early error.
     """
-    steps = (100, 200, 400, 600, 1200) if setting.full else (100, 200, 400, 600)
-    models = {
-        name: Variant("dates-luong", name.replace(" ", "-"), overrides)
-        for name, overrides in WAYS.items()
-    }
-    rows: list[tuple] = []
-    matches: Lines = {}
-    recoveries: Lines = {}
-    for name, count, run, result in sweep(setting, models, steps):
-        match = result["test/exact-match"]
-        recovery = 100 * score_after_mistake(setting.run(run))
-        rows.append((name, count, match, recovery, result["seconds"]))
-        matches.setdefault(name, []).append((float(count), match))
-        recoveries.setdefault(name, []).append((float(count), recovery))
-    columns = (
-        "training",
-        "updates",
-        "exact match, %",
-        "right after a mistake, %",
-        "seconds",
-    )
+
+    def measure(run: str, result: dict[str, Any]) -> tuple[float, float]:
+        recovery = score_after_mistake(setting.run(run))
+        return result["test/exact-match"], 100 * recovery
+
+    steps = [100, 200, 400, 600]
+    if setting.full:
+        steps.append(1200)
+    models = []
+    for name, settings in WAYS.items():
+        slug = name.replace(" ", "-")
+        model = Variant((name,), "dates-luong", slug, settings)
+        models += model.train_for(steps)
+    rows = setting.sweep(models, measure)
+    match = "exact match, %"
+    recovery = "right after a mistake, %"
     charts = [
-        Chart("dates", "updates", columns[2], matches),
-        Chart("tokens after a wrong one", "updates", columns[3], recoveries),
+        Chart("dates", "updates", match, collect_lines(rows, 1, 2)),
+        Chart(
+            "tokens after a wrong one",
+            "updates",
+            recovery,
+            collect_lines(rows, 1, 3),
+        ),
     ]
+    columns = ("training", "updates", match, recovery, "seconds")
     return Finding(FORCING_CLAIM, columns, rows, charts)
 
 
@@ -150,25 +146,25 @@ def score_after_mistake(run: EncodesPairs, count: int = 200) -> float:
     The second output token is replaced by a wrong one, and the model continues alone.
     """
     pairs = cast(Sequence[Pair], run.config.data.load().test)[:count]
-    tokenizers, model = run.tokenizers, run.model
+    tokenizers = run.tokenizers
+    model = run.model
     right = total = 0
     for pair in pairs:
-        source, target = (
-            tokenizers.source_ids(pair.source),
-            tokenizers.target_ids(pair.target, pair.source),
-        )
+        source = tokenizers.source_ids(pair.source)
+        target = tokenizers.target_ids(pair.target, pair.source)
         batch = collate([(source, target)])
-        state = model.decoder.start(model.encoder(batch.source, batch.source_lengths))
+        memory = model.encoder(batch.source, batch.source_lengths)
+        state = model.decoder.start(memory)
         mistake = next(token for token in target if token != target[1])
-        token_in = batch.target_in[:, 0]
-        for place, token in enumerate(target):
+        inputs = [int(batch.target_in[0, 0]), target[0], mistake]
+        for position, token in enumerate(target):
+            token_in = torch.tensor([inputs[position]])
             logits, state = model.decoder.step(token_in, state)
-            prediction = logits.argmax(-1)
-            if place >= 2:
-                right, total = right + (int(prediction) == token), total + 1
-            token_in = (
-                prediction if place > 1 else torch.tensor([mistake if place else token])
-            )
+            if position >= 2:
+                prediction = int(logits.argmax(-1))
+                inputs.append(prediction)
+                right += prediction == token
+                total += 1
     return right / total
 
 
@@ -178,6 +174,12 @@ SCALING_CLAIM = (
     "width. Its softmax becomes one-hot and passes no gradient. Divided by the root of the width, variance, entropy "
     "and gradient stay constant (Vaswani 2017, section 3.2.1)."
 )
+SOFTMAX_MEASURES: dict[str, tuple[str, Scales]] = {
+    "variance of scores": ("", ("log", "log")),
+    "entropy of weights": ("nats, of at most 4.16", ("log", "linear")),
+    "norm of the derivative": ("", ("log", "log")),
+}
+"""The unit and the scales of each measure."""
 
 
 def scaling(setting: Setting) -> Finding:
@@ -185,58 +187,41 @@ def scaling(setting: Setting) -> Finding:
 
     Means over many queries with 64 keys each.
     """
-    widths = [2**power for power in range(2, 14 if setting.full else 11)]
-    queries = 4096 if setting.full else 512
+    largest, queries = (13, 4096) if setting.full else (10, 512)
+    scores = {"dot": Dot(), "scaled dot": ScaledDot()}
     generator = torch.Generator().manual_seed(1)
     rows = []
-    for width in widths:
+    for power in range(2, largest + 1):
+        width = 2**power
         query = torch.randn(queries, 1, width, generator=generator)
         key = torch.randn(queries, KEYS, width, generator=generator)
-        for name, score in (("dot", Dot()), ("scaled dot", ScaledDot())):
-            rows.append(
-                (name, width, *measure_softmax(score(query, score.prepare(key))[:, 0]))
-            )
-    names = "variance of scores", "entropy of weights", "norm of the derivative"
-    charts = [
-        Chart(title, "width", unit, collect_lines(rows, 2 + number), scales)
-        for number, (title, unit, scales) in enumerate(
-            zip(
-                names,
-                ("", f"nats, of at most {math.log(KEYS):.2f}", ""),
-                SCALES,
-                strict=True,
-            )
-        )
-    ]
-    return Finding(SCALING_CLAIM, ("score", "width", *names), rows, charts)
+        for name, score in scores.items():
+            values = score(query, score.prepare(key))[:, 0]
+            rows.append((name, width, *measure_softmax(values)))
+    charts = []
+    for title, (unit, scales) in SOFTMAX_MEASURES.items():
+        lines = collect_lines(rows, 1, 2 + len(charts))
+        charts.append(Chart(title, "width", unit, lines, scales))
+    columns = ("score", "width", *SOFTMAX_MEASURES)
+    return Finding(SCALING_CLAIM, columns, rows, charts)
 
 
-SCALES: tuple[Scales, ...] = (("log", "log"), ("log", "linear"), ("log", "log"))
+def measure_softmax(scores: Tensor) -> tuple[float, float, float]:
+    """Measure scores `(query, key)` and their softmax a.
 
-
-def measure_softmax(scores: torch.Tensor) -> tuple[float, float, float]:
-    """Of scores `(query, key)`: their variance, the entropy of their softmax a, and |diag(a) - a a^T|."""
-    weights = scores.double().softmax(-1)
+    Returns:
+        The variance of the scores, the entropy of a, and the norm of its derivative,
+        |diag(a) - a a^T|.
+    """
+    scores = scores.double()
+    weights = scores.softmax(-1)
     entropy = torch.special.entr(weights).sum(-1).mean()
     squares = weights.square().sum(-1)
+    cubes = weights.pow(3).sum(-1)
     # the squared entries of diag(a) - a a^T, summed: sum a_i^2 - 2 sum a_i^3 + (sum a_i^2)^2
-    derivative = (
-        (squares - 2 * weights.pow(3).sum(-1) + squares.square())
-        .clamp(min=0)
-        .sqrt()
-        .mean()
-    )
-    return float(scores.double().var()), float(entropy), float(derivative)
-
-
-def collect_lines(
-    rows: list[tuple], column: int
-) -> dict[str, list[tuple[float, float]]]:
-    """Return a line per score: the column by width."""
-    result: Lines = {}
-    for row in rows:
-        result.setdefault(row[0], []).append((float(row[1]), row[column]))
-    return result
+    total = squares - 2 * cubes + squares.square()
+    derivative = total.clamp(min=0).sqrt().mean()
+    return float(scores.var()), float(entropy), float(derivative)
 
 
 WORDS = 50
@@ -253,69 +238,67 @@ def gradients(setting: Setting) -> Finding:
     They are means over untrained models and sentences, by distance from the end.
     """
     length, seeds = (200, 10) if setting.full else (50, 5)
-    lines = {
-        name: average_norms(config, length, seeds) for name, config in CONFIGS.items()
-    }
-    places = sorted({round(length * share / 10) for share in range(10)})
-    rows = [
-        (place, *(float(gradient_norms[place]) for gradient_norms in lines.values()))
-        for place in places
-    ]
-    points = {
-        name: [(float(place), float(gradient_norms[place])) for place in range(length)]
-        for name, gradient_norms in lines.items()
-    }
+    norms = {}
+    for cell, name in (("tanh", "tanh"), ("gru", "GRU")):
+        sizes: Any = {"cell": cell, "embedding": 64, "width": 64}
+        models = {
+            "no attention": BottleneckConfig(**sizes),
+            "attention": LuongConfig(
+                **sizes,
+                layers=1,
+                score="scaled-dot",
+                dropout=0.0,
+            ),
+        }
+        for kind, config in models.items():
+            norms[f"{name}, {kind}"] = average_norms(config, length, seeds)
+    lines = {}
+    for name, line in norms.items():
+        lines[name] = [(float(distance), norm) for distance, norm in enumerate(line)]
+    distances = sorted({round(length * share / 10) for share in range(10)})
+    rows = []
+    for distance in distances:
+        rows.append((distance, *(line[distance] for line in norms.values())))
+    column = "steps before the end"
     chart = Chart(
         "gradient at a source position",
-        "steps before the end",
+        column,
         "norm",
-        points,
+        lines,
         ("linear", "log"),
     )
-    return Finding(GRADIENTS_CLAIM, ("steps before the end", *lines), rows, [chart])
+    return Finding(GRADIENTS_CLAIM, (column, *lines), rows, [chart])
 
 
-CONFIGS: dict[str, Any] = {
-    "tanh, no attention": BottleneckConfig(cell="tanh", embedding=64, width=64),
-    "GRU, no attention": BottleneckConfig(cell="gru", embedding=64, width=64),
-    "tanh, attention": LuongConfig(
-        cell="tanh", embedding=64, width=64, layers=1, score="scaled-dot", dropout=0.0
-    ),
-    "GRU, attention": LuongConfig(
-        cell="gru", embedding=64, width=64, layers=1, score="scaled-dot", dropout=0.0
-    ),
-}
-
-
-def average_norms(config: Any, length: int, seeds: int) -> Tensor:
-    """Average the norms `(distance,)`, the last source position first."""
+def average_norms(config: Any, length: int, seeds: int) -> list[float]:
+    """Average the gradient norms of models, the last source position first."""
     norms = []
     for seed in range(seeds):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            norms.append(gradient_norms(build(config, WORDS, WORDS), length))
-    return torch.stack(norms).mean(0).flip(0)
+            model = build(config, WORDS, WORDS)
+            norms.append(gradient_norms(model, length))
+    mean = torch.stack(norms).mean(0)
+    return mean.flip(0).tolist()
 
 
 def gradient_norms(model: EncoderDecoder, length: int, batch: int = 16) -> Tensor:
     """Return the gradient norm `(position,)` of the first target token's loss."""
     embedded: list[Tensor] = []
 
-    def keep(module: Any, inputs: Any, output: Tensor) -> None:
+    def store(module: Any, inputs: Any, output: Tensor) -> None:
         output.retain_grad()
         embedded.append(output)
 
-    source, target = (
-        torch.randint(4, WORDS, (batch, length)),
-        torch.full((batch, 1), SPECIAL.start),
-    )
-    handle = model.encoder.get_submodule("embedding").register_forward_hook(keep)
+    source = torch.randint(4, WORDS, (batch, length))
+    lengths = torch.full((batch,), length)
+    target = torch.full((batch, 1), SPECIAL.start)
+    embedding = model.encoder.get_submodule("embedding")
+    embedding.register_forward_hook(store)
     expected = torch.randint(4, WORDS, (batch, 1))
-    total, _ = model.decoder.output.loss(
-        model.features(source, torch.full((batch,), length), target), expected
-    )
+    features = model.features(source, lengths, target)
+    total, _ = model.decoder.output.loss(features, expected)
     total.backward()
-    handle.remove()
     gradient = embedded[0].grad
     assert gradient is not None
     return gradient.norm(dim=-1).mean(0)

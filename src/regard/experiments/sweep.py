@@ -1,7 +1,7 @@
 """Experiments: their setting, trained variants, and their results as files."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,10 @@ from regard.storage import atomic
 from regard.storage.run_folder import RESULT
 from regard.training.devices import choose_device
 
+Row = tuple[Any, ...]
+Lines = dict[str, list[tuple[float, float]]]
+"""The lines of a chart by name."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -23,110 +27,134 @@ class Finding:
 
     claim: str
     columns: tuple[str, ...]
-    rows: Sequence[tuple[Any, ...]]
+    rows: Sequence[Row]
     charts: Sequence[Part]
 
     def table(self) -> str:
-        """Return the table in Markdown."""
-        cells = [
-            self.columns,
-            ["---"] * len(self.columns),
-            *(map(format_cell, row) for row in self.rows),
-        ]
-        return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+        """Return the table in Markdown, with four significant figures."""
+        lines = [self.columns, ["---"] * len(self.columns)]
+        for row in self.rows:
+            line = []
+            for cell in row:
+                line.append(f"{cell:.4g}" if isinstance(cell, float) else str(cell))
+            lines.append(line)
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def write(self, folder: Path, name: str) -> list[Path]:
         """Write NAME.md, NAME.json and NAME.png into the folder, which is created.
 
         Raises:
-            InputError: the folder is a file, or matplotlib is not installed.
-            RunError: a file cannot be written.
+            InputError: matplotlib is not installed.
+            RunError: A file cannot be written.
         """
-        if folder.exists() and not folder.is_dir():
-            raise InputError(
-                f"{folder}: is not a folder; name one to write the table and the picture to"
-            )
         records = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        data = json.dumps({"claim": self.claim, "rows": records}, indent=1)
         contents = {
             ".md": f"# {name}\n\n{self.claim}\n\n{self.table()}\n".encode(),
-            ".json": (
-                json.dumps({"claim": self.claim, "rows": records}, indent=1) + "\n"
-            ).encode(),
+            ".json": f"{data}\n".encode(),
             ".png": png(self.charts),
         }
+        paths = []
         for ending, content in contents.items():
-            atomic.write(folder / f"{name}{ending}", content)
-        return [folder / f"{name}{ending}" for ending in contents]
+            path = folder / f"{name}{ending}"
+            atomic.write(path, content)
+            paths.append(path)
+        return paths
 
 
-def format_cell(value: Any) -> str:
-    """Format a cell; numbers have four significant figures."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def collect_lines(
+    rows: Iterable[Row], x: int, y: int, name: Callable[[Row], str] = lambda row: row[0]
+) -> Lines:
+    """Return a line of column `y` by column `x` for each name of rows."""
+    lines: Lines = {}
+    for row in rows:
+        point = (float(row[x]), float(row[y]))
+        lines.setdefault(name(row), []).append(point)
+    return lines
+
+
+class Variant(NamedTuple):
+    """A recipe with other settings.
+
+    Attributes:
+        cells: The first cells of its row.
+        recipe: The name of the recipe.
+        run: The name of the run.
+        settings: The settings.
+    """
+
+    cells: Row
+    recipe: str
+    run: str
+    settings: Sequence[str]
+
+    def train_for(self, steps: Sequence[int]) -> "list[Variant]":
+        """Return a variant for each number of updates, which is a further cell."""
+        variants = []
+        for count in steps:
+            variant = Variant(
+                cells=(*self.cells, count),
+                recipe=self.recipe,
+                run=f"{self.run}-{count}",
+                settings=[f"training.steps={count}", *self.settings],
+            )
+            variants.append(variant)
+        return variants
+
+
+Measure = Callable[[str, dict[str, Any]], Sequence[Any]]
+"""Measures a run, by its name and its metrics."""
 
 
 @dataclass(frozen=True)
 class Setting:
     """The setting of an experiment.
 
-    folder: the folder of trained runs, so that an interrupted experiment continues.
-    full: whether to use the long setting.
-    text: two files, aligned by line, for experiments on the user's text."""
+    Attributes:
+        folder: The folder of trained runs, so that an interrupted experiment continues.
+        full: Whether to use the long setting.
+    """
 
     folder: Path
     full: bool = False
-    text: tuple[Path, Path] | None = None
 
-    def train(self, recipe: str, name: str, overrides: Sequence[str]) -> dict[str, Any]:
+    def train(self, recipe: str, name: str, settings: Sequence[str]) -> dict[str, Any]:
         """Return the metrics of a run of the recipe, which is trained if it is new.
 
         Raises:
             InputError: The folder holds a run of this name with other settings.
             RunError: Training failed.
         """
-        out, config = self.folder / name, run_file.read(path_of(recipe), overrides)
-        if not (out / RESULT).is_file():
+        out = self.folder / name
+        config = run_file.read(path_of(recipe), settings)
+        result = out / RESULT
+        if not result.is_file():
             return launch.train(config, out, resume=out.exists())
-        if run_file.read(out / runs.CONFIG) != launch.resolve_precision(
-            config, choose_device(config.training.device)
-        ):
+        device = choose_device(config.training.device)
+        resolved = launch.resolve_precision(config, device)
+        if run_file.read(out / runs.CONFIG) != resolved:
             raise InputError(
-                f"{out}: holds a run with other settings; remove it, or name another folder with --out"
+                f"{out}: holds a run with other settings; remove it, or name another folder "
+                "with --out"
             )
-        return json.loads((out / RESULT).read_text(encoding="utf-8"))
+        return json.loads(result.read_text(encoding="utf-8"))
 
     def run(self, name: str) -> Any:
         """Load a trained run."""
         return runs.load(self.folder / name)
 
+    def sweep(
+        self,
+        variants: Iterable[Variant],
+        measure: Measure = lambda run, result: [result["test/exact-match"]],
+    ) -> list[Row]:
+        """Train each variant, and return its cells, its measures and its seconds.
 
-Lines = dict[str, list[tuple[float, float]]]
-"""The lines of a chart by name."""
-
-
-class Variant(NamedTuple):
-    """A recipe with other settings; its runs are named `name` and the updates."""
-
-    recipe: str
-    name: str
-    overrides: Sequence[str]
-
-
-class Trained(NamedTuple):
-    """A trained run of a variant, its number of updates, and its metrics."""
-
-    variant: str
-    updates: int
-    run: str
-    result: dict[str, Any]
-
-
-def sweep(
-    setting: Setting, variants: Mapping[str, Variant], steps: Sequence[int]
-) -> Iterator[Trained]:
-    """Train each variant with each number of updates."""
-    for key, variant in variants.items():
-        for count in steps:
-            run = f"{variant.name}-{count}"
-            overrides = [f"training.steps={count}", *variant.overrides]
-            result = setting.train(variant.recipe, run, overrides)
-            yield Trained(key, count, run, result)
+        By default the measure is exact match on the test set.
+        """
+        rows = []
+        for variant in variants:
+            result = self.train(variant.recipe, variant.run, variant.settings)
+            values = measure(variant.run, result)
+            rows.append((*variant.cells, *values, result["seconds"]))
+        return rows

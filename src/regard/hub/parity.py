@@ -1,7 +1,6 @@
-"""Check that a published model computes the same as its run."""
+"""Check that a published model computes the same as one of regard's own."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,12 +9,11 @@ from torch import Tensor, nn
 from regard.attention.masks import padding
 from regard.errors import RunError
 from regard.models.bert import Bert, BertClassifier, BertSpans, BertTagger
-from regard.models.gpt2 import GPT2, GPT2Classifier
-from regard.models.llama import Llama
+from regard.models.gpt2 import GPT2Classifier
+from regard.models.language_model import LanguageModel
 from regard.models.vit import Vit
 from regard.nn.encoder_decoder import EncoderDecoder
-from regard.shapes import Bool, Lengths, Tokens
-from regard.text.special import SpecialTokens
+from regard.text import Tokenizer
 
 SHAPES = (1, 1), (2, 7), (3, 64)
 """Numbers of texts and of tokens per text in each check."""
@@ -23,147 +21,98 @@ CLOSE = 1e-4
 """Largest difference as a share of the median magnitude."""
 
 
-@dataclass(frozen=True)
-class ParityBatch:
-    """Tokens padded past `lengths`, their segments if the model has several."""
-
-    tokens: Tokens
-    lengths: Lengths
-    segments: Tokens | None
-    special: SpecialTokens
-
-    @classmethod
-    def create(
-        cls, texts: int, tokens: int, segments: int, size: int, special: SpecialTokens
-    ) -> "ParityBatch":
-        """Return texts of distinct tokens, each shorter than the one before."""
-        ids = torch.tensor([index for index in range(size) if index != special.pad])
-        rows = ids[torch.arange(texts * tokens).view(texts, -1) % len(ids)]
-        lengths = 1 + (tokens - 1) * (texts - torch.arange(texts)) // texts
-        real = padding(lengths, tokens).readable()
-        kinds = torch.arange(tokens).expand_as(rows) * segments // tokens
-        rows = rows.masked_fill(~real, special.pad)
-        return cls(rows, lengths, kinds if segments else None, special)
-
-    @property
-    def real(self) -> Bool[Tensor, "batch position"]:
-        """True for each position with a token."""
-        return padding(self.lengths, self.tokens.shape[1]).readable()
-
-    @property
-    def target(self) -> Tokens:
-        """The decoder's input: the start and all tokens but the last."""
-        start = torch.full_like(self.tokens[:, :1], self.special.start)
-        return torch.cat([start, self.tokens[:, :-1]], 1)
-
-    def inputs(self, *, pairs: bool) -> dict[str, Tensor]:
-        """Return the inputs of a network of transformers."""
-        published = {"input_ids": self.tokens, "attention_mask": self.real.long()}
-        if self.segments is not None:
-            published["token_type_ids"] = self.segments
-        if pairs:
-            published["decoder_input_ids"] = self.target
-        return published
-
-
-def batches(
-    model: nn.Module, context: int, size: int, special: SpecialTokens
-) -> Iterator[ParityBatch]:
-    """Yield batches of three sizes for a model of texts."""
-    segments = 0
-    if isinstance(model, Bert | BertClassifier | BertSpans):
-        table = model.encoder.segments
-        segments = 0 if table is None else table.num_embeddings
-    for texts, tokens in SHAPES:
-        yield ParityBatch.create(texts, min(tokens, context), segments, size, special)
-
-
 @torch.no_grad()
-def check_texts(
-    model: nn.Module, network: Any, context: int, size: int, special: SpecialTokens
-) -> None:
-    """Compare a model of texts with a network of transformers.
+def check_parity(model: nn.Module, network: Any, tokenizer: Tokenizer | None) -> None:
+    """Compare the outputs of a model with those of a network of transformers.
+
+    Args:
+        model: One of regard's own models.
+        network: The network.
+        tokenizer: The tokenizer of a model of texts.
 
     Raises:
         RunError: The two differ; the message has the largest difference.
     """
-    pairs = bool(network.config.is_encoder_decoder)
-    for batch in batches(model, context, size, special):
-        published = network.eval()(**batch.inputs(pairs=pairs))
-        for name, expected in run_model(model.eval(), batch).items():
-            found = published[name]
-            if found.ndim != expected.ndim:
-                found = found[batch.real]
-            compare(expected, found)
+    model.eval()
+    for texts, tokens in SHAPES:
+        if isinstance(model, Vit):
+            config = model.config
+            shape = texts, config.channels, config.image, config.image
+            pixels = torch.linspace(-2, 2, shape[1] * texts * shape[2] ** 2).sin()
+            outputs = network.eval()(pixels.view(shape))
+            if model.classes:
+                compare(model(pixels.view(shape)), outputs.logits)
+            else:
+                compare(model.encoder(pixels.view(shape)), outputs.last_hidden_state)
+            continue
+        assert tokenizer is not None
+        limit = getattr(network.config, "max_position_embeddings", tokens)
+        inputs = make_inputs(model, network, texts, min(tokens, limit), tokenizer)
+        outputs = network.eval()(**inputs)
+        real = inputs["attention_mask"].bool()
+        for name, expected in run_model(model, inputs).items():
+            published = outputs[name]
+            if published.shape[:2] == real.shape and expected.ndim == published.ndim:
+                compare(expected[real], published[real])
+            else:
+                compare(expected, published)
 
 
-@torch.no_grad()
-def check_images(model: Vit, network: Any) -> None:
-    """Compare a model of images with a network of transformers.
-
-    Raises:
-        RunError: The two differ.
-    """
-    config = model.config
-    for images in (1, 2, 3):
-        shape = images, config.channels, config.image, config.image
-        count = images * config.channels * config.image**2
-        pixels = torch.linspace(-2, 2, count).sin().view(shape)
-        outputs = network.eval()(pixels)
-        if model.classes:
-            compare(model.eval()(pixels), outputs.logits)
-        else:
-            compare(model.eval().encoder(pixels), outputs.last_hidden_state)
-
-
-def run_model(model: nn.Module, batch: ParityBatch) -> dict[str, Tensor]:
-    """Return the outputs of a model by transformers' names, of real tokens only."""
-    tokens, lengths, real = batch.tokens, batch.lengths, batch.real
-    match model:
-        case GPT2() | Llama():
-            logits, _ = model(tokens, model.begin(len(tokens)))
-            return {"logits": logits[real]}
-        case EncoderDecoder():
-            return {"logits": model(tokens, lengths, batch.target)[real]}
-        case BertClassifier():
-            return {"logits": model(tokens, lengths, batch.segments)}
-        case GPT2Classifier():
-            return {"logits": model(tokens, lengths)}
-        case BertTagger():
-            return {"logits": model(tokens, lengths)[real]}
-        case BertSpans():
-            begins, ends = model(tokens, lengths, batch.segments).unbind(-1)
-            return {"start_logits": begins[real], "end_logits": ends[real]}
-        case Bert():
-            return run_bert(model, batch)
-        case _:
-            raise TypeError(f"{type(model).__name__} has no published form")
+def make_inputs(
+    model: nn.Module, network: Any, texts: int, tokens: int, tokenizer: Tokenizer
+) -> dict[str, Tensor]:
+    """Return texts of distinct tokens as a network reads them, each shorter."""
+    special = tokenizer.special
+    ids = torch.tensor([id_ for id_ in range(tokenizer.size) if id_ != special.pad])
+    rows = ids[torch.arange(texts * tokens).view(texts, -1) % len(ids)]
+    lengths = 1 + (tokens - 1) * (texts - torch.arange(texts)) // texts
+    real = padding(lengths, tokens).readable()
+    rows = rows.masked_fill(~real, special.pad)
+    inputs = {"input_ids": rows, "attention_mask": real.long()}
+    kinds = getattr(network.config, "type_vocab_size", 0)
+    if kinds and not isinstance(model, BertTagger):
+        segments = torch.arange(tokens).expand_as(rows) * kinds // tokens
+        inputs["token_type_ids"] = segments
+    if network.config.is_encoder_decoder:
+        start = torch.full_like(rows[:, :1], special.start)
+        inputs["decoder_input_ids"] = torch.cat([start, rows[:, :-1]], 1)
+    return inputs
 
 
-def run_bert(model: Bert, batch: ParityBatch) -> dict[str, Tensor]:
-    """Return the outputs of the heads of a BERT, or its states without a head."""
-    states = model(batch.tokens, batch.lengths, batch.segments)
-    pooled = None if model.pooler is None else model.pooler(states)
-    predictions = (
-        None if model.predictions is None else model.predictions(states)[batch.real]
-    )
-    if predictions is None:
-        published = {"last_hidden_state": states[batch.real]}
-        return published if pooled is None else published | {"pooler_output": pooled}
-    if model.next_sentence is None:
-        return {"logits": predictions}
-    follows = model.next_sentence(pooled)
-    return {"prediction_logits": predictions, "seq_relationship_logits": follows}
+def run_model(model: nn.Module, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the outputs of a model of texts by transformers' names."""
+    tokens = inputs["input_ids"]
+    segments = inputs.get("token_type_ids")
+    lengths = inputs["attention_mask"].sum(1)
+    if isinstance(model, LanguageModel):
+        return {"logits": model(tokens, model.begin(len(tokens)))[0]}
+    if isinstance(model, EncoderDecoder):
+        return {"logits": model(tokens, lengths, inputs["decoder_input_ids"])}
+    if isinstance(model, GPT2Classifier | BertTagger):
+        return {"logits": model(tokens, lengths)}
+    if isinstance(model, BertClassifier):
+        return {"logits": model(tokens, lengths, segments)}
+    if isinstance(model, BertSpans):
+        first, last = model(tokens, lengths, segments).unbind(-1)
+        return {"start_logits": first, "end_logits": last}
+    assert isinstance(model, Bert)
+    states = model(tokens, lengths, segments)
+    if model.predictions is None:
+        return {"last_hidden_state": states}
+    if model.next_sentence is None or model.pooler is None:
+        return {"logits": model.predictions(states)}
+    return {
+        "prediction_logits": model.predictions(states),
+        "seq_relationship_logits": model.next_sentence(model.pooler(states)),
+    }
 
 
-def compare(expected: Tensor, published: Tensor, place: Any = "") -> None:
+def compare(expected: Tensor, published: Tensor, place: Path | None = None) -> None:
     """Raise RunError for a difference above `CLOSE` of the median magnitude."""
-    difference = (
-        (expected - published).masked_fill(expected == published, 0.0).abs().max()
-    )
-    if not float(difference) <= CLOSE * max(1.0, float(expected.abs().median())):
-        beginning = f"{place}: " if place else ""
+    difference = (expected - published).masked_fill(expected == published, 0.0)
+    largest = float(difference.abs().max())
+    if not largest <= CLOSE * max(1.0, float(expected.abs().median())):
+        beginning = "" if place is None else f"{place}: "
         raise RunError(
-            f"{beginning}the published model differs from the run by up to "
-            f"{float(difference):.3g}"
+            f"{beginning}the published model differs from the run by up to {largest:.3g}"
         )

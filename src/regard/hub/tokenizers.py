@@ -1,21 +1,18 @@
 """Tokenizers of runs in their published form, and the check that both cut text alike."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tokenizers import AddedToken, processors
 from tokenizers import Tokenizer as Backend
-from tokenizers import processors
 
 from regard.data.batches import bert_input
-from regard.errors import InputError, RunError, quote
-from regard.hub.sentencepiece import write_pieces
+from regard.errors import RunError, quote
 from regard.models.published import quiet_library, require_transformers
 from regard.text import Tokenizer
 from regard.text.special import SpecialTokens
-from regard.text.unigram import pieces_of
 
 TEXTS = (
     "",
@@ -27,95 +24,6 @@ TEXTS = (
     "a" * 101,
 )
 """Accents, capitals, scripts, blanks, names of special tokens, and a long word."""
-VOCABULARY, SOURCE, TARGET = "vocab.json", "source.spm", "target.spm"
-
-
-def publish_tokenizer(tokenizer: Tokenizer, context: int, layout: SpecialTokens) -> Any:
-    """Return a tokenizer as one of transformers.
-
-    Args:
-        tokenizer: The tokenizer of a run.
-        context: The most tokens of a row.
-        layout: What stands around a text, and between two.
-
-    Raises:
-        InputError: No published tokenizer cuts text like this kind.
-    """
-    library = require_transformers("this run")
-    if tokenizer.settings.kind == "unigram":
-        raise InputError(
-            "the tokenizer is of kind unigram, which only Marian publishes"
-        )
-    document, special = tokenizer.backend, tokenizer.special
-    entries = document.pop("entries", {})
-    known = tokenizer.size - special.unused
-    if tokenizer.settings.kind != "pipeline":
-        vocabulary = tokenizer.vocabulary
-        document["model"]["vocab"] = {
-            entry: index for entry, index in vocabulary.items() if index < known
-        }
-    named = {index: entry for entry, index in entries.items() if index < known}
-    named |= dict(zip(special.all, tokenizer.pieces(special.all), strict=True))
-    document["added_tokens"] = [
-        {
-            "id": index,
-            "content": content,
-            "single_word": False,
-            "lstrip": False,
-            "rstrip": False,
-            "normalized": False,
-            "special": True,
-        }
-        for index, content in sorted(named.items())
-    ]
-    backend = Backend.from_str(json.dumps(document))
-    add_layout(backend, tokenizer, layout)
-    roles = {
-        "pad_token": special.pad,
-        "unk_token": special.unknown,
-        "bos_token": special.start,
-        "eos_token": special.end,
-        "cls_token": special.start,
-        "sep_token": special.end,
-        "mask_token": special.mask,
-    }
-    names = {
-        role: tokenizer.pieces([index])[0]
-        for role, index in roles.items()
-        if index is not None
-    }
-    return library.PreTrainedTokenizerFast(
-        tokenizer_object=backend, model_max_length=context, **names
-    )
-
-
-def add_layout(backend: Backend, tokenizer: Tokenizer, layout: SpecialTokens) -> None:
-    """Let a backend put special tokens around a text, and between two."""
-    if not layout.opens and not layout.closes:
-        return
-    start, end = tokenizer.pieces([layout.start, layout.end])
-    first = [start] if layout.opens else []
-    last = [end] if layout.closes else []
-    single = [*first, "$A", *last]
-    pair = [
-        *first,
-        "$A",
-        *[end] * layout.between,
-        "$B:1",
-        *(f"{name}:1" for name in last),
-    ]
-    ids = {start: layout.start, end: layout.end}
-    backend.post_processor = processors.TemplateProcessing(
-        single=single, pair=pair, special_tokens=list(ids.items())
-    )
-
-
-def layout_of(tokenizer: Tokenizer, before: str | None) -> SpecialTokens:
-    """Return what stands around a text: of a language model only what is before it."""
-    if before is None:
-        return tokenizer.special
-    opens = before == "start"
-    return replace(tokenizer.special, opens=opens, closes=False, between=0)
 
 
 def save_tokenizer(
@@ -123,73 +31,90 @@ def save_tokenizer(
 ) -> None:
     """Write a tokenizer for transformers, and check that it cuts text alike.
 
+    Args:
+        tokenizer: The tokenizer of a run.
+        out: The folder of the export.
+        context: The most tokens of a row.
+        before: What stands before a text of a language model: `start` or another token
+            or nothing.
+
     Raises:
-        InputError: No published tokenizer cuts text like this kind.
         RunError: transformers cuts text differently.
     """
-    layout = layout_of(tokenizer, before)
+    layout = tokenizer.special
+    if before is not None:
+        layout = replace(layout, opens=before == "start", closes=False, between=0)
+    library = require_transformers(str(out))
     with quiet_library():
         publish_tokenizer(tokenizer, context, layout).save_pretrained(out)
-        library = require_transformers(str(out))
         loaded = library.AutoTokenizer.from_pretrained(out, local_files_only=True)
-    for text, expected, ids in compare_texts(tokenizer, loaded, layout):
-        if expected != ids:
+    check_texts(tokenizer, loaded, layout, out)
+
+
+def publish_tokenizer(tokenizer: Tokenizer, context: int, layout: SpecialTokens) -> Any:
+    """Return a tokenizer as one of transformers, with tokens around texts."""
+    document = tokenizer.backend
+    special = tokenizer.special
+    count = tokenizer.size - special.unused
+    entries = document.pop("entries", None)
+    if entries is None:
+        names = list(tokenizer.vocabulary)[:count]
+        document["model"]["vocab"] = {name: id_ for id_, name in enumerate(names)}
+    added = {id_: name for name, id_ in (entries or {}).items() if id_ < count}
+    added |= dict(zip(special.all, tokenizer.pieces(special.all), strict=True))
+    empty = {"version": "1.0", "truncation": None, "padding": None}
+    backend = Backend.from_str(
+        json.dumps({**empty, "post_processor": None, **document, "added_tokens": []})
+    )
+    backend.add_special_tokens(
+        [AddedToken(added[id_], normalized=False) for id_ in sorted(added)]
+    )
+    if layout.opens or layout.closes:
+        start, end = tokenizer.pieces([layout.start, layout.end])
+        single = [*[start] * layout.opens, "$A", *[end] * layout.closes]
+        pair = [*single[: 1 + layout.opens], *[end] * layout.between, "$B:1"]
+        backend.post_processor = processors.TemplateProcessing(
+            single=single,
+            pair=[*pair, *[f"{end}:1"] * layout.closes],
+            special_tokens=[(start, layout.start), (end, layout.end)],
+        )
+    roles = {
+        "pad_token": special.pad,
+        "unk_token": special.unknown,
+        **dict.fromkeys(("bos_token", "cls_token"), special.start),
+        **dict.fromkeys(("eos_token", "sep_token"), special.end),
+        **({} if special.mask is None else {"mask_token": special.mask}),
+    }
+    named = {role: tokenizer.pieces([id_])[0] for role, id_ in roles.items()}
+    return require_transformers("this run").PreTrainedTokenizerFast(
+        tokenizer_object=backend, model_max_length=context, **named
+    )
+
+
+def check_texts(
+    tokenizer: Tokenizer, loaded: Any, layout: SpecialTokens, out: Path
+) -> None:
+    """Raise RunError for a text that a published tokenizer cuts differently."""
+    is_scored = tokenizer.backend["model"].get("type") == "Unigram"
+    names = tokenizer.pieces(tokenizer.special.all)
+    options = {"add_special_tokens": False, "split_special_tokens": True}
+    rows = [
+        (text, tokenizer.encode(text), loaded(text, verbose=False, **options))
+        for text in TEXTS
+        # the library cuts these names as pieces of Unigram, regard as plain text
+        if not (is_scored and any(name in text for name in names))
+    ]
+    first, second = "The cat", "sat"
+    ids = tokenizer.encode(first)
+    second_ids = tokenizer.encode(second)
+    rows.append((first, bert_input(layout, ids)[0], loaded(first)))
+    if layout.closes:
+        pair = bert_input(layout, ids, second_ids)[0]
+        rows.append((f"{first} | {second}", pair, loaded(first, second)))
+    for text, expected, encoding in rows:
+        if expected != list(encoding["input_ids"]):
             raise RunError(
                 f"{out}: transformers segments text differently from the run: "
-                f"{quote(text)} becomes {quote(str(ids))}, expected "
+                f"{quote(text)} becomes {quote(str(encoding['input_ids']))}, expected "
                 f"{quote(str(expected))}; it is removed"
             )
-
-
-def compare_texts(
-    tokenizer: Tokenizer, loaded: Any, layout: SpecialTokens
-) -> Iterator[tuple[str, list[int], list[int]]]:
-    """Yield texts with the ids of a run's tokenizer and those of a published one."""
-    names = tokenizer.pieces(tokenizer.special.all)
-    scored = tokenizer.backend["model"].get("type") == "Unigram"
-    for text in TEXTS:
-        if scored and any(name in text for name in names):
-            continue  # the library cuts these names as pieces, regard as plain text
-        options = {"add_special_tokens": False, "split_special_tokens": True}
-        ids = loaded(text, verbose=False, **options)["input_ids"]
-        yield text, tokenizer.encode(text), list(ids)
-    first, second = tokenizer.encode("The cat"), tokenizer.encode("sat")
-    row, _ = bert_input(layout, first)
-    yield "The cat", row, list(loaded("The cat")["input_ids"])
-    if layout.closes:
-        row, _ = bert_input(layout, first, second)
-        yield "The cat | sat", row, list(loaded("The cat", "sat")["input_ids"])
-
-
-def marian_files(
-    source: Tokenizer, target: Tokenizer, context: int
-) -> dict[str, dict[str, Any] | bytes]:
-    """Return the files of both tokenizers of a Marian model.
-
-    Raises:
-        InputError: They are not of unigram pieces and one vocabulary.
-    """
-    if {source.settings.kind, target.settings.kind} != {"unigram"}:
-        raise InputError("its tokenizers are not of unigram pieces, as Marian's are")
-    if (source.vocabulary, source.special) != (target.vocabulary, target.special):
-        raise InputError("its tokenizers are not of one vocabulary")
-    special = source.special
-    unknown, start, end = source.pieces([special.unknown, special.start, special.end])
-    about = {
-        "tokenizer_class": "MarianTokenizer",
-        "unk_token": unknown,
-        "eos_token": end,
-        "pad_token": start,
-        "model_max_length": context,
-        "separate_vocabs": False,
-    }
-    known = source.size - special.unused
-    vocabulary = source.vocabulary
-    return {
-        VOCABULARY: {
-            entry: index for entry, index in vocabulary.items() if index < known
-        },
-        SOURCE: write_pieces(pieces_of(source.backend)),
-        TARGET: write_pieces(pieces_of(target.backend)),
-        "tokenizer_config.json": about,
-    }

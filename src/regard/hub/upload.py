@@ -5,29 +5,30 @@ from pathlib import Path
 from huggingface_hub import HfApi
 from huggingface_hub.errors import (
     HfHubHTTPError,
-    HFValidationError,
     LocalTokenNotFoundError,
 )
 
 from regard.errors import InputError, RunError
+from regard.models.published import first_line
 from regard.storage.hub_download import NAME
 
 REFUSED = (401, 403)
 
 
 def check_name(name: str) -> None:
-    """Raises InputError for what is no name of a model on the hub."""
+    """Raise InputError for a text that is no name of a model on the hub."""
     if not NAME.fullmatch(name) or "/" not in name:
         raise InputError(f"--push {name}: expected OWNER/NAME on the hub")
 
 
 def push(folder: Path, name: str) -> str:
-    """Upload the files of a folder as the model `name` and return its address. A model that the hub does not have yet
-    is created as a private one.
+    """Upload the files of a folder as a model, and return its address.
+
+    A model that the hub does not have yet is created as a private one.
 
     Raises:
-        InputError: nobody is logged in, or the owner's models may not be written.
-        RunError: the hub does not answer.
+        InputError: Nobody is logged in, or the owner's models may not be written.
+        RunError: The hub does not answer.
     """
     api = HfApi()
     try:
@@ -39,23 +40,18 @@ def push(folder: Path, name: str) -> str:
         raise InputError(
             f"{name}: nobody is logged in to the hub; log in with `hf auth login`"
         ) from error
-    except HFValidationError as error:
-        raise InputError(
-            f"{name}: is not the name of a model on the hub, as OWNER/NAME"
-        ) from error
-    except HfHubHTTPError as error:
-        code = error.response.status_code
+    # transfers fail with the transport's own errors, and its library varies
+    except Exception as error:
+        is_answer = isinstance(error, HfHubHTTPError)
+        code = error.response.status_code if is_answer else None
         if code in REFUSED:
             raise InputError(
-                f"{name}: the hub does not let you write there (HTTP {code}); log in with `hf auth login`, or choose "
-                "an owner that you may write to"
+                f"{name}: the hub does not let you write there (HTTP {code}); log in "
+                "with `hf auth login`, or choose an owner that you may write to"
             ) from error
+        reason = f"HTTP {code}" if code else first_line(error)
         raise RunError(
-            f"{name}: the hub refuses for now (HTTP {code}); the export is in {folder}, push it again"
-        ) from error
-    except Exception as error:  # transfers fail with the transport's own errors, and its library varies
-        why = " ".join(str(error).split())[:200] or type(error).__name__
-        raise RunError(
-            f"{name}: the upload broke off ({why}); the export is in {folder}, push it again"
+            f"{name}: the upload failed ({reason}); the export is in {folder}, push it "
+            "again"
         ) from error
     return str(address)

@@ -47,7 +47,9 @@ def library() -> ctypes.CDLL | None:
     """Return the kernel for this machine, if there is one."""
     built = find("additive").library
     if built is not None:
-        size, half, pointer = ctypes.c_int64, ctypes.c_int, ctypes.c_void_p
+        size = ctypes.c_int64
+        half = ctypes.c_int
+        pointer = ctypes.c_void_p
         problem = ctypes.POINTER(_Problem)
         exponentials = [pointer, size, size, half, pointer, pointer]
         built.additive_exponentials.argtypes = exponentials
@@ -74,7 +76,10 @@ def prepare_keys(key: Tensor) -> Tensor:
 
 
 def score_additive(
-    query: Tensor, key: Tensor, energy: Tensor, prepared: Tensor | None = None
+    query: Tensor,
+    key: Tensor,
+    energy: Tensor,
+    prepared: Tensor | None = None,
 ) -> Tensor:
     """Compute `additive` by the kernel; batch axes may also broadcast to each other.
 
@@ -88,19 +93,23 @@ def score_additive(
         energy: Broadcastable to `(*batch, width)`.
         prepared: `prepare_keys(key)`, for keys that are read more than once.
     """
-    batch, dtype = query.shape[:-2], query.dtype
+    batch = query.shape[:-2]
+    dtype = query.dtype
     if batch != key.shape[:-2]:
         batch = torch.broadcast_shapes(batch, key.shape[:-2])
     if dtype != key.dtype:
         dtype = torch.promote_types(dtype, key.dtype)
-    prepared = prepare_keys(key) if prepared is None else prepared
+    if prepared is None:
+        prepared = prepare_keys(key)
     width = energy.shape[-1]
-    energy = energy.float().expand(*batch, width).reshape(math.prod(batch), width)
-    sides = [
-        _flatten_batch(side, batch)
-        for side in (query.to(dtype), key.to(dtype), prepared)
-    ]
-    return _SCORES(*sides, energy).view(*batch, query.shape[-2], key.shape[-2])
+    energy = energy.float().expand(*batch, width)
+    scores = _SCORES(
+        _flatten_batch(query.to(dtype), batch),
+        _flatten_batch(key.to(dtype), batch),
+        _flatten_batch(prepared, batch),
+        energy.reshape(math.prod(batch), width),
+    )
+    return scores.view(*batch, query.shape[-2], key.shape[-2])
 
 
 def _flatten_batch(states: Tensor, batch: torch.Size) -> Tensor:
@@ -124,11 +133,13 @@ _GRADIENTS = torch.ops.regard.additive_gradients.default
 
 @torch.library.impl("regard::additive_exponentials", "cpu")
 def _compute_exponentials(key: Tensor) -> Tensor:
-    kernel, result = library(), _allocate_exponentials(key)
+    kernel = library()
+    result = _allocate_exponentials(key)
     if kernel is None:
         return result.zero_()  # the plain form reads the keys
     key = key.contiguous()
-    rows, width = math.prod(key.shape[:-1]), key.shape[-1]
+    rows = math.prod(key.shape[:-1])
+    width = key.shape[-1]
     half = key.dtype == torch.bfloat16
     address = key.data_ptr(), rows, width, half, result.data_ptr(), threads()
     _check(kernel.additive_exponentials(*address))
@@ -137,13 +148,17 @@ def _compute_exponentials(key: Tensor) -> Tensor:
 
 @torch.library.impl("regard::additive_scores", "cpu")
 def _compute_scores(
-    query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor
+    query: Tensor,
+    key: Tensor,
+    exponentials: Tensor,
+    energy: Tensor,
 ) -> Tensor:
     kernel = library()
     if kernel is None:
         return _score_plainly(query, key, energy)
     sides = [_pack_rows(side) for side in (query, key, exponentials, energy)]
-    scores, half = _allocate_scores(query, key), query.dtype == torch.bfloat16
+    scores = _allocate_scores(query, key)
+    half = query.dtype == torch.bfloat16
     problem = _describe(*sides)
     _check(kernel.additive_scores(problem, half, scores.data_ptr(), threads()))
     return scores
@@ -151,12 +166,17 @@ def _compute_scores(
 
 @torch.library.impl("regard::additive_gradients", "cpu")
 def _compute_gradients(
-    scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor
+    scores: Tensor,
+    query: Tensor,
+    key: Tensor,
+    exponentials: Tensor,
+    energy: Tensor,
 ):
     kernel = library()
     if kernel is None:
         return _differentiate_plainly(scores, query, key, energy)
-    scores, half = scores.contiguous(), query.dtype == torch.bfloat16
+    scores = scores.contiguous()
+    half = query.dtype == torch.bfloat16
     sides = [_pack_rows(side) for side in (query, key, exponentials, energy)]
     gradients = _allocate_gradients(query, key, energy)
     pointers = [tensor.data_ptr() for tensor in (scores, *gradients)]
@@ -181,7 +201,10 @@ def _compute_exponentials_cuda(key: Tensor) -> Tensor:
 
 @torch.library.impl("regard::additive_scores", "cuda")
 def _compute_scores_cuda(
-    query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor
+    query: Tensor,
+    key: Tensor,
+    exponentials: Tensor,
+    energy: Tensor,
 ) -> Tensor:
     exponentials = exponentials[..., : key.shape[-1]]
     return _triton().scores(query, key, exponentials, energy).to(query.dtype)
@@ -189,7 +212,11 @@ def _compute_scores_cuda(
 
 @torch.library.impl("regard::additive_gradients", "cuda")
 def _compute_gradients_cuda(
-    scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor
+    scores: Tensor,
+    query: Tensor,
+    key: Tensor,
+    exponentials: Tensor,
+    energy: Tensor,
 ):
     sides = query, key, exponentials[..., : key.shape[-1]], energy
     of_query, of_key, of_energy = _triton().gradients(scores, *sides)
@@ -227,7 +254,10 @@ def _score_plainly(query: Tensor, key: Tensor, energy: Tensor) -> Tensor:
 
 
 def _differentiate_plainly(
-    scores: Tensor, query: Tensor, key: Tensor, energy: Tensor
+    scores: Tensor,
+    query: Tensor,
+    key: Tensor,
+    energy: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     return torch.func.vjp(_score_plainly, query, key, energy)[1](scores)
 
@@ -250,14 +280,21 @@ torch.library.register_fake("regard::additive_exponentials", _allocate_exponenti
 
 @torch.library.register_fake("regard::additive_scores")
 def _fake_scores(
-    query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor
+    query: Tensor,
+    key: Tensor,
+    exponentials: Tensor,
+    energy: Tensor,
 ) -> Tensor:
     return _allocate_scores(query, key)
 
 
 @torch.library.register_fake("regard::additive_gradients")
 def _fake_gradients(
-    scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor
+    scores: Tensor,
+    query: Tensor,
+    key: Tensor,
+    exponentials: Tensor,
+    energy: Tensor,
 ):
     return _allocate_gradients(query, key, energy)
 

@@ -35,13 +35,10 @@ class Instructions(NamedTuple):
     flags: tuple[str, ...]
 
 
-AVX512VNNI = Instructions(
-    "avx512vnni", "AVX-512 with VNNI", "x86_64", ("-mavx512f", "-mavx512vnni", "-mfma")
-)
 AVX512 = Instructions("avx512", "AVX-512", "x86_64", ("-mavx512f", "-mfma"))
 AVX2 = Instructions("avx2", "AVX2", "x86_64", ("-mavx2", "-mfma"))
 NEON = Instructions("neon", "NEON", "aarch64", ())
-INSTRUCTIONS = (AVX512VNNI, AVX512, AVX2, NEON)
+INSTRUCTIONS = (AVX512, AVX2, NEON)
 
 
 def compiler() -> str | None:
@@ -77,7 +74,10 @@ def names() -> list[str]:
 
 
 def compile_library(
-    program: str, name: str, instructions: Instructions, path: Path
+    program: str,
+    name: str,
+    instructions: Instructions,
+    path: Path,
 ) -> None:
     """Compile a source into a library that ends in its own SHA-256, which loaders ignore.
 

@@ -14,11 +14,19 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from regard.shapes import Float, Int, to_float32
+from regard.shapes import (
+    Float,
+    Ids,
+    Int,
+    Numbers,
+    RowIds,
+    to_float32,
+)
 
 CHUNK = 1024
 """Number of rows whose logits exist at one time."""
-ROWS, COLUMNS = 64, 32
+ROWS = 64
+COLUMNS = 32
 """Padding of the last chunk's rows and of columns to a multiple of these: it keeps
 matrix products fast and their shapes few."""
 
@@ -79,18 +87,17 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(ctx, features, weight, bias, targets, smoothing, products):
         count, width = features.shape
         # The bias is the weight of one more feature, the constant 1.
-        inputs = _pad(
-            torch.cat([features, features.new_ones(count, 1)], 1), ROWS, products
-        )
-        table = _pad(torch.cat([weight, bias[:, None]], 1), 1, products)
+        ones = features.new_ones(count, 1)
+        inputs = torch.cat([features, ones], 1)
+        inputs = _pad(inputs, ROWS, products)
+        table = torch.cat([weight, bias[:, None]], 1)
+        table = _pad(table, 1, products)
         losses, grad_inputs, grad_table = _chunks(
             inputs, table, targets, smoothing, weight.dtype
         )
-        share, features_sum, weight_sum = (
-            smoothing / len(weight),
-            features.sum(0),
-            weight.sum(0),
-        )
+        share = smoothing / len(weight)
+        features_sum = features.sum(0)
+        weight_sum = weight.sum(0)
         grad_features = grad_inputs[:count, :width] - share * weight_sum
         grad_weight = grad_table[:, :width] - share * features_sum
         grad_bias = grad_table[:, width] - share * count
@@ -115,42 +122,44 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 def _pad(rows: Tensor, multiple: int, dtype: torch.dtype) -> Tensor:
-    return functional.pad(
-        rows, (0, -rows.shape[1] % COLUMNS, 0, -len(rows) % multiple)
-    ).to(dtype)
+    count, width = rows.shape
+    padding = 0, -width % COLUMNS, 0, -count % multiple
+    return functional.pad(rows, padding).to(dtype)
 
 
 def _chunks(
-    inputs: Tensor, table: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
+    inputs: Tensor,
+    table: Tensor,
+    targets: Tensor,
+    smoothing: float,
+    dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return each row's loss and the gradients of their sum.
 
     Both lack the terms of smoothing that are equal for all classes.
     """
-    losses, least = inputs.new_zeros(len(targets), dtype=dtype), torch.finfo(dtype).tiny
-    grad_inputs, grad_table = (
-        torch.zeros_like(side, dtype=dtype) for side in (inputs, table)
-    )
+    losses = inputs.new_zeros(len(targets), dtype=dtype)
+    least = torch.finfo(dtype).tiny
+    grad_inputs = torch.zeros_like(inputs, dtype=dtype)
+    grad_table = torch.zeros_like(table, dtype=dtype)
     for first in range(0, len(targets), CHUNK):
         rows = slice(first, first + CHUNK)
         chosen = targets[rows]
-        targeted = torch.arange(len(chosen), device=chosen.device), chosen
+        count = len(chosen)
+        targeted = torch.arange(count, device=chosen.device), chosen
         logits = inputs[rows] @ table.t()
         grad = torch.softmax(logits, 1)
         likelihoods = grad[targeted].to(dtype)
-        losses[rows] = (
-            smoothing * logits[targeted].to(dtype) - likelihoods.clamp(min=least).log()
-        )
-        grad[len(chosen) :] = 0.0
+        smooth = smoothing * logits[targeted].to(dtype)
+        losses[rows] = smooth - likelihoods.clamp(min=least).log()
+        grad[count:] = 0.0
         grad[targeted] = (likelihoods - (1 - smoothing)).to(grad.dtype)
         grad_inputs[rows] = (grad @ table).to(dtype)
         grad_table += grad.t() @ inputs[rows]
     return losses, grad_inputs, grad_table
 
 
-def log_uniform(
-    words: Int[Tensor, "*batch"], vocabulary: int
-) -> Float[Tensor, "*batch"]:
+def log_uniform(words: Ids, vocabulary: int) -> Numbers:
     """P of each word, in float64."""
     return (words.double() + 1).reciprocal().log1p() / math.log(vocabulary + 1)
 
@@ -169,7 +178,7 @@ def estimate_cross_entropy(
     features: Float[Tensor, "row width"],
     weight: Float[Tensor, "word width"],
     bias: Float[Tensor, " word"],
-    targets: Int[Tensor, " row"],
+    targets: RowIds,
     sampled: Int[Tensor, " sample"],
 ) -> Float[Tensor, " row"]:
     """Return log(1 + sum_k exp(o_k - o_t) / (S P(k))) of S sampled words.
@@ -180,15 +189,14 @@ def estimate_cross_entropy(
 
     The expectation of its exponential is the exponential of the exact loss.
     """
-    target_logits = to_float32((features * weight[targets]).sum(-1)) + bias[targets]
-    correction = (log_uniform(sampled, len(weight)) * len(sampled)).log().to(bias)
+    products = (features * weight[targets]).sum(-1)
+    target_logits = to_float32(products) + bias[targets]
+    expected = log_uniform(sampled, len(weight)) * len(sampled)
+    correction = expected.log().to(bias)
     sampled = sampled.to(targets.device)
-    sampled_logits = (
-        to_float32(functional.linear(features, weight[sampled], bias[sampled]))
-        - correction
-    )
-    sampled_logits = sampled_logits.masked_fill(sampled == targets[:, None], -torch.inf)
-    return (
-        torch.cat([target_logits[:, None], sampled_logits], 1).logsumexp(1)
-        - target_logits
-    )
+    logits = functional.linear(features, weight[sampled], bias[sampled])
+    sampled_logits = to_float32(logits) - correction
+    is_target = sampled == targets[:, None]
+    sampled_logits = sampled_logits.masked_fill(is_target, -torch.inf)
+    logits = torch.cat([target_logits[:, None], sampled_logits], 1)
+    return logits.logsumexp(1) - target_logits

@@ -27,9 +27,12 @@ def dropout(states: Tensor, rate: float) -> Tensor:
 def _factors(states: Tensor, closed: int) -> Tensor:
     """Return the factor of each state: 0 in `closed` of 256 cases."""
     seed = int(torch.randint(2**62, ()))
-    words = np.random.SFC64(seed).random_raw(-(-states.numel() // 8))
-    noise = torch.from_numpy(words.view(np.uint8)[: states.numel()]).view(states.shape)
-    return (noise >= closed).to(states.dtype).mul_(LEVELS / (LEVELS - closed))
+    count = states.numel()
+    words = np.random.SFC64(seed).random_raw(-(-count // 8))
+    noise = torch.from_numpy(words.view(np.uint8)[:count])
+    is_open = noise.view(states.shape) >= closed
+    scale = LEVELS / (LEVELS - closed)
+    return is_open.to(states.dtype).mul_(scale)
 
 
 def _empty_factors(states: Tensor, closed: int) -> Tensor:

@@ -24,7 +24,6 @@ from regard.kernels import compiler
 from regard.kernels.compiler import (
     AVX2,
     AVX512,
-    AVX512VNNI,
     NEON,
     NO_COMPILER,
     VARIABLE,
@@ -52,7 +51,7 @@ def widest_instructions() -> Instructions | None:
         return NEON
     match torch.backends.cpu.get_cpu_capability():
         case "AVX512":
-            return AVX512VNNI if torch.cpu._is_vnni_supported() else AVX512
+            return AVX512
         case "AVX2":
             return AVX2
         case _:

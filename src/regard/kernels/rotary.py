@@ -55,8 +55,10 @@ def rotate_plainly(states: Tensor, cos_sin: Tensor, first: int = 0) -> Tensor:
 
     Swapped halves and two products take half the time of four products.
     """
-    cos, sin = cos_sin[..., first : first + states.shape[-2], :].to(states.dtype)
-    return (states * cos).addcmul_(states.roll(states.shape[-1] // 2, -1), sin)
+    positions, width = states.shape[-2:]
+    cos, sin = cos_sin[..., first : first + positions, :].to(states.dtype)
+    swapped = states.roll(width // 2, -1)
+    return (states * cos).addcmul_(swapped, sin)
 
 
 def can_use_kernel(states: Tensor, cos_sin: Tensor) -> bool:
@@ -76,7 +78,8 @@ def _rotate(states: Tensor, cos_sin: Tensor, first: int, sign: float) -> Tensor:
         return _rotate(states[None], cos_sin, first, sign)[0]
     if states.stride(-1) != 1:
         states = states.contiguous()
-    result, cos_sin = torch.empty_like(states), cos_sin.contiguous()
+    result = torch.empty_like(states)
+    cos_sin = cos_sin.contiguous()
     start = cos_sin.data_ptr() + first * cos_sin.stride(-2) * cos_sin.element_size()
     by_row = cos_sin.ndim == 5 and cos_sin.shape[1] > 1
     strides = ctypes.c_int64 * 3
@@ -102,7 +105,8 @@ class _Rotate(torch.autograd.Function):
     @staticmethod
     def forward(ctx, states: Tensor, cos_sin: Tensor, first: int, sign: float):
         ctx.save_for_backward(cos_sin)
-        ctx.first, ctx.sign = first, sign
+        ctx.first = first
+        ctx.sign = sign
         return _rotate(states, cos_sin, first, sign)
 
     @staticmethod

@@ -22,7 +22,7 @@ TILE = 32
 
 @triton.jit
 def _tanh(x):
-    """tanh of any float32 at full precision.
+    """Tanh of any float32 at full precision.
 
     A series near 0, and exponentials that cannot overflow elsewhere.
     """
@@ -37,7 +37,7 @@ def _tanh(x):
 
 @triton.jit
 def _pairs(exponential, less_one, s):
-    """n and d of a tile, where tanh(q + k) = n / d, from 1 + a = e^2q and a of each row and s of each column."""
+    """N and d of a tile, where tanh(q + k) = n / d, from 1 + a = e^2q and a of each row and s of each column."""
     size = tl.abs(s)[None, :]
     factor = tl.where(s[None, :] > 0.0, exponential[:, None], 1.0)
     return s[None, :] * factor + less_one[:, None], size * factor + (
@@ -114,7 +114,7 @@ def _sums_kernel(side, opposite, gradient, sums, sizes, steps, BLOCK: tl.constex
 
 
 def exponentials(key: Tensor) -> Tensor:
-    """s of keys in float32: e^2k - 1, or 1 - e^-2k for k below 0."""
+    """S of keys in float32: e^2k - 1, or 1 - e^-2k for k below 0."""
     key = key.float()
     return key.sign() * key.abs().clamp(max=FAR).mul(2.0).expm1()
 

@@ -5,16 +5,9 @@ from regard.maps.alignment import (
     DocumentWeights,
     TextWeights,
     join_words,
-    word_alignment,
 )
 from regard.maps.lookups import AlternativeMap, Lookups, with_maps
-from regard.maps.reductions import (
-    average_heads,
-    average_layers,
-    patch_weights,
-    rollout,
-    shares,
-)
+from regard.maps.reductions import average_heads, patch_weights, rollout, shares
 
 __all__ = [
     "Alignment",
@@ -23,11 +16,9 @@ __all__ = [
     "Lookups",
     "TextWeights",
     "average_heads",
-    "average_layers",
     "join_words",
     "patch_weights",
     "rollout",
     "shares",
     "with_maps",
-    "word_alignment",
 ]

@@ -2,17 +2,78 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
-LONG_SOURCE, LONG_RATIO = 64, 4
-"""A long source has more positions than this, and than this many targets."""
+Matrix = Float[np.ndarray, "target source"]
+LayerMaps = Float[np.ndarray, "layer head target source"]
 MAX_COLUMNS = 30
-"""The most source positions of a shortened map, without the columns of gaps."""
+"""The maximum of source positions of a shortened map, without the columns of gaps."""
 OMITTED = "…"
 """The label of a column in place of omitted source positions."""
+
+
+def freeze(
+    name: str,
+    weights: Any,
+    shape: Sequence[int | str],
+    dtype: Any = np.float64,
+    *,
+    signed: bool = False,
+) -> np.ndarray:
+    """Return a read-only copy of weights.
+
+    Args:
+        name: What to call them in an error.
+        weights: The weights.
+        shape: The expected size of each axis, or the name of an axis of any size.
+        dtype: The type of the copy.
+        signed: Whether they may be negative.
+
+    Raises:
+        ValueError: They have another shape, or one is negative or not finite.
+    """
+    copy = np.array(weights, dtype=dtype)
+    fits = copy.ndim == len(shape)
+    for size, actual in zip(shape, copy.shape, strict=False):
+        if not isinstance(size, str) and size != actual:
+            fits = False
+    if not fits:
+        expected = ", ".join(map(str, shape))
+        raise ValueError(f"{name} have shape {copy.shape}; expected ({expected})")
+    is_valid = np.isfinite(copy)
+    if not signed:
+        is_valid &= copy >= 0
+    if not is_valid.all():
+        place = tuple(np.argwhere(~is_valid)[0].tolist())
+        expected = "finite" if signed else "finite and not negative"
+        raise ValueError(
+            f"{name} have {copy[place]} at index {place}; expected {expected}"
+        )
+    copy.setflags(write=False)
+    return copy
+
+
+def check_labels(side: str, labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the labels as a tuple.
+
+    Raises:
+        TypeError: They are one string.
+    """
+    if isinstance(labels, str):
+        raise TypeError(
+            f"{side} labels are one string; expected a sequence of strings, one per "
+            "piece"
+        )
+    return tuple(labels)
+
+
+def set_fields(item: object, **values: Any) -> None:
+    """Set fields of a frozen dataclass while it is made."""
+    for name, value in values.items():
+        object.__setattr__(item, name, value)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,7 +90,7 @@ class Alignment:
     Raises:
         ValueError: A wrong shape or number of labels, or a weight that is negative or
             not finite.
-        TypeError: A label is not a string.
+        TypeError: Labels that are one string.
     """
 
     weights: np.ndarray
@@ -41,42 +102,10 @@ class Alignment:
         return f"<Alignment: {targets} target x {sources} source labels>"
 
     def __post_init__(self) -> None:
-        weights = np.array(self.weights, dtype=np.float64)
-        source = _check_labels("source", self.source)
-        target = _check_labels("target", self.target)
-        if weights.shape != (len(target), len(source)):
-            raise ValueError(
-                f"weights of shape {weights.shape} do not fit {len(target)} target and "
-                f"{len(source)} source labels; expected ({len(target)}, {len(source)})"
-            )
-        _check_values(weights)
-        weights.setflags(write=False)
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "source", source)
-        object.__setattr__(self, "target", target)
-
-
-def _check_labels(side: str, labels: tuple[str, ...]) -> tuple[str, ...]:
-    if isinstance(labels, str):
-        raise TypeError(
-            f"{side} labels are one string; expected a sequence of strings, one per "
-            "piece"
-        )
-    for label in labels:
-        if not isinstance(label, str):
-            kind = type(label).__name__
-            raise TypeError(f"{side} label {label!r} is a {kind}; expected str")
-    return tuple(labels)
-
-
-def _check_values(weights: np.ndarray) -> None:
-    is_bad = ~np.isfinite(weights) | (weights < 0)
-    if is_bad.any():
-        t, s = (int(index) for index in np.argwhere(is_bad)[0])
-        raise ValueError(
-            f"weight {weights[t, s]} at target {t}, source {s}; expected finite and not "
-            "negative"
-        )
+        source = check_labels("source", self.source)
+        target = check_labels("target", self.target)
+        weights = freeze("weights", self.weights, (len(target), len(source)))
+        set_fields(self, weights=weights, source=source, target=target)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,35 +129,11 @@ class DocumentWeights:
         return f"<DocumentWeights: {len(self.sentences)} sentences>"
 
     def __post_init__(self) -> None:
-        weights = _freeze("sentences", self.weights, len(self.sentences))
-        if len(self.words) != len(self.sentences):
-            raise ValueError(
-                f"weights of the words of {len(self.words)} sentences; expected "
-                f"{len(self.sentences)}"
-            )
         words = []
-        for index, (row, labels) in enumerate(
-            zip(self.words, self.sentences, strict=True)
-        ):
-            words.append(_freeze(f"the words of sentence {index}", row, len(labels)))
-        object.__setattr__(self, "sentences", tuple(map(tuple, self.sentences)))
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "words", tuple(words))
-
-
-def _freeze(name: str, weights: np.ndarray, count: int) -> np.ndarray:
-    """Return a read-only float64 copy."""
-    copy = np.array(weights, dtype=np.float64)
-    if copy.shape != (count,):
-        raise ValueError(
-            f"weights of {name} have shape {copy.shape}; expected ({count},)"
-        )
-    if not np.isfinite(copy).all() or (copy < 0).any():
-        raise ValueError(
-            f"weights of {name} are {copy}; expected finite and not negative"
-        )
-    copy.setflags(write=False)
-    return copy
+        for row, labels in zip(self.words, self.sentences, strict=True):
+            words.append(freeze("weights of words", row, (len(labels),)))
+        weights = freeze("weights of sentences", self.weights, (len(words),))
+        set_fields(self, weights=weights, words=tuple(words))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -161,17 +166,8 @@ class TextWeights:
         return f"<TextWeights for {self.name!r}: {len(self.labels)} parts>"
 
     def __post_init__(self) -> None:
-        weights = np.array(self.weights, dtype=np.float64)
-        count = len(self.labels)
-        if not weights.shape == (count,) == (len(self.texts),) == (len(self.glued),):
-            raise ValueError(
-                f"weights of shape {weights.shape}, {len(self.texts)} texts and "
-                f"{count} labels do not fit"
-            )
-        if not np.isfinite(weights).all():
-            raise ValueError(f"weights are {weights}; expected finite numbers")
-        weights.setflags(write=False)
-        object.__setattr__(self, "weights", weights)
+        weights = freeze("weights", self.weights, (len(self.labels),), signed=True)
+        set_fields(self, weights=weights)
 
     @property
     def signed(self) -> bool:
@@ -185,13 +181,12 @@ def stack_texts(items: Sequence[TextWeights]) -> TextWeights:
     texts: list[int] = []
     glued: list[bool] = []
     framed: set[int] = set()
-    next_text = 0
     for item in items:
         framed |= {len(labels) + part for part in item.framed}
         labels += item.labels
-        texts += [next_text + text for text in item.texts]
         glued += item.glued
-        next_text += max(item.texts, default=0) + 1
+        following = texts[-1] + 1 if texts else 0
+        texts += [following + text for text in item.texts]
     return TextWeights(
         tuple(labels),
         np.concatenate([item.weights for item in items]),
@@ -232,71 +227,42 @@ def join_words(
     Raises:
         ValueError: A wrong count, a negative index or a word without pieces.
     """
-    if weights.ndim < 2:
-        raise ValueError(
-            f"weights of shape {weights.shape}; expected at least (target, source)"
-        )
     source = _membership("source", source_words, weights.shape[-1])
     target = _membership("target", target_words, weights.shape[-2])
     mean = target / target.sum(axis=0)
     return mean.T @ weights @ source
 
 
-def word_alignment(
-    alignment: Alignment, source_words: Sequence[int], target_words: Sequence[int]
-) -> Alignment:
-    """Return the alignment between words; a word's label is its pieces' labels, joined.
-
-    Raises:
-        ValueError: As `join_words`.
-    """
-    return Alignment(
-        join_words(alignment.weights, source_words, target_words),
-        _join_labels(alignment.source, source_words),
-        _join_labels(alignment.target, target_words),
-    )
-
-
 def _membership(side: str, words: Sequence[int], pieces: int) -> np.ndarray:
     """Return (pieces, words), 1.0 where a piece belongs to a word."""
+    indices = np.array(words, dtype=np.int64)
     if len(words) != pieces:
         raise ValueError(
             f"{len(words)} {side} word indices for {pieces} {side} pieces; expected one "
             "per piece"
         )
-    index = np.array([int(word) for word in words], dtype=np.int64)
-    if pieces and index.min() < 0:
+    used = np.unique(indices)
+    count = len(used)
+    if used.tolist() != list(range(count)):
         raise ValueError(
-            f"{side} word index {index.min()} is negative; expected 0 or more"
+            f"the {side} words are {words}; expected every index from 0 to {count - 1}"
         )
-    count = int(index.max()) + 1 if pieces else 0
-    # an index beyond the pieces leaves a gap before it, so no more need a look
-    absent = sorted(set(range(min(count, pieces + 1))) - set(index.tolist()))
-    if absent:
-        raise ValueError(
-            f"{side} word {absent[0]} has no piece; expected every index from 0 to "
-            f"{count - 1}"
-        )
-    member = np.zeros((pieces, count))
-    member[np.arange(pieces), index] = 1.0
-    return member
+    return np.eye(count)[indices]
 
 
-def _join_labels(labels: tuple[str, ...], words: Sequence[int]) -> tuple[str, ...]:
-    joined: dict[int, str] = {}
-    for label, word in zip(labels, words, strict=True):
-        joined[int(word)] = joined.get(int(word), "") + label
-    return tuple(joined[word] for word in sorted(joined))
+def is_long(alignment: Alignment) -> bool:
+    """Check whether only the strongest source positions of a map should be drawn."""
+    targets, sources = alignment.weights.shape
+    return sources > max(64, 4 * targets)
 
 
-@dataclass(frozen=True)
-class ShortenedAlignment:
+class ShortenedAlignment(NamedTuple):
     """A map of fewer source positions.
 
     Attributes:
         alignment: Its weights; the column of a gap has none.
         gaps: The numbers of the columns that stand for omitted positions.
-        note: What is shown, in one line.
+        note: A line about the selection.
     """
 
     alignment: Alignment
@@ -304,54 +270,37 @@ class ShortenedAlignment:
     note: str
 
 
-def is_long(alignment: Alignment) -> bool:
-    """Check whether only the strongest source positions of a map should be drawn."""
-    targets, sources = alignment.weights.shape
-    return sources > max(LONG_SOURCE, LONG_RATIO * targets)
-
-
 def select_strongest(
     alignment: Alignment, count: int = MAX_COLUMNS
 ) -> ShortenedAlignment:
     """Select the source positions with the largest weights, and their neighbors."""
-    selected = _select_columns(alignment.weights, count)
-    columns: list[int | None] = []
-    for index in np.flatnonzero(selected).tolist():
-        if index and not selected[index - 1]:
-            columns.append(None)
-        columns.append(index)
-    if selected.size and not selected[-1]:
-        columns.append(None)
-
-    weights = np.zeros((len(alignment.target), len(columns)))
-    labels, gaps = [], []
-    for number, column in enumerate(columns):
-        if column is None:
-            gaps.append(number)
+    weights = alignment.weights
+    sources = weights.shape[1]
+    greatest = weights.max(0, initial=0.0)
+    strongest = np.argsort(-greatest, kind="stable")[: count // 3]
+    selected = set()
+    for index in strongest.tolist():
+        selected.update((index - 1, index, index + 1))
+    selected.intersection_update(range(sources))
+    columns = []
+    labels = []
+    gaps = []
+    last = -1
+    for index in [*sorted(selected), sources]:
+        if index > last + 1:
+            gaps.append(len(labels))
             labels.append(OMITTED)
-        else:
-            weights[:, number] = alignment.weights[:, column]
-            labels.append(alignment.source[column])
-    total = alignment.weights.sum() or 1.0
-    omitted = 100 * alignment.weights[:, ~selected].sum() / total
+            columns.append(np.zeros(len(weights)))
+        if index in selected:
+            labels.append(alignment.source[index])
+            columns.append(weights[:, index])
+        last = index
+    shortened = np.stack(columns, 1) if columns else weights
+    share = shortened.sum() / (weights.sum() or 1.0)
+    omitted = 100 * (1 - share)
     note = (
-        f"{selected.sum()} of {selected.size} source tokens, those with most weight "
-        f"and their neighbors; {OMITTED} stands for others, which have {omitted:.0f} % "
-        "of the weight"
+        f"{len(selected)} of {sources} source tokens, those with most weight and their "
+        f"neighbors; {OMITTED} stands for others, which have {omitted:.0f} % of the weight"
     )
-    shortened = Alignment(weights, tuple(labels), alignment.target)
-    return ShortenedAlignment(shortened, tuple(gaps), note)
-
-
-def _select_columns(
-    weights: Float[np.ndarray, "target source"], count: int
-) -> Bool[np.ndarray, " source"]:
-    """Select the positions of the largest weights and their neighbors, if they fit."""
-    selected = np.zeros(weights.shape[1], dtype=bool)
-    for index in np.argsort(-weights.max(0, initial=0.0), kind="stable"):
-        wider = selected.copy()
-        wider[max(0, index - 1) : index + 2] = True
-        if wider.sum() > count:
-            break
-        selected = wider
-    return selected
+    result = Alignment(shortened, tuple(labels), alignment.target)
+    return ShortenedAlignment(result, tuple(gaps), note)

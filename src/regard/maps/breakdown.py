@@ -3,7 +3,10 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Float
+
+from regard.maps.alignment import LayerMaps
 
 ROUNDING = 1e-3
 """Tolerance between weights and the softmax of their scores."""
@@ -27,21 +30,26 @@ class ScoreFactors:
         """(layer, head, target, source), the shape of the weights."""
         return (*self.query.shape[:3], self.key.shape[2])
 
-    def scores(self) -> Float[np.ndarray, "layer head target source"]:
+    def scores(self) -> LayerMaps:
         """Compute the scores of all pairs."""
         if self.energy is None:
-            return self.query @ self.key.swapaxes(-1, -2) * self.scale
+            products = self.query @ self.key.swapaxes(-1, -2)
+            return products * self.scale
+        energy = self.energy[..., None]
         scores = np.zeros(self.shape, self.key.dtype)
         # one query at a time: all sums of queries and keys together can be large
         for index in range(self.query.shape[2]):
-            hidden = np.tanh(self.query[:, :, index, None] + self.key)
-            scores[:, :, index] = (hidden @ self.energy[..., None])[..., 0]
+            query = self.query[:, :, index, None]
+            hidden = np.tanh(query + self.key)
+            scores[:, :, index] = (hidden @ energy)[..., 0]
         return scores * self.scale
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays that determine the scores, by name."""
         arrays = {"query": self.query, "key": self.key}
-        return arrays if self.energy is None else arrays | {"energy": self.energy}
+        if self.energy is not None:
+            arrays["energy"] = self.energy
+        return arrays
 
     def select_rows(self, rows: slice) -> "ScoreFactors":
         """Select some queries."""
@@ -56,7 +64,7 @@ class ScoreFactors:
 class PlainScores:
     """Scores without their queries and keys."""
 
-    plain: Float[np.ndarray, "layer head target source"]
+    plain: LayerMaps
     scale = 1.0
 
     @property
@@ -64,7 +72,7 @@ class PlainScores:
         """(layer, head, target, source), the shape of the weights."""
         return self.plain.shape
 
-    def scores(self) -> Float[np.ndarray, "layer head target source"]:
+    def scores(self) -> LayerMaps:
         """Return the scores of all pairs."""
         return self.plain
 
@@ -78,7 +86,8 @@ class PlainScores:
 
     def pad_sources(self, count: int) -> "PlainScores":
         """Append keys with scores of zero."""
-        return PlainScores(np.pad(self.plain, [(0, 0)] * 3 + [(0, count)]))
+        padding = ((0, 0), (0, 0), (0, 0), (0, count))
+        return PlainScores(np.pad(self.plain, padding))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,68 +109,53 @@ class Breakdown:
     @property
     def size(self) -> int:
         """The number of numbers."""
-        return self.value.size + sum(array.size for array in self.of.arrays().values())
+        arrays = self.of.arrays().values()
+        return self.value.size + sum(array.size for array in arrays)
 
     def select_rows(self, rows: slice) -> "Breakdown":
         """Select some targets."""
-        allowed = None if self.allowed is None else self.allowed[rows]
-        return replace(self, of=self.of.select_rows(rows), allowed=allowed)
+        allowed = self.allowed
+        if allowed is not None:
+            allowed = allowed[rows]
+        return replace(
+            self,
+            of=self.of.select_rows(rows),
+            allowed=allowed,
+        )
 
     def pad_sources(self, count: int) -> "Breakdown":
         """Append masked sources."""
         allowed = self.allowed
         if allowed is None:
             allowed = np.ones(self.of.shape[2:], bool)
+        padding = ((0, 0), (0, count))
         return replace(
             self,
             of=self.of.pad_sources(count),
             value=_pad_sources(self.value, count),
-            allowed=np.pad(allowed, [(0, 0), (0, count)]),
+            allowed=np.pad(allowed, padding),
         )
 
 
 def is_softmax(
-    scores: Float[np.ndarray, "layer head target source"],
+    scores: LayerMaps,
     allowed: Bool[np.ndarray, "target source"],
-    weights: Float[np.ndarray, "layer head target source"],
+    weights: LayerMaps,
 ) -> bool:
     """Check whether the weights are the softmax of the allowed scores.
 
     A query without an allowed key has weights 0.
     """
+    hidden = ~torch.tensor(allowed)
     # one layer at a time: all layers together can be large
     for layer_scores, layer_weights in zip(scores, weights, strict=True):
-        difference = np.abs(_softmax(layer_scores, allowed) - layer_weights)
+        masked = torch.tensor(layer_scores).masked_fill(hidden, -torch.inf)
+        expected = masked.softmax(-1).nan_to_num().numpy()
+        difference = np.abs(expected - layer_weights)
         if difference.max(initial=0.0) >= ROUNDING:
             return False
     return True
 
 
-def _softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    scores = np.where(allowed, scores, -np.inf)
-    maximum = scores.max(-1, keepdims=True, initial=-np.inf)
-    shares = np.exp(scores - np.where(np.isfinite(maximum), maximum, 0.0))
-    total = shares.sum(-1, keepdims=True)
-    return shares / np.where(total > 0, total, 1.0)
-
-
 def _pad_sources(side: np.ndarray, count: int) -> np.ndarray:
     return np.pad(side, [(0, 0), (0, 0), (0, count), (0, 0)])
-
-
-def build_product_breakdown(
-    factors: ScoreFactors,
-    value: Float[np.ndarray, "layer head source value_width"],
-    weights: Float[np.ndarray, "_layer _head _target _source"],
-) -> Breakdown | None:
-    """Build the breakdown of weights whose mask was not recorded.
-
-    A key is allowed if any head attends to it. The result is None if the weights are
-    not the softmax of the scores, as with another score or alignment.
-    """
-    if factors.shape != weights.shape:
-        return None
-    allowed = np.any(weights > 0, axis=(0, 1))
-    if not is_softmax(factors.scores(), allowed, weights):
-        return None
-    return Breakdown(factors, value, allowed)

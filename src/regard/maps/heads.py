@@ -4,14 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from einops import rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from regard.errors import InputError
-from regard.maps.alignment import Alignment, Words, join_words
+from regard.maps.alignment import Alignment, Matrix, Words, join_words
 from regard.maps.lookups import Lookups
-from regard.maps.reductions import Greatest, average_maps, divide_by_mean, select_maps
+from regard.maps.reductions import Greatest, average_maps, select_maps
 
 COLUMNS = ("layer", "head", "query", "query_token", "key", "key_token", "weight")
 """The columns of `GreatestWeights.rows`."""
@@ -35,8 +33,11 @@ class Side:
         """Put `count` pieces of this label in front, each a word; none below 1."""
         count = max(0, count)
         labels = (label,) * count
-        indices = (*range(count), *(count + index for index in self.words.indices))
-        return Side(labels + self.pieces, Words(labels + self.words.labels, indices))
+        indices = list(range(count))
+        for index in self.words.indices:
+            indices.append(count + index)
+        words = Words(labels + self.words.labels, tuple(indices))
+        return Side(labels + self.pieces, words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +50,6 @@ class HeadMaps:
         target: The queries, T pieces.
         names: One per map.
         layers: The number of maps in each layer.
-
-    Raises:
-        ValueError: These do not fit together, or as `Alignment`.
     """
 
     weights: np.ndarray
@@ -59,15 +57,6 @@ class HeadMaps:
     target: Side
     names: tuple[str, ...]
     layers: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if not len(self.weights) == len(self.names) == sum(self.layers):
-            raise ValueError(
-                f"{len(self.weights)} maps, {len(self.names)} names and layers of "
-                f"{self.layers} maps do not fit"
-            )
-        for weights in self.weights:
-            Alignment(weights, self.source.pieces, self.target.pieces)
 
     @classmethod
     def of(cls, lookups: Lookups) -> "HeadMaps":
@@ -82,11 +71,15 @@ class HeadMaps:
             names += [f"layer {layer}, head {head}" for head in range(heads)]
         weights = lookups.weights.astype(np.float64)
         if lookups.amounts:
-            weights = divide_by_mean(weights)
+            totals = weights.sum(-1, keepdims=True)
+            mean = totals.mean((0, 1), keepdims=True)
+            weights = weights / np.where(mean > 0, mean, 1.0)
+        weights = rearrange(
+            weights,
+            "layer head target source -> (layer head) target source",
+        )
         return cls(
-            rearrange(
-                weights, "layer head target source -> (layer head) target source"
-            ),
+            weights,
             Side.of(lookups.source, lookups.source_words),
             Side.of(lookups.target, lookups.target_words),
             tuple(names),
@@ -100,7 +93,8 @@ class HeadMaps:
 
     def by_layer(self) -> list[Float[np.ndarray, "_head target source"]]:
         """Return the maps of each layer."""
-        return np.split(self.weights, np.cumsum(self.layers)[:-1])
+        ends = np.cumsum(self.layers)
+        return np.split(self.weights, ends[:-1])
 
     def mean(self, numbers: Sequence[int] | None = None) -> Alignment:
         """Average all maps, or those with these numbers.
@@ -121,16 +115,18 @@ class HeadMaps:
         names = tuple(self.names[number] for number in numbers)
         return replace(self, weights=weights, names=names, layers=(len(names),))
 
-    def with_maps(
-        self, maps: Mapping[str, Float[np.ndarray, "target source"]]
-    ) -> "HeadMaps":
+    def with_maps(self, maps: Mapping[str, Matrix]) -> "HeadMaps":
         """Return other maps of the same pieces, by name, as one layer.
 
         Raises:
             ValueError: There are none.
         """
-        weights, names = np.stack([*maps.values()]), tuple(maps)
-        return replace(self, weights=weights, names=names, layers=(len(maps),))
+        return replace(
+            self,
+            weights=np.stack([*maps.values()]),
+            names=tuple(maps),
+            layers=(len(maps),),
+        )
 
     def between_words(self) -> "HeadMaps":
         """Return the maps between words (`join_words`)."""
@@ -154,39 +150,24 @@ class HeadMaps:
 
 @dataclass(frozen=True, eq=False)
 class GreatestWeights:
-    """Some weights of each query in every layer and head, and their keys.
+    """The greatest weights of each query in every layer and head of lookups.
+
+    Signed weights are compared by their magnitude.
 
     Attributes:
-        weights: The greatest first, or all in the order of the keys.
-        keys: Their positions; below 0 where a query has fewer keys.
-        source: The labels of all keys.
-        target: The labels of the queries.
-        first: The position of the first query.
+        lookups: The lookups.
+        count: Weights per query, the greatest first. Default: all, by their keys.
+
+    Raises:
+        InputError: The count is below 1.
     """
 
-    weights: Float[np.ndarray, "layer head query count"]
-    keys: Int[np.ndarray, "layer head query count"]
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-    first: int = 0
+    lookups: Lookups
+    count: int | None = None
 
-    @classmethod
-    def of(cls, lookups: Lookups, count: int | None = None) -> "GreatestWeights":
-        """Return the greatest weights of lookups, or all without a count.
-
-        Signed weights are compared by their magnitude.
-
-        Raises:
-            InputError: The count is below 1.
-        """
-        weights = torch.tensor(lookups.weights)
-        if count is None:
-            keys = torch.arange(weights.shape[-1]).expand(weights.shape)
-        else:
-            reduced = keep_greatest(count).of(weights.abs())
-            assert reduced.places is not None
-            keys, weights = reduced.places, weights.gather(-1, reduced.places)
-        return cls(weights.numpy(), keys.numpy(), lookups.source, lookups.target)
+    def __post_init__(self) -> None:
+        if self.count is not None:
+            Greatest(self.count)  # which checks it
 
     def rows(
         self, maps: Sequence[int] | None = None
@@ -201,30 +182,30 @@ class GreatestWeights:
         Raises:
             InputError: There is no map of a number.
         """
-        layers, heads, queries, _ = self.weights.shape
+        source = self.lookups.source
+        target = self.lookups.target
+        heads = self.lookups.weights.shape[1]
         weights = rearrange(
-            self.weights, "layer head query count -> (layer head) query count"
+            self.lookups.weights,
+            "layer head query key -> (layer head) query key",
         )
-        numbers = range(layers * heads) if maps is None else maps
-        for number, rows in zip(numbers, select_maps(weights, numbers), strict=True):
+        numbers = range(len(weights)) if maps is None else maps
+        selected = select_maps(weights, numbers)
+        for number, rows in zip(numbers, selected, strict=True):
             layer, head = divmod(number, heads)
-            for query in range(queries):
-                position, label = self.first + query, self.target[query]
-                keys = self.keys[layer, head, query].tolist()
-                for key, weight in zip(keys, rows[query].tolist(), strict=True):
-                    if weight and key >= 0:
-                        source = self.source[key]
-                        yield layer, head, position, label, key, source, weight
-
-
-def keep_greatest(count: int) -> Greatest:
-    """Return the reduction that keeps so many weights of each query.
-
-    Raises:
-        InputError: The count is below 1.
-    """
-    if count < 1:
-        raise InputError(
-            f"the number of weights per query is {count}; expected 1 or more"
-        )
-    return Greatest(count)
+            for query, row in enumerate(rows):
+                keys = np.arange(len(row))
+                if self.count is not None:
+                    order = np.argsort(-np.abs(row), kind="stable")
+                    keys = order[: self.count]
+                for key in keys.tolist():
+                    if row[key]:
+                        yield (
+                            layer,
+                            head,
+                            query,
+                            target[query],
+                            key,
+                            source[key],
+                            float(row[key]),
+                        )

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from regard.maps.alignment import Matrix
+
 Link = tuple[int, int]
 """A source word and a target word, counted from 0."""
 Links = frozenset[Link]
@@ -24,14 +26,16 @@ class Gold:
     possible: Links
 
 
-def link_strongest(weights: Float[np.ndarray, "target source"]) -> Links:
+def link_strongest(weights: Matrix) -> Links:
     """Link each target word to its source word of greatest weight, the first of equals.
 
     A word without weight has no link.
     """
-    return frozenset(
-        (int(row.argmax()), word) for word, row in enumerate(weights) if row.any()
-    )
+    links = set()
+    for word, row in enumerate(weights):
+        if row.any():
+            links.add((int(row.argmax()), word))
+    return frozenset(links)
 
 
 def transpose_links(links: Links) -> Links:
@@ -39,18 +43,8 @@ def transpose_links(links: Links) -> Links:
     return frozenset((target, source) for source, target in links)
 
 
-def intersection(forward: Links, backward: Links) -> Links:
-    """Return the links of both directions, both as (source, target)."""
-    return forward & backward
-
-
-def union(forward: Links, backward: Links) -> Links:
-    """Return the links of either direction, both as (source, target)."""
-    return forward | backward
-
-
 def agreement(
-    forward: Float[np.ndarray, "target source"],
+    forward: Matrix,
     backward: Float[np.ndarray, "source target"],
 ) -> Links:
     """Link words whose product of weights is the greatest of both words' products.
@@ -60,7 +54,7 @@ def agreement(
     """
     product = forward * backward.T
     columns = transpose_links(link_strongest(product.T))
-    return intersection(link_strongest(product), columns)
+    return link_strongest(product) & columns
 
 
 def grow_diag_final_and(forward: Links, backward: Links) -> Links:
@@ -77,21 +71,26 @@ def grow_diag_final_and(forward: Links, backward: Links) -> Links:
     targets = {target for _, target in links}
 
     def join(link: Link) -> None:
+        source, target = link
         links.add(link)
-        sources.add(link[0])
-        targets.add(link[1])
+        sources.add(source)
+        targets.add(target)
 
-    waiting, grown = sorted((forward | backward) - links), True
+    waiting = sorted((forward | backward) - links)
+    grown = True
     while grown:
         grown = False
         for link in waiting:
-            is_needed = link[0] not in sources or link[1] not in targets
-            if is_needed and not _neighbors(link).isdisjoint(links):
+            source, target = link
+            if source in sources and target in targets:
+                continue
+            if not _neighbors(link).isdisjoint(links):
                 join(link)
                 grown = True
         waiting = [link for link in waiting if link not in links]
     for link in (*sorted(forward), *sorted(backward)):
-        if link[0] not in sources and link[1] not in targets:
+        source, target = link
+        if source not in sources and target not in targets:
             join(link)
     return frozenset(links)
 
@@ -99,8 +98,12 @@ def grow_diag_final_and(forward: Links, backward: Links) -> Links:
 def _neighbors(link: Link) -> Links:
     """Return the eight links around one."""
     source, target = link
-    square = {(source + i, target + j) for i in (-1, 0, 1) for j in (-1, 0, 1)}
-    return frozenset(square - {link})
+    neighbors = set()
+    for row in (source - 1, source, source + 1):
+        for column in (target - 1, target, target + 1):
+            neighbors.add((row, column))
+    neighbors.remove(link)
+    return frozenset(neighbors)
 
 
 @dataclass(frozen=True)
@@ -145,9 +148,10 @@ def score_maps(
     maps: Sequence[Float[np.ndarray, "map _target _source"]], gold: Sequence[Gold]
 ) -> list[float]:
     """Return the alignment error rate of each map's strongest links."""
-    count = len(maps[0]) if maps else 0
+    if not maps:
+        return []
     errors = []
-    for number in range(count):
+    for number in range(len(maps[0])):
         links = [link_strongest(sentence[number]) for sentence in maps]
         errors.append(score_links(links, gold).aer)
     return errors

@@ -2,20 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from einops import rearrange
 from jaxtyping import Float, UInt8
 
-from regard.maps.alignment import Alignment, DocumentWeights, TextWeights, Words
+from regard.maps.alignment import (
+    Alignment,
+    DocumentWeights,
+    TextWeights,
+    Words,
+    check_labels,
+    freeze,
+    set_fields,
+)
 from regard.maps.breakdown import Breakdown
-from regard.maps.reductions import average_maps
+from regard.maps.reductions import average_maps, shares
 
 Labels = tuple[str, ...]
 ATTENDS_TO = ("attends to", "is attended to")
 """The default verbs of a lookup."""
+AXES = ("layer", "head", "target", "source")
 SINK_WEIGHT, SINK_MULTIPLE = 0.3, 3.0
 """A head's sink has at least this mean weight over queries (Gu 2025, 2410.10781,
 section 3.1), and this many times a uniform one."""
@@ -25,7 +32,7 @@ neighbors, often have none."""
 FEW_KEYS = 4
 """A text of so few keys has no sink: each takes much of the weight."""
 MIN_TAPE_WEIGHT = 0.01
-"""Rows of a tape after the last one with this weight are not shown."""
+"""Rows of a tape after the last one with this weight are not drawn."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,7 +50,6 @@ class AlternativeMap:
 
     Raises:
         ValueError: Weights that are not finite or have other axes.
-        TypeError: Labels that are one string.
     """
 
     weights: np.ndarray
@@ -57,20 +63,8 @@ class AlternativeMap:
         return f"<AlternativeMap: {_describe_shape(self.weights)}>"
 
     def __post_init__(self) -> None:
-        weights = freeze_weights("weights", self.weights)
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "layers", name_layers(weights, self.layers))
-        for side in ("source", "target"):
-            labels = getattr(self, side)
-            if labels is not None:
-                object.__setattr__(self, side, check_labels(side, labels))
-
-    def labels(self, source: Labels, target: Labels) -> tuple[Labels, Labels]:
-        """Return its source and target labels, by default those of the lookups."""
-        return (
-            source if self.source is None else self.source,
-            target if self.target is None else self.target,
-        )
+        weights = freeze("weights", self.weights, AXES, np.float32, signed=True)
+        set_fields(self, weights=weights, layers=name_layers(weights, self.layers))
 
 
 def _describe_shape(weights: np.ndarray) -> str:
@@ -80,61 +74,9 @@ def _describe_shape(weights: np.ndarray) -> str:
     )
 
 
-def freeze_weights(name: str, weights: np.ndarray) -> np.ndarray:
-    """Return a read-only float32 copy.
-
-    Raises:
-        ValueError: It has not four axes or is not finite.
-    """
-    copy = np.array(weights, dtype=np.float32)
-    if copy.ndim != 4:
-        raise ValueError(
-            f"{name} have shape {copy.shape}; expected (layer, head, target, source)"
-        )
-    if not np.isfinite(copy).all():
-        raise ValueError(f"{name} are not all finite")
-    copy.setflags(write=False)
-    return copy
-
-
 def name_layers(weights: np.ndarray, layers: Labels) -> Labels:
     """Return the layers' names, by default their numbers."""
     return tuple(layers) or tuple(f"layer {number}" for number in range(len(weights)))
-
-
-def check_labels(side: str, labels: Labels) -> Labels:
-    """Return the labels as a tuple.
-
-    Raises:
-        TypeError: They are one string.
-    """
-    if isinstance(labels, str):
-        raise TypeError(
-            f"{side} labels are one string; expected a sequence of strings, one per "
-            "piece"
-        )
-    return tuple(labels)
-
-
-def check_fit(
-    name: str, weights: np.ndarray, layers: Labels, source: Labels, target: Labels
-) -> None:
-    """Check that weights fit their layers and labels.
-
-    Raises:
-        ValueError: They don't, or there is no layer or head.
-    """
-    if weights.shape[2:] != (len(target), len(source)) or len(layers) != len(weights):
-        raise ValueError(
-            f"{name} of shape {weights.shape} do not fit {len(layers)} layers, "
-            f"{len(target)} target and {len(source)} source labels; expected (layer, "
-            "head, target, source)"
-        )
-    if not all(weights.shape[:2]):
-        raise ValueError(
-            f"{name} of shape {weights.shape} hold no layer or no head; expected at "
-            "least 1 of each"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +100,7 @@ class Lookups:
         target: The target labels.
         name: A name among other lookups, such as a model or a part of it.
         layers: A name for each layer. Default: "layer 0" and so on.
-        others: Further maps by name, each with its own layers and heads.
+        alternatives: Further maps by name, each with its own layers and heads.
         source_words: The words of the source labels.
         target_words: The words of the target labels.
         sentences: For each source label the index of its sentence, ascending.
@@ -180,15 +122,15 @@ class Lookups:
     """
 
     weights: np.ndarray
-    source: tuple[str, ...]
-    target: tuple[str, ...]
+    source: Labels
+    target: Labels
     name: str = ""
-    layers: tuple[str, ...] = ()
-    others: Mapping[str, AlternativeMap] = field(default_factory=dict)
+    layers: Labels = ()
+    alternatives: Mapping[str, AlternativeMap] = field(default_factory=dict)
     source_words: Words | None = None
     target_words: Words | None = None
     sentences: tuple[int, ...] | None = None
-    notes: tuple[str, ...] = ()
+    notes: Labels = ()
     patches: Patches | None = None
     images: UInt8[np.ndarray, "source height width channel"] | None = None
     breakdown: Breakdown | None = None
@@ -199,62 +141,49 @@ class Lookups:
     first: str | None = None
 
     def __repr__(self) -> str:
-        names = ", ".join([self.name or self.kind, *self.others])
+        names = ", ".join([self.name or self.kind, *self.alternatives])
         return f"<Lookups {names}: {_describe_shape(self.weights)}>"
 
     def __post_init__(self) -> None:
-        weights = freeze_weights("weights", self.weights)
         source = check_labels("source", self.source)
         target = check_labels("target", self.target)
-        layers = name_layers(weights, self.layers)
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "layers", layers)
-        object.__setattr__(self, "source", source)
-        object.__setattr__(self, "target", target)
-        check_fit("weights", weights, layers, source, target)
-        for name, item in self.others.items():
-            check_fit(name, item.weights, item.layers, *item.labels(source, target))
-        if (weights < 0).any() and not self.signed:
-            raise ValueError(
-                f"weights hold {weights.min()}; expected no negative weight"
-            )
-        sources, targets = len(source), len(target)
-        source_words = self.source_words and self.source_words.indices
-        target_words = self.target_words and self.target_words.indices
-        self._check_count("source_words", source_words, sources)
-        self._check_count("target_words", target_words, targets)
-        self._check_count("sentences", self.sentences, sources)
-        self._check_count("notes", self.notes or None, targets)
-        self._check_count("images", self.images, sources)
-        steps = pairwise(self.sentences or ())
-        if any(following < sentence for sentence, following in steps):
-            raise ValueError(
-                "the sentence indices of source labels decrease; expected ascending order"
-            )
-        self._check_parts()
-
-    def _check_count(self, name: str, values: Any, expected: int) -> None:
-        if values is not None and len(values) != expected:
-            raise ValueError(
-                f"{len(values)} {name} for {expected} labels; expected one each"
-            )
-
-    def _check_parts(self) -> None:
-        layers, heads, _, sources = self.weights.shape
-        if self.breakdown is not None:
-            shapes = (self.breakdown.of.shape, self.breakdown.value.shape[:3])
-            expected = (self.weights.shape, (layers, heads, sources))
-            if shapes != expected:
+        sources = len(source)
+        targets = len(target)
+        shape = (*AXES[:2], targets, sources)
+        weights = freeze("weights", self.weights, shape, np.float32, signed=self.signed)
+        set_fields(
+            self,
+            weights=weights,
+            layers=name_layers(weights, self.layers),
+            source=source,
+            target=target,
+        )
+        for name, item in {"weights": self, **self.alternatives}.items():
+            layers, heads, *sides = item.weights.shape
+            layer_names = len(item.layers)
+            target_labels = len(item.target or target)
+            source_labels = len(item.source or source)
+            if [layers, *sides] != [layer_names, target_labels, source_labels]:
                 raise ValueError(
-                    "scores, and values but for their width, have shapes "
-                    f"{shapes}; expected {expected}"
+                    f"{name} of shape {item.weights.shape} do not fit {layer_names} "
+                    f"layers, {target_labels} target and {source_labels} source labels"
                 )
-        if self.patches is not None:
-            last = self.patches.first + self.patches.rows * self.patches.columns
-            if last > sources:
+            if not layers or not heads:
                 raise ValueError(
-                    f"patches up to label {last} of {sources}; expected every patch to "
-                    "be a source label"
+                    f"{name} of shape {item.weights.shape} hold no layer or no head; "
+                    "expected at least 1 of each"
+                )
+        counts = {
+            "source_words": (self.source_words and self.source_words.indices, sources),
+            "target_words": (self.target_words and self.target_words.indices, targets),
+            "sentences": (self.sentences, sources),
+            "notes": (self.notes or None, targets),
+            "images": (self.images, sources),
+        }
+        for name, (values, expected) in counts.items():
+            if values is not None and len(values) != expected:
+                raise ValueError(
+                    f"{len(values)} {name} for {expected} labels; expected one each"
                 )
 
 
@@ -274,76 +203,82 @@ def mean_alignment(lookups: Lookups, maps: Sequence[int] | None = None) -> Align
     return Alignment(mean, lookups.source, lookups.target)
 
 
-def with_maps(lookups: Lookups, *others: Lookups) -> Lookups:
+def with_maps(lookups: Lookups, *kinds: Lookups) -> Lookups:
     """Add the maps of other lookups of the same sequences, each by its kind.
 
     Maps with different labels keep theirs.
     """
-    maps = dict(lookups.others)
-    for item in others:
+
+    def unless_equal(value, default):
+        return None if value == default else value
+
+    maps = dict(lookups.alternatives)
+    for item in kinds:
         main = AlternativeMap(item.weights, item.layers, amounts=item.amounts)
-        for name, extra in {item.kind: main, **item.others}.items():
-            if name == lookups.kind:
-                continue
-            source, target = extra.labels(item.source, item.target)
-            verbs = extra.verbs or item.verbs
-            maps[name] = replace(
-                extra,
-                source=None if source == lookups.source else source,
-                target=None if target == lookups.target else target,
-                verbs=None if verbs == lookups.verbs else verbs,
-            )
-    return replace(lookups, others=maps)
+        for name, extra in {item.kind: main, **item.alternatives}.items():
+            if name != lookups.kind:
+                maps[name] = replace(
+                    extra,
+                    source=unless_equal(extra.source or item.source, lookups.source),
+                    target=unless_equal(extra.target or item.target, lookups.target),
+                    verbs=unless_equal(extra.verbs or item.verbs, lookups.verbs),
+                )
+    return replace(lookups, alternatives=maps)
 
 
 def select_rows(
-    lookups: Lookups, rows: slice, target: tuple[str, ...], words: Words | None = None
+    lookups: Lookups, rows: slice, target: Labels, words: Words | None = None
 ) -> Lookups:
     """Select some rows of all maps, with new target labels and their words.
 
     Raises:
-        ValueError: The rows of a map have their own labels, or labels and rows differ
-            in number.
+        ValueError: Labels and rows differ in number.
     """
-    others = {}
-    for name, item in lookups.others.items():
-        if item.target is not None:
-            raise ValueError(
-                f"rows of {name} have labels of their own, which differ from those of "
-                "the weights"
-            )
-        others[name] = replace(item, weights=item.weights[:, :, rows])
+    alternatives = {
+        name: replace(item, weights=item.weights[:, :, rows])
+        for name, item in lookups.alternatives.items()
+    }
     breakdown = lookups.breakdown
     return replace(
         lookups,
         weights=lookups.weights[:, :, rows],
-        others=others,
+        alternatives=alternatives,
         target=target,
         target_words=words,
         notes=lookups.notes[rows],
-        breakdown=None if breakdown is None else breakdown.select_rows(rows),
+        breakdown=breakdown and breakdown.select_rows(rows),
     )
 
 
-def patch_labels(rows: int, columns: int) -> tuple[str, ...]:
+def patch_labels(rows: int, columns: int) -> Labels:
     """Return the labels of patches: row and column, counted from 1."""
-    labels = []
-    for row in range(1, rows + 1):
-        labels += [f"row {row}, column {column}" for column in range(1, columns + 1)]
-    return tuple(labels)
+    return tuple(
+        f"row {row}, column {column}"
+        for row in range(1, rows + 1)
+        for column in range(1, columns + 1)
+    )
 
 
 def lookups_from_alignment(alignment: Alignment, *, name: str = "") -> Lookups:
     """Return lookups with one layer and one head."""
-    weights, layers = alignment.weights[None, None], ("weights",)
-    return Lookups(weights, alignment.source, alignment.target, name, layers=layers)
+    return Lookups(
+        alignment.weights[None, None],
+        alignment.source,
+        alignment.target,
+        name,
+        layers=("weights",),
+    )
 
 
 def lookups_from_text(text: TextWeights, kind: str = "weights") -> Lookups:
     """Return the lookup of one query, an output, over the parts of a text."""
-    weights = text.weights[None, None, None]
     return Lookups(
-        weights, text.labels, (text.name,), layers=(kind,), kind=kind, signed=True
+        text.weights[None, None, None],
+        text.labels,
+        (text.name,),
+        layers=(kind,),
+        kind=kind,
+        signed=True,
     )
 
 
@@ -354,13 +289,15 @@ def lookups_from_document(
 
     A word's weight is its sentence's times its own within the sentence (Yang 2016).
     """
-    words, source, sentences = [np.zeros(0)], [], []
+    weights = [np.zeros(0)]
+    source = []
+    sentences = []
     for index, labels in enumerate(document.sentences):
-        words.append(document.weights[index] * document.words[index])
+        weights.append(document.weights[index] * document.words[index])
         source += labels
         sentences += [index] * len(labels)
     return Lookups(
-        np.concatenate(words)[None, None, None],
+        np.concatenate(weights)[None, None, None],
         tuple(source),
         (label,),
         layers=("weights",),
@@ -375,16 +312,18 @@ def find_sinks(weights: Float[np.ndarray, "*_map target source"]) -> dict[int, f
     (Xiao et al. 2024, 2309.17453). Only queries that attend to several keys count.
     """
     maps = weights.reshape(-1, *weights.shape[-2:])
-    if maps.shape[-1] <= FEW_KEYS:
-        return {}
-    has_choice = (maps > 0).any(0).sum(-1) > 1
-    if not has_choice.any():
+    sources = maps.shape[-1]
+    visible_keys = (maps > 0).any(0).sum(-1)
+    has_choice = visible_keys > 1
+    if sources <= FEW_KEYS or not has_choice.any():
         return {}
     means = maps[:, has_choice].mean(1)
-    least = max(SINK_WEIGHT, SINK_MULTIPLE / maps.shape[-1])
-    share = (means >= least).mean(0)
-    keys = np.flatnonzero(share >= SINK_HEADS)
-    return {int(key): float(means[:, key].mean()) for key in keys}
+    least = max(SINK_WEIGHT, SINK_MULTIPLE / sources)
+    share_of_maps = (means >= least).mean(0)
+    sinks = {}
+    for key in np.flatnonzero(share_of_maps >= SINK_HEADS).tolist():
+        sinks[key] = float(means[:, key].mean())
+    return sinks
 
 
 def remove_keys(
@@ -393,9 +332,7 @@ def remove_keys(
     """Return the weights of the other keys as shares; a row without one is zeros."""
     remaining = weights.copy()
     remaining[..., list(keys)] = 0.0
-    total = remaining.sum(-1, keepdims=True)
-    zeros = np.zeros_like(remaining)
-    return np.divide(remaining, total, out=zeros, where=total > 0)
+    return shares(remaining)
 
 
 def label_sinks(lookups: Lookups) -> Lookups:
@@ -410,10 +347,17 @@ def label_sinks(lookups: Lookups) -> Lookups:
     for index, weight in sinks.items():
         labels[index] += f" (sink, {100 * weight:.0f} %)"
     source = tuple(labels)
-    target = source if lookups.target == lookups.source else lookups.target
-    extra = AlternativeMap(remove_keys(lookups.weights, sinks), lookups.layers)
-    others = {"without sinks": extra, **lookups.others}
-    return replace(lookups, source=source, target=target, others=others)
+    target = lookups.target
+    if target == lookups.source:
+        target = source
+    remaining = remove_keys(lookups.weights, sinks)
+    extra = AlternativeMap(remaining, lookups.layers)
+    return replace(
+        lookups,
+        source=source,
+        target=target,
+        alternatives={"without sinks": extra, **lookups.alternatives},
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -436,20 +380,33 @@ class TapeUse:
     def rows(self) -> int:
         """The number of rows up to the last one in use."""
         weights = np.concatenate([self.writing, self.reading])
-        used = np.flatnonzero((weights >= MIN_TAPE_WEIGHT).any((0, 1)))
-        return int(used[-1]) + 1 if len(used) else min(1, weights.shape[-1])
+        is_used = (weights >= MIN_TAPE_WEIGHT).any((0, 1))
+        used = np.flatnonzero(is_used)
+        if len(used):
+            return int(used[-1]) + 1
+        return min(1, weights.shape[-1])
 
     def lookups(self) -> tuple[Lookups, Lookups]:
         """Return the reads and the writes of every head on the rows in use.
 
         A step's label is its input, or its output bits where an output is expected.
+        Marks in the input have their own channels, and counts are no bits.
         """
         rows = tuple(f"row {row}" for row in range(self.rows))
         steps = []
-        for number, step in enumerate(zip(self.inputs, self.outputs, strict=True)):
-            steps.append(f"{number}: {_label_step(*step)}")
-        reads, writes = (
-            Lookups(
+        for step, output in enumerate(self.outputs):
+            if np.isnan(output).any():
+                label = f"{step}: in "
+                for value in self.inputs[step]:
+                    label += f"{value:g}" if value in (0, 1) else f" {value:.2f}"
+            else:
+                label = f"{step}: out "
+                for bit in output > 0.5:
+                    label += str(int(bit))
+            steps.append(label)
+
+        def build(weights: np.ndarray, name: str, verbs: tuple[str, str]) -> Lookups:
+            return Lookups(
                 weights[None, ..., : len(rows)],
                 rows,
                 tuple(steps),
@@ -457,22 +414,7 @@ class TapeUse:
                 layers=("tape",),
                 verbs=verbs,
             )
-            for weights, name, verbs in (
-                (self.reading, "reads from the tape", ("reads", "is read")),
-                (self.writing, "writes to the tape", ("writes", "is written")),
-            )
-        )
+
+        reads = build(self.reading, "reads from the tape", ("reads", "is read"))
+        writes = build(self.writing, "writes to the tape", ("writes", "is written"))
         return reads, writes
-
-
-def _label_step(
-    inputs: Float[np.ndarray, " input_width"],
-    outputs: Float[np.ndarray, " output_width"],
-) -> str:
-    """Label a step. Marks have their own channels, and counts are no bits."""
-    if not np.isnan(outputs).any():
-        return "out " + "".join(str(int(bit)) for bit in outputs > 0.5)
-    values = []
-    for value in inputs:
-        values.append(f"{value:g}" if value in (0, 1) else f" {value:.2f}")
-    return "in " + "".join(values)

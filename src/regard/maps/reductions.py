@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.errors import InputError
+from regard.maps.alignment import Matrix
 from regard.shapes import Weights, to_float32
 
 QUERIES_PER_GROUP, WEIGHTS_PER_GROUP = 256, 1 << 20
@@ -27,12 +28,14 @@ QUERIES_PER_GROUP, WEIGHTS_PER_GROUP = 256, 1 << 20
 def logarithm(weights: Weights) -> Weights:
     """Return the natural logarithm in float32 or wider, finite at 0."""
     weights = to_float32(weights)
-    return weights.clamp(min=1e-30 if weights.dtype.itemsize < 8 else 1e-300).log()
+    smallest = 1e-30 if weights.dtype.itemsize < 8 else 1e-300
+    return weights.clamp(min=smallest).log()
 
 
 def row_entropy(weights: Weights) -> Float[Tensor, "*batch query"]:
     """Return -sum_i a_ti log a_ti of each query, in nats. A weight of 0 adds 0."""
-    return -(weights * logarithm(weights)).sum(-1).to(weights.dtype)
+    terms = weights * logarithm(weights)
+    return -terms.sum(-1).to(weights.dtype)
 
 
 def entropy_bits(weights: Weights) -> Float[Tensor, "*batch query"]:
@@ -43,8 +46,10 @@ def entropy_bits(weights: Weights) -> Float[Tensor, "*batch query"]:
     """
     total = weights.sum(-1)
     has_weight = total > 0
-    shares = weights / torch.where(has_weight, total, 1.0)[..., None]
-    return torch.where(has_weight, row_entropy(shares) / math.log(2), torch.nan)
+    divisor = torch.where(has_weight, total, 1.0)
+    shares = weights / divisor[..., None]
+    bits = row_entropy(shares) / math.log(2)
+    return torch.where(has_weight, bits, torch.nan)
 
 
 def mean_entropies(
@@ -54,7 +59,8 @@ def mean_entropies(
 
     Rows without weight are left out; the result is NaN if no row has weight.
     """
-    return torch.nanmean(entropy_bits(torch.tensor(weights)), -1).numpy()
+    bits = entropy_bits(torch.tensor(weights))
+    return bits.nanmean(-1).numpy()
 
 
 def average_heads(
@@ -65,29 +71,24 @@ def average_heads(
     Raises:
         ValueError: There is no head.
     """
-    return _mean(weights, -3, "head")
-
-
-def average_layers(
-    weights: Float[np.ndarray, "layer ... target source"],
-) -> Float[np.ndarray, "... target source"]:
-    """Average over layers. Rows that sum to 1 in every layer sum to 1 in the mean.
-
-    Raises:
-        ValueError: There is no layer.
-    """
-    return _mean(weights, 0, "layer")
+    if weights.shape[-3] == 0:
+        raise ValueError(
+            f"weights of shape {weights.shape} hold no head; expected at least 1"
+        )
+    return weights.mean(axis=-3)
 
 
 def average_maps(
     weights: Float[np.ndarray, "map target source"], maps: Sequence[int] | None
-) -> Float[np.ndarray, "target source"]:
+) -> Matrix:
     """Average the maps with these numbers, or all.
 
     Raises:
         InputError: There is no map of a number.
     """
-    return average_heads(weights if maps is None else select_maps(weights, maps))
+    if maps is not None:
+        weights = select_maps(weights, maps)
+    return average_heads(weights)
 
 
 def select_maps(
@@ -98,42 +99,25 @@ def select_maps(
     Raises:
         InputError: There is no map of a number.
     """
+    count = len(weights)
     for number in maps:
-        if not 0 <= number < len(weights):
+        if not 0 <= number < count:
             raise InputError(
-                f"map {number} is not there; the model has {len(weights)}, from 0 to "
-                f"{len(weights) - 1}"
+                f"map {number} is not there; the model has {count}, from 0 to {count - 1}"
             )
     return weights[list(maps)]
-
-
-def _mean(weights: np.ndarray, axis: int, name: str) -> np.ndarray:
-    if weights.ndim < 3:
-        raise ValueError(
-            f"weights of shape {weights.shape} have no {name} axis; expected at least 3 "
-            "dimensions"
-        )
-    if weights.shape[axis] == 0:
-        raise ValueError(
-            f"weights of shape {weights.shape} hold no {name} to average; expected at "
-            "least 1"
-        )
-    return weights.mean(axis=axis)
 
 
 def shares(amounts: Float[np.ndarray, "... source"]) -> Float[np.ndarray, "... source"]:
     """Divide absolute values by the sum of their row. A row of zeros stays zero."""
     sizes = np.abs(amounts)
     total = sizes.sum(-1, keepdims=True)
-    return np.divide(sizes, total, out=np.zeros_like(sizes), where=total > 0)
-
-
-def divide_by_mean(
-    amounts: Float[np.ndarray, "layer head target source"],
-) -> Float[np.ndarray, "layer head target source"]:
-    """Divide each row by its sum in the mean of all maps. A row of zeros stays zero."""
-    mean = amounts.sum(-1, keepdims=True).mean((0, 1), keepdims=True)
-    return np.divide(amounts, mean, out=np.zeros_like(amounts), where=mean > 0)
+    return np.divide(
+        sizes,
+        total,
+        out=np.zeros_like(sizes),
+        where=total > 0,
+    )
 
 
 def rollout(
@@ -157,7 +141,8 @@ def rollout(
     identity = np.eye(len(layers[0]))
     product = identity
     for layer in layers:
-        product = (layer + identity) / 2 @ product
+        mixing = (layer + identity) / 2
+        product = mixing @ product
     return product
 
 
@@ -171,9 +156,10 @@ def patch_weights(
     Raises:
         ValueError: There are fewer positions than patches.
     """
-    if len(weights) < rows * columns:
+    first = len(weights) - rows * columns
+    if first < 0:
         raise ValueError(f"{len(weights)} positions hold no {rows} x {columns} patches")
-    return shares(weights[len(weights) - rows * columns :]).reshape(rows, columns)
+    return shares(weights[first:]).reshape(rows, columns)
 
 
 class Reduced(NamedTuple):
@@ -225,9 +211,11 @@ class Reduction(ABC):
             queries: The queries.
             width: The number of weights of each; 0 if it is unknown.
         """
-        size = min(QUERIES_PER_GROUP, max(1, WEIGHTS_PER_GROUP // max(1, width)))
+        fitting = max(1, WEIGHTS_PER_GROUP // max(1, width))
+        size = min(QUERIES_PER_GROUP, fitting)
         # one empty group if there are no queries
-        for start in range(0, max(1, len(queries)), size):
+        count = max(1, len(queries))
+        for start in range(0, count, size):
             yield queries[start : start + size]
 
     def append(self, values: list[Tensor], new: Tensor) -> list[Tensor]:
@@ -261,20 +249,22 @@ class Greatest(Reduction):
         count: Weights per query. Default: the arg-max.
 
     Raises:
-        ValueError: The count is below 1.
+        InputError: The count is below 1.
     """
 
     count: int = 1
 
     def __post_init__(self) -> None:
         if self.count < 1:
-            raise ValueError(
-                f"count is {self.count}; expected at least 1 weight per query"
+            raise InputError(
+                f"the number of weights per query is {self.count}; expected 1 or more"
             )
 
     def of(self, weights: Weights) -> Reduced:
         """Return the greatest weights and their keys."""
-        return Reduced(*weights.topk(min(self.count, weights.shape[-1]), -1))
+        count = min(self.count, weights.shape[-1])
+        values, keys = weights.topk(count, -1)
+        return Reduced(values, keys)
 
 
 @dataclass(frozen=True)
@@ -283,7 +273,8 @@ class Entropy(Reduction):
 
     def of(self, weights: Weights) -> Reduced:
         """Return the entropies."""
-        return Reduced(entropy_bits(to_float32(weights))[..., None])
+        bits = entropy_bits(to_float32(weights))
+        return Reduced(bits[..., None])
 
 
 @dataclass(frozen=True)
@@ -294,15 +285,18 @@ class Totals(Reduction):
 
     def of(self, weights: Weights) -> Reduced:
         """Return the totals."""
-        return Reduced(to_float32(weights).sum(-2, keepdim=True))
+        totals = to_float32(weights).sum(-2, keepdim=True)
+        return Reduced(totals)
 
     def append(self, values: list[Tensor], new: Tensor) -> list[Tensor]:
         """Add the totals of further queries."""
         # the totals of another batch are not added; joining them raises an error
         if values and values[-1].shape[:-2] == new.shape[:-2]:
-            previous = values.pop()
-            keys = max(new.shape[-1], previous.shape[-1])
-            new = functional.pad(new, (0, keys - new.shape[-1]))
-            new = new + functional.pad(previous, (0, keys - previous.shape[-1]))
+            longer = values.pop()
+            shorter = new
+            if shorter.shape[-1] > longer.shape[-1]:
+                longer, shorter = shorter, longer
+            padding = longer.shape[-1] - shorter.shape[-1]
+            new = longer + functional.pad(shorter, (0, padding))
         values.append(new)
         return values

@@ -189,7 +189,9 @@ RelativeName = Annotated[str, RegisteredName(RELATIVE_POSITIONS)]
 
 
 def build_relative_positions(
-    name: PositionsName | None, heads: int, width: int
+    name: PositionsName | None,
+    heads: int,
+    width: int,
 ) -> RelativePositions | None:
     """Build relative positions for heads of a width; None for other names."""
     if name is None or name not in RELATIVE_POSITIONS:

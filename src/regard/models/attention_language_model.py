@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention import Attend
-from regard.attention.masks import Dense, Window, window
+from regard.attention.masks import Dense, WindowMask, window
 from regard.attention.memory import Memory
 from regard.models.attention import SCORES, ContentScoreName
 from regard.models.language_model import (
@@ -22,7 +22,7 @@ from regard.models.language_model import (
 from regard.models.sizes import Share, Size
 from regard.nn.decoders import State
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.layers import make_dropout
+from regard.nn.layers import VariationalDropout
 from regard.nn.output import CopyFeatures, CopyOutput, logarithm
 from regard.nn.recurrent import RecurrentName, RecurrentStack
 from regard.shapes import Float, Int, States, Tokens, to_float32
@@ -47,7 +47,6 @@ class AttentionLanguageModelConfig:
     itself: bool = False
     copying: bool = False
     tied: bool = True
-    variational: bool = True
     dropout: Share = 0.3
     softmax: Softmax = FULL
 
@@ -91,19 +90,19 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
     def __init__(self, vocabulary: int, config: AttentionLanguageModelConfig):
         super().__init__()
         width = config.width
-        self.window, self.itself = config.window, config.itself
+        self.window = config.window
+        self.itself = config.itself
         self.embedding = TokenEmbedding(vocabulary, config.embedding)
-        dropout = make_dropout(config.dropout, variational=config.variational)
+        dropout = VariationalDropout(config.dropout)
         self.network = RecurrentStack(
             config.cell, config.embedding, width, config.layers, dropout
         )
         self.attend = Attend(SCORES[config.score](width, config.window))
-        self.query = (
-            nn.Sequential(nn.Linear(width, width), nn.Tanh())
-            if config.copying
-            else nn.Identity()
-        )
-        self.sentinel = nn.Parameter(torch.zeros(width)) if config.copying else None
+        self.query = nn.Identity()
+        self.sentinel = None
+        if config.copying:
+            self.query = nn.Sequential(nn.Linear(width, width), nn.Tanh())
+            self.sentinel = nn.Parameter(torch.zeros(width))
         kind = output_kind(config.softmax)
         self.readout, written = make_output(
             2 * width, self.embedding, kind, tied=config.tied
@@ -111,11 +110,11 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         self.output = CopyOutput(written) if config.copying else written
 
     def begin(self, batch: int) -> AttentionState:
-        words = torch.zeros(
-            batch, 0, dtype=torch.int64, device=next(self.parameters()).device
-        )
+        device = next(self.parameters()).device
+        words = torch.zeros(batch, 0, dtype=torch.int64, device=device)
         cells = self.zeros(batch, *self.network.state_shape)
-        return AttentionState(cells, self.zeros(batch, 0, self.network.width), words)
+        past = self.zeros(batch, 0, self.network.width)
+        return AttentionState(cells, past, words)
 
     def detach_state(self, state: AttentionState) -> AttentionState:
         state = state.detach()
@@ -127,18 +126,15 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
 
     def run(self, tokens: Tokens, state: AttentionState) -> tuple[Any, AttentionState]:
         outputs, cells = self.network(self.embedding(tokens), state.cells)
-        states, words = (
-            torch.cat([state.past, outputs], 1),
-            torch.cat([state.words, tokens], 1),
-        )
-        features = (
-            self.generation_features(outputs, states)
-            if self.sentinel is None
-            else self.copying_features(outputs, states, words)
-        )
+        states = torch.cat([state.past, outputs], 1)
+        words = torch.cat([state.words, tokens], 1)
+        if self.sentinel is None:
+            features = self.generation_features(outputs, states)
+        else:
+            features = self.copying_features(outputs, states, words)
         return features, AttentionState(cells, states, words)
 
-    def window_mask(self, queries: int, keys: int) -> Window:
+    def window_mask(self, queries: int, keys: int) -> WindowMask:
         """Mask of the last `queries` of `keys` states.
 
         Each reads the window before it.
@@ -154,14 +150,15 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         )
 
     def generation_features(
-        self, outputs: States, states: Float[Tensor, "batch past width"]
+        self,
+        outputs: States,
+        states: Float[Tensor, "batch past width"],
     ) -> Float[Tensor, "batch position readout"]:
         """Features `(batch, position, readout)` from the last outputs and all states `(batch, past, width)`."""
         mask = self.window_mask(outputs.shape[1], states.shape[1])
         memory = self.attend.prepare(Memory(states, states, mask, zero_masked=False))
-        return self.readout(
-            torch.cat([self.attend.read(outputs, memory).context, outputs], -1)
-        )
+        read = self.attend.read(outputs, memory)
+        return self.readout(torch.cat([read.context, outputs], -1))
 
     def copying_features(
         self,
@@ -177,28 +174,25 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         batch, positions = outputs.shape[:2]
         key = torch.cat([self.sentinel.expand(batch, 1, -1), states], 1)
         value = functional.pad(states, (0, 0, 1, 0))
-        mask = Dense(
-            functional.pad(
-                self.window_mask(positions, states.shape[1]).dense(), (1, 0), value=True
-            )
-        )
+        past = states.shape[1]
+        recent = self.window_mask(positions, past).dense()
+        mask = Dense(functional.pad(recent, (1, 0), value=True))
         memory = self.attend.prepare(Memory(key, value, mask, zero_masked=False))
         read = self.attend.read(self.query(outputs), memory, weights=True)
         assert read.weights is not None
         weights = to_float32(read.weights)
-        written, copying = weights.split([1, states.shape[1]], -1)
+        written, copying = weights.split([1, past], -1)
         share = copying.sum(-1)
+        tiny = torch.finfo(share.dtype).tiny
         return CopyFeatures(
             self.readout(torch.cat([read.context, outputs], -1)),
             logarithm(written[..., 0]) - logarithm(share),
-            copying / share.clamp(min=torch.finfo(share.dtype).tiny)[..., None],
+            copying / share.clamp(min=tiny)[..., None],
             words[:, None].expand(-1, positions, -1),
             outputs.new_zeros(batch, positions, 0),
         )
 
     def at(self, features: Any, position: int) -> Any:
-        return (
-            features.at(position)
-            if isinstance(features, CopyFeatures)
-            else features[:, position]
-        )
+        if isinstance(features, CopyFeatures):
+            return features.at(position)
+        return features[:, position]

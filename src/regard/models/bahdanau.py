@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention import Attend
 from regard.attention.history import make_attend
-from regard.attention.memory import Memory, expect_size
+from regard.attention.memory import Memory
 from regard.attention.scores import Additive
 from regard.models.attention import HISTORIES, AlignChoice, HistoryName, build_align
 from regard.models.sizes import Share, Sides, Size
@@ -65,15 +65,7 @@ class BackwardInitialState(nn.Module):
         self.linear = nn.Linear(memory_width - self.first, size, bias=False)
 
     def forward(self, memory: Memory) -> Tensor:
-        """For a memory without positions the state is zeros.
-
-        Raises:
-            ValueError: A memory of another width.
-        """
-        width = self.first + self.linear.in_features
-        expect_size(
-            "the initial state", width, "the memory's value", memory.value.shape[-1]
-        )
+        """Return zeros for a memory without positions."""
         return self.linear(memory.value[:, :1, self.first :].sum(1)).tanh()
 
 
@@ -87,12 +79,6 @@ class MaxoutReadout(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, parts: Tensor) -> Tensor:
-        expect_size(
-            "the readout",
-            self.linear.in_features,
-            "state, embedding and context",
-            parts.shape[-1],
-        )
         return self.dropout(
             rearrange(self.linear(parts), "... (w pair) -> ... w pair", pair=2).amax(-1)
         )
@@ -120,21 +106,21 @@ class BahdanauDecoder(RecurrentDecoder[RecurrentDecoderState]):
         output: Output,
     ):
         super().__init__()
-        expect_size(
-            "the output layer", output.in_features, "the readout", readout.width
-        )
-        self.embedding, self.attend, self.stack = embedding, attend, stack
-        self.initial, self.readout, self.output = start, readout, output
+        self.embedding = embedding
+        self.attend = attend
+        self.stack = stack
+        self.initial = start
+        self.readout = readout
+        self.output = output
 
     def start(self, memory: Memory) -> RecurrentDecoderState:
-        self.attend.check_sizes(self.stack.width, memory.key.shape[-1])
-        read = self.embedding.width + memory.value.shape[-1]
-        expect_size("the stack", self.stack.input_width, "embedding and context", read)
         cells = first_cells(self.initial, memory, self.stack.state_shape)
         return RecurrentDecoderState(cells, self.attend.prepare(memory))
 
     def transition(
-        self, embedded: Tensor, state: RecurrentDecoderState
+        self,
+        embedded: Tensor,
+        state: RecurrentDecoderState,
     ) -> tuple[Tensor, RecurrentDecoderState]:
         before = state.cells[:, -1, : self.stack.width]
         read = self.attend.read(before[:, None], state.memory, state.alignment)
@@ -155,7 +141,10 @@ class Bahdanau(EncoderDecoder):
     config_class = BahdanauConfig
 
     def __init__(
-        self, source_vocabulary: int, target_vocabulary: int, config: BahdanauConfig
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        config: BahdanauConfig,
     ):
         source = TokenEmbedding(
             source_vocabulary, config.embedding, dropout=config.dropout
@@ -179,9 +168,9 @@ class Bahdanau(EncoderDecoder):
         decoder = BahdanauDecoder(
             target,
             make_attend(
-                HISTORIES[config.history](config.attention),
                 Additive(config.width, memory_width, config.attention),
                 build_align(config.align, config.width, config.window),
+                HISTORIES[config.history](config.attention),
             ),
             stack,
             choose_initial_state(

@@ -1,75 +1,52 @@
 """BERT: Devlin et al. 2019, "BERT: pre-training of deep bidirectional Transformers for language understanding"."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.masks import padding
-from regard.attention.positions import RelativePositions
 from regard.models.attention import (
     ACTIVATIONS,
     POSITIONS,
-    RELATIVE_POSITIONS,
     ActivationName,
     ContentScoreName,
     PositionsName,
-    RelativeName,
     SelfAlignChoice,
     build_heads,
-    build_relative_positions,
 )
 from regard.models.classifier import Classifier
-from regard.models.sizes import NamedSizes, Share, Size, check_heads
+from regard.models.sizes import Share, Size, check_heads
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.layers import Dropout, FeedForward, PostNorm
 from regard.nn.output import Output
 from regard.nn.transformer import EncoderLayer, run_layers
-from regard.shapes import Float, Lengths, States, Tokens
+from regard.shapes import (
+    ClassLogits,
+    Float,
+    Lengths,
+    States,
+    Tokens,
+    Vectors,
+)
 
 DEVIATION = 0.02
-PooledName = Literal["tanh", "relu", "gelu"]
-POOLED: Mapping[PooledName, Callable[[], nn.Module]] = {
-    "tanh": nn.Tanh,
-    "relu": nn.ReLU,
-    "gelu": nn.GELU,
-}
 
 
 @dataclass(frozen=True)
 class BertConfig:
-    """Sizes; `named_sizes` has those of the paper by its names.
+    """Sizes of BERT.
 
     A row has at most `context` tokens. `segments` is the number of segment embeddings, 0 for models without them.
     `epsilon` is added to the variance in norms. Heads on the encoder: `predictions` of the token at a position, a
     `pooler`, and on it `next_sentence`. `score`, `align` and relative `positions` are those of all heads, `window` that
     of a local alignment. `attention_dropout` is that of the weights, 0.1 in the paper. `activation` is that of the
-    layers and of `predictions`, `pooled` that of the pooler; DistilBERT's classifiers have relu there, ELECTRA's gelu.
-    `relative` positions stand beside `positions` and are one module for all layers (MPNet, Song 2020, 2004.09297).
-    `embedding` is the width of the embeddings if a linear map leads from them to `width`, and `discriminator` a head
-    that detects replaced tokens (ELECTRA, Clark 2020, 2003.10555).
+    layers and of `predictions`.
     """
-
-    named_sizes: ClassVar[NamedSizes] = {
-        "base": {
-            "layers": 12,
-            "width": 768,
-            "heads": 12,
-            "hidden": 3072,
-            "context": 512,
-        },
-        "large": {
-            "layers": 24,
-            "width": 1024,
-            "heads": 16,
-            "hidden": 4096,
-            "context": 512,
-        },
-    }
 
     name: Literal["bert"] = "bert"
     layers: Size = 4
@@ -89,16 +66,8 @@ class BertConfig:
     window: Size = 10
     positions: PositionsName = "learned"
     activation: ActivationName = "gelu"
-    pooled: PooledName = "tanh"
-    relative: RelativeName | None = None
-    embedding: Size | None = None
-    discriminator: bool = False
 
     def __post_init__(self) -> None:
-        if self.relative is not None and self.positions in RELATIVE_POSITIONS:
-            raise ValueError(
-                f"positions {self.positions} and relative {self.relative} are both relative; choose one"
-            )
         if self.next_sentence and not self.pooler:
             raise ValueError(
                 "next_sentence is predicted from the pooler's output; set pooler, or next_sentence to false"
@@ -115,7 +84,7 @@ class BertEncoder(nn.Module):
     def __init__(self, vocabulary: int, config: BertConfig):
         super().__init__()
         self.context = config.context
-        width = config.embedding or config.width
+        width = config.width
         self.embedding = TokenEmbedding(vocabulary, width, scale=1.0)
         self.positions = POSITIONS[config.positions](width, config.context)
         self.segments = (
@@ -123,19 +92,14 @@ class BertEncoder(nn.Module):
         )
         self.norm = nn.LayerNorm(width, config.epsilon)
         self.dropout = Dropout(config.dropout)
-        self.projection = (
-            nn.Identity()
-            if config.embedding is None
-            else nn.Linear(width, config.width)
-        )
-        shared = build_relative_positions(
-            config.relative, config.heads, config.width // config.heads
-        )
-        self.layers = nn.ModuleList(layer(config, shared) for _ in range(config.layers))
+        self.layers = nn.ModuleList(layer(config) for _ in range(config.layers))
         start(self)
 
     def forward(
-        self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
+        segments: Tokens | None = None,
     ) -> States:
         """Return the states `(batch, position, width)` of tokens `(batch, position)`.
 
@@ -151,7 +115,10 @@ class BertEncoder(nn.Module):
         ).pop()  # frees the states of earlier layers
 
     def run_layers(
-        self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
+        segments: Tokens | None = None,
     ) -> Iterator[States]:
         """Yield the embedded input and the output of each layer.
 
@@ -165,16 +132,13 @@ class BertEncoder(nn.Module):
                 if segments is None
                 else segments.clamp(max=last)
             )
-        states = self.projection(self.dropout(self.norm(states)))
+        states = self.dropout(self.norm(states))
         yield states
         yield from run_layers(self.layers, states, lengths)
 
 
-def layer(config: BertConfig, shared: RelativePositions | None = None) -> EncoderLayer:
-    """Return one layer, with a norm behind each of its two residuals.
-
-    All layers share relative positions.
-    """
+def layer(config: BertConfig) -> EncoderLayer:
+    """Return one layer, with a norm behind each of its two residuals."""
     heads = build_heads(
         config,
         config.align,
@@ -182,8 +146,6 @@ def layer(config: BertConfig, shared: RelativePositions | None = None) -> Encode
         positions=config.positions,
         dropout=config.attention_dropout,
     )
-    if shared is not None:
-        heads.positions = shared
     return EncoderLayer(
         heads,
         FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]()),
@@ -202,16 +164,16 @@ def start(module: nn.Module) -> None:
 
 
 class Pooler(nn.Sequential):
-    """tanh, or `pooled`, of a linear map of the first state.
+    """The tanh of a linear map of the first state.
 
     `(batch, position, width)` -> `(batch, width)`.
     """
 
-    def __init__(self, width: int, pooled: PooledName = "tanh"):
-        super().__init__(nn.Linear(width, width), POOLED[pooled]())
+    def __init__(self, width: int):
+        super().__init__(nn.Linear(width, width), nn.Tanh())
         start(self)
 
-    def forward(self, states: States) -> Float[Tensor, "batch width"]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def forward(self, states: States) -> Vectors:  # pyright: ignore[reportIncompatibleMethodOverride]
         return super().forward(states[:, 0])
 
 
@@ -222,17 +184,11 @@ class Predictions(nn.Module):
     own and the embedding's weights.
     """
 
-    def __init__(
-        self,
-        width: int,
-        embedding: TokenEmbedding,
-        epsilon: float,
-        activation: ActivationName = "gelu",
-    ):
+    def __init__(self, config: BertConfig, embedding: TokenEmbedding):
         super().__init__()
-        self.activation = ACTIVATIONS[activation]()
-        self.transform = nn.Linear(width, embedding.width)
-        self.norm = nn.LayerNorm(embedding.width, epsilon)
+        self.activation = ACTIVATIONS[config.activation]()
+        self.transform = nn.Linear(config.width, embedding.width)
+        self.norm = nn.LayerNorm(embedding.width, config.epsilon)
         self.output = Output(embedding.width, embedding.vocabulary, embedding)
         start(self.transform)
 
@@ -244,25 +200,6 @@ class Predictions(nn.Module):
         return self.output(self.features(states))
 
 
-class Discriminator(nn.Module):
-    """Whether each token was replaced (Clark 2020, 2003.10555, section 2).
-
-    States `(*batch, width)` -> logits `(*batch)`.
-    """
-
-    def __init__(self, width: int, activation: ActivationName):
-        super().__init__()
-        self.dense, self.activation, self.output = (
-            nn.Linear(width, width),
-            ACTIVATIONS[activation](),
-            nn.Linear(width, 1),
-        )
-        start(self)
-
-    def forward(self, states: Tensor) -> Tensor:
-        return self.output(self.activation(self.dense(states))).squeeze(-1)
-
-
 class Bert(nn.Module):
     """The encoder and its heads.
 
@@ -270,27 +207,18 @@ class Bert(nn.Module):
     """
 
     self_attention = "encoder.layers.*.self_attention"
+    config_class = BertConfig
 
     def __init__(self, vocabulary: int, config: BertConfig):
         super().__init__()
         self.encoder = BertEncoder(vocabulary, config)
-        self.pooler = Pooler(config.width, config.pooled) if config.pooler else None
-        arguments = (
-            config.width,
-            self.encoder.embedding,
-            config.epsilon,
-            config.activation,
-        )
-        self.predictions = Predictions(*arguments) if config.predictions else None
-        self.discriminator = (
-            Discriminator(config.width, config.activation)
-            if config.discriminator
-            else None
-        )
-        self.next_sentence = (
-            nn.Linear(config.width, 2) if config.next_sentence else None
-        )
-        if self.next_sentence is not None:
+        self.pooler = self.predictions = self.next_sentence = None
+        if config.pooler:
+            self.pooler = Pooler(config.width)
+        if config.predictions:
+            self.predictions = Predictions(config, self.encoder.embedding)
+        if config.next_sentence:
+            self.next_sentence = nn.Linear(config.width, 2)
             start(self.next_sentence)
 
     def forward(
@@ -314,7 +242,7 @@ class BertClassifier(Classifier):
     def __init__(self, vocabulary: int, classes: int, config: BertConfig):
         super().__init__()
         self.encoder = BertEncoder(vocabulary, config)
-        self.pooler = Pooler(config.width, config.pooled)
+        self.pooler = Pooler(config.width)
         self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(config.width, classes)
         start(self.output)
@@ -324,7 +252,7 @@ class BertClassifier(Classifier):
         tokens: Tokens,
         lengths: Lengths,
         segments: Tokens | None = None,
-    ) -> Float[Tensor, "batch class"]:
+    ) -> ClassLogits:
         """Logits `(batch, class)`."""
         return self.output(
             self.dropout(self.pooler(self.encoder(tokens, lengths, segments)))
@@ -338,7 +266,8 @@ class BertSpans(nn.Module):
     position as the start and as the end of the answer.
     """
 
-    config_class, form = BertConfig, "one-row"
+    config_class = BertConfig
+    form = "one-row"
     self_attention = "encoder.layers.*.self_attention"
 
     def __init__(self, vocabulary: int, config: BertConfig):
@@ -378,7 +307,9 @@ class BertTagger(nn.Module):
         start(self.output)
 
     def forward(
-        self, tokens: Tokens, lengths: Lengths
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
     ) -> Float[Tensor, "batch position tag"]:
         """Logits `(batch, position, tag)`."""
         return self.output(self.dropout(self.encoder(tokens, lengths)))

@@ -9,16 +9,22 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.memory import Memory, expect_size
+from regard.attention.memory import Memory
 from regard.models.sizes import Share, Sides, Size
-from regard.nn.decoders import Decoder, State, SummaryInitialState, first_cells
+from regard.nn.decoders import (
+    SequenceDecoder,
+    State,
+    SummaryInitialState,
+    first_cells,
+    summary_of,
+)
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders import RecurrentEncoder
 from regard.nn.layers import Dropout
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent, SequenceReader
-from regard.shapes import Float, States, Step, Tokens
+from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class BottleneckState(State):
     every_step: Tensor
 
 
-class BottleneckDecoder(Decoder[BottleneckState]):
+class BottleneckDecoder(SequenceDecoder[BottleneckState]):
     """h_t = f([E y_{t-1}; v], h_{t-1}) with h_0 from the summary (Sutskever 2014).
 
     v is the summary at every step (Cho 2014, equation 8), or empty.
@@ -72,39 +78,23 @@ class BottleneckDecoder(Decoder[BottleneckState]):
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.embedding, self.recurrent, self.initial, self.output = (
-            embedding,
-            recurrent,
-            start,
-            output,
-        )
-        expect_size(
-            "the output layer",
-            output.in_features,
-            "the recurrent network",
-            recurrent.width,
-        )
+        self.embedding = embedding
+        self.recurrent = recurrent
+        self.initial = start
+        self.output = output
         self.summary_each_step = summary_each_step
         self.dropout = Dropout(dropout)
 
     def start(self, memory: Memory) -> BottleneckState:
-        """Check the arguments.
-
-        Raises:
-            ValueError: The memory has no summary.
-        """
-        if memory.summary is None:
-            raise ValueError(
-                "a decoder without attention needs the encoder's summary; make the memory with summary="
-            )
+        summary = summary_of(memory)
         recurrent = first_cells(self.initial, memory, self.recurrent.state_shape)
-        return BottleneckState(
-            recurrent,
-            memory.summary if self.summary_each_step else memory.summary[:, :0],
-        )
+        every_step = summary if self.summary_each_step else summary[:, :0]
+        return BottleneckState(recurrent, every_step)
 
     def run(
-        self, tokens: Tokens, state: BottleneckState
+        self,
+        tokens: Tokens,
+        state: BottleneckState,
     ) -> tuple[States, BottleneckState]:
         embedded = self.embedding(tokens)
         joined = torch.cat(
@@ -113,15 +103,6 @@ class BottleneckDecoder(Decoder[BottleneckState]):
         outputs, recurrent = self.recurrent(joined, state.recurrent)
         return self.dropout(outputs), replace(state, recurrent=recurrent)
 
-    def features(self, tokens: Tokens, state: BottleneckState) -> States:
-        return self.run(tokens, state)[0]
-
-    def advance(
-        self, tokens: Step, state: BottleneckState
-    ) -> tuple[Float[Tensor, "batch width"], BottleneckState]:
-        outputs, state = self.run(tokens[:, None], state)
-        return outputs[:, 0], state
-
 
 class Bottleneck(EncoderDecoder):
     """An encoder-decoder whose decoder sees the source through one vector only."""
@@ -129,7 +110,10 @@ class Bottleneck(EncoderDecoder):
     config_class = BottleneckConfig
 
     def __init__(
-        self, source_vocabulary: int, target_vocabulary: int, config: BottleneckConfig
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        config: BottleneckConfig,
     ):
         source = TokenEmbedding(
             source_vocabulary, config.embedding, dropout=config.dropout

@@ -5,32 +5,23 @@ Transformer.
 """
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from regard.attention import Attend
 from regard.attention.memory import Memory
-from regard.attention.scores import Additive
 from regard.models.attention import (
     POSITIONS,
-    AlignChoice,
     ContentScoreName,
     SelfAlignChoice,
     UnboundedPositionsName,
-    build_align,
     build_heads,
 )
 from regard.models.bottleneck import BottleneckDecoder
-from regard.models.luong import UnfedLuongDecoder
 from regard.models.sizes import Share, Size, check_heads
 from regard.models.vit import VitGrid, VitTrunk
 from regard.nn.decoders import (
     Decoder,
-    InitialStateName,
-    SummaryInitialState,
-    choose_initial_state,
     summary_of,
 )
 from regard.nn.embeddings import TokenEmbedding
@@ -40,9 +31,7 @@ from regard.nn.layers import FeedForward, PreNorm
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent
 from regard.nn.transformer import DecoderLayer, TransformerDecoder
-from regard.shapes import Float, Tokens
-
-Images = Float[Tensor, "batch channel height width"]
+from regard.shapes import Float, Images, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +76,8 @@ class Captioner(nn.Module):
 
     def __init__(self, encoder: nn.Module, decoder: Decoder):
         super().__init__()
-        self.encoder, self.decoder = encoder, decoder
+        self.encoder = encoder
+        self.decoder = decoder
 
     def features(self, images: Images, target: Tokens, forcing: float = 1.0) -> Any:
         """Return the input of the output layer for a right-shifted target.
@@ -99,7 +89,11 @@ class Captioner(nn.Module):
         return decode_target(self.decoder, self.encoder(images), target, forcing)
 
     def forward(
-        self, images: Images, target: Tokens, *, forcing: float = 1.0
+        self,
+        images: Images,
+        target: Tokens,
+        *,
+        forcing: float = 1.0,
     ) -> Float[Tensor, "batch position vocabulary"]:
         """Logits `(batch, position, vocabulary)` of the token after each target token."""
         return self.decoder.output(self.features(images, target, forcing))
@@ -166,60 +160,6 @@ class ShowAndTell(Captioner):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpatialAttentionConfig(ImageEncoderConfig):
-    """Sizes.
-
-    The paper has width and attention 512. `align`, `window` and `start` are those of
-    `ShowAttendAndTellConfig`: with `start: zero` or `learned` the decoder sees the
-    image only through attention.
-    """
-
-    name: Literal["spatial-attention"] = "spatial-attention"
-    embedding: Size = 128
-    width: Size = 256
-    attention: Size = 256
-    align: AlignChoice = "softmax"
-    window: Size = 10
-    start: InitialStateName = "encoder"
-
-
-class SpatialAttention(Captioner):
-    """Additive attention of h_t to the cells of the image.
-
-    H_t depends on the words so far, and each word is predicted from h_t and its
-    context.
-
-    The paper also feeds the image's mean to the LSTM with every word. Here the image
-    enters through the initial state at most, so that an object cannot be named from an
-    earlier read. The paper leaves open how c_t and h_t are combined; here as in Luong
-    2015.
-    """
-
-    config_class = SpatialAttentionConfig
-
-    def __init__(self, vocabulary: int, config: SpatialAttentionConfig):
-        encoder = config.encoder()
-        memory = encoder.memory_width
-        network = Recurrent("lstm", config.embedding, config.width)
-        size = prod(network.state_shape)
-        decoder = UnfedLuongDecoder(
-            TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout),
-            Attend(
-                Additive(config.width, memory, config.attention),
-                build_align(config.align, config.width, config.window),
-            ),
-            network,
-            choose_initial_state(
-                config.start, SummaryInitialState(encoder.summary_width, size), size
-            ),
-            nn.Linear(memory + config.width, config.width),
-            Output(config.width, vocabulary),
-            dropout=config.dropout,
-        )
-        super().__init__(encoder, decoder)
-
-
-@dataclass(frozen=True, kw_only=True)
 class GridTransformerConfig(ImageEncoderConfig):
     """Sizes of the decoder.
 
@@ -252,7 +192,9 @@ class GridTransformer(Captioner):
     config_class = GridTransformerConfig
 
     def __init__(self, vocabulary: int, config: GridTransformerConfig):
-        width, dropout, encoder = config.width, config.dropout, config.encoder()
+        width = config.width
+        dropout = config.dropout
+        encoder = config.encoder()
         layers = [
             DecoderLayer(
                 build_heads(

@@ -27,7 +27,6 @@ CAPTIONERS = Registry(
     "regard.models",
     {
         "show-attend-and-tell": "show_attend_and_tell:ShowAttendAndTell",
-        "spatial-attention": "captioner:SpatialAttention",
         "show-and-tell": "captioner:ShowAndTell",
         "grid-transformer": "captioner:GridTransformer",
     },
@@ -44,6 +43,11 @@ LANGUAGE_MODELS = Registry(
         "pretrained": "pretrained:PretrainedLanguageModel",
     },
     group="regard.language_models",
+)
+MASKED_MODELS = Registry(
+    "regard.models",
+    {"bert": "bert:Bert", "pretrained": "pretrained:PretrainedMaskedLM"},
+    group="regard.masked_models",
 )
 CLASSIFIERS = Registry(
     "regard.models",
@@ -85,83 +89,23 @@ IMAGE_CLASSIFIERS = Registry(
 if TYPE_CHECKING:
     from torch import nn
 
-    from regard.models.attention_language_model import AttentionLanguageModelConfig
-    from regard.models.bahdanau import BahdanauConfig
-    from regard.models.bert import BertConfig
-    from regard.models.bottleneck import BottleneckConfig
-    from regard.models.captioner import (
-        Captioner,
-        GridTransformerConfig,
-        ShowAndTellConfig,
-        SpatialAttentionConfig,
-    )
-    from regard.models.classifier import Classifier, RecurrentTaggerConfig
-    from regard.models.esim import EsimConfig
-    from regard.models.gpt2 import GPT2Config
-    from regard.models.han import FlatConfig, HanConfig
-    from regard.models.language_model import LanguageModel, RecurrentLanguageModelConfig
-    from regard.models.llama import LlamaConfig
-    from regard.models.lstmn import LSTMNConfig
-    from regard.models.luong import LuongConfig
-    from regard.models.one_pass import OnePassConfig
-    from regard.models.pointer_generator import PointerConfig
-    from regard.models.pretrained import PretrainedConfig, PretrainedVisionConfig
-    from regard.models.rocktaschel import RocktaschelConfig
-    from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
-    from regard.models.span_reader import SpanReaderConfig
-    from regard.models.transformer import TransformerConfig
-    from regard.models.vit import VitConfig
+    from regard.models.captioner import Captioner
+    from regard.models.classifier import Classifier
+    from regard.models.language_model import LanguageModel
     from regard.nn.encoder_decoder import EncoderDecoder
 
-    ModelConfig = (
-        BahdanauConfig
-        | LuongConfig
-        | BottleneckConfig
-        | OnePassConfig
-        | PointerConfig
-        | TransformerConfig
-        | PretrainedConfig
-    )
-    CaptionerConfig = (
-        ShowAttendAndTellConfig
-        | SpatialAttentionConfig
-        | ShowAndTellConfig
-        | GridTransformerConfig
-    )
-    LanguageModelConfig = (
-        RecurrentLanguageModelConfig
-        | AttentionLanguageModelConfig
-        | LSTMNConfig
-        | GPT2Config
-        | LlamaConfig
-        | PretrainedConfig
-    )
-    ClassifierConfig = (
-        BertConfig
-        | GPT2Config
-        | HanConfig
-        | FlatConfig
-        | RocktaschelConfig
-        | EsimConfig
-        | PretrainedConfig
-    )
-    TaggerConfig = BertConfig | RecurrentTaggerConfig | PretrainedConfig
-    SpanModelConfig = BertConfig | SpanReaderConfig | PretrainedConfig
-    ImageClassifierConfig = VitConfig | PretrainedVisionConfig
-else:
-    ModelConfig = Annotated[Any, Discriminated("name", MODELS, "config_class")]
-    CaptionerConfig = Annotated[Any, Discriminated("name", CAPTIONERS, "config_class")]
-    LanguageModelConfig = Annotated[
-        Any, Discriminated("name", LANGUAGE_MODELS, "config_class")
-    ]
-    ClassifierConfig = Annotated[
-        Any, Discriminated("name", CLASSIFIERS, "config_class")
-    ]
-    TaggerConfig = Annotated[Any, Discriminated("name", TAGGERS, "config_class")]
-    SpanModelConfig = Annotated[Any, Discriminated("name", SPAN_MODELS, "config_class")]
-    ImageClassifierConfig = Annotated[
-        Any, Discriminated("name", IMAGE_CLASSIFIERS, "config_class")
-    ]
+ModelConfig = Annotated[Any, Discriminated("name", MODELS, "config_class")]
+CaptionerConfig = Annotated[Any, Discriminated("name", CAPTIONERS, "config_class")]
+LanguageModelConfig = Annotated[
+    Any, Discriminated("name", LANGUAGE_MODELS, "config_class")
+]
+ClassifierConfig = Annotated[Any, Discriminated("name", CLASSIFIERS, "config_class")]
+MaskedModelConfig = Annotated[Any, Discriminated("name", MASKED_MODELS, "config_class")]
+TaggerConfig = Annotated[Any, Discriminated("name", TAGGERS, "config_class")]
+SpanModelConfig = Annotated[Any, Discriminated("name", SPAN_MODELS, "config_class")]
+ImageClassifierConfig = Annotated[
+    Any, Discriminated("name", IMAGE_CLASSIFIERS, "config_class")
+]
 
 
 def build(
@@ -180,7 +124,9 @@ def build(
 
 
 def build_language_model(
-    config: LanguageModelConfig, vocabulary: int, special: SpecialTokens = SPECIAL
+    config: LanguageModelConfig,
+    vocabulary: int,
+    special: SpecialTokens = SPECIAL,
 ) -> "LanguageModel":
     """Return the language model of a configuration, with fresh weights, for a vocabulary with these special ids."""
     model = LANGUAGE_MODELS[config.name](vocabulary, config)
@@ -189,7 +135,9 @@ def build_language_model(
 
 
 def build_classifier(
-    config: ClassifierConfig, vocabulary: int, classes: int
+    config: ClassifierConfig,
+    vocabulary: int,
+    classes: int,
 ) -> "Classifier":
     """Return the classifier of a configuration for `classes` classes, with fresh weights."""
     return CLASSIFIERS[config.name](vocabulary, classes, config)

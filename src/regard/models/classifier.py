@@ -63,7 +63,9 @@ class RecurrentTagger(nn.Module):
         self.output = nn.Linear(width, tags)
 
     def forward(
-        self, tokens: Tokens, lengths: Lengths
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
     ) -> Float[Tensor, "batch position tag"]:
         """Process tokens `(batch, position)`, padded on the right.
 

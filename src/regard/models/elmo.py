@@ -14,13 +14,20 @@ from regard.models.sizes import Share, Size
 from regard.nn.embeddings import CharacterEncoder, Embedding, TokenEmbedding
 from regard.nn.layers import Dropout
 from regard.nn.recurrent import Cell, Looped, gather_positions, reverse_index
-from regard.shapes import Float, Inputs, Int, Lengths, States
+from regard.shapes import (
+    Features,
+    Float,
+    Inputs,
+    Int,
+    Lengths,
+    States,
+)
 from regard.text.special import SPECIAL
 from regard.text.words import ALPHABET, TEXT_BEGINS, TEXT_ENDS, spell_mark
 
 Characters = Int[Tensor, "batch position character"]
-StacksState = Float[Tensor, "batch direction depth state_width"]
-"""The state of each layer of both directions, forward before backward."""
+Layers = Float[Tensor, "layer batch position width"]
+Predictions = Float[Tensor, "batch word projection"]
 Clip = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -86,20 +93,14 @@ class ProjectedLSTMCell(Cell):
     + U h + b
     """
 
-    def __init__(
-        self,
-        input_width: int,
-        width: int,
-        projection: int,
-        *,
-        cell_clip: float | None = None,
-        projection_clip: float | None = None,
-    ):
+    def __init__(self, config: ElmoConfig):
+        projection = config.projection
+        width = config.cell
         super().__init__(projection, projection + width)
-        self.inputs = nn.Linear(input_width, 4 * width, bias=False)
+        self.inputs = nn.Linear(projection, 4 * width, bias=False)
         self.recurrent = nn.Linear(projection, 4 * width)
         self.projection = nn.Linear(width, projection, bias=False)
-        self.cell_clip, self.projection_clip = cell_clip, projection_clip
+        self.config = config
         nn.init.zeros_(self.recurrent.bias)
         nn.init.ones_(self.recurrent.bias[width : 2 * width].data)
 
@@ -113,10 +114,11 @@ class ProjectedLSTMCell(Cell):
             4, -1
         )  # c accumulates in full precision
         cell = clip(
-            forget.sigmoid() * cell + inward.sigmoid() * new.tanh(), self.cell_clip
+            forget.sigmoid() * cell + inward.sigmoid() * new.tanh(),
+            self.config.cell_clip,
         )
         hidden = clip(
-            self.projection(out.sigmoid() * cell.tanh()), self.projection_clip
+            self.projection(out.sigmoid() * cell.tanh()), self.config.projection_clip
         )
         return torch.cat([hidden, cell], -1)
 
@@ -127,85 +129,46 @@ def clip(numbers: Tensor, size: float | None) -> Tensor:
 
 
 class TwoStacks(nn.Module):
-    """Forward layers and, independent of them, backward layers, each starting from zeros or from an earlier state.
+    """Forward layers and, independent of them, backward layers, from zeros.
 
     Each layer but the first has a residual connection, and `dropout` stands before
     each.
-
-    Raises:
-        ValueError: The two directions have different numbers of layers.
     """
 
     def __init__(
-        self, forwards: Iterable[Cell], backwards: Iterable[Cell], dropout: Dropout
+        self,
+        forwards: Iterable[Cell],
+        backwards: Iterable[Cell],
+        dropout: Dropout,
     ):
         super().__init__()
         self.forwards = nn.ModuleList(map(Looped, forwards))
         self.backwards = nn.ModuleList(map(Looped, backwards))
         self.dropout = dropout
-        if len(self.forwards) != len(self.backwards):
-            raise ValueError(
-                f"{len(self.forwards)} forward and {len(self.backwards)} backward layers; give equal numbers"
-            )
 
-    def forward(
-        self, inputs: Inputs, lengths: Lengths
-    ) -> Float[Tensor, "layer batch position both_widths"]:
-        """Return the states of all layers, `(layer, batch, position, 2 width)`.
+    def forward(self, inputs: Inputs, lengths: Lengths) -> Layers:
+        """Return the states of all layers, forward states before backward ones.
 
-        Inputs are `(batch, position, input_width)` with at least one position. Forward
-        states stand before backward ones; past the end stand zeros.
+        Inputs are `(batch, position, input_width)` with at least one position. Past the
+        end stand zeros.
         """
-        return self.read(inputs, lengths)[0]
+        inside, reverse = reverse_index(lengths, inputs.shape[1])
+        ahead = self._read(self.forwards, inputs)
+        reversed_inputs = gather_positions(inputs, reverse)
+        back = self._read(self.backwards, reversed_inputs)
+        back = [gather_positions(states, reverse) for states in back]
+        sides = [torch.stack(ahead), torch.stack(back)]
+        states = torch.cat(sides, -1)
+        return states.masked_fill(~inside[..., None], 0.0)
 
-    def read(
-        self,
-        inputs: Inputs,
-        lengths: Lengths,
-        state: StacksState | None = None,
-        counted: Lengths | None = None,
-    ) -> tuple[Float[Tensor, "layer batch position both_widths"], StacksState]:
-        """Read as `forward` after an earlier state, and return the state after it.
-
-        None stands for zeros. The state is that after the first `counted (batch,)`
-        inputs of each direction; None if it is of no use, where a sequence is padded.
-        """
-        inside, turned = reverse_index(lengths, inputs.shape[1])
-        mask = None if counted is None else reverse_index(counted, inputs.shape[1])[0]
-        before = (None, None) if state is None else state.unbind(1)
-        ahead, last = self._read(self.forwards, inputs, before[0], mask)
-        back, first = self._read(
-            self.backwards, gather_positions(inputs, turned), before[1], mask
-        )
-        states = torch.cat(
-            [
-                torch.stack(ahead),
-                torch.stack([gather_positions(layer, turned) for layer in back]),
-            ],
-            -1,
-        )
-        return states.masked_fill(~inside[..., None], 0.0), torch.stack(
-            [last, first], 1
-        )
-
-    def _read(
-        self,
-        layers: Iterable[nn.Module],
-        states: Tensor,
-        before: Tensor | None,
-        mask: Tensor | None,
-    ) -> tuple[list[Tensor], Tensor]:
+    def _read(self, layers: Iterable[nn.Module], states: Tensor) -> list[Tensor]:
         layer_outputs: list[Tensor] = []
-        after: list[Tensor] = []
         for layer in layers:
             dropped = self.dropout(states)
-            outputs, last = layer(
-                dropped, None if before is None else before[:, len(after)], mask
-            )
+            outputs = layer(dropped)[0]
             states = outputs + dropped if layer_outputs else outputs
             layer_outputs.append(states)
-            after.append(last)
-        return layer_outputs, torch.stack(after, 1)
+        return layer_outputs
 
 
 class Elmo(nn.Module):
@@ -216,97 +179,53 @@ class Elmo(nn.Module):
 
     def __init__(self, vocabulary: int, config: ElmoConfig):
         super().__init__()
-        self.layers, self.characters, self.width = (
-            config.layers,
-            config.characters,
-            2 * config.projection,
-        )
-        activation = ACTIVATIONS[config.activation]()
+        self.layers = config.layers
+        self.characters = config.characters
+        self.width = 2 * config.projection
         self.words = CharacterEncoder(
             ALPHABET,
             config.character_width,
             config.filters,
-            activation,
+            ACTIVATIONS[config.activation](),
             config.highways,
             config.projection,
         )
         self.dropout = Dropout(config.dropout)
-        self.reader = TwoStacks(cells(config), cells(config), self.dropout)
-        self.output = (
-            output_kind(config.softmax)(config.projection, vocabulary)
-            if config.predictions
-            else None
+        depth = range(config.layers)
+        self.reader = TwoStacks(
+            [ProjectedLSTMCell(config) for _ in depth],
+            [ProjectedLSTMCell(config) for _ in depth],
+            self.dropout,
         )
+        self.output = None
+        if config.predictions:
+            self.output = output_kind(config.softmax)(config.projection, vocabulary)
 
-    def forward(
-        self, characters: Characters, lengths: Lengths
-    ) -> Float[Tensor, "layer batch position both_projections"]:
-        """Return the states `(layers + 1, batch, position, 2 projection)` of words.
+    def forward(self, characters: Characters, lengths: Lengths) -> Layers:
+        """Return the states of words, `(layers + 1, batch, position, 2 projection)`.
 
         Words are given by their characters, the texts' begin and end markers included;
         past the end stand zeros. h_0 is the word's vector twice, each further h_j is
         [forward; backward].
         """
-        return self.read(characters, lengths)[0]
+        inside, _ = reverse_index(lengths, characters.shape[1])
+        vectors = self.words(characters).masked_fill(~inside[..., None], 0.0)
+        states = self.reader(vectors, lengths)
+        return torch.cat([torch.cat([vectors, vectors], -1)[None], states])
 
-    def read(
+    def features(
         self,
         characters: Characters,
         lengths: Lengths,
-        state: StacksState | None = None,
-        counted: Lengths | None = None,
-    ) -> tuple[Float[Tensor, "layer batch position both_projections"], StacksState]:
-        """Read as `forward` after the state of an earlier batch.
-
-        None stands for zeros. Rows continue in both directions as the released model
-        does it; the state is that after the first `counted (batch,)` words that each
-        direction reads.
-        """
-        inside, _ = reverse_index(lengths, characters.shape[1])
-        vectors = self.words(characters).masked_fill(~inside[..., None], 0.0)
-        states, after = self.reader.read(vectors, lengths, state, counted)
-        return torch.cat([torch.cat([vectors, vectors], -1)[None], states]), after
-
-    def features(
-        self, characters: Characters, lengths: Lengths, state: StacksState | None = None
-    ) -> tuple[
-        Float[Tensor, "batch word projection"],
-        Float[Tensor, "batch word projection"],
-        StacksState,
-    ]:
+    ) -> tuple[Predictions, Predictions]:
         """Return the inputs of the output layer, both `(batch, word, projection)`.
 
         For each word but the first from the words before it, and for each word but the
-        last from the words behind it. The state that goes on is that before the last
-        word of each direction, which a next part begins with.
+        last from the words behind it.
         """
-        counted = None if state is None else (lengths - 1).clamp(min=0)
-        states, after = self.read(characters, lengths, state, counted)
-        ahead, back = self.dropout(states[-1]).chunk(2, -1)
-        return ahead[:, :-1], back[:, 1:], after
-
-    def begin(self, batch: int) -> StacksState:
-        """Return the state before the first word of `batch` texts: zeros."""
-        cell = next(
-            module for module in self.reader.modules() if isinstance(module, Cell)
-        )
-        return next(self.parameters()).new_zeros(
-            batch, 2, self.layers, cell.state_width
-        )
-
-
-def cells(config: ElmoConfig) -> list[ProjectedLSTMCell]:
-    """Return the layers of one direction."""
-    return [
-        ProjectedLSTMCell(
-            config.projection,
-            config.cell,
-            config.projection,
-            cell_clip=config.cell_clip,
-            projection_clip=config.projection_clip,
-        )
-        for _ in range(config.layers)
-    ]
+        states = self(characters, lengths)[-1]
+        ahead, back = self.dropout(states).chunk(2, -1)
+        return ahead[:, :-1], back[:, 1:]
 
 
 class ScalarMix(nn.Module):
@@ -322,9 +241,7 @@ class ScalarMix(nn.Module):
         self.weights = nn.Parameter(torch.zeros(layers))
         self.gamma = nn.Parameter(torch.ones(()))
 
-    def forward(
-        self, layers: Float[Tensor, "layer *batch width"]
-    ) -> Float[Tensor, "*batch width"]:
+    def forward(self, layers: Float[Tensor, "layer *batch width"]) -> Features:
         return self.gamma * torch.tensordot(self.weights.softmax(0), layers, 1)
 
 
@@ -341,7 +258,10 @@ class ElmoEmbedding(Embedding):
     spellings: Tensor
 
     def __init__(
-        self, elmo: Elmo, spellings: Int[Tensor, "word character"], dropout: float = 0.0
+        self,
+        elmo: Elmo,
+        spellings: Int[Tensor, "word character"],
+        dropout: float = 0.0,
     ):
         super().__init__()
         self.elmo = elmo.requires_grad_(False).eval()
@@ -361,57 +281,32 @@ class ElmoEmbedding(Embedding):
 
     def forward(self, tokens: Int[Tensor, "batch position"]) -> States:
         """Word ids, padded on the right -> `(batch, position, width)`."""
-        return self.read(self.spellings[tokens], (tokens != SPECIAL.pad).sum(-1))
+        lengths = (tokens != SPECIAL.pad).sum(-1)
+        return self.read(self.spellings[tokens], lengths)
 
     def read(self, characters: Characters, lengths: Lengths) -> States:
         """Words by their characters, known or unknown to the vocabulary -> `(batch, position, width)`."""
-        return self.dropout(self.mix(word_states(self.elmo, characters, lengths)))
-
-
-CarriedState = Float[Tensor, "_rows direction depth state_width"]
-"""The state after earlier batches, which may have had more or fewer rows."""
+        layers = word_states(self.elmo, characters, lengths)
+        return self.dropout(self.mix(layers))
 
 
 @torch.no_grad()
-def word_states(
-    elmo: Elmo, characters: Characters, lengths: Lengths
-) -> Float[Tensor, "layer batch position width"]:
+def word_states(elmo: Elmo, characters: Characters, lengths: Lengths) -> Layers:
     """Return all layers' states of texts without markers.
 
     The markers are added here, and their own states are left out.
     """
-    return run_continuing(elmo, characters, lengths, None)[0]
-
-
-@torch.no_grad()
-def run_continuing(
-    elmo: Elmo, characters: Characters, lengths: Lengths, state: CarriedState | None
-) -> tuple[Float[Tensor, "layer batch position width"], CarriedState]:
-    """Compute `word_states` after the state of earlier batches (None: zeros).
-
-    The released model reads one batch after another like this: row i goes on where the
-    last batch that had a row i ended, in both directions.
-
-    Returns the state for the next batch too.
-    """
     batch, positions, size = characters.shape
-    begins, ends = (
-        torch.tensor(spell_mark(mark, size)).to(characters)
-        for mark in (TEXT_BEGINS, TEXT_ENDS)
-    )
+    begins = torch.tensor(spell_mark(TEXT_BEGINS, size))
+    ends = torch.tensor(spell_mark(TEXT_ENDS, size))
     marked = characters.new_zeros(batch, positions + 2, size)
-    marked[:, 0] = begins
+    marked[:, 0] = begins.to(characters)
     marked[:, 1:-1] = characters
-    marked[torch.arange(batch, device=lengths.device), lengths + 1] = ends
-    begin = elmo.begin(0) if state is None else state
-    before = torch.cat([begin[:batch], elmo.begin(max(0, batch - len(begin)))])
-    states, after = elmo.read(
-        marked, lengths + 2, None if state is None else before, lengths + 2
-    )
-    hidden = ~padding(lengths, positions).readable()[..., None]
-    return states[:, :, 1:-1].masked_fill(hidden, 0.0), torch.cat(
-        [after, begin[batch:]]
-    )
+    rows = torch.arange(batch, device=lengths.device)
+    marked[rows, lengths + 1] = ends.to(characters)
+    states = elmo(marked, lengths + 2)
+    real = padding(lengths, positions).readable()
+    return states[:, :, 1:-1].masked_fill(~real[..., None], 0.0)
 
 
 @dataclass(frozen=True)
@@ -427,7 +322,9 @@ class ElmoStates:
 
 
 def make_embedding(
-    vocabulary: int, source: Size | ElmoStates, dropout: float
+    vocabulary: int,
+    source: Size | ElmoStates,
+    dropout: float,
 ) -> Embedding:
     """Return a table of width `source`, or a mix of ELMo's states.
 

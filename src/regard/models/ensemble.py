@@ -1,7 +1,8 @@
 """Ensembles: several models that predict each token together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -9,8 +10,8 @@ from torch import Tensor, nn
 from regard.attention.memory import Memory
 from regard.nn.decoders import Decoder, State
 from regard.nn.encoder_decoder import Encoder, EncoderDecoder
-from regard.nn.output import CopyOutput, Output
-from regard.shapes import Float, Lengths, Step, Tokens
+from regard.nn.output import CopyOutput
+from regard.shapes import Lengths, Step, Tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,15 +23,15 @@ class Memories(Memory):
 
     members: tuple[Memory, ...] = ()
 
+    @classmethod
+    def join(cls, memories: Iterable[Memory]) -> "Memories":
+        """Join the members' memories into one."""
+        first, *others = memories
+        parts = first.key, first.value, first.mask, first.summary, first.tokens
+        return cls(*parts, zero_masked=False, members=(first, *others))
+
     def select(self, rows: Tensor) -> "Memories":
-        return join_memories([member.select(rows) for member in self.members])
-
-
-def join_memories(members: Sequence[Memory]) -> Memories:
-    """Join the members' memories into one."""
-    first = members[0]
-    parts = first.key, first.value, first.mask, first.summary, first.tokens
-    return Memories(*parts, zero_masked=False, members=tuple(members))
+        return Memories.join(member.select(rows) for member in self.members)
 
 
 class EnsembleEncoder(Encoder):
@@ -39,13 +40,11 @@ class EnsembleEncoder(Encoder):
     def __init__(self, members: Sequence[Encoder]):
         super().__init__()
         self.members = nn.ModuleList(members)
-        self.memory_width, self.summary_width = (
-            members[0].memory_width,
-            members[0].summary_width,
-        )
+        self.memory_width = members[0].memory_width
+        self.summary_width = members[0].summary_width
 
     def forward(self, tokens: Tokens, lengths: Lengths) -> Memories:
-        return join_memories([member(tokens, lengths) for member in self.members])
+        return Memories.join(member(tokens, lengths) for member in self.members)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,34 +54,12 @@ class EnsembleState(State):
     members: tuple[State, ...]
 
 
-class Unchanged(Output):
-    """The output layer of a decoder whose features are logits already.
+class LogitsAlready(nn.Identity):
+    """The output layer of a decoder whose features are logits already."""
 
-    An identity without a matrix.
-    """
-
-    def __init__(self, vocabulary: int):
-        nn.Module.__init__(self)
-        self.in_features = self.out_features = vocabulary
-
-    def forward(self, input: Tensor) -> Tensor:
-        return input
-
-    def reset_parameters(self) -> None:
-        """There are no parameters."""
-
-
-def _names(readers: Sequence[str | tuple[str, ...] | None]) -> Iterator[str]:
-    """Names of the members' source attention within the ensemble.
-
-    The recorder names a module `x.attend` by `x`.
-    """
-    for number, reader in enumerate(readers):
-        for name in (reader,) if isinstance(reader, str) else reader or ():
-            yield from {
-                f"members.{number}.{name}",
-                f"members.{number}.{name}".removesuffix(".attend"),
-            }
+    def __init__(self, out_features: int):
+        super().__init__()
+        self.out_features = out_features
 
 
 class EnsembleDecoder(Decoder[EnsembleState]):
@@ -91,32 +68,37 @@ class EnsembleDecoder(Decoder[EnsembleState]):
     def __init__(self, members: Sequence[Decoder]):
         super().__init__()
         self.members = nn.ModuleList(members)
-        self.output = Unchanged(members[0].output.out_features)
-        readers = [member.source_attention for member in members]
-        self.source_attention = tuple(_names(readers)) if None not in readers else None
-
-    @property
-    def decoders(self) -> list[Decoder]:
-        """The members."""
-        return [member for member in self.members if isinstance(member, Decoder)]
+        self.output = LogitsAlready(members[0].output.out_features)
+        names: list[str] = []
+        for number, member in enumerate(members):
+            readers = member.source_attention or ()
+            for name in (readers,) if isinstance(readers, str) else readers:
+                full = f"members.{number}.{name}"
+                # the recorder names a module `x.attend` by `x`
+                names += {full, full.removesuffix(".attend")}
+        attending = all(member.source_attention is not None for member in members)
+        self.source_attention = tuple(names) if attending else None
 
     def start(self, memory: Memory) -> EnsembleState:
-        assert isinstance(memory, Memories)
-        pairs = zip(self.decoders, memory.members, strict=True)
-        return EnsembleState(
-            tuple(member.start(member_memory) for member, member_memory in pairs)
-        )
+        members = cast("Sequence[Decoder]", self.members)
+        pairs = zip(members, cast(Memories, memory).members, strict=True)
+        return EnsembleState(tuple(member.start(part) for member, part in pairs))
 
     def advance(
-        self, tokens: Step, state: EnsembleState
-    ) -> tuple[Float[Tensor, "batch vocabulary"], EnsembleState]:
-        steps = [
-            member.step(tokens, member_state)
-            for member, member_state in zip(self.decoders, state.members, strict=True)
-        ]
-        scores = torch.stack([logits.float().log_softmax(-1) for logits, _ in steps])
-        mean = scores.logsumexp(0) - torch.tensor(float(len(steps))).log()
-        return mean, EnsembleState(tuple(member_state for _, member_state in steps))
+        self,
+        tokens: Step,
+        state: EnsembleState,
+    ) -> tuple[Tensor, EnsembleState]:
+        members = cast("Sequence[Decoder]", self.members)
+        scores = []
+        states = []
+        for member, before in zip(members, state.members, strict=True):
+            logits, after = member.step(tokens, before)
+            scores.append(logits.float().log_softmax(-1))
+            states.append(after)
+        total = torch.stack(scores).logsumexp(0)
+        mean = total - torch.tensor(float(len(scores))).log()
+        return mean, EnsembleState(tuple(states))
 
 
 class Ensemble(EncoderDecoder):
@@ -130,15 +112,13 @@ class Ensemble(EncoderDecoder):
     """
 
     def __init__(self, members: Sequence[EncoderDecoder]):
-        sizes = {member.decoder.output.out_features for member in members}
+        outputs = [member.decoder.output for member in members]
+        sizes = {output.out_features for output in outputs}
         if len(sizes) != 1:
             raise ValueError(
                 f"the members' target vocabularies have {sorted(sizes)} entries; they need one vocabulary"
             )
-        if (
-            len({isinstance(member.decoder.output, CopyOutput) for member in members})
-            != 1
-        ):
+        if len({isinstance(output, CopyOutput) for output in outputs}) != 1:
             raise ValueError(
                 "some members copy words that only their source has, which others cannot read; join models of one kind"
             )
@@ -146,11 +126,7 @@ class Ensemble(EncoderDecoder):
             EnsembleEncoder([member.encoder for member in members]),
             EnsembleDecoder([member.decoder for member in members]),
         )
-        self.max_source = min(
-            (model.max_source for model in members if model.max_source is not None),
-            default=None,
-        )
-        self.max_target = min(
-            (model.max_target for model in members if model.max_target is not None),
-            default=None,
-        )
+        sources = [member.max_source for member in members]
+        targets = [member.max_target for member in members]
+        self.max_source = min(filter(None, sources), default=None)
+        self.max_target = min(filter(None, targets), default=None)

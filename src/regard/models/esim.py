@@ -21,7 +21,13 @@ from regard.models.elmo import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
 from regard.nn.layers import AveragePooling, Dropout, MaximumPooling
 from regard.nn.recurrent import SequenceReader
-from regard.shapes import Float, Int, Lengths, States
+from regard.shapes import (
+    ClassLogits,
+    Int,
+    Lengths,
+    States,
+    Vectors,
+)
 
 
 @dataclass(frozen=True)
@@ -59,12 +65,14 @@ class Esim(Classifier):
         double_width = 2 * config.width
         self.embedding = make_embedding(vocabulary, config.embedding, config.dropout)
         self.reader = SequenceReader("lstm", self.embedding.width, config.width)
-        self.first_reads, self.second_reads = Attend(Dot()), Attend(Dot())
+        self.first_reads = Attend(Dot())
+        self.second_reads = Attend(Dot())
         self.compared = nn.Sequential(
             nn.Linear(4 * double_width, config.width), nn.ReLU()
         )
         self.composed = SequenceReader("lstm", config.width, config.width)
-        self.average, self.maximum = AveragePooling(), MaximumPooling()
+        self.average = AveragePooling()
+        self.maximum = MaximumPooling()
         self.both_ways = config.both_ways
         self.joined = nn.Sequential(
             nn.Linear(
@@ -81,9 +89,10 @@ class Esim(Classifier):
         first_lengths: Lengths,
         second: Int[Tensor, "batch second_position"],
         second_lengths: Lengths,
-    ) -> Float[Tensor, "batch class"]:
+    ) -> ClassLogits:
         """Logits `(batch, class)` of two texts, padded on the right."""
-        a, b = self._states(first, first_lengths), self._states(second, second_lengths)
+        a = self._states(first, first_lengths)
+        b = self._states(second, second_lengths)
         pools = []
         if self.both_ways:
             pools += self._pool(
@@ -97,13 +106,18 @@ class Esim(Classifier):
         )
 
     def _states(
-        self, tokens: Int[Tensor, "batch position"], lengths: Lengths
+        self,
+        tokens: Int[Tensor, "batch position"],
+        lengths: Lengths,
     ) -> States:
         return self.reader(self.embedding(tokens), lengths)[0]
 
     def _pool(
-        self, states: States, read: States, lengths: Lengths
-    ) -> tuple[Float[Tensor, "batch width"], ...]:
+        self,
+        states: States,
+        read: States,
+        lengths: Lengths,
+    ) -> tuple[Vectors, ...]:
         """Return the mean and the maximum of one text's composed comparisons."""
         compared = torch.cat([states, read, states - read, states * read], -1)
         composed, _ = self.composed(self.dropout(self.compared(compared)), lengths)

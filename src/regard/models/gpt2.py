@@ -5,11 +5,11 @@ And a classifier of its layers.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Literal, cast
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention.masks import padding
 from regard.models.attention import (
@@ -23,7 +23,7 @@ from regard.models.attention import (
 )
 from regard.models.classifier import Classifier
 from regard.models.language_model import FULL, LanguageModel, Softmax, output_kind
-from regard.models.sizes import NamedSizes, Share, Size, check_heads
+from regard.models.sizes import Share, Size, check_heads
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.kv_cache import (
     Blocks,
@@ -31,26 +31,14 @@ from regard.nn.kv_cache import (
     KVCache,
     causal_attention,
     check_causal,
-    empty_cache,
 )
 from regard.nn.layers import Dropout, FeedForward, PreNorm, Residual
-from regard.shapes import Float, Lengths, States, Tokens
-
-
-def make_sizes(layers: int, width: int, heads: int) -> dict[str, Any]:
-    """Return the sizes of a released model."""
-    return {
-        "layers": layers,
-        "width": width,
-        "heads": heads,
-        "hidden": None,
-        "context": 1024,
-    }
+from regard.shapes import ClassLogits, Lengths, States, Tokens
 
 
 @dataclass(frozen=True)
 class GPT2Config:
-    """Sizes; `named_sizes` has those of the released models by their number of parameters with a vocabulary of 50,257.
+    """Sizes of GPT-2.
 
     `hidden` is the width of the feed-forward networks, by default four times `width`. A row has at most `context`
     tokens. The first `closed` tokens of the vocabulary are never predicted; runs imported by an older version have
@@ -58,13 +46,6 @@ class GPT2Config:
     local alignment. `attention_dropout` is that of the weights; the released models were trained with 0.1.
     `activation` is that of the networks, `epsilon` is added to the variance in norms.
     """
-
-    named_sizes: ClassVar[NamedSizes] = {
-        "124M": make_sizes(12, 768, 12),
-        "355M": make_sizes(24, 1024, 16),
-        "774M": make_sizes(36, 1280, 20),
-        "1558M": make_sizes(48, 1600, 25),
-    }
 
     name: Literal["gpt2"] = "gpt2"
     layers: Size = 4
@@ -110,10 +91,6 @@ class Block(nn.Module):
         self.residuals = nn.ModuleList(
             PreNorm(config.width, config.dropout, config.epsilon) for _ in range(2)
         )
-
-    def empty_cache(self, like: Tensor) -> KVCache:
-        """Return the cache of no positions, for as many texts as `like (batch, ...)` has rows."""
-        return empty_cache(self.self_attention, like)
 
     def forward(self, states: States, cache: KVCache) -> tuple[States, KVCache]:
         """Process positions that follow `cache`.
@@ -165,9 +142,6 @@ class GPT2(LanguageModel[CausalState]):
     def begin(self, batch: int) -> CausalState:
         return self.blocks.start(self.zeros(batch))
 
-    def detach_state(self, state: CausalState) -> None:
-        return None
-
     def run(self, tokens: Tokens, state: CausalState) -> tuple[States, CausalState]:
         """Check the arguments.
 
@@ -194,16 +168,15 @@ class GPT2Classifier(Classifier):
         super().__init__()
         language = GPT2(vocabulary, config)
         self.context = config.context
-        self.embedding, self.positions, self.dropout = (
-            language.embedding,
-            language.positions,
-            language.dropout,
-        )
-        self.blocks, self.norm = language.blocks, language.norm
+        self.embedding = language.embedding
+        self.positions = language.positions
+        self.dropout = language.dropout
+        self.blocks = language.blocks
+        self.norm = language.norm
         self.output = nn.Linear(config.width, classes, bias=False)
         nn.init.normal_(self.output.weight, std=0.02)
 
-    def forward(self, tokens: Tokens, lengths: Lengths) -> Float[Tensor, "batch class"]:
+    def forward(self, tokens: Tokens, lengths: Lengths) -> ClassLogits:
         """Logits `(batch, class)` of tokens `(batch, position)`, padded on the right.
 
         Zeros for a text without tokens.
@@ -211,12 +184,13 @@ class GPT2Classifier(Classifier):
         Raises:
             ValueError: More tokens than `context`.
         """
-        real = padding(lengths, tokens.shape[1]).readable()[..., None]
-        states = self.dropout(self.positions(self.embedding(tokens))).where(real, 0.0)
-        states, _ = self.blocks(
-            states, self.blocks.start(states.new_zeros(len(tokens)))
-        )
-        none = states.new_zeros(len(states), 1, states.shape[-1])
-        return self.output(
-            torch.cat([none, self.norm(states)], 1)[torch.arange(len(tokens)), lengths]
-        )
+        batch, positions = tokens.shape
+        real = padding(lengths, positions).readable()
+        states = self.positions(self.embedding(tokens))
+        states = self.dropout(states).where(real[..., None], 0.0)
+        cache = self.blocks.start(states.new_zeros(batch))
+        states, _ = self.blocks(states, cache)
+        none = states.new_zeros(batch, 1, states.shape[-1])
+        states = torch.cat([none, self.norm(states)], 1)
+        last = states[torch.arange(batch), lengths]
+        return self.output(last)

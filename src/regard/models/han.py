@@ -23,7 +23,16 @@ from regard.models.elmo import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
 from regard.nn.layers import AveragePooling, Dropout, MaximumPooling, Pooling
 from regard.nn.recurrent import SequenceReader, read_in_parts
-from regard.shapes import Float, Inputs, Int, Lengths, States, Tokens
+from regard.shapes import (
+    ClassLogits,
+    Inputs,
+    Int,
+    Lengths,
+    RowIds,
+    States,
+    Tokens,
+    Vectors,
+)
 
 PoolingName = Literal["attention", "average", "maximum"]
 
@@ -78,7 +87,7 @@ class AttentionPooling(Pooling):
         self.query = nn.Parameter(torch.randn(hidden) * hidden**-0.5)
         self.attend = Attend(TanhDot(width, hidden))
 
-    def forward(self, states: States, lengths: Lengths) -> Float[Tensor, "batch width"]:
+    def forward(self, states: States, lengths: Lengths) -> Vectors:
         query = self.query.expand(states.shape[0], 1, -1)
         return self.attend(query, Memory.of(states, lengths))[:, 0]
 
@@ -115,7 +124,7 @@ class HanLevel(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.summary: Pooling = make_pooling(summary, self.width, config.attention)
 
-    def forward(self, inputs: Inputs, lengths: Lengths) -> Float[Tensor, "batch width"]:
+    def forward(self, inputs: Inputs, lengths: Lengths) -> Vectors:
         """Pool inputs `(batch, position, input_width)` of `lengths (batch,)`.
 
         The result is `(batch, width)`, zeros for an empty sequence.
@@ -140,10 +149,10 @@ class Han(Classifier):
     def forward(
         self,
         tokens: Int[Tensor, "row position"],
-        lengths: Int[Tensor, " row"],
+        lengths: RowIds,
         places: Int[Tensor, "batch sentence"],
         counts: Int[Tensor, " batch"],
-    ) -> Float[Tensor, "batch class"]:
+    ) -> ClassLogits:
         """Logits `(batch, class)` of documents as in a `DocumentBatch`.
 
         One row per sentence, and the rows of each document.
@@ -167,6 +176,6 @@ class FlatAttention(Classifier):
         self.words = HanLevel(self.embedding.width, config, config.words)
         self.output = nn.Linear(self.words.width, classes)
 
-    def forward(self, tokens: Tokens, lengths: Lengths) -> Float[Tensor, "batch class"]:
+    def forward(self, tokens: Tokens, lengths: Lengths) -> ClassLogits:
         """Logits `(batch, class)`."""
         return self.output(self.words(self.embedding(tokens), lengths))

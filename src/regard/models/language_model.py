@@ -13,7 +13,7 @@ from regard.attention.memory import Memory
 from regard.models.sizes import Share, Size
 from regard.nn.decoders import S, SequenceDecoder, State
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.layers import make_dropout
+from regard.nn.layers import VariationalDropout
 from regard.nn.output import AdaptiveOutput, Output, OutputLayer, SampledOutput
 from regard.nn.recurrent import RecurrentName, RecurrentStack
 from regard.shapes import Float, States, Tokens
@@ -102,12 +102,12 @@ class LanguageModel(SequenceDecoder[S]):
     def begin(self, batch: int) -> S:
         """Return the state before the first token, for `batch` texts."""
 
-    @abstractmethod
     def detach_state(self, state: S) -> S | None:
         """Return what carries over to the next part of a long text, without a gradient.
 
-        None if every part is read by itself.
+        None, as by default, if every part is read by itself.
         """
+        return None
 
     def start(self, memory: Memory) -> S:
         """`begin` for as many texts as the memory has rows.
@@ -122,7 +122,9 @@ class LanguageModel(SequenceDecoder[S]):
         return torch.zeros(shape, dtype=weight.dtype, device=weight.device)
 
     def forward(
-        self, tokens: Tokens, state: S
+        self,
+        tokens: Tokens,
+        state: S,
     ) -> tuple[Float[Tensor, "batch position vocabulary"], S]:
         """Logits `(batch, position, vocabulary)` of the token after each token, and the new state.
 
@@ -134,7 +136,11 @@ class LanguageModel(SequenceDecoder[S]):
 
 
 def make_output(
-    width: int, embedding: TokenEmbedding, kind: Callable[..., Output], *, tied: bool
+    width: int,
+    embedding: TokenEmbedding,
+    kind: Callable[..., Output],
+    *,
+    tied: bool,
 ) -> tuple[nn.Module, Output]:
     """Return a module from states of this width to features, and the output layer.
 
@@ -154,8 +160,7 @@ class RecurrentLanguageModelConfig:
 
     `tied` shares the output layer's weight with the embedding (Inan 2017, 1611.01462;
     Press 2017, 1608.05859). `dropout` applies to the input of each layer and to the
-    last output; with `variational` one mask serves all positions (Gal 2016,
-    1512.05287).
+    last output, with one mask for all positions (Gal 2016, 1512.05287).
     """
 
     name: Literal["recurrent"] = "recurrent"
@@ -164,7 +169,6 @@ class RecurrentLanguageModelConfig:
     width: Size = 256
     layers: Size = 2
     tied: bool = True
-    variational: bool = True
     dropout: Share = 0.3
     softmax: Softmax = FULL
 
@@ -187,7 +191,7 @@ class RecurrentLanguageModel(LanguageModel[RecurrentState]):
     def __init__(self, vocabulary: int, config: RecurrentLanguageModelConfig):
         super().__init__()
         self.embedding = TokenEmbedding(vocabulary, config.embedding)
-        dropout = make_dropout(config.dropout, variational=config.variational)
+        dropout = VariationalDropout(config.dropout)
         self.network = RecurrentStack(
             config.cell, config.embedding, config.width, config.layers, dropout
         )
@@ -202,7 +206,9 @@ class RecurrentLanguageModel(LanguageModel[RecurrentState]):
         return state.detach()
 
     def run(
-        self, tokens: Tokens, state: RecurrentState
+        self,
+        tokens: Tokens,
+        state: RecurrentState,
     ) -> tuple[States, RecurrentState]:
         outputs, cells = self.network(self.embedding(tokens), state.cells)
         return self.readout(outputs), RecurrentState(cells)

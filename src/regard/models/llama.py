@@ -4,24 +4,23 @@ With other settings Mistral (2310.06825), Qwen 2 (2407.10671) and Qwen 3 (2505.0
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention import Attend
 from regard.attention.heads import MultiHead, NormalizedHeads, remove_bias
 from regard.attention.positions import Rotary, RotaryScaling
 from regard.attention.scores import ScaledDot
 from regard.models.language_model import FULL, LanguageModel, Softmax, output_kind
-from regard.models.sizes import NamedSizes, Share, Size
+from regard.models.sizes import Share, Size
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.kv_cache import (
     Blocks,
     CausalState,
     KVCache,
     causal_attention,
-    empty_cache,
 )
 from regard.nn.layers import Dropout, SwiGLU
 from regard.shapes import States, Tokens
@@ -30,28 +29,9 @@ DEVIATION = 0.02
 """Standard deviation of fresh weights."""
 
 
-def make_sizes(
-    layers: int,
-    width: int,
-    heads: int,
-    key_value_heads: int,
-    hidden: int,
-    **fields: Any,
-) -> dict[str, Any]:
-    """Return the sizes of a released model."""
-    sizes = {
-        "layers": layers,
-        "width": width,
-        "heads": heads,
-        "key_value_heads": key_value_heads,
-        "hidden": hidden,
-    }
-    return sizes | fields
-
-
 @dataclass(frozen=True)
 class LlamaConfig:
-    """Sizes; `named_sizes` has those of some released models.
+    """Sizes of a model of the Llama family.
 
     key_value_heads: heads of keys and values that the `heads` share (Ainslie 2023, 2305.13245); None for as many.
     head_width: width of one head; None for `width / heads`.
@@ -68,28 +48,6 @@ class LlamaConfig:
     normalized: whether queries and keys are normalised (Qwen 3).
     tied: whether the output layer shares the weight of the embedding.
     """
-
-    named_sizes: ClassVar[NamedSizes] = {
-        "llama-7B": make_sizes(32, 4096, 32, 32, 11008, context=2048, tied=False),
-        "mistral-7B": make_sizes(
-            32, 4096, 32, 8, 14336, context=8192, window=4096, tied=False
-        ),
-        "qwen2-0.5B": make_sizes(
-            24, 896, 14, 2, 4864, context=32768, base=1e6, biased=True, epsilon=1e-6
-        ),
-        "qwen3-0.6B": make_sizes(
-            28,
-            1024,
-            16,
-            8,
-            3072,
-            head_width=128,
-            context=32768,
-            base=1e6,
-            normalized=True,
-            epsilon=1e-6,
-        ),
-    }
 
     name: Literal["llama"] = "llama"
     layers: Size = 4
@@ -148,20 +106,14 @@ class Block(nn.Module):
 
     def __init__(self, config: LlamaConfig):
         super().__init__()
-        self.before, self.sinks = (
-            None if config.window is None else config.window - 1,
-            config.sinks,
-        )
+        self.before = None if config.window is None else config.window - 1
+        self.sinks = config.sinks
         self.self_attention = heads(config)
         self.feedforward = SwiGLU(config.width, config.width_of_network)
         self.norms = nn.ModuleList(
             nn.RMSNorm(config.width, config.epsilon) for _ in range(2)
         )
         self.dropout = Dropout(config.dropout)
-
-    def empty_cache(self, like: Tensor) -> KVCache:
-        """Return the cache of no positions, for as many texts as `like (batch, ...)` has rows."""
-        return empty_cache(self.self_attention, like)
 
     def forward(self, states: States, cache: KVCache) -> tuple[States, KVCache]:
         """Process positions that follow `cache`.
@@ -183,10 +135,8 @@ def heads(config: LlamaConfig) -> MultiHead:
         "head_width": config.width_of_head,
         "key_value_heads": config.key_value_heads,
     }
-    sizes["attend"], sizes["positions"] = (
-        Attend(ScaledDot(), dropout=config.attention_dropout),
-        rotary,
-    )
+    sizes["attend"] = Attend(ScaledDot(), dropout=config.attention_dropout)
+    sizes["positions"] = rotary
     if config.normalized:
         attention: MultiHead = NormalizedHeads(
             config.width, config.heads, epsilon=config.epsilon, **sizes
@@ -230,9 +180,6 @@ class Llama(LanguageModel[CausalState]):
 
     def begin(self, batch: int) -> CausalState:
         return self.blocks.start(self.zeros(batch))
-
-    def detach_state(self, state: CausalState) -> None:
-        return None
 
     def run(self, tokens: Tokens, state: CausalState) -> tuple[States, CausalState]:
         states, state = self.blocks(self.dropout(self.embedding(tokens)), state)

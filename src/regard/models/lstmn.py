@@ -22,8 +22,8 @@ from regard.models.language_model import (
 from regard.models.sizes import Share, Size
 from regard.nn.decoders import State
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.layers import make_dropout
-from regard.shapes import Float, States, Tokens
+from regard.nn.layers import VariationalDropout
+from regard.shapes import States, Tokens, Vectors
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,6 @@ class LSTMNConfig:
     window: Size = 50
     positions: Literal["none", "bucketed"] = "none"
     tied: bool = True
-    variational: bool = True
     dropout: Share = 0.3
     softmax: Softmax = FULL
 
@@ -75,9 +74,10 @@ class LSTMN(LanguageModel[LSTMNState]):
 
     def __init__(self, vocabulary: int, config: LSTMNConfig):
         super().__init__()
-        self.window, self.width = config.window, config.width
+        self.window = config.window
+        self.width = config.width
         self.embedding = TokenEmbedding(vocabulary, config.embedding)
-        self.dropout = make_dropout(config.dropout, variational=config.variational)
+        self.dropout = VariationalDropout(config.dropout)
         score = Additive(
             config.embedding + config.width, config.width, config.attention
         )
@@ -113,8 +113,10 @@ class LSTMN(LanguageModel[LSTMNState]):
         return self.readout(self.dropout(torch.stack(outputs, 1))), state
 
     def transition(
-        self, inputs: Tensor, state: LSTMNState
-    ) -> tuple[Float[Tensor, "batch width"], LSTMNState]:
+        self,
+        inputs: Tensor,
+        state: LSTMNState,
+    ) -> tuple[Vectors, LSTMNState]:
         """Read the tape, take a step and write its result.
 
         Places outside the window are dropped, unless an observer records: recorded
@@ -122,26 +124,25 @@ class LSTMN(LanguageModel[LSTMNState]):
         """
         query = torch.cat([inputs, state.read], -1)[:, None]
         places = state.keys.shape[1]
-        recent = (
-            window(1, places, before=self.window - 1, after=0, device=query.device)
-            if places > self.window
-            else None
-        )
+        recent = None
+        if places > self.window:
+            before = self.window - 1
+            recent = window(1, places, before=before, after=0, device=query.device)
         memory = Memory(state.keys, state.values, recent, zero_masked=False)
-        bias = (
-            None
-            if self.positions is None
-            else self.positions.make_bias(query, places, memory.key_positions())
-        )
-        context = self.attend.read(query, memory, bias=bias).context[:, 0]
-        read, cell = context.chunk(2, -1)
+        bias = None
+        if self.positions is not None:
+            bias = self.positions.make_bias(query, places, memory.key_positions())
+        context = self.attend.read(query, memory, bias=bias).context
+        read, cell = context[:, 0].chunk(2, -1)
         output, cell = self.cell(inputs, (read, cell))
-        keys = torch.cat([state.keys, self.attend.score.prepare(output[:, None])], 1)
-        values = torch.cat([state.values, torch.cat([output, cell], -1)[:, None]], 1)
+        key = self.attend.score.prepare(output[:, None])
+        value = torch.cat([output, cell], -1)
+        keys = torch.cat([state.keys, key], 1)
+        values = torch.cat([state.values, value[:, None]], 1)
         state = LSTMNState(keys, values, read)
-        return output, self.recent(state) if find_observer(
-            self.attend
-        ) is None else state
+        if find_observer(self.attend) is None:
+            state = self.recent(state)
+        return output, state
 
 
 def nearest_first() -> BucketedBias:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.attention.memory import Memory, expect_size
+from regard.attention.memory import Memory
 from regard.models.attention import SCORES, AlignChoice, ScoreName, build_align
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders import (
@@ -78,23 +78,6 @@ class LuongState(State):
     alignment: Any = None
 
 
-def check_read(attend: Attend, combined: int, memory: Memory, width: int) -> None:
-    """Check that states of this width can read the memory.
-
-    Context and state must have the `combined` width that W_c reads.
-
-    Raises:
-        ValueError: See above.
-    """
-    attend.check_sizes(width, memory.key.shape[-1])
-    expect_size(
-        "the combining map",
-        combined,
-        "context and state",
-        memory.value.shape[-1] + width,
-    )
-
-
 class LuongDecoder(RecurrentDecoder[LuongState]):
     """h_t = stack([E y_{t-1}; h~_{t-1}]); c_t reads the memory with h_t.
 
@@ -116,28 +99,23 @@ class LuongDecoder(RecurrentDecoder[LuongState]):
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.embedding, self.attend, self.stack = embedding, attend, stack
-        self.initial, self.combine, self.output = start, combine, output
+        self.embedding = embedding
+        self.attend = attend
+        self.stack = stack
+        self.initial = start
+        self.combine = combine
+        self.output = output
         self.readout = Dropout(dropout)
-        fed = embedding.width + combine.out_features
-        expect_size(
-            "the stack", stack.input_width, "embedding and attentional vector", fed
-        )
-        expect_size(
-            "the output layer",
-            output.in_features,
-            "the attentional vector",
-            combine.out_features,
-        )
 
     def start(self, memory: Memory) -> LuongState:
-        check_read(self.attend, self.combine.in_features, memory, self.stack.width)
         cells = first_cells(self.initial, memory, self.stack.state_shape)
         attentional = cells.new_zeros(cells.shape[0], self.combine.out_features)
         return LuongState(cells, attentional, self.attend.prepare(memory))
 
     def transition(
-        self, embedded: Tensor, state: LuongState
+        self,
+        embedded: Tensor,
+        state: LuongState,
     ) -> tuple[Tensor, LuongState]:
         top, cells = self.stack(
             torch.cat([embedded, state.attentional], -1), state.cells
@@ -171,23 +149,22 @@ class UnfedLuongDecoder(SequenceDecoder[RecurrentDecoderState]):
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.embedding, self.attend, self.network = embedding, attend, network
-        self.initial, self.combine, self.output = start, combine, output
+        self.embedding = embedding
+        self.attend = attend
+        self.network = network
+        self.initial = start
+        self.combine = combine
+        self.output = output
         self.dropout = Dropout(dropout)
-        expect_size(
-            "the output layer",
-            output.in_features,
-            "the attentional vector",
-            combine.out_features,
-        )
 
     def start(self, memory: Memory) -> RecurrentDecoderState:
-        check_read(self.attend, self.combine.in_features, memory, self.network.width)
         cells = first_cells(self.initial, memory, self.network.state_shape)
         return RecurrentDecoderState(cells, self.attend.prepare(memory))
 
     def run(
-        self, tokens: Tokens, state: RecurrentDecoderState
+        self,
+        tokens: Tokens,
+        state: RecurrentDecoderState,
     ) -> tuple[States, RecurrentDecoderState]:
         top, cells = self.network(self.embedding(tokens), state.cells)
         read = self.attend.read(top, state.memory, state.alignment)
@@ -209,7 +186,10 @@ class Luong(EncoderDecoder):
     config_class = LuongConfig
 
     def __init__(
-        self, source_vocabulary: int, target_vocabulary: int, config: LuongConfig
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        config: LuongConfig,
     ):
         source = TokenEmbedding(
             source_vocabulary, config.embedding, dropout=config.dropout

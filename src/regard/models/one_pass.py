@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.attention import Attend
 from regard.attention.heads import MultiHead
-from regard.attention.memory import Memory, expect_size
+from regard.attention.memory import Memory
 from regard.models.attention import AlignChoice, ContentScoreName, build_attend
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders import (
@@ -86,13 +86,12 @@ class OnePassDecoder(SequenceDecoder[OnePassState]):
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.embedding, self.attend = embedding, attend
+        self.embedding = embedding
+        self.attend = attend
         self.first, self.second = networks
         self.starts = nn.ModuleList(starts)
-        self.readout, self.output = readout, output
-        expect_size(
-            "the output layer", output.in_features, "the readout", readout.out_features
-        )
+        self.readout = readout
+        self.output = output
         self.dropout = Dropout(dropout)
 
     def start(self, memory: Memory) -> OnePassState:
@@ -107,18 +106,12 @@ class OnePassDecoder(SequenceDecoder[OnePassState]):
         queries, first = self.first(self.embedding(tokens), state.first)
         queries = self.dropout(queries)
         read = self.attend.read(queries, state.memory, state.alignment)
-        outputs, second = self.second(
-            torch.cat([queries, read.context], -1), state.second
-        )
+        inputs = torch.cat([queries, read.context], -1)
+        outputs, second = self.second(inputs, state.second)
         parts = torch.cat([queries, read.context, self.dropout(outputs)], -1)
-        expect_size(
-            "the readout",
-            self.readout.in_features,
-            "query, context and output",
-            parts.shape[-1],
-        )
+        features = self.dropout(self.readout(parts))
         after = replace(state, first=first, second=second, alignment=read.state)
-        return self.dropout(self.readout(parts)), after
+        return features, after
 
 
 class OnePass(EncoderDecoder):
@@ -131,7 +124,10 @@ class OnePass(EncoderDecoder):
     config_class = OnePassConfig
 
     def __init__(
-        self, source_vocabulary: int, target_vocabulary: int, config: OnePassConfig
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        config: OnePassConfig,
     ):
         target = TokenEmbedding(target_vocabulary, config.width, dropout=config.dropout)
         source = (

@@ -31,7 +31,8 @@ class OneToMany(nn.Module):
                 f"{len(models)} models have different longest sources; expected equal ones"
             )
         first = next(iter(models.values()))
-        self.encoder, self.max_source = first.encoder, first.max_source
+        self.encoder = first.encoder
+        self.max_source = first.max_source
         self.decoders = nn.ModuleDict(
             {key(name): model.decoder for name, model in models.items()}
         )
@@ -40,7 +41,8 @@ class OneToMany(nn.Module):
     def of(self, language: str) -> EncoderDecoder:
         """Return the model of one language, sharing its weights with this one."""
         model = EncoderDecoder(self.encoder, self.decoder(language))
-        model.max_source, model.max_target = self.max_source, self.max_target[language]
+        model.max_source = self.max_source
+        model.max_target = self.max_target[language]
         return model
 
     def forward(

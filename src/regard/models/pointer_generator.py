@@ -100,13 +100,13 @@ class PointerDecoder(Decoder[PointerState]):
         gate: nn.Linear | None,
     ):
         super().__init__()
-        self.embedding, self.attend, self.stack = embedding, attend, stack
-        self.initial, self.readout, self.output, self.gate = (
-            start,
-            readout,
-            output,
-            gate,
-        )
+        self.embedding = embedding
+        self.attend = attend
+        self.stack = stack
+        self.initial = start
+        self.readout = readout
+        self.output = output
+        self.gate = gate
         self.dropout = Dropout(embedding.dropout.rate)
 
     def start(self, memory: Memory) -> PointerState:
@@ -132,7 +132,9 @@ class PointerDecoder(Decoder[PointerState]):
         )
 
     def advance(
-        self, tokens: Step, state: PointerState
+        self,
+        tokens: Step,
+        state: PointerState,
     ) -> tuple[CopyFeatures, PointerState]:
         inputs = torch.cat([self.embedding(tokens), state.context], -1)
         top, cells = self.stack(inputs, state.cells)
@@ -178,7 +180,10 @@ class PointerGenerator(EncoderDecoder):
     config_class = PointerConfig
 
     def __init__(
-        self, source_vocabulary: int, target_vocabulary: int, config: PointerConfig
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        config: PointerConfig,
     ):
         if source_vocabulary != target_vocabulary:
             raise ValueError(
@@ -199,9 +204,9 @@ class PointerGenerator(EncoderDecoder):
         decoder = PointerDecoder(
             embedding,
             make_attend(
-                HISTORIES[config.history](config.attention),
                 Additive(config.width, memory_width, config.attention, bias=True),
                 build_align(config.align, config.width, config.window),
+                HISTORIES[config.history](config.attention),
             ),
             stack,
             choose_initial_state(

@@ -19,7 +19,15 @@ from regard.nn.encoder_decoder import decode_target
 from regard.nn.layers import Dropout
 from regard.nn.output import OutputLayer, logarithm
 from regard.nn.recurrent import BidirectionalReader, SequenceReader, Stack
-from regard.shapes import Float, Lengths, Step, Tokens, to_float32
+from regard.shapes import (
+    Float,
+    Lengths,
+    Scalar,
+    Step,
+    TokenLosses,
+    Tokens,
+    to_float32,
+)
 from regard.text.special import IGNORED, SPECIAL
 
 END = SPECIAL.end
@@ -62,10 +70,14 @@ class ElementEncoder(nn.Module):
     """
 
     def __init__(
-        self, projection: nn.Linear, reader: BidirectionalReader, dropout: float
+        self,
+        projection: nn.Linear,
+        reader: BidirectionalReader,
+        dropout: float,
     ):
         super().__init__()
-        self.projection, self.reader = projection, reader
+        self.projection = projection
+        self.reader = reader
         self.dropout = Dropout(dropout)
 
     def forward(self, elements: Elements, lengths: Lengths) -> Memory:
@@ -89,7 +101,8 @@ class PositionOutput(nn.Module, OutputLayer):
         self.out_features = END + places
 
     def forward(
-        self, input: Float[Tensor, "*batch place"]
+        self,
+        input: Float[Tensor, "*batch place"],
     ) -> Float[Tensor, "*batch token"]:
         """Return the logarithm of the weights.
 
@@ -105,7 +118,7 @@ class PositionOutput(nn.Module, OutputLayer):
         features: Float[Tensor, "batch position place"],
         targets: Tokens,
         smoothing: float = 0.0,
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
+    ) -> tuple[Scalar, TokenLosses]:
         """-log of the weight on each target, without targets that are `IGNORED`.
 
         The sum, and the loss of each position without a gradient.
@@ -156,10 +169,13 @@ class PositionDecoder(Decoder[PositionState]):
     ):
         """`widths` are those of the memory's keys and values."""
         super().__init__()
-        self.attend, self.stack, self.initial = attend, stack, start
+        self.attend = attend
+        self.stack = stack
+        self.initial = start
         self.end = nn.Parameter(torch.randn(widths[0]) * widths[0] ** -0.5)
         self.first = nn.Parameter(torch.randn(widths[1]) * widths[1] ** -0.5)
-        self.output, self.dropout = PositionOutput(1 + max_elements), Dropout(dropout)
+        self.output = PositionOutput(1 + max_elements)
+        self.dropout = Dropout(dropout)
 
     def start(self, memory: Memory) -> PositionState:
         batch = len(memory.key)
@@ -176,7 +192,9 @@ class PositionDecoder(Decoder[PositionState]):
         )
 
     def advance(
-        self, tokens: Step, state: PositionState
+        self,
+        tokens: Step,
+        state: PositionState,
     ) -> tuple[Float[Tensor, "batch place"], PositionState]:
         places = (tokens - END).clamp(min=0)
         pointed = state.memory.value[
@@ -221,7 +239,11 @@ class PointerNetwork(nn.Module):
         self.max_elements = config.max_elements
 
     def features(
-        self, elements: Elements, lengths: Lengths, target: Tokens, forcing: float = 1.0
+        self,
+        elements: Elements,
+        lengths: Lengths,
+        target: Tokens,
+        forcing: float = 1.0,
     ) -> Float[Tensor, "batch position place"]:
         """Weights over END and the elements after each token of `target (batch, position)`, which begins with START.
 

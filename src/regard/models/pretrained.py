@@ -28,8 +28,10 @@ from regard.models.language_model import FULL, LanguageModel, Softmax
 from regard.models.published import (
     UNLIMITED,
     accepts,
+    check_complete,
     convert_tokenizer,
     find_published,
+    first_line,
     library_config,
     load_network,
     load_part,
@@ -46,14 +48,12 @@ from regard.storage.published_folder import CONFIG, PublishedFolder
 from regard.text import Tokenizer
 from regard.text.special import IGNORED, SpecialTokens
 
-NAME = "pretrained"
 UNBOUNDED_CONTEXT = 512
 """Tokens in a row of a model whose positions have no limit, such as T5."""
 HEADS = {
     "class": "ForSequenceClassification",
     "tag": "ForTokenClassification",
     "span": "ForQuestionAnswering",
-    "image": "ForImageClassification",
 }
 """How the names of transformers' classes with a head of each kind end."""
 MEAN_POOLED = ("clip", "siglip", "beit", "data2vec")
@@ -84,6 +84,8 @@ class PretrainedConfig:
     one_tokenizer: ClassVar[bool] = True
     shared: ClassVar[bool] = False
     copying: ClassVar[bool] = False
+    predictions: ClassVar[bool] = True
+    next_sentence: ClassVar[bool] = False
     softmax: ClassVar[Softmax] = FULL
 
     def __post_init__(self) -> None:
@@ -108,10 +110,6 @@ class PretrainedConfig:
             and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
             and not self.network_config().is_encoder_decoder
         )
-
-    def has_head(self, head: str) -> bool:
-        """Return whether the published class has a head of this kind of `HEADS`."""
-        return self.architecture.endswith(HEADS[head])
 
     def network_config(self) -> Any:
         """Return the configuration object of transformers."""
@@ -149,8 +147,8 @@ class PretrainedConfig:
         limits = [self.context, position_limit(network)]
         if published.model_max_length < UNLIMITED:
             limits.append(published.model_max_length)
-        known = [limit for limit in limits if limit is not None]
-        context = min(known, default=UNBOUNDED_CONTEXT)
+        bounds = [limit for limit in limits if limit is not None]
+        context = min(bounds, default=UNBOUNDED_CONTEXT)
         start = getattr(network.config, "decoder_start_token_id", None)
         if network.config.is_encoder_decoder and start is not None:
             tokenizer = tokenizer.with_special(replace(tokenizer.special, start=start))
@@ -181,7 +179,6 @@ class PretrainedVisionConfig(PretrainedConfig):
 
     channels: ClassVar[int] = 3
     marks: ClassVar[int] = 1
-    distilled: ClassVar[bool] = False
 
     def complete_like(self, saved: PretrainedConfig) -> Any:
         """Return this configuration with what training filled in, from a run's own."""
@@ -233,13 +230,13 @@ def embedding_of(network: Any) -> nn.Embedding:
 class ReportedAttention(nn.Module):
     """The place to which a pretrained model reports its attention, layer by layer."""
 
-    def report(self, layers: Sequence[Tensor], skipped: int = 0) -> None:
+    def report(self, layers: Sequence[Tensor], skip_count: int = 0) -> None:
         """Report the weights `(batch, head, query, key)` of each layer.
 
-        The first `skipped` keys are left out.
+        The first `skip_count` keys are left out.
         """
         for number, layer in enumerate(layers):
-            weights = layer[..., skipped:]
+            weights = layer[..., skip_count:]
             count = weights.shape[-2]
             report_event(self, LookupEvent(count, select_from(weights), call=number))
 
@@ -250,22 +247,19 @@ class ReportedAttention(nn.Module):
 
 
 class Pretrained(nn.Module, ReportsWeights):
-    """A network of transformers with the place to which it reports its attention."""
+    """A network of transformers that reports its attention to whoever records it."""
 
     self_attention = "attention"
-    has_head: bool = False
     network: Any
+    has_head: bool = True
+    """Whether the network is a published class with a head, which can be exported."""
+    replaces_head: bool = False
+    """Whether the weights of the head may be missing, since it is trained anew."""
 
-    @property
-    def is_published(self) -> bool:
-        """Whether the network is a whole class of transformers, with its head."""
-        return True
-
-    def __init__(self, config: PretrainedConfig, kind: str, **changes: Any):
+    def __init__(self, network: Any):
         super().__init__()
-        self.config = config
         self.attention = ReportedAttention()
-        self.network = build_network(config, kind, **changes)
+        self.network = network
 
     @property
     def token_table(self) -> nn.Module:
@@ -276,23 +270,26 @@ class Pretrained(nn.Module, ReportsWeights):
         """Run the network, and report its attention if somebody records it."""
         return run_reporting(self.network, self.attention, inputs)
 
-    def read_rows(self, tokens: Tokens, lengths: Lengths, segments: Any) -> Any:
-        """Run the network on rows of tokens, padded on the right."""
-        network = self.network
+    def row_inputs(
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
+        segments: Any,
+    ) -> dict[str, Any]:
+        """Return the inputs of the network for rows of tokens, padded on the right."""
+        config = self.network.config
+        forward = self.network.forward
         mask = padding(lengths, tokens.shape[1]).readable()
-        pad = network.config.get_text_config().pad_token_id
-        tokens = tokens.masked_fill(~mask, 0 if pad is None else pad)
+        tokens = tokens.masked_fill(~mask, config.get_text_config().pad_token_id or 0)
         inputs = {"input_ids": tokens, "attention_mask": mask.long()}
-        kinds = getattr(network.config, "type_vocab_size", 0)
-        if (
-            segments is not None
-            and kinds
-            and accepts(network.forward, "token_type_ids")
-        ):
+        kinds = getattr(config, "type_vocab_size", 0)
+        if segments is not None and kinds and accepts(forward, "token_type_ids"):
             inputs["token_type_ids"] = segments.clamp(max=kinds - 1)
-        if accepts(network.forward, "use_cache"):
-            return self.run_network(**inputs, use_cache=False)
-        return self.run_network(**inputs)
+        return inputs | ({"use_cache": False} if accepts(forward, "use_cache") else {})
+
+    def read_rows(self, tokens: Tokens, lengths: Lengths, segments: Any = None) -> Any:
+        """Run the network on rows of tokens, padded on the right."""
+        return self.run_network(**self.row_inputs(tokens, lengths, segments))
 
     def load_published(self, folder: PublishedFolder) -> None:
         """Load the weights of the published model; a new head stays as it is.
@@ -300,41 +297,38 @@ class Pretrained(nn.Module, ReportsWeights):
         Raises:
             InputError: The weights lack a parameter of the network.
         """
-        loaded, missing = load_network(type(self.host()), folder)
-        part = self.part_of(loaded)
-        absent = [name for name in missing if not self.is_head(name)]
-        if absent:
-            raise InputError(
-                f"{folder.path}: its weights lack {len(absent)} parameters of "
-                f"{type(loaded).__name__}, such as {min(absent)}. Download it again."
-            )
-        shapes = {name: own.shape for name, own in self.network.state_dict().items()}
+        loaded, missing = load_network(self.network_class, folder)
+        prefix = f"{self.network.base_model_prefix}."
+        absent = [
+            name
+            for name in missing
+            if POOLER not in name
+            and not (self.replaces_head and not name.startswith(prefix))
+        ]
+        check_complete(folder, loaded, absent)
+        if type(loaded) is not type(self.network):
+            loaded = loaded.get_encoder()
+        shapes = {
+            name: tensor.shape for name, tensor in self.network.state_dict().items()
+        }
         fitting = {
             name: tensor
-            for name, tensor in part.state_dict().items()
+            for name, tensor in loaded.state_dict().items()
             if name not in missing and shapes.get(name) == tensor.shape
         }
         self.network.load_state_dict(fitting, strict=False)
 
-    def is_head(self, name: str) -> bool:
-        """Return whether a parameter may be new: it belongs to a head or pooler."""
-        base = self.network.base_model_prefix
-        return POOLER in name or (self.has_head and not name.startswith(f"{base}."))
-
-    def host(self) -> Any:
-        """Return the model of which the network is a part."""
-        return self.network
-
-    def part_of(self, loaded: Any) -> Any:
-        """Return the part of a loaded model that is the network."""
-        return loaded
+    @property
+    def network_class(self) -> Any:
+        """The class of transformers of which the network is an instance or a part."""
+        return type(self.network)
 
 
 def run_reporting(
     network: Any,
     attention: ReportedAttention,
     inputs: Mapping[str, Any],
-    skipped: int = 0,
+    skip_count: int = 0,
 ) -> Any:
     """Run a network, and report its self-attention if somebody records it.
 
@@ -345,7 +339,7 @@ def run_reporting(
         return network(**inputs)
     outputs = run_plain(network, inputs)
     layers = layers_of(network, outputs, "attentions", "encoder_attentions")
-    attention.report([layer[..., skipped:, :] for layer in layers], skipped)
+    attention.report([layer[..., skip_count:, :] for layer in layers], skip_count)
     return outputs
 
 
@@ -377,7 +371,7 @@ def layers_of(network: Any, outputs: Any, *names: str) -> list[Tensor]:
 
 
 def build_network(config: PretrainedConfig, kind: str, **changes: Any) -> Any:
-    """Build a network of transformers with fresh weights.
+    """Build a network of transformers with fresh weights, without a pooler.
 
     Args:
         config: A complete configuration.
@@ -394,24 +388,25 @@ def build_network(config: PretrainedConfig, kind: str, **changes: Any) -> Any:
         setattr(values, name, value)
     try:
         with quiet_library():
-            if kind.startswith("Auto"):
-                automatic = getattr(library, kind)
-                known = automatic._model_mapping
-                base = known[type(values)]
-                base = base[0] if isinstance(base, tuple) else base
-                more = {}
-                if accepts(base.__init__, "add_pooling_layer"):
-                    more["add_pooling_layer"] = False
-                return automatic.from_config(values, **more)
-            base = getattr(library, kind)
-            if not issubclass(base, library.PreTrainedModel):
-                raise KeyError(kind)
-            return base._from_config(values)
+            if not kind.startswith("Auto"):
+                return getattr(library, kind)._from_config(values)
+            network = getattr(library, kind).from_config(values)
     except (ValueError, KeyError, AttributeError, TypeError, ImportError) as error:
         raise InputError(
             f"model.settings: transformers has no {kind} for model type "
-            f"{values.model_type} ({str(error)[:120]})"
+            f"{values.model_type} ({first_line(error)})"
         ) from error
+    if kind == "AutoModel" and "pooler" in dict(network.named_children()):
+        network.pooler = None
+    return network
+
+
+def new_head(width: int, outputs: int) -> nn.Linear:
+    """Return a linear layer with small weights."""
+    head = nn.Linear(width, outputs)
+    nn.init.normal_(head.weight, std=0.02)
+    nn.init.zeros_(head.bias)
+    return head
 
 
 class PretrainedEncoder(Pretrained):
@@ -422,61 +417,53 @@ class PretrainedEncoder(Pretrained):
     """
 
     def __init__(self, config: PretrainedConfig, head: str, outputs: int):
-        has_head = config.has_head(head)
+        has_head = config.architecture.endswith(HEADS[head])
         changes: dict[str, Any] = {}
         if head != "span" or not has_head:
             changes["num_labels"] = outputs
-        pad = config.settings.get("pad_token_id")
-        if has_head and pad is None:
+        if has_head and config.settings.get("pad_token_id") is None:
             changes["pad_token_id"] = 0
         kind = config.architecture if has_head else "AutoModel"
-        super().__init__(config, kind, **changes)
-        self.has_head = has_head
-        self.is_causal = config.is_causal
-        values = self.network.config
+        network = build_network(config, kind, **changes)
+        values = network.config
+        self._network_class = type(network)
         if not has_head and values.is_encoder_decoder:
-            self.network = self.part_of(self.network)
+            network = network.get_encoder()
+        super().__init__(network)
+        self.config = config
+        self.is_causal = config.is_causal
+        self.has_head = self.replaces_head = has_head
         if not has_head:
-            width = values.get_text_config().hidden_size
             self.dropout = nn.Dropout(_dropout_of(values))
-            self.head = nn.Linear(width, outputs)
-            nn.init.normal_(self.head.weight, std=0.02)
-            nn.init.zeros_(self.head.bias)
+            self.head = new_head(values.get_text_config().hidden_size, outputs)
 
     @property
-    def is_published(self) -> bool:
-        """Whether the published head is kept."""
-        return self.has_head
-
-    def host(self) -> Any:
-        """Return the whole model: that of an encoder is its encoder-decoder."""
-        if self.has_head:
-            return self.network
-        return outline_network(self.config)
-
-    def part_of(self, loaded: Any) -> Any:
-        """Return the encoder of an encoder-decoder, else the model itself."""
-        if not self.has_head and loaded.config.is_encoder_decoder:
-            return loaded.get_encoder()
-        return loaded
+    def network_class(self) -> Any:
+        """The class of the whole model: that of an encoder is its encoder-decoder."""
+        return self._network_class
 
     @property
     def output(self) -> nn.Linear:
         """The last linear layer."""
         if not self.has_head:
             return self.head
-        layers = [
-            module for module in self.network.modules() if isinstance(module, nn.Linear)
-        ]
         count = self.network.config.num_labels
-        return next(layer for layer in reversed(layers) if layer.out_features == count)
+        layers = [
+            module
+            for module in self.network.modules()
+            if isinstance(module, nn.Linear) and module.out_features == count
+        ]
+        return layers[-1]
 
     def states(self, tokens: Tokens, lengths: Lengths, segments: Any = None) -> States:
         """Return the states `(batch, position, width)` of rows of tokens."""
         return self.read_rows(tokens, lengths, segments).last_hidden_state
 
-    def pooled(
-        self, tokens: Tokens, lengths: Lengths, segments: Any = None
+    def pool(
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
+        segments: Any = None,
     ) -> Float[Tensor, "batch width"]:
         """Return one state of a text: the last of a causal model, else the mean."""
         states = self.states(tokens, lengths, segments)
@@ -490,16 +477,9 @@ class PretrainedEncoder(Pretrained):
 
 def _dropout_of(values: Any) -> float:
     """Return the dropout before a new head."""
-    for name in (
-        "classifier_dropout",
-        "hidden_dropout_prob",
-        "dropout",
-        "dropout_rate",
-    ):
-        value = getattr(values, name, None)
-        if isinstance(value, float):
-            return value
-    return 0.1
+    names = "classifier_dropout", "hidden_dropout_prob", "dropout", "dropout_rate"
+    rates = [getattr(values, name, None) for name in names]
+    return next((rate for rate in rates if isinstance(rate, float)), 0.1)
 
 
 class PretrainedClassifier(PretrainedEncoder, Classifier):
@@ -513,12 +493,15 @@ class PretrainedClassifier(PretrainedEncoder, Classifier):
         super().__init__(config, "class", classes)
 
     def forward(
-        self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
+        segments: Tokens | None = None,
     ) -> Float[Tensor, "batch class"]:
         """Return the logits of the classes."""
         if self.has_head:
             return self.read_rows(tokens, lengths, segments).logits
-        return self.head(self.dropout(self.pooled(tokens, lengths, segments)))
+        return self.head(self.dropout(self.pool(tokens, lengths, segments)))
 
 
 class PretrainedTagger(PretrainedEncoder):
@@ -530,29 +513,35 @@ class PretrainedTagger(PretrainedEncoder):
         super().__init__(config, "tag", tags)
 
     def forward(
-        self, tokens: Tokens, lengths: Lengths
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
     ) -> Float[Tensor, "batch position tag"]:
         """Return the logits of the tags at each position."""
         if self.has_head:
-            return self.read_rows(tokens, lengths, None).logits
+            return self.read_rows(tokens, lengths).logits
         return self.head(self.dropout(self.states(tokens, lengths)))
 
 
 class PretrainedSpans(PretrainedEncoder):
     """The first and last token of an answer: a new layer, or the published head."""
 
-    config_class, form = PretrainedConfig, "one-row"
+    config_class = PretrainedConfig
+    form = "one-row"
 
     def __init__(self, vocabulary: int, config: PretrainedConfig):
         super().__init__(config, "span", 2)
 
     def forward(
-        self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
+        segments: Tokens | None = None,
     ) -> Float[Tensor, "batch position 2"]:
         """Return the logits of start and end, minus infinity past each length."""
         if self.has_head:
-            found = self.read_rows(tokens, lengths, segments)
-            logits = torch.stack([found.start_logits, found.end_logits], -1)
+            outputs = self.read_rows(tokens, lengths, segments)
+            logits = torch.stack([outputs.start_logits, outputs.end_logits], -1)
         else:
             logits = self.head(self.dropout(self.states(tokens, lengths, segments)))
         real = padding(lengths, tokens.shape[1]).readable()
@@ -565,25 +554,20 @@ class PretrainedVision(Pretrained):
     config_class = PretrainedVisionConfig
 
     def __init__(self, classes: int, config: PretrainedVisionConfig):
-        library = require_transformers("model")
-        auto = library.models.auto.modeling_auto
-        kind = config.settings.get("model_type")
-        has_head = kind in auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES
+        auto = require_transformers("model").models.auto.modeling_auto
+        kinds = auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES
+        has_head = config.settings.get("model_type") in kinds
         name = "AutoModelForImageClassification" if has_head else "AutoModel"
-        super().__init__(config, name, num_labels=classes)
-        self.has_head, self.classes = has_head, classes
+        super().__init__(build_network(config, name, num_labels=classes))
+        self.config = config
+        self.classes = classes
+        self.has_head = self.replaces_head = has_head
         if not has_head:
-            self.head = nn.Linear(self.network.config.hidden_size, classes)
-            nn.init.normal_(self.head.weight, std=0.02)
-            nn.init.zeros_(self.head.bias)
-
-    @property
-    def is_published(self) -> bool:
-        """Whether the published class has a head."""
-        return self.has_head
+            self.head = new_head(self.network.config.hidden_size, classes)
 
     def forward(
-        self, pixels: Float[Tensor, "batch channel height width"]
+        self,
+        pixels: Float[Tensor, "batch channel height width"],
     ) -> Float[Tensor, "batch class"]:
         """Return the logits of the classes."""
         outputs = self.run_network(pixel_values=pixels)
@@ -593,18 +577,9 @@ class PretrainedVision(Pretrained):
 
     def encoder(self, pixels: Tensor) -> States:
         """Return the states of all positions of images."""
-        return vision_tower(self.network)(pixel_values=pixels).last_hidden_state
-
-    def both(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logits twice, as a distilled ViT does for its two tokens."""
-        logits = self(pixels)
-        return logits, logits
-
-
-def vision_tower(network: Any) -> Any:
-    """Return the part of a network that reads images, without a head."""
-    base = network.base_model
-    return dict(base.named_children()).get("vision_model", base)
+        base = self.network.base_model
+        tower = dict(base.named_children()).get("vision_model", base)
+        return tower(pixel_values=pixels).last_hidden_state
 
 
 class LogitsOutput(nn.Module, OutputLayer):
@@ -619,7 +594,10 @@ class LogitsOutput(nn.Module, OutputLayer):
         return input
 
     def loss(
-        self, features: Any, targets: Tokens, smoothing: float = 0.0
+        self,
+        features: Any,
+        targets: Tokens,
+        smoothing: float = 0.0,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
         """Return the sum of the cross-entropies, and that of each position."""
         losses = functional.cross_entropy(
@@ -632,20 +610,60 @@ class LogitsOutput(nn.Module, OutputLayer):
         return losses.sum(), losses.detach().view(targets.shape)
 
 
+class LogitsPredictions(nn.Module):
+    """The predictions of a model whose states are the logits themselves."""
+
+    def __init__(self, vocabulary: int):
+        super().__init__()
+        self.output = LogitsOutput(vocabulary)
+
+    def features(self, states: Tensor) -> Tensor:
+        """Return the logits."""
+        return states
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Return the logits."""
+        return states
+
+
+class PretrainedMaskedLM(Pretrained):
+    """The logits of the token at each position of a text with blanks."""
+
+    config_class = PretrainedConfig
+    pooler = next_sentence = None
+
+    def __init__(self, vocabulary: int, config: PretrainedConfig):
+        super().__init__(build_network(config, "AutoModelForMaskedLM"))
+        self.config = config
+        self.predictions = LogitsPredictions(vocabulary)
+
+    def forward(
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
+        segments: Tokens | None = None,
+    ) -> Float[Tensor, "batch position vocabulary"]:
+        """Return the logits, which `predictions` leaves as they are."""
+        return self.read_rows(tokens, lengths, segments).logits
+
+    def states(self, tokens: Tokens, lengths: Lengths) -> States:
+        """Return the states `(batch, position, width)` before the head."""
+        inputs = self.row_inputs(tokens, lengths, None)
+        return self.network.base_model(**inputs).last_hidden_state
+
+
 @dataclass(frozen=True, eq=False)
 class CacheState(State):
-    """The tokens that a decoder has read, and the keys and values of each layer.
+    """The tokens that a decoder has read, and its cache.
 
-    A decoder with a source also has the memory, and the keys and values that its layers
-    made of it.
+    The cache has keys and values of each layer in turn. A decoder with a source also has
+    the memory, and the keys and values that its layers made of it.
     """
 
     tokens: Tensor
-    keys: tuple[Tensor, ...] = ()
-    values: tuple[Tensor, ...] = ()
+    cache: tuple[Tensor, ...] = ()
     memory: Memory | None = None
-    source_keys: tuple[Tensor, ...] = ()
-    source_values: tuple[Tensor, ...] = ()
+    source_cache: tuple[Tensor, ...] = ()
 
     @property
     def position(self) -> int:
@@ -653,32 +671,31 @@ class CacheState(State):
         return self.tokens.shape[1]
 
 
-def fill_cache(keys: Sequence[Tensor], values: Sequence[Tensor]) -> Any:
-    """Return a cache of transformers with these keys and values."""
+def fill_cache(tensors: Sequence[Tensor]) -> Any:
+    """Return a cache of transformers with keys and values of each layer in turn."""
     from transformers.cache_utils import DynamicCache
 
     cache = DynamicCache()
-    for layer, (key, value) in enumerate(zip(keys, values, strict=True)):
+    for layer, (key, value) in enumerate(zip(tensors[::2], tensors[1::2], strict=True)):
         cache.update(key, value, layer)
     return cache
 
 
-def read_cache(cache: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Return the keys and values of all layers of a cache.
+def read_cache(cache: Any) -> tuple[Tensor, ...]:
+    """Return keys and values of each layer of a cache in turn.
 
     Raises:
         InputError: A layer keeps something else, as state space models do.
     """
-    keys, values = [], []
+    tensors: list[Tensor] = []
     for layer in cache.layers:
         if not isinstance(layer.keys, Tensor) or layer.keys.ndim != 4:
             raise InputError(
                 f"the model's cache has a {type(layer).__name__}, and regard continues "
                 "a text by keys and values only"
             )
-        keys.append(layer.keys)
-        values.append(layer.values)
-    return tuple(keys), tuple(values)
+        tensors += [layer.keys, layer.values]
+    return tuple(tensors)
 
 
 class PretrainedLanguageModel(Pretrained, LanguageModel[CacheState]):
@@ -688,7 +705,8 @@ class PretrainedLanguageModel(Pretrained, LanguageModel[CacheState]):
     shorter_windows = True
 
     def __init__(self, vocabulary: int, config: PretrainedConfig):
-        super().__init__(config, "AutoModelForCausalLM")
+        super().__init__(build_network(config, "AutoModelForCausalLM"))
+        self.config = config
         self.context = config.positions
         self.output = LogitsOutput(vocabulary)
 
@@ -712,13 +730,13 @@ class PretrainedLanguageModel(Pretrained, LanguageModel[CacheState]):
         if torch.is_grad_enabled() and not state.position:
             outputs = self.run_network(input_ids=tokens, use_cache=False)
             return outputs.logits, replace(state, tokens=read)
-        cache = fill_cache(state.keys, state.values)
-        mask = torch.ones_like(read)
         outputs = self.run_network(
-            input_ids=tokens, attention_mask=mask, past_key_values=cache, use_cache=True
+            input_ids=tokens,
+            attention_mask=torch.ones_like(read),
+            past_key_values=fill_cache(state.cache),
+            use_cache=True,
         )
-        keys, values = read_cache(outputs.past_key_values)
-        return outputs.logits, CacheState(read, keys, values)
+        return outputs.logits, CacheState(read, read_cache(outputs.past_key_values))
 
 
 def check_context(tokens: Tokens, context: int | None) -> None:
@@ -764,18 +782,19 @@ class SourceEncoder(Encoder, ReportsWeights):
         network = self.decoder.network.get_encoder()
         if self.first is not None:
             first = torch.full_like(tokens[:, :1], self.first)
-            tokens, lengths = torch.cat([first, tokens], 1), lengths + 1
+            tokens = torch.cat([first, tokens], 1)
+            lengths = lengths + 1
         mask = padding(lengths, tokens.shape[1]).readable()
         pad = network.config.pad_token_id or 0
         inputs = {
             "input_ids": tokens.masked_fill(~mask, pad),
             "attention_mask": mask.long(),
         }
-        outputs = run_reporting(network, self.attention, inputs, self.skipped)
+        outputs = run_reporting(network, self.attention, inputs, self.skip_count)
         return Memory.of(outputs.last_hidden_state, lengths, tokens=tokens)
 
     @property
-    def skipped(self) -> int:
+    def skip_count(self) -> int:
         """Number of positions before the source, which maps leave out."""
         return 0 if self.first is None else 1
 
@@ -789,9 +808,10 @@ class TargetDecoder(SequenceDecoder[CacheState]):
 
     def __init__(self, vocabulary: int, config: PretrainedConfig):
         super().__init__()
-        self.attention, self.cross = ReportedAttention(), ReportedAttention()
+        self.attention = ReportedAttention()
+        self.cross = ReportedAttention()
         self.network = build_network(config, "AutoModelForSeq2SeqLM")
-        self.skipped = 0
+        self.skip_count = 0
         """Number of positions before the source, which maps leave out."""
         self.output = LogitsOutput(vocabulary)
 
@@ -819,17 +839,17 @@ class TargetDecoder(SequenceDecoder[CacheState]):
         read = torch.cat([state.tokens, tokens], 1)
         with_cache = not torch.is_grad_enabled() or bool(state.position)
         if with_cache:
-            own = fill_cache(state.keys, state.values)
-            source = fill_cache(state.source_keys, state.source_values)
-            inputs["past_key_values"] = EncoderDecoderCache(own, source)
+            target = fill_cache(state.cache)
+            source = fill_cache(state.source_cache)
+            inputs["past_key_values"] = EncoderDecoderCache(target, source)
             inputs["use_cache"] = True
         outputs = self._run_network(inputs)
         if not with_cache:
             return outputs.logits, replace(state, tokens=read)
         cache = outputs.past_key_values
-        keys, values = read_cache(cache.self_attention_cache)
-        source_keys, source_values = read_cache(cache.cross_attention_cache)
-        after = CacheState(read, keys, values, memory, source_keys, source_values)
+        target = cache.self_attention_cache
+        source = cache.cross_attention_cache
+        after = CacheState(read, read_cache(target), memory, read_cache(source))
         return outputs.logits, after
 
     def _run_network(self, inputs: Mapping[str, Any]) -> Any:
@@ -838,7 +858,7 @@ class TargetDecoder(SequenceDecoder[CacheState]):
         outputs = run_plain(self.network, inputs)
         self.attention.report(layers_of(self.network, outputs, "decoder_attentions"))
         cross = layers_of(self.network, outputs, "cross_attentions")
-        self.cross.report(cross, self.skipped)
+        self.cross.report(cross, self.skip_count)
         return outputs
 
 
@@ -848,7 +868,10 @@ class PretrainedSeq2Seq(EncoderDecoder):
     config_class = PretrainedConfig
 
     def __init__(
-        self, source_vocabulary: int, target_vocabulary: int, config: PretrainedConfig
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        config: PretrainedConfig,
     ):
         decoder = TargetDecoder(target_vocabulary, config)
         super().__init__(SourceEncoder(decoder, config), decoder)
@@ -866,20 +889,18 @@ class PretrainedSeq2Seq(EncoderDecoder):
 
     @source_special.setter
     def source_special(  # pyright: ignore[reportIncompatibleVariableOverride]
-        self, special: SpecialTokens
+        self,
+        special: SpecialTokens,
     ) -> None:
         self._source_special = special
-        encoder, values = self.encoder, self.decoder.network.config
+        encoder = self.encoder
+        values = self.decoder.network.config
         assert isinstance(encoder, SourceEncoder)
         encoder.first = values.bos_token_id if special.opens else None
-        self.decoder.skipped = encoder.skipped
+        self.decoder.skip_count = encoder.skip_count
 
     def load_published(self, folder: PublishedFolder) -> None:
         """Load the weights of the published model."""
         loaded, missing = load_network(type(self.decoder.network), folder)
-        if missing:
-            raise InputError(
-                f"{folder.path}: its weights lack {len(missing)} parameters of "
-                f"{type(loaded).__name__}, such as {min(missing)}. Download it again."
-            )
+        check_complete(folder, loaded, missing)
         self.decoder.network.load_state_dict(loaded.state_dict())

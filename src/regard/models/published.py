@@ -8,7 +8,7 @@ import inspect
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,12 +38,20 @@ UNRELATED = (
     "_attn_implementation",
 )
 """Keys of a configuration that do not describe the network."""
-QUANTIZED = ("I8", "U8", "I32", "F8_E4M3", "F8_E5M2")
+QUANTIZED = (
+    torch.int8,
+    torch.uint8,
+    torch.int32,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+)
 MATRICES = ("weight", "weight_packed")
 """Types of quantized numbers, and how the names of quantized tensors end."""
 COPIES = 2
 """A model is in memory twice while its weights are loaded."""
 BYTES = 4
+SMALL = 1 << 20
+"""A size in a configuration that needs no comparison with the weights."""
 UNLIMITED = 10**9
 """Tokenizers without a limit have at least this one."""
 
@@ -69,7 +77,8 @@ def quiet_library() -> Iterator[None]:
     """Silence the progress bars and reports of transformers inside the block."""
     from transformers.utils import logging
 
-    level, has_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    level = logging.get_verbosity()
+    has_bars = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
@@ -81,7 +90,8 @@ def quiet_library() -> Iterator[None]:
 
 
 def find_published(
-    name: str, revision: str | None = None
+    name: str,
+    revision: str | None = None,
 ) -> tuple[PublishedFolder, str]:
     """Return the folder of a published model, and its commit on the hub.
 
@@ -119,38 +129,35 @@ def check_published(folder: PublishedFolder) -> dict[str, Any]:
             f"{folder.path}: is no run and no transformers model; it has no {CONFIG}"
         )
     config = folder.json(CONFIG)
-    kind = config.get("model_type")
     place = folder.path / CONFIG
+    about = folder.json(ABOUT) if folder.has(ABOUT) else {}
+    kind = config.get("model_type")
+    is_known = isinstance(kind, str) and kind in library.CONFIG_MAPPING
+    for name, document in ((CONFIG, config), (ABOUT, about)):
+        code = document.get(CODE)
+        if code is not None and not (name == CONFIG and is_known):
+            raise InputError(
+                f"{folder.path / name}: {CODE} asks for code of its own ({code}), which "
+                "regard never runs. Use a model without it."
+            )
     if not isinstance(kind, str):
         raise InputError(
             f"{place}: has no model_type. Expected the configuration of a "
             "transformers model."
         )
-    about = folder.json(ABOUT) if folder.has(ABOUT) else {}
-    for name, document in ((CONFIG, config), (ABOUT, about)):
-        code = document.get(CODE)
-        if code is not None and not (name == CONFIG and kind in library.CONFIG_MAPPING):
-            files = ", ".join(_code_files(code)) or "unnamed"
-            raise InputError(
-                f"{folder.path / name}: {CODE} asks for code of its own ({files}), "
-                "which regard never runs. Use a model without it."
-            )
-    if kind not in library.CONFIG_MAPPING:
+    if not is_known:
         raise InputError(
             f"{folder.path}: model type {kind!r} is unknown to transformers "
             f"{library.__version__}. Install a newer version."
         )
     if "quantization_config" in config:
-        settings = config["quantization_config"]
-        method = settings.get("quant_method") if isinstance(settings, dict) else None
         raise InputError(
-            f"{folder.path}: its weights are quantized ({method or 'unknown'}). Use the "
-            "model's unquantized weights."
+            f"{folder.path}: its weights are quantized. Use the model's unquantized "
+            "weights."
         )
     if not folder.has(WEIGHTS) and not folder.has(INDEX):
         raise InputError(folder.without_weights())
-    check_memory(folder, available_memory())
-    check_sizes(folder, config)
+    check_weights(folder, config, available_memory())
     return config
 
 
@@ -159,90 +166,65 @@ def _check_links(folder: PublishedFolder) -> None:
         folder.file(path.name)
 
 
-def _code_files(code: Any) -> list[str]:
-    """Return the files of classes in the form `file.Class`, or of lists of them."""
-    values = code.values() if isinstance(code, dict) else [code]
-    files = set()
-    for value in values:
-        for name in value if isinstance(value, list | tuple) else [value]:
-            if name:
-                module = str(name).rpartition("--")[2].partition(".")[0]
-                files.add(f"{module}.py")
-    return sorted(files)
-
-
-def check_memory(folder: PublishedFolder, available: int) -> None:
-    """Check that a model's weights fit into so many bytes.
+def check_weights(
+    folder: PublishedFolder,
+    config: Mapping[str, Any],
+    available: int,
+) -> None:
+    """Check that weights fit into so many bytes, and fit their configuration.
 
     Raises:
-        InputError: They don't fit, a file is broken, or a tensor is quantized.
+        InputError: They don't, a file is broken, or a tensor is quantized.
     """
-    needed = COPIES * BYTES * _count_numbers(folder)
+    count, numbers = count_weights(folder)
+    needed = COPIES * BYTES * numbers
     if needed > available:
         raise InputError(
             f"{folder.path}: loading its weights needs {needed / 1e9:.3g} GB, but "
             f"{available / 1e9:.3g} GB of memory are free. Use a smaller model or a "
             "larger machine."
         )
-
-
-def _count_numbers(folder: PublishedFolder) -> int:
-    """Return how many numbers the weights have, by the headers and the index."""
-    count = _count_in_file(folder, WEIGHTS) if folder.has(WEIGHTS) else 0
-    if not folder.has(INDEX):
-        return count
-    index = folder.json(INDEX)
-    locations, about = index.get("weight_map"), index.get("metadata")
-    names: set[str] = set()
-    if isinstance(locations, dict):
-        names = {name for name in locations.values() if isinstance(name, str)}
-    total = about.get("total_size", 0) if isinstance(about, dict) else 0
-    if type(total) not in (int, float) or not 0 <= total < math.inf:
-        raise InputError(
-            f"{folder.path / INDEX}: total_size is {total!r}; expected a number of bytes"
-        )
-    if names and all(folder.has(name) for name in names):
-        return max(count, sum(_count_in_file(folder, name) for name in names))
-    return max(count, int(total) // 2)
-
-
-def _count_in_file(folder: PublishedFolder, name: str) -> int:
-    count, path = 0, folder.file(name)
-    for tensor, entry in tensors.check(path).items():
-        if tensor == "__metadata__":
-            continue
-        if entry["dtype"] in QUANTIZED and tensor.endswith(MATRICES):
-            raise InputError(
-                f"{path}: the weights are quantized ({tensor} is of {entry['dtype']}). "
-                "Use the model that they were made from."
-            )
-        count += math.prod(size for size in entry["shape"] if isinstance(size, int))
-    return count
-
-
-def check_sizes(folder: PublishedFolder, config: Mapping[str, Any]) -> None:
-    """Refuse a configuration with far more layers than the weights have tensors.
-
-    Raises:
-        InputError: A number of layers exceeds the number of tensors, or a size exceeds
-            the number of weights.
-    """
-    names = [WEIGHTS] if folder.has(WEIGHTS) else []
-    if not names:
-        locations = folder.json(INDEX).get("weight_map")
-        names = sorted(set(locations.values())) if isinstance(locations, dict) else []
-    headers = [tensors.check(folder.file(name)) for name in names if folder.has(name)]
-    count = sum(len(header) for header in headers)
-    numbers = _count_numbers(folder)
     for key, value in _integers(config):
         is_depth = "layers" in key or key == "n_layer"
-        limit = count if is_depth else max(numbers, 1 << 20)
+        limit = count if is_depth else max(numbers, SMALL)
         is_free = "token_id" in key or "length" in key or key.startswith("max_")
         if not is_free and value > limit:
             raise InputError(
                 f"{folder.path / CONFIG}: {key} is {value}, and there are {count} "
                 f"tensors of {numbers} numbers. Do the weights belong to another model?"
             )
+
+
+def count_weights(folder: PublishedFolder) -> tuple[int, int]:
+    """Return how many tensors and numbers weights have, by their headers and index."""
+    names = {WEIGHTS}
+    size = 0
+    if folder.has(INDEX):
+        index = folder.json(INDEX)
+        locations = index.get("weight_map")
+        about = index.get("metadata")
+        if isinstance(locations, dict):
+            names |= {name for name in locations.values() if isinstance(name, str)}
+        size = about.get("total_size", 0) if isinstance(about, dict) else 0
+        if type(size) not in (int, float) or not 0 <= size < math.inf:
+            raise InputError(
+                f"{folder.path / INDEX}: total_size is {size!r}; expected a number of "
+                "bytes"
+            )
+    count = 0
+    numbers = 0
+    for name in sorted(names):
+        if not folder.has(name):
+            continue
+        for key, tensor in tensors.outline(folder.file(name)).items():
+            if tensor.dtype in QUANTIZED and key.endswith(MATRICES):
+                raise InputError(
+                    f"{folder.path / name}: the weights are quantized ({key} is of "
+                    f"{tensor.dtype}). Use the model that they were made from."
+                )
+            count += 1
+            numbers += tensor.numel()
+    return count, max(numbers, int(size) // BYTES)
 
 
 def _integers(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
@@ -256,11 +238,10 @@ def _integers(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 def available_memory() -> int:
     """Return the bytes of memory that a program can allocate."""
     try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
     except OSError:  # another system than Linux
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    free = next(line for line in lines if line.startswith("MemAvailable"))
-    return 1024 * int(free.split()[1])
+    return 1024 * int(text.partition("MemAvailable:")[2].split()[0])
 
 
 def read_settings(folder: PublishedFolder) -> dict[str, Any]:
@@ -281,8 +262,8 @@ def read_settings(folder: PublishedFolder) -> dict[str, Any]:
         raise InputError(
             f"{folder.path / CONFIG}: transformers cannot read it ({first_line(error)})"
         ) from error
-    kept = {key: value for key, value in settings.items() if key not in UNRELATED}
-    return kept | {"model_type": config.model_type}
+    result = {key: value for key, value in settings.items() if key not in UNRELATED}
+    return result | {"model_type": config.model_type}
 
 
 def library_config(settings: Mapping[str, Any]) -> Any:
@@ -308,7 +289,10 @@ def library_config(settings: Mapping[str, Any]) -> Any:
 
 
 def load_network(
-    kind: Any, folder: PublishedFolder, *, exact: bool = False
+    kind: Any,
+    folder: PublishedFolder,
+    *,
+    exact: bool = False,
 ) -> tuple[Any, set[str]]:
     """Load a model by one of the library's classes, in 32-bit floats.
 
@@ -349,6 +333,19 @@ def load_network(
     return model, set(report["missing_keys"]) | mismatched
 
 
+def check_complete(
+    folder: PublishedFolder,
+    network: Any,
+    missing: Collection[str],
+) -> None:
+    """Raise InputError if the weights of a network lack parameters."""
+    if missing:
+        raise InputError(
+            f"{folder.path}: its weights lack {len(missing)} parameters of "
+            f"{type(network).__name__}, such as {min(missing)}. Download it again."
+        )
+
+
 def load_part(folder: PublishedFolder, kind: str) -> Any:
     """Load a tokenizer, image processor or feature extractor, such as `AutoTokenizer`.
 
@@ -362,11 +359,6 @@ def load_part(folder: PublishedFolder, kind: str) -> Any:
             return getattr(library, kind).from_pretrained(
                 folder.path, local_files_only=True, trust_remote_code=False
             )
-    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
-        name = kind.removeprefix("Auto")
-        raise InputError(
-            f"{folder.path}: transformers cannot load its {name} ({first_line(error)})"
-        ) from error
     except Exception as error:  # the tokenizers library raises bare Exception
         raise InputError(
             f"{folder.path}: transformers cannot load its {kind.removeprefix('Auto')} "
@@ -399,34 +391,28 @@ def convert_tokenizer(published: Any, size: int | None, place: str) -> Tokenizer
     backend = published.backend_tokenizer
     document = json.loads(backend.to_str())
     vocabulary = backend.get_vocab()
-    entries = _entries_behind(document["model"]["vocab"], vocabulary)
-    count = len(vocabulary)
-    size = count if size is None else size
-    if sorted(vocabulary.values()) != list(range(count)):
-        count = max(vocabulary.values()) + 1
-        free = set(range(count)) - {*vocabulary.values()}
-        entries |= {f"<unused:{index}>": index for index in sorted(free)}
-    if count > size:
+    pieces = document["model"]["vocab"]
+    if not isinstance(pieces, dict):
+        pieces = {piece for piece, _ in pieces}
+    entries = {name: id_ for name, id_ in vocabulary.items() if name not in pieces}
+    count = max(vocabulary.values()) + 1
+    rows: int = count if size is None else size
+    if count > rows:
         raise InputError(
-            f"{place}: the tokenizer has {count} entries and the model {size}. Use the "
+            f"{place}: the tokenizer has {count} entries and the model {rows}. Use the "
             "tokenizer that belongs to the model."
         )
-    entries |= {f"<unused:{index}>": index for index in range(count, size)}
-    special = special_tokens(published, unused=size - count)
+    unused = sorted(set(range(rows)) - {*vocabulary.values()})
+    entries |= {f"<unused:{index}>": index for index in unused}
+    special = special_tokens(published, unused=rows - count)
     try:
         pipeline = Pipeline(document, entries, special)
     except Exception as error:  # the tokenizers library raises bare Exception
         raise InputError(
             f"{place}: the tokenizer cannot be used ({first_line(error)})"
         ) from error
-    settings = TokenizerSettings("pipeline", max(size, 5))
+    settings = TokenizerSettings("pipeline", max(rows, 5))
     return Tokenizer.of_backend(settings, pipeline, special)
-
-
-def _entries_behind(model: Any, vocabulary: Mapping[str, int]) -> dict[str, int]:
-    """Return the entries that are not pieces of the model, such as added tokens."""
-    pieces = set(model) if isinstance(model, dict) else {piece for piece, _ in model}
-    return {name: index for name, index in vocabulary.items() if name not in pieces}
 
 
 def special_tokens(published: Any, unused: int = 0) -> SpecialTokens:
@@ -435,48 +421,43 @@ def special_tokens(published: Any, unused: int = 0) -> SpecialTokens:
     What stands around a text and between two is read from the encoding of one and of
     two texts.
     """
-    single, pair = _layout(published, "a"), _layout(published, "a", "a")
-    first, last = single[0], single[-1]
-    ends = [published.sep_token_id, published.eos_token_id, published.bos_token_id]
-    end = last[0] if last else next((id_ for id_ in ends if id_ is not None), 0)
-    starts = [published.cls_token_id, published.bos_token_id, end]
-    start = first[-1] if first else next(id_ for id_ in starts if id_ is not None)
-    pad = published.pad_token_id if published.pad_token_id is not None else end
-    unknown = published.unk_token_id if published.unk_token_id is not None else end
+    before, after = _layout(published, "a")
+    _, between, _ = _layout(published, "a", "a")
+    names = ("sep", "eos", "bos", "cls", "pad", "unk")
+    ids = {name: getattr(published, f"{name}_token_id") for name in names}
+
+    def first(*choices: int | None) -> int:
+        return next((id_ for id_ in choices if id_ is not None), 0)
+
+    end = first(*after[:1], ids["sep"], ids["eos"], ids["bos"])
     return SpecialTokens(
-        pad,
-        unknown,
-        start,
+        first(ids["pad"], end),
+        first(ids["unk"], end),
+        first(*before[-1:], ids["cls"], ids["bos"], end),
         end,
         published.mask_token_id,
         unused=unused,
-        between=min(2, len(pair[1])),
-        opens=bool(first),
-        closes=bool(last),
+        between=min(2, len(between)),
+        opens=bool(before),
+        closes=bool(after),
     )
 
 
 def _layout(published: Any, *texts: str) -> list[list[int]]:
     """Return the special ids before, between and behind texts."""
     special = set(published.all_special_ids)
-    marks = {
-        published.bos_token_id,
-        published.eos_token_id,
-        published.cls_token_id,
-        published.sep_token_id,
-    }
+    names = ("bos", "eos", "cls", "sep")
+    marks = {getattr(published, f"{name}_token_id") for name in names}
     if published.unk_token_id not in marks:
         special.discard(published.unk_token_id)
-    groups: list[list[int]] = [[]]
-    inside = False
+    groups: list[list[int]] = [[] for _ in range(len(texts) + 1)]
+    number = 0
+    is_inside = False
     for index in published(*texts, verbose=False)["input_ids"]:
         if index in special:
-            if inside:
-                groups.append([])
-            groups[-1].append(index)
-        inside = index not in special
-    if len(groups) <= len(texts):
-        groups += [[] for _ in range(len(texts) + 1 - len(groups))]
+            number = min(number + is_inside, len(texts))
+            groups[number].append(index)
+        is_inside = index not in special
     return groups
 
 

@@ -1,8 +1,11 @@
 """The preparation of images for published models."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, Literal, get_args
+
+import numpy as np
 
 from regard.errors import InputError
 from regard.images import Preparation, Resampling
@@ -12,6 +15,15 @@ from regard.storage.published_folder import PublishedFolder
 
 RESAMPLING: tuple[Resampling, ...] = get_args(Resampling)
 """Resampling filters in the order of Pillow's numbers."""
+
+
+FIXED = {
+    "do_resize": True,
+    "do_rescale": True,
+    "do_pad": False,
+    "rescale_factor": 1 / 255,
+}
+"""Settings of an image processor with the only value that regard computes."""
 
 
 def complete_images(
@@ -27,9 +39,10 @@ def complete_images(
     config = model.with_settings(folder)
     values = config.network_config()
     values = getattr(values, "vision_config", values)
-    size, patch = getattr(values, "image_size", 224), getattr(values, "patch_size", 16)
-    size = size[0] if isinstance(size, list | tuple) else size
-    patch = patch[0] if isinstance(patch, list | tuple) else patch
+    size, patch = (
+        int(np.max(getattr(values, key, usual)))
+        for key, usual in (("image_size", 224), ("patch_size", 16))
+    )
     preparation = read_preparation(folder, size)
     side = preparation.size or size
     if side % patch:
@@ -51,65 +64,48 @@ def read_preparation(folder: PublishedFolder, size: int) -> Preparation:
         InputError: The library has no processor for it, or it does something else than
             resize, crop, scale and normalize.
     """
-    processor = load_part(folder, "AutoImageProcessor")
-    return convert_preparation(processor, size, str(folder.path))
+    values = load_part(folder, "AutoImageProcessor").to_dict()
+    try:
+        return _convert(values, size)
+    except (ValueError, IndexError, TypeError) as error:
+        raise InputError(f"{folder.path}: its image processor has {error}") from error
 
 
-def convert_preparation(processor: Any, size: int, place: str) -> Preparation:
-    """Convert an image processor of transformers; see `read_preparation`."""
-    values = processor.to_dict()
-    for key, expected in (("do_resize", True), ("do_rescale", True), ("do_pad", False)):
-        if (values.get(key) or False) != expected:
-            raise InputError(
-                f"{place}: {key} of its image processor is {values.get(key)!r}; regard "
-                f"computes {expected} only"
-            )
-    factor = values.get("rescale_factor", 1 / 255)
-    if not math.isclose(factor, 1 / 255, rel_tol=1e-6):
-        raise InputError(
-            f"{place}: rescale_factor is {factor!r}; regard scales by 1 / 255 only"
-        )
-    resize, shape = _side_of(values.get("size"), "size", place)
+def _convert(values: Mapping[str, Any], size: int) -> Preparation:
+    """Convert the settings of an image processor."""
+    for key, expected in FIXED.items():
+        value = values.get(key) or False
+        if not math.isclose(value, expected, rel_tol=1e-6):
+            raise ValueError(f"{key} {value!r}; regard computes {expected} only")
+    resize, shape = _side_of(values.get("size"))
     side = resize
     if values.get("do_center_crop"):
-        side, _ = _side_of(values.get("crop_size"), "crop_size", place)
+        side, _ = _side_of(values.get("crop_size"))
     elif shape == "kept":
-        raise InputError(
-            f"{place}: size keeps the shape of images without a crop; regard takes "
-            "squares"
-        )
-    number = values.get("resample", RESAMPLING.index("bilinear"))
-    normalizes = values.get("do_normalize", True)
-    mean = _numbers(values.get("image_mean")) if normalizes else (0.0,)
-    deviation = _numbers(values.get("image_std")) if normalizes else (1.0,)
-    try:
-        return Preparation(
-            size=None if side == size else side,
-            resize=None if resize == side else resize,
-            shape=shape,
-            resample=RESAMPLING[int(number)],
-            mean=mean,
-            deviation=deviation,
-        )
-    except (ValueError, IndexError) as error:
-        raise InputError(f"{place}: {error}") from error
-
-
-def _side_of(value: Any, key: str, place: str) -> tuple[int, Any]:
-    """Return the pixels of a square, or of the shorter side where the shape is kept."""
-    sides = {} if isinstance(value, int) else dict(value or {})
-    sides = {name: side for name, side in sides.items() if side is not None}
-    if isinstance(value, int):
-        return value, "stretched"
-    if set(sides) == {"height", "width"} and sides["height"] == sides["width"]:
-        return int(sides["height"]), "stretched"
-    if set(sides) == {"shortest_edge"}:
-        return int(sides["shortest_edge"]), "kept"
-    raise InputError(
-        f"{place}: {key} is {value!r}; expected pixels of a square or of the shorter side"
+        raise ValueError("images of any shape without a crop; regard takes squares")
+    colors: dict[str, tuple[float, ...]] = {"mean": (0.0,), "deviation": (1.0,)}
+    if values.get("do_normalize", True):
+        for name, key in (("mean", "image_mean"), ("deviation", "image_std")):
+            numbers = np.atleast_1d(values.get(key, ()))
+            colors[name] = tuple(map(float, numbers))
+    return Preparation(
+        size=None if side == size else side,
+        resize=None if resize == side else resize,
+        shape=shape,
+        resample=RESAMPLING[int(values.get("resample", 2))],
+        **colors,
     )
 
 
-def _numbers(value: Any) -> tuple[float, ...]:
-    values = value if isinstance(value, list | tuple) else [value]
-    return tuple(float(number) for number in values)
+def _side_of(value: Any) -> tuple[int, Literal["stretched", "kept"]]:
+    """Return the pixels of a square, or of the shorter side where the shape is kept."""
+    sides = {"height": value, "width": value}
+    if not isinstance(value, int):
+        sides = {name: side for name, side in (value or {}).items() if side is not None}
+    if {*sides} == {"height", "width"} and sides["height"] == sides["width"]:
+        return int(sides["height"]), "stretched"
+    if {*sides} == {"shortest_edge"}:
+        return int(sides["shortest_edge"]), "kept"
+    raise ValueError(
+        f"the size {value!r}; expected pixels of a square or of the shorter side"
+    )

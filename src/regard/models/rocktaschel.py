@@ -4,7 +4,6 @@ Rocktaschel et al. 2016, "Reasoning about entailment with neural attention"
 (1509.06664).
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,7 +20,14 @@ from regard.models.elmo import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
 from regard.nn.layers import Dropout
 from regard.nn.recurrent import Recurrent, gather_positions
-from regard.shapes import Float, Int, Lengths, States
+from regard.shapes import (
+    ClassLogits,
+    Float,
+    Int,
+    Lengths,
+    States,
+    Vectors,
+)
 from regard.text.special import SPECIAL
 
 ReadingName = Literal["none", "last", "word-by-word"]
@@ -45,61 +51,25 @@ class RocktaschelConfig:
     dropout: Share = 0.2
 
 
-class PremiseAttention(nn.Module, ABC):
-    """Attention over the premise, from the hypothesis."""
-
-    def __init__(self, width: int):
-        super().__init__()
-        self.width = width
-
-    @abstractmethod
-    def forward(
-        self,
-        premise: Memory,
-        words: States,
-        last: Float[Tensor, "batch width"],
-        lengths: Lengths,
-    ) -> Float[Tensor, "batch read"]:
-        """Read the premise's outputs Y with the outputs of the hypothesis's words.
-
-        These are `(batch, word, width)`; the last of them is h_N.
-        """
-
-
-class NoReading(PremiseAttention):
-    """Read nothing: conditional encoding only."""
-
-    def __init__(self, width: int):
-        super().__init__(0)
-
-    def forward(
-        self,
-        premise: Memory,
-        words: States,
-        last: Float[Tensor, "batch width"],
-        lengths: Lengths,
-    ) -> Float[Tensor, "batch read"]:
-        return last[:, :0]
-
-
-class ReadOnce(PremiseAttention):
+class ReadOnce(nn.Module):
     """M = tanh(W_y Y + W_h h_N), a = softmax(w^T M), r = Y a^T (equations 7 to 9)."""
 
     def __init__(self, width: int):
-        super().__init__(width)
+        super().__init__()
         self.attend = Attend(Additive(width, width, width))
 
     def forward(
         self,
         premise: Memory,
         words: States,
-        last: Float[Tensor, "batch width"],
+        last: Vectors,
         lengths: Lengths,
-    ) -> Float[Tensor, "batch read"]:
+    ) -> Vectors:
+        """Read the premise's outputs Y with the hypothesis's last output h_N."""
         return self.attend(last[:, None], premise)[:, 0]
 
 
-class ReadByWord(PremiseAttention):
+class ReadByWord(nn.Module):
     """Word-by-word attention from r_0 = 0; the result is r_N (equations 11 to 13).
 
         M_t = tanh(W_y Y + W_h h_t + W_r r_{t-1}),  a_t = softmax(w^T M_t),  r_t = Y a_t^T + tanh(W_t r_{t-1})
@@ -109,7 +79,7 @@ class ReadByWord(PremiseAttention):
     """
 
     def __init__(self, width: int):
-        super().__init__(width)
+        super().__init__()
         self.attend = Attend(Additive(2 * width, width, width))
         self.carried = nn.Linear(width, width, bias=False)
 
@@ -117,24 +87,22 @@ class ReadByWord(PremiseAttention):
         self,
         premise: Memory,
         words: States,
-        last: Float[Tensor, "batch width"],
+        last: Vectors,
         lengths: Lengths,
-    ) -> Float[Tensor, "batch read"]:
-        premise, read = self.attend.prepare(premise), torch.zeros_like(last)
+    ) -> Vectors:
+        """Read Y with the outputs of the hypothesis's words, `(batch, word, width)`."""
+        premise = self.attend.prepare(premise)
+        read = torch.zeros_like(last)
         for place, word in enumerate(words.unbind(1)):
-            context = self.attend.read(
-                torch.cat([word, read], -1)[:, None], premise
-            ).context[:, 0]
-            after = context + torch.tanh(self.carried(read))
-            read = torch.where((place < lengths)[:, None], after, read)
+            query = torch.cat([word, read], -1)
+            context = self.attend.read(query[:, None], premise).context
+            after = context[:, 0] + torch.tanh(self.carried(read))
+            is_word = place < lengths
+            read = torch.where(is_word[:, None], after, read)
         return read
 
 
-READINGS: dict[ReadingName, type[PremiseAttention]] = {
-    "none": NoReading,
-    "last": ReadOnce,
-    "word-by-word": ReadByWord,
-}
+READINGS = {"last": ReadOnce, "word-by-word": ReadByWord}
 
 
 class Rocktaschel(Classifier):
@@ -158,9 +126,13 @@ class Rocktaschel(Classifier):
         self.embedding = make_embedding(vocabulary, config.embedding, config.dropout)
         self.premise = Recurrent("lstm", self.embedding.width, width)
         self.hypothesis = Recurrent("lstm", self.embedding.width, width)
-        self.reading = READINGS[config.reading](width)
-        self.joined = nn.Linear(self.reading.width + width, width, bias=False)
-        self.both_ways, self.dropout = config.both_ways, Dropout(config.dropout)
+        self.reading = None
+        if config.reading != "none":
+            self.reading = READINGS[config.reading](width)
+        sides = 1 if self.reading is None else 2
+        self.joined = nn.Linear(sides * width, width, bias=False)
+        self.both_ways = config.both_ways
+        self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(2 * width if config.both_ways else width, classes)
 
     def forward(
@@ -169,18 +141,19 @@ class Rocktaschel(Classifier):
         premise_lengths: Lengths,
         hypothesis: Int[Tensor, "batch hypothesis_position"],
         hypothesis_lengths: Lengths,
-    ) -> Float[Tensor, "batch class"]:
+    ) -> ClassLogits:
         """Logits `(batch, class)` of tokens without a delimiter.
 
         With `both_ways` both representations are concatenated (section 2.4); they are
         computed in one batch, in which the rows of the second direction follow those of
         the first.
         """
-        first, second = (premise, premise_lengths), (hypothesis, hypothesis_lengths)
+        first = (premise, premise_lengths)
+        second = (hypothesis, hypothesis_lengths)
         if self.both_ways:
-            ways = self.represent(
-                *stack_batches(first, second), *stack_batches(second, first)
-            )
+            premises = stack_batches(first, second)
+            hypotheses = stack_batches(second, first)
+            ways = self.represent(*premises, *hypotheses)
             return self.output(rearrange(ways, "(w b) d -> b (w d)", w=2))
         return self.output(self.represent(*first, *second))
 
@@ -190,39 +163,41 @@ class Rocktaschel(Classifier):
         premise_lengths: Lengths,
         hypothesis: Int[Tensor, "batch hypothesis_position"],
         lengths: Lengths,
-    ) -> Float[Tensor, "batch width"]:
+    ) -> Vectors:
         """H* of each pair."""
         outputs, cell = self.read(premise, premise_lengths)
         state = torch.cat([torch.zeros_like(cell), cell], -1)[:, None]
-        states, _ = self.hypothesis(
-            self.embedding(functional.pad(hypothesis, (1, 0), value=SPECIAL.start)),
-            state,
-        )
+        tokens = functional.pad(hypothesis, (1, 0), value=SPECIAL.start)
+        states, _ = self.hypothesis(self.embedding(tokens), state)
         states = self.dropout(states)
         last = gather_positions(states, lengths[:, None])[:, 0]
-        read = self.reading(
-            Memory.of(outputs, premise_lengths), states[:, 1:], last, lengths
-        )
-        return self.dropout(torch.tanh(self.joined(torch.cat([read, last], -1))))
+        features = last
+        if self.reading is not None:
+            memory = Memory.of(outputs, premise_lengths)
+            read = self.reading(memory, states[:, 1:], last, lengths)
+            features = torch.cat([read, last], -1)
+        joined = self.joined(features)
+        return self.dropout(torch.tanh(joined))
 
     def read(
-        self, premise: Int[Tensor, "batch premise_position"], lengths: Lengths
-    ) -> tuple[Float[Tensor, "batch position width"], Float[Tensor, "batch width"]]:
+        self,
+        premise: Int[Tensor, "batch premise_position"],
+        lengths: Lengths,
+    ) -> tuple[Float[Tensor, "batch position width"], Vectors]:
         """Return the premise's outputs Y and the last cell state.
 
         Zeros for a premise of length 0.
         """
-        nothing = self.joined.weight.new_zeros(len(premise), *self.premise.state_shape)
+        count = len(premise)
+        width = self.premise.width
+        nothing = self.joined.weight.new_zeros(count, *self.premise.state_shape)
         if not premise.shape[1]:
-            return nothing.new_zeros(len(premise), 0, self.premise.width), nothing[
-                :, 0, self.premise.width :
-            ]
-        outputs, state = self.premise(
-            self.embedding(premise), nothing, lengths.clamp(min=1)
-        )
-        cell = state[:, 0, self.premise.width :].masked_fill(
-            (lengths == 0)[:, None], 0.0
-        )
+            outputs = nothing.new_zeros(count, 0, width)
+            return outputs, nothing[:, 0, width:]
+        embedded = self.embedding(premise)
+        outputs, state = self.premise(embedded, nothing, lengths.clamp(min=1))
+        is_empty = lengths == 0
+        cell = state[:, 0, width:].masked_fill(is_empty[:, None], 0.0)
         return self.dropout(outputs), cell
 
 
@@ -231,7 +206,10 @@ def stack_batches(
 ) -> tuple[Int[Tensor, "rows position"], Int[Tensor, " rows"]]:
     """Concatenate several batches of tokens and lengths along the batch axis."""
     longest = max(tokens.shape[1] for tokens, _ in texts)
-    rows = [
-        functional.pad(tokens, (0, longest - tokens.shape[1])) for tokens, _ in texts
-    ]
-    return torch.cat(rows), torch.cat([lengths for _, lengths in texts])
+    rows = []
+    lengths = []
+    for tokens, text_lengths in texts:
+        missing = longest - tokens.shape[1]
+        rows.append(functional.pad(tokens, (0, missing)))
+        lengths.append(text_lengths)
+    return torch.cat(rows), torch.cat(lengths)

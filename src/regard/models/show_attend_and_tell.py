@@ -29,7 +29,7 @@ from regard.nn.embeddings import TokenEmbedding
 from regard.nn.layers import Dropout
 from regard.nn.output import Output
 from regard.nn.recurrent import Stack
-from regard.shapes import Float
+from regard.shapes import Float, Vectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class Gate(nn.Module):
         super().__init__()
         self.linear = nn.Linear(width, 1)
 
-    def forward(self, states: Float[Tensor, "batch width"]) -> Float[Tensor, "batch 1"]:
+    def forward(self, states: Vectors) -> Float[Tensor, "batch 1"]:
         opened = self.linear(states).sigmoid()
         report(self, opened[:, None])
         return opened
@@ -78,7 +78,8 @@ class DeepOutput(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(
-        self, parts: Float[Tensor, "*batch parts"]
+        self,
+        parts: Float[Tensor, "*batch parts"],
     ) -> Float[Tensor, "*batch embedding"]:
         return self.dropout(
             parts[..., : self.embedding] + self.linear(parts[..., self.embedding :])
@@ -108,24 +109,30 @@ class GatedDecoder(RecurrentDecoder[RecurrentDecoderState]):
         output: Output,
     ):
         super().__init__()
-        self.embedding, self.attend, self.stack = embedding, attend, stack
+        self.embedding = embedding
+        self.attend = attend
+        self.stack = stack
         self.gate = Gate(stack.width)
-        self.initial, self.readout, self.output = start, readout, output
+        self.initial = start
+        self.readout = readout
+        self.output = output
 
     def start(self, memory: Memory) -> RecurrentDecoderState:
         cells = first_cells(self.initial, memory, self.stack.state_shape)
         return RecurrentDecoderState(cells, self.attend.prepare(memory))
 
     def transition(
-        self, embedded: Tensor, state: RecurrentDecoderState
+        self,
+        embedded: Tensor,
+        state: RecurrentDecoderState,
     ) -> tuple[Tensor, RecurrentDecoderState]:
         before = state.cells[:, -1, : self.stack.width]
         read = self.attend.read(before[:, None], state.memory, state.alignment)
         context = self.gate(before) * read.context[:, 0]
-        after, cells = self.stack(torch.cat([embedded, context], -1), state.cells)
-        return torch.cat([embedded, after, context], -1), replace(
-            state, cells=cells, alignment=read.state
-        )
+        inputs = torch.cat([embedded, context], -1)
+        after, cells = self.stack(inputs, state.cells)
+        outputs = torch.cat([embedded, after, context], -1)
+        return outputs, replace(state, cells=cells, alignment=read.state)
 
 
 class ShowAttendAndTell(Captioner):

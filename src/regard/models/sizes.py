@@ -1,14 +1,11 @@
 """Types of the numbers in configurations, and defaults of encoder-decoders."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 Size = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
-NamedSizes = Mapping[str, Mapping[str, Any]]
-"""Sets of field values by name, for a run file that chooses `size` by name."""
 
 
 class Sides:

@@ -16,12 +16,21 @@ from regard.attention.memory import Memory
 from regard.attention.scores import ScaledDot
 from regard.models.sizes import Size
 from regard.nn.decoders import State
-from regard.nn.kv_cache import KVCache, WriteCounter
-from regard.nn.recurrent import Recurrent
-from regard.shapes import Float, Inputs, Int, Lengths, States, to_float32
+from regard.nn.kv_cache import KVCache
+from regard.shapes import (
+    Features,
+    Float,
+    Images,
+    Inputs,
+    Int,
+    Lengths,
+    States,
+    Vectors,
+    to_float32,
+)
 
 StepInputs = Float[Tensor, "batch input_width"]
-StepOutputs = Float[Tensor, "batch width"]
+StepOutputs = Vectors
 """One position of a block's input and output."""
 
 
@@ -37,7 +46,8 @@ class CausalConvolution(nn.Linear):
 
     def forward(self, states: Inputs) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Map states `(batch, position, input_width)` to `(batch, position, width)`."""
-        before = functional.pad(states, (0, 0, self.dilation, 0))[:, : states.shape[1]]
+        before = functional.pad(states, (0, 0, self.dilation, 0))
+        before = before[:, : states.shape[1]]
         return super().forward(torch.cat([before, states], -1))
 
     def step(self, states: StepInputs, past: Sequence[Tensor]) -> StepOutputs:
@@ -45,12 +55,11 @@ class CausalConvolution(nn.Linear):
 
         `past` holds the earlier positions, each of which begins with the same features.
         """
-        width = states.shape[1]
-        before = (
-            past[-self.dilation][:, :width]
-            if len(past) >= self.dilation
-            else torch.zeros_like(states)
-        )
+        if len(past) >= self.dilation:
+            before = past[-self.dilation]
+            before = before[:, : states.shape[1]]
+        else:
+            before = torch.zeros_like(states)
         return super().forward(torch.cat([before, states], -1))
 
 
@@ -71,7 +80,8 @@ class DenseBlock(nn.Module):
 
 
 def concatenate_features(
-    states: Float[Tensor, "*batch width"], parts: Float[Tensor, "*batch parts"]
+    states: Features,
+    parts: Float[Tensor, "*batch parts"],
 ) -> Float[Tensor, "*batch wider"]:
     """[x; tanh(f) * sigmoid(g)] from x and [f; g]."""
     signal, gate = parts.chunk(2, -1)
@@ -88,20 +98,21 @@ class TemporalConvolution(nn.Sequential):
 
     def __init__(self, input_width: int, positions: int, filters: int):
         count = max(1, (positions - 1).bit_length())
-        widths = [input_width + place * filters for place in range(count)]
-        super().__init__(
-            *(
-                DenseBlock(width, filters, 2**place)
-                for place, width in enumerate(widths)
-            )
-        )
+        blocks = []
+        for place in range(count):
+            width = input_width + place * filters
+            blocks.append(DenseBlock(width, filters, 2**place))
+        super().__init__(*blocks)
         self.width = input_width + count * filters
 
     def start(self, batch: int) -> None:
         """There is no state beside the outputs."""
 
     def step(
-        self, states: StepInputs, past: Sequence[Tensor], carried: None
+        self,
+        states: StepInputs,
+        past: Sequence[Tensor],
+        carried: None,
     ) -> tuple[StepOutputs, None]:
         """Read one more position; `past` holds the outputs of earlier ones."""
         for block in self:
@@ -115,10 +126,8 @@ class AttentionBlock(nn.Module):
 
     def __init__(self, input_width: int, key_width: int, value_width: int):
         super().__init__()
-        self.query, self.key = (
-            nn.Linear(input_width, key_width),
-            nn.Linear(input_width, key_width),
-        )
+        self.query = nn.Linear(input_width, key_width)
+        self.key = nn.Linear(input_width, key_width)
         self.value = nn.Linear(input_width, value_width)
         self.attend = Attend(ScaledDot())
         self.width = input_width + value_width
@@ -127,31 +136,31 @@ class AttentionBlock(nn.Module):
         count = states.shape[1]
         mask = causal(count, count, device=states.device)
         memory = Memory(self.key(states), self.value(states), mask, zero_masked=False)
-        read: Tensor = self.attend.read(
-            self.query(states), self.attend.prepare(memory)
-        ).context
-        return torch.cat([states, read], -1)
+        query = self.query(states)
+        read = self.attend.read(query, self.attend.prepare(memory))
+        return torch.cat([states, read.context], -1)
 
     def start(self, batch: int) -> KVCache:
         """Return a KV cache of no positions."""
         weight = self.key.weight
-        key, value = (
-            weight.new_zeros(batch, 0, layer.out_features)
-            for layer in (self.key, self.value)
-        )
-        return KVCache(key, value, 0, WriteCounter(0))
+        key = weight.new_zeros(batch, 0, self.key.out_features)
+        value = weight.new_zeros(batch, 0, self.value.out_features)
+        return KVCache.of(key, value)
 
     def step(
-        self, states: StepInputs, past: Sequence[Tensor], carried: KVCache
+        self,
+        states: StepInputs,
+        past: Sequence[Tensor],
+        carried: KVCache,
     ) -> tuple[StepOutputs, KVCache]:
         """Read one more position; `carried` is the KV cache of earlier ones."""
-        query, key, value = (
-            layer(states)[:, None] for layer in (self.query, self.key, self.value)
-        )
+        query = self.query(states)[:, None]
+        key = self.key(states)[:, None]
+        value = self.value(states)[:, None]
         new = self.attend.prepare(Memory(key, value))
         grown = carried.append(new.key, new.value)
-        read: Tensor = self.attend.read(query, grown.memory()).context
-        return torch.cat([states, read[:, 0]], -1), grown
+        read = self.attend.read(query, grown.memory())
+        return torch.cat([states, read.context[:, 0]], -1), grown
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,17 +190,19 @@ class Snail(nn.Sequential):
     def forward(self, states: Inputs, lengths: Lengths | None = None) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Positions past `lengths (batch,)` have no influence on earlier ones, NaN included."""
         if lengths is not None:
-            states = states.masked_fill(
-                ~padding(lengths, states.shape[1]).readable()[..., None], 0.0
-            )
+            real = padding(lengths, states.shape[1]).readable()
+            states = states.masked_fill(~real[..., None], 0.0)
         return super().forward(states)
 
     def start(self, batch: int) -> SnailState:
         """Return the state before the first step of `batch` sequences."""
-        return SnailState((), tuple(block.start(batch) for block in self._blocks))
+        carried = [block.start(batch) for block in self._blocks]
+        return SnailState((), tuple(carried))
 
     def step(
-        self, states: StepInputs, state: SnailState
+        self,
+        states: StepInputs,
+        state: SnailState,
     ) -> tuple[StepOutputs, SnailState]:
         """Read one more position `(batch, input_width)` of each sequence.
 
@@ -272,11 +283,10 @@ class ImageCode(nn.Module):
         self.stages = nn.Sequential(*(stage(size, filters) for size in widths))
         self.output = nn.Linear(filters * (side >> STAGES) ** 2, width)
 
-    def forward(
-        self, pixels: Float[Tensor, "batch channel height width"]
-    ) -> Float[Tensor, "batch code"]:
+    def forward(self, pixels: Images) -> Float[Tensor, "batch code"]:
         """Map images `(batch, channel, side, side)` to `(batch, width)`."""
-        return self.output(rearrange(self.stages(pixels), "b c h w -> b (c h w)"))
+        cells = self.stages(pixels)
+        return self.output(rearrange(cells, "b c h w -> b (c h w)"))
 
 
 def stage(channels: int, filters: int) -> nn.Sequential:
@@ -305,7 +315,8 @@ def prototype_logits(
     and each class needs at least one vector. Distances are in float32 or wider.
     """
     of_class = functional.one_hot(labels, ways).to(support.dtype)
-    means = of_class.mT @ support / of_class.sum(1)[..., None]
+    counts = of_class.sum(1)
+    means = of_class.mT @ support / counts[..., None]
     apart = means[:, None] - queries[:, :, None]
     return -to_float32(apart).square().sum(-1)
 
@@ -322,7 +333,9 @@ class FewShotSnail(nn.Module):
 
     def __init__(self, ways: int, shots: int, config: SnailConfig):
         super().__init__()
-        self.ways, self.shots, self.config = ways, shots, config
+        self.ways = ways
+        self.shots = shots
+        self.config = config
         self.code = ImageCode(
             config.side, config.channels, config.code_filters, config.width
         )
@@ -343,7 +356,8 @@ class FewShotSnail(nn.Module):
         return self.classify(self.codes(images), labels)
 
     def codes(
-        self, images: Float[Tensor, "batch image channel height width"]
+        self,
+        images: Float[Tensor, "batch image channel height width"],
     ) -> Float[Tensor, "batch image code"]:
         """Return the code of each image, `(batch, image, code)`."""
         codes = self.code(rearrange(images, "b t c h w -> (b t) c h w"))
@@ -360,16 +374,14 @@ class FewShotSnail(nn.Module):
         """
         support = labels.shape[1]
         queries = codes.shape[1] - support
-        labelled = torch.cat(
-            [codes[:, :support], functional.one_hot(labels, self.ways).to(codes.dtype)],
-            -1,
-        )
+        of_class = functional.one_hot(labels, self.ways).to(codes.dtype)
+        labelled = torch.cat([codes[:, :support], of_class], -1)
+        labelled = repeat(labelled, "b s d -> b q s d", q=queries)
         unlabelled = functional.pad(codes[:, support:], (0, self.ways))
-        sequences = torch.cat(
-            [repeat(labelled, "b s d -> b q s d", q=queries), unlabelled[:, :, None]], 2
-        )
-        states = self.network(rearrange(sequences, "b q t d -> (b q) t d"))[:, -1]
-        return self.output(rearrange(states, "(b q) d -> b q d", q=queries))
+        sequences = torch.cat([labelled, unlabelled[:, :, None]], 2)
+        sequences = rearrange(sequences, "b q t d -> (b q) t d")
+        last = self.network(sequences)[:, -1]
+        return self.output(rearrange(last, "(b q) d -> b q d", q=queries))
 
     def prototypes(
         self,
@@ -396,46 +408,10 @@ class ActingSnailConfig:
     filters: Size = 32
 
 
-@dataclass(frozen=True)
-class ActingRecurrentConfig:
-    """A gated recurrent unit (Cho 2014), the network of Duan 2016."""
-
-    name: Literal["gru"] = "gru"
-    width: Size = 256
-
-
-ActorConfig = ActingSnailConfig | ActingRecurrentConfig
-
-
-class RecurrentNetwork(nn.Module):
-    """A gated recurrent unit with the interface of `Snail`.
-
-    All positions at once, or one by one.
-    """
-
-    def __init__(self, input_width: int, width: int):
-        super().__init__()
-        self.recurrent, self.width = Recurrent("gru", input_width, width), width
-
-    def forward(self, states: Inputs) -> States:
-        return self.recurrent(states, self.start(len(states)))[0]
-
-    def start(self, batch: int) -> Tensor:
-        """Return the state before the first step."""
-        like = next(self.parameters())
-        return like.new_zeros(batch, *self.recurrent.state_shape)
-
-    def step(self, states: StepInputs, state: Tensor) -> tuple[StepOutputs, Tensor]:
-        """Read one more position."""
-        outputs, after = self.recurrent(states[:, None], state)
-        return outputs[:, 0], after
-
-
 class Actor(nn.Module):
     """Predict logits of the actions and a value at every step.
 
-    The value is the expected return of the later steps; where the policy learns from
-    sampled rewards, it is that of this step and the later ones.
+    The value is the expected return of the later steps.
 
     Args:
         input_width: Width of an observation.
@@ -445,18 +421,25 @@ class Actor(nn.Module):
 
     self_attention = "network.*"
 
-    def __init__(self, input_width: int, actions: int, steps: int, config: ActorConfig):
+    def __init__(
+        self,
+        input_width: int,
+        actions: int,
+        steps: int,
+        config: ActingSnailConfig,
+    ):
         super().__init__()
         self.config = config
         self.embedding = nn.Linear(input_width, config.width)
-        self.network = network_of(config, steps)
+        self.network = acting(config.width, steps, config.filters)
         self.policy = nn.Linear(self.network.width, actions)
         self.later = nn.Linear(self.network.width, 1)
         for parameter in (*self.policy.parameters(), *self.later.parameters()):
             nn.init.zeros_(parameter)  # all actions are equally likely at first
 
     def forward(
-        self, inputs: Inputs
+        self,
+        inputs: Inputs,
     ) -> tuple[Float[Tensor, "batch step action"], Float[Tensor, "batch step"]]:
         """Process observations `(batch, step, input_width)`.
 
@@ -474,7 +457,9 @@ class Actor(nn.Module):
         return self.network.start(batch)
 
     def step(
-        self, inputs: StepInputs, state: Any
+        self,
+        inputs: StepInputs,
+        state: Any,
     ) -> tuple[Float[Tensor, "batch action"], Any]:
         """Compute the current observation `(batch, input_width)`.
 
@@ -483,12 +468,3 @@ class Actor(nn.Module):
         """
         states, after = self.network.step(self.embedding(inputs), state)
         return self.policy(states), after
-
-
-def network_of(config: ActorConfig, steps: int) -> Snail | RecurrentNetwork:
-    """Return the network of a configuration, for vectors of `config.width`."""
-    match config:
-        case ActingSnailConfig():
-            return acting(config.width, steps, config.filters)
-        case ActingRecurrentConfig():
-            return RecurrentNetwork(config.width, config.width)

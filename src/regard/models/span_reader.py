@@ -20,15 +20,24 @@ from regard.attention.masks import padding
 from regard.attention.memory import Memory
 from regard.attention.scores import Dot
 from regard.models.sizes import Share, Size
-from regard.nn.embeddings import CharacterEncoder, NoCharacters, TokenEmbedding
+from regard.nn.embeddings import CharacterEncoder, TokenEmbedding
 from regard.nn.layers import Dropout
 from regard.nn.recurrent import SequenceReader
-from regard.shapes import Float, Int, Lengths, States, Tokens
+from regard.shapes import (
+    Float,
+    Int,
+    Lengths,
+    States,
+    Tokens,
+    Vectors,
+)
 from regard.text.words import ALPHABET
 
 FEATURES = 6
 """Numbers that describe a word of the context beside its vector."""
-LETTER, FILTERS, SPELLING = 16, ((3, 50), (5, 50)), 50
+LETTER = 16
+FILTERS = ((3, 50), (5, 50))
+SPELLING = 50
 """The width of a character's vector, the convolutions over characters, and the width of the vector of a spelling."""
 
 
@@ -71,30 +80,29 @@ class SpanReader(nn.Module):
     The first position stands for no answer, with logits V q; the context follows it.
     """
 
-    config_class, form = SpanReaderConfig, "two-sides"
+    config_class = SpanReaderConfig
+    form = "two-sides"
 
     def __init__(self, vocabulary: int, config: SpanReaderConfig):
         super().__init__()
-        width, double_width = config.width, 2 * config.width
+        width = config.width
+        double_width = 2 * config.width
         self.embedding = TokenEmbedding(
             vocabulary, config.embedding, dropout=config.dropout
         )
-        self.characters, embedded = NoCharacters(), config.embedding
+        self.characters = None
+        embedded = config.embedding
         if config.characters:
             encoder = CharacterEncoder(
                 ALPHABET, LETTER, FILTERS, nn.ReLU(), 0, SPELLING
             )
-            self.characters, embedded = (
-                nn.Sequential(encoder, Dropout(config.dropout)),
-                embedded + SPELLING,
-            )
+            self.characters = nn.Sequential(encoder, Dropout(config.dropout))
+            embedded += SPELLING
         self.dropout = Dropout(config.dropout)
         self.alike = nn.Sequential(nn.Linear(embedded, embedded), nn.ReLU())
-        self.align, self.compare, self.summarise = (
-            Attend(Dot()),
-            Attend(Dot()),
-            Attend(Dot()),
-        )
+        self.align = Attend(Dot())
+        self.compare = Attend(Dot())
+        self.summarise = Attend(Dot())
         read = 2 * embedded + FEATURES
         self.context = SequenceReader(
             "lstm", read, width, config.layers, dropout=config.dropout
@@ -126,24 +134,22 @@ class SpanReader(nn.Module):
             Logits `(batch, 1 + position, 2)` of the answer's first and last token,
             minus infinity past each context's length.
         """
-        words, read = (
-            self._read(question, question_characters),
-            self._read(context, characters),
-        )
+        words = self._read(question, question_characters)
+        read = self._read(context, characters)
         states, _ = self.question(words, question_lengths)
         states = self.dropout(states)
         inside = padding(question_lengths, question.shape[1])
         keys = self.alike(words)
-        aligned = self.align(self.alike(read), Memory(keys, words.to(keys), inside))
-        readings, _ = self.context(
-            torch.cat([read, aligned, features.to(read)], -1), lengths
-        )
+        word_memory = Memory(keys, words.to(keys), inside)
+        aligned = self.align(self.alike(read), word_memory)
+        inputs = torch.cat([read, aligned, features.to(read)], -1)
+        readings, _ = self.context(inputs, lengths)
         memory = Memory.of(states, question_lengths)
         query = self.summary.to(states).expand(len(question), 1, -1)
-        summary = self.dropout(self.summarise(query, memory)[:, 0])
-        return self._logits(
-            self._compose(self.dropout(readings), memory, lengths), summary, lengths
-        )
+        summary = self.summarise(query, memory)[:, 0]
+        summary = self.dropout(summary)
+        composed = self._compose(self.dropout(readings), memory, lengths)
+        return self._logits(composed, summary, lengths)
 
     def _read(
         self,
@@ -151,7 +157,10 @@ class SpanReader(nn.Module):
         characters: Int[Tensor, "batch position character"],
     ) -> Float[Tensor, "batch position width"]:
         """Return the words' vectors, and those of their spellings."""
-        return torch.cat([self.embedding(tokens), self.characters(characters)], -1)
+        words = self.embedding(tokens)
+        if self.characters is None:
+            return words
+        return torch.cat([words, self.characters(characters)], -1)
 
     def _compose(self, context: States, question: Memory, lengths: Lengths) -> States:
         """Return the context's states, each compared with the question's words that it reads."""
@@ -162,7 +171,10 @@ class SpanReader(nn.Module):
         return self.dropout(self.composed(self.dropout(compared), lengths)[0])
 
     def _logits(
-        self, states: States, summary: Float[Tensor, "batch width"], lengths: Lengths
+        self,
+        states: States,
+        summary: Vectors,
+        lengths: Lengths,
     ) -> Float[Tensor, "batch one_more_position 2"]:
         queries = self.output(summary).unflatten(-1, (2, -1))
         logits = torch.einsum("bpd,bkd->bpk", states, queries)

@@ -79,7 +79,10 @@ class Transformer(EncoderDecoder):
     config_class = TransformerConfig
 
     def __init__(
-        self, source_vocabulary: int, target_vocabulary: int, config: TransformerConfig
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        config: TransformerConfig,
     ):
         scale = None if config.scaled else 1.0
         target = TokenEmbedding(target_vocabulary, config.width, scale=scale)

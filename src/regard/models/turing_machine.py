@@ -1,5 +1,6 @@
 """The neural Turing machine: Graves, Wayne, Danihelka 2014 (1410.5401)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,8 +15,8 @@ from regard.attention.memory import Tape
 from regard.attention.scores import Content
 from regard.models.sizes import Size
 from regard.nn.decoders import State
-from regard.nn.recurrent import Cell, LSTMCell
-from regard.shapes import Float, Inputs, Lengths, States
+from regard.nn.recurrent import CELL_CLASSES, Cell
+from regard.shapes import Float, Inputs, Lengths, States, Vectors
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,10 @@ class FeedForwardCell(Cell):
         return projected
 
 
-CONTROLLERS: dict[str, type[Cell]] = {"lstm": LSTMCell, "feed-forward": FeedForwardCell}
+CONTROLLERS: dict[str, Callable[[int, int], Cell]] = {
+    "lstm": CELL_CLASSES["lstm"],
+    "feed-forward": FeedForwardCell,
+}
 
 
 class TapeHeads(nn.Module):
@@ -84,7 +88,9 @@ class TapeHeads(nn.Module):
     ):
         super().__init__()
         align = Addressing(shift)
-        self.reads, self.writes, self.tape_width = reads, writes, tape_width
+        self.reads = reads
+        self.writes = writes
+        self.tape_width = tape_width
         self.query_width = tape_width + 1 + align.width
         self.attend = Attend(Content(self.query_width, tape_width), align)
         self.widths = [
@@ -98,7 +104,7 @@ class TapeHeads(nn.Module):
 
     def forward(
         self,
-        controls: Float[Tensor, "batch width"],
+        controls: Vectors,
         tape: Tape,
         weights: Float[Tensor, "batch head row"] | None = None,
     ) -> tuple[
@@ -152,7 +158,10 @@ class TuringMachine(nn.Module):
     """
 
     def __init__(
-        self, input_width: int, output_width: int, config: TuringMachineConfig
+        self,
+        input_width: int,
+        output_width: int,
+        config: TuringMachineConfig,
     ):
         super().__init__()
         self.config = config
@@ -167,7 +176,8 @@ class TuringMachine(nn.Module):
 
     def start(self, batch: int, rows: int | None = None) -> TuringState:
         """Return the state before the first step, with a tape of `rows` rows (default: the configuration's)."""
-        like, config = self.output.weight, self.config
+        like = self.output.weight
+        config = self.config
         tape = Tape.blank(
             batch, config.rows if rows is None else rows, config.tape_width, like
         )
@@ -177,7 +187,9 @@ class TuringMachine(nn.Module):
         )
 
     def step(
-        self, inputs: Float[Tensor, "batch input_width"], state: TuringState
+        self,
+        inputs: Float[Tensor, "batch input_width"],
+        state: TuringState,
     ) -> tuple[Float[Tensor, "batch parts"], TuringState]:
         """Return one input -> the input of the output layer, and the new state."""
         controller = self.controller(
@@ -202,7 +214,11 @@ class TuringMachine(nn.Module):
         return self.output(torch.cat(parts, 1)), state
 
     def forward(
-        self, inputs: Inputs, lengths: Lengths | None = None, *, rows: int | None = None
+        self,
+        inputs: Inputs,
+        lengths: Lengths | None = None,
+        *,
+        rows: int | None = None,
     ) -> States:
         """Logits `(batch, position, output_width)` after each input, from the initial state.
 

@@ -16,18 +16,12 @@ from regard.attention.memory import Memory
 from regard.models.attention import ContentScoreName, SelfAlignChoice, build_heads
 from regard.models.sizes import Share, Size, check_heads
 from regard.nn.embeddings import (
-    AxialRotary,
-    GridPositions,
     LearnedGrid,
-    NoGrid,
-    SinusoidalGrid,
-    check_axial,
-    places,
 )
 from regard.nn.encoders import convolution_stage
 from regard.nn.layers import Dropout, FeedForward, PreNorm
 from regard.nn.transformer import EncoderLayer
-from regard.shapes import Float, States
+from regard.shapes import ClassLogits, Float, Images, States
 
 Pixels = Float[Tensor, "batch channel image_height image_width"]
 DEVIATION = 0.02
@@ -39,11 +33,9 @@ class VitConfig:
 
     Images of `image` x `image` pixels are cut into patches of `patch` x `patch` pixels, which a linear map or
     convolutions (`stem`) turn into vectors. The class is predicted from the
-    state of [CLS], or with `pooling: mean` from the mean over the patches, without [CLS]. `distilled` adds DeiT's
-    second token, which learns a teacher's predictions. `epsilon` is added to the variance in norms.
-    `score` and `align` are those of all heads, `window` that of a local alignment.
-    `attention_dropout` is that of the weights. Rotary `positions` turn queries and keys by the rows and columns of
-    patches.
+    state of [CLS], or with `pooling: mean` from the mean over the patches, without [CLS]. `epsilon` is added to the
+    variance in norms. `score` and `align` are those of all heads, `window` that of a local alignment.
+    `attention_dropout` is that of the weights.
     """
 
     name: Literal["vit"] = "vit"
@@ -57,8 +49,7 @@ class VitConfig:
     dropout: Share = 0.0
     attention_dropout: Share = 0.0
     pooling: Literal["first", "mean"] = "first"
-    positions: Literal["learned", "sinusoidal", "rotary"] = "learned"
-    distilled: bool = False
+    positions: Literal["learned"] = "learned"
     stem: Literal["linear", "convolutional"] = "linear"
     epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-6
     score: ContentScoreName = "scaled-dot"
@@ -67,8 +58,6 @@ class VitConfig:
 
     def __post_init__(self) -> None:
         check_heads(self.width, self.heads)
-        if self.positions == "rotary":
-            check_axial(self.width // self.heads)
         if self.image % self.patch:
             raise ValueError(
                 f"image {self.image} is not divisible by patch {self.patch}; choose {self.patch} x a whole number"
@@ -80,10 +69,6 @@ class VitConfig:
                 f"a convolutional stem halves the image until a cell is a patch, and patch is {self.patch}; choose 2, "
                 "4, 8 or 16, or the linear stem"
             )
-        if self.distilled and self.pooling == "mean":
-            raise ValueError(
-                "distilled reads two tokens, and pooling mean reads none; choose one"
-            )
 
     @property
     def side(self) -> int:
@@ -93,7 +78,7 @@ class VitConfig:
     @property
     def marks(self) -> int:
         """Number of tokens before the patches."""
-        return 0 if self.pooling == "mean" else 1 + self.distilled
+        return 0 if self.pooling == "mean" else 1
 
 
 SIZES = {
@@ -114,7 +99,8 @@ class Patches(nn.Linear):
 
     def __init__(self, patch: int, channels: int, width: int):
         super().__init__(channels * patch * patch, width)
-        self.patch, self.channels = patch, channels
+        self.patch = patch
+        self.channels = channels
 
     def forward(self, pixels: Pixels) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Process pixels `(batch, channel, height, width)`.
@@ -154,7 +140,8 @@ class ConvolutionalPatches(nn.Module):
             *(convolution_stage(*pair) for pair in pairwise(widths))
         )
         self.output = nn.Linear(width, width)
-        self.patch, self.channels = patch, channels
+        self.patch = patch
+        self.channels = channels
 
     def forward(self, pixels: Pixels) -> States:
         """As `Patches`."""
@@ -184,7 +171,7 @@ def check_pixels(pixels: Pixels, patch: int, channels: int) -> None:
 
 
 class VitEncoder(nn.Module):
-    """Self-attention layers over [CLS], a distillation token if there is one, and patches with positions.
+    """Self-attention layers over [CLS], if there is one, and patches with positions.
 
     Matrices start truncated normal with deviation 0.02.
     """
@@ -193,7 +180,7 @@ class VitEncoder(nn.Module):
         super().__init__()
         self.patches = STEMS[config.stem](config.patch, config.channels, config.width)
         self.marks = nn.Parameter(torch.zeros(config.marks, config.width))
-        self.positions = grid_positions(config)
+        self.positions = LearnedGrid(config.marks, config.side, config.width)
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(layer(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width, config.epsilon)
@@ -209,26 +196,15 @@ class VitEncoder(nn.Module):
         Raises:
             ValueError: As `Patches`.
         """
-        rows, columns = (side // self.patches.patch for side in pixels.shape[2:])
-        states = torch.cat(
-            [self.marks.expand(pixels.shape[0], -1, -1), self.patches(pixels)], 1
-        )
+        batch, _, height, width = pixels.shape
+        rows = height // self.patches.patch
+        columns = width // self.patches.patch
+        marks = self.marks.expand(batch, -1, -1)
+        states = torch.cat([marks, self.patches(pixels)], 1)
         states = self.dropout(self.positions(states, rows, columns))
-        cells = (
-            places(len(self.marks), rows, columns, states.device)
-            if isinstance(self.positions, NoGrid)
-            else None
-        )
         for layer in self.layers:
-            states = layer(states, None, places=cells)
+            states = layer(states, None)
         return self.norm(states)
-
-
-def grid_positions(config: VitConfig) -> GridPositions:
-    """Return the encoding that is added to patches."""
-    if config.positions == "learned":
-        return LearnedGrid(config.marks, config.side, config.width)
-    return NoGrid() if config.positions == "rotary" else SinusoidalGrid()
 
 
 def layer(config: VitConfig) -> EncoderLayer:
@@ -242,8 +218,6 @@ def layer(config: VitConfig) -> EncoderLayer:
         config.marks + config.side**2,
         dropout=config.attention_dropout,
     )
-    if config.positions == "rotary":
-        heads.positions = AxialRotary(config.width // config.heads)
     return EncoderLayer(
         heads,
         FeedForward(config.width, config.hidden, nn.GELU()),
@@ -254,21 +228,11 @@ def layer(config: VitConfig) -> EncoderLayer:
     )
 
 
-def classifier(width: int, classes: int) -> nn.Module:
-    """Return a linear map to classes, which starts with zeros; none without classes."""
-    if not classes:
-        return nn.Identity()
-    output = nn.Linear(width, classes)
-    nn.init.zeros_(output.weight)
-    nn.init.zeros_(output.bias)
-    return output
-
-
 class Vit(nn.Module):
-    """The encoder and a linear classifier.
+    """The encoder and a linear classifier, which starts with zeros.
 
-    A distilled model has two classifiers and predicts their mean. Without classes there
-    is none, and the outputs are the states that it would read, `(batch, width)`.
+    Without classes there is none, and the outputs are the states that it would read,
+    `(batch, width)`.
 
     The paper has one linear layer in fine-tuning and a hidden layer before it in
     pre-training (section 3.1). Here it is one linear layer in both, so that a
@@ -280,31 +244,18 @@ class Vit(nn.Module):
 
     def __init__(self, classes: int, config: VitConfig):
         super().__init__()
-        self.config, self.classes = config, classes
+        self.config = config
+        self.classes = classes
         self.encoder = VitEncoder(config)
-        self.output = classifier(config.width, classes)
-        self.taught = classifier(config.width, classes) if config.distilled else None
+        self.output = nn.Linear(config.width, classes) if classes else nn.Identity()
+        for parameter in self.output.parameters():
+            nn.init.zeros_(parameter)
 
-    def forward(self, pixels: Pixels) -> Float[Tensor, "batch class"]:
-        """Logits `(batch, class)`, the mean of `both`."""
-        logits, second = self.both(pixels)
-        return (logits + second) / 2
-
-    def both(
-        self, pixels: Pixels
-    ) -> tuple[Float[Tensor, "batch class"], Float[Tensor, "batch class"]]:
-        """Return the logits of the first token and of the distillation token.
-
-        The first learns from labels, the other from a teacher (Touvron 2021, equation
-        3).
-
-        Without a distillation token both are the same.
-        """
+    def forward(self, pixels: Pixels) -> ClassLogits:
+        """Logits `(batch, class)`."""
         states = self.encoder(pixels)
-        logits = self.output(
-            states.mean(1) if self.config.pooling == "mean" else states[:, 0]
-        )
-        return logits, logits if self.taught is None else self.taught(states[:, 1])
+        pooled = states.mean(1) if self.config.pooling == "mean" else states[:, 0]
+        return self.output(pooled)
 
 
 @dataclass(frozen=True)
@@ -353,7 +304,7 @@ class VitGrid(nn.Module):
         self.vit = vit
         self.memory_width = self.summary_width = vit.norm.normalized_shape[0]
 
-    def forward(self, images: Float[Tensor, "batch channel height width"]) -> Memory:
+    def forward(self, images: Images) -> Memory:
         """Process images `(batch, channel, height, width)`.
 
         Raises:
@@ -362,7 +313,8 @@ class VitGrid(nn.Module):
         Returns:
             A memory of `(batch, patch, memory_width)`.
         """
-        states, marks = self.vit(images), len(self.vit.marks)
+        states = self.vit(images)
+        marks = len(self.vit.marks)
         patches = states[:, marks:]
         return Memory(
             patches, patches, summary=states[:, 0] if marks else patches.mean(1)
@@ -382,5 +334,5 @@ class FrozenVitGrid(VitGrid):
         return self
 
     @torch.no_grad()
-    def forward(self, images: Float[Tensor, "batch channel height width"]) -> Memory:
+    def forward(self, images: Images) -> Memory:
         return super().forward(images)

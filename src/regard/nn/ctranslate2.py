@@ -13,7 +13,7 @@ from regard.attention.heads import MultiHead
 from regard.attention.scores import ScaledDot
 from regard.nn.embeddings import Positions, TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
-from regard.nn.layers import FeedForward, PreNorm, Residual
+from regard.nn.layers import FeedForward, PreNorm
 from regard.nn.output import Output
 from regard.nn.transformer import (
     DecoderLayer,
@@ -34,7 +34,8 @@ def supports_model(model: EncoderDecoder) -> bool:
 
     It has Transformers with scaled dot products, softmax and absolute positions.
     """
-    encoder, decoder = model.encoder, model.decoder
+    encoder = model.encoder
+    decoder = model.decoder
     if (
         type(encoder) is not TransformerEncoder
         or type(decoder) is not TransformerDecoder
@@ -53,7 +54,10 @@ def supports_model(model: EncoderDecoder) -> bool:
 
 
 def save_transformer(
-    model: EncoderDecoder, source: Tokenizer, target: Tokenizer, folder: Path
+    model: EncoderDecoder,
+    source: Tokenizer,
+    target: Tokenizer,
+    folder: Path,
 ) -> None:
     """Write a model that `supports_model` accepts, with its vocabularies."""
     from ctranslate2.specs import TransformerSpec
@@ -123,20 +127,25 @@ def fill_layer(spec: Any, layer: Any) -> None:
         spec: CTranslate2's layer.
         layer: An `EncoderLayer`, a `DecoderLayer` or a block of GPT-2.
     """
-    residuals = cast("Sequence[Residual]", [*layer.residuals])
+    norms = [residual.norm for residual in layer.residuals]
     query, key, value, output = projections(layer.self_attention)
-    fill(spec.self_attention.linear[0], *concatenate(query, key, value))
-    fill(spec.self_attention.linear[1], *output)
-    fill_norm(spec.self_attention.layer_norm, residuals[0].norm)
+    maps = [concatenate(query, key, value), output]
+    fill_attention(spec.self_attention, maps, norms[0])
     if isinstance(layer, DecoderLayer):
         query, key, value, output = projections(layer.cross_attention)
-        fill(spec.attention.linear[0], *query)
-        fill(spec.attention.linear[1], *concatenate(key, value))
-        fill(spec.attention.linear[2], *output)
-        fill_norm(spec.attention.layer_norm, residuals[1].norm)
-    fill_linear(spec.ffn.linear_0, cast(nn.Linear, layer.feedforward[0]))
-    fill_linear(spec.ffn.linear_1, cast(nn.Linear, layer.feedforward[2]))
-    fill_norm(spec.ffn.layer_norm, residuals[-1].norm)
+        maps = [query, concatenate(key, value), output]
+        fill_attention(spec.attention, maps, norms[1])
+    feedforward: Any = layer.feedforward
+    fill_linear(spec.ffn.linear_0, feedforward[0])
+    fill_linear(spec.ffn.linear_1, feedforward[2])
+    fill_norm(spec.ffn.layer_norm, norms[-1])
+
+
+def fill_attention(spec: Any, maps: Sequence[Affine], norm: nn.LayerNorm) -> None:
+    """Fill in the maps of an attention and its norm."""
+    for map_spec, (weight, bias) in zip(spec.linear, maps, strict=True):
+        fill(map_spec, weight, bias)
+    fill_norm(spec.layer_norm, norm)
 
 
 def projections(attention: MultiHead) -> tuple[Affine, Affine, Affine, Affine]:
@@ -152,8 +161,10 @@ def projections(attention: MultiHead) -> tuple[Affine, Affine, Affine, Affine]:
         repeated = repeat(heads, "g d ... -> g r d ...", r=group_size)
         return rearrange(repeated, "g r d ... -> (g r d) ...")
 
-    query, key = attention.query, attention.key
-    value, output = attention.value, attention.output
+    query = attention.query
+    key = attention.key
+    value = attention.value
+    output = attention.output
     return (
         (query.weight, query.bias),
         (repeat_groups(key.weight), repeat_groups(key.bias)),
@@ -183,7 +194,8 @@ def fill(spec: Any, weight: Tensor, bias: Tensor | None) -> None:
 
 def fill_norm(spec: Any, norm: nn.LayerNorm) -> None:
     """Fill in a norm."""
-    spec.gamma, spec.beta = norm.weight.detach().numpy(), norm.bias.detach().numpy()
+    spec.gamma = norm.weight.detach().numpy()
+    spec.beta = norm.bias.detach().numpy()
 
 
 def fill_embedding(spec: Any, embedding: TokenEmbedding) -> None:
@@ -193,7 +205,10 @@ def fill_embedding(spec: Any, embedding: TokenEmbedding) -> None:
 
 @torch.no_grad()
 def fill_positions(
-    spec: Any, positions: Positions, embedding: TokenEmbedding, size: int
+    spec: Any,
+    positions: Positions,
+    embedding: TokenEmbedding,
+    size: int,
 ) -> None:
     """Fill in the encodings of `size` positions and the factor of the embeddings."""
     spec.scale_embeddings = embedding.scale

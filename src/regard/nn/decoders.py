@@ -8,9 +8,16 @@ from typing import Any, Generic, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard.attention.memory import Memory, expect_size, index_batch
+from regard.attention.memory import Memory, index_batch
 from regard.nn.embeddings import TokenEmbedding
-from regard.shapes import Float, Rows, States, Step, Tokens
+from regard.shapes import (
+    Float,
+    Rows,
+    States,
+    Step,
+    Tokens,
+    Vectors,
+)
 from regard.text.special import SPECIAL, SpecialTokens
 
 Kind = TypeVar("Kind", bound="State")
@@ -111,7 +118,9 @@ class Decoder(nn.Module, ABC, Generic[S]):
         """
 
     def step(
-        self, tokens: Step, state: S
+        self,
+        tokens: Step,
+        state: S,
     ) -> tuple[Float[Tensor, "batch vocabulary"], S]:
         """Read the last tokens `(batch,)`.
 
@@ -204,7 +213,9 @@ class RecurrentDecoder(Decoder[S]):
 
     @abstractmethod
     def transition(
-        self, embedded: Float[Tensor, "batch embedding"], state: S
+        self,
+        embedded: Float[Tensor, "batch embedding"],
+        state: S,
     ) -> tuple[Float[Tensor, "batch parts"], S]:
         """Compute one step of the recurrence.
 
@@ -212,7 +223,7 @@ class RecurrentDecoder(Decoder[S]):
             The input of the readout, and the new state.
         """
 
-    def advance(self, tokens: Step, state: S) -> tuple[Float[Tensor, "batch width"], S]:
+    def advance(self, tokens: Step, state: S) -> tuple[Vectors, S]:
         parts, state = self.transition(self.embedding(tokens), state)
         return self.readout(parts), state
 
@@ -257,19 +268,7 @@ class SummaryInitialState(nn.Module):
         self.linear = nn.Linear(summary_width, size)
 
     def forward(self, memory: Memory) -> Tensor:
-        """Check the arguments.
-
-        Raises:
-            ValueError: The memory has no summary, or one of another width.
-        """
-        summary = summary_of(memory)
-        expect_size(
-            "the initial state",
-            self.linear.in_features,
-            "the memory's summary",
-            summary.shape[-1],
-        )
-        return self.linear(summary).tanh()
+        return self.linear(summary_of(memory)).tanh()
 
 
 def summary_of(memory: Memory) -> Tensor:
@@ -286,28 +285,21 @@ def summary_of(memory: Memory) -> Tensor:
 
 
 def first_cells(
-    initial: nn.Module, memory: Memory, shape: tuple[int, int]
+    initial: nn.Module,
+    memory: Memory,
+    shape: tuple[int, int],
 ) -> Float[Tensor, "batch layer width"]:
-    """Return the initial state of cells of this shape.
-
-    Raises:
-        ValueError: `initial` gives another width.
-    """
-    cells = initial(memory)
-    expect_size(
-        "the recurrent network",
-        shape[0] * shape[1],
-        f"the initial state by {type(initial).__name__}",
-        cells.shape[1],
-    )
-    return cells.unflatten(1, shape)
+    """Return the initial state of cells of this shape."""
+    return initial(memory).unflatten(1, shape)
 
 
 InitialStateName = Literal["encoder", "zero", "learned"]
 
 
 def choose_initial_state(
-    name: InitialStateName, encoder: nn.Module, size: int
+    name: InitialStateName,
+    encoder: nn.Module,
+    size: int,
 ) -> nn.Module:
     """Make an initial state by its name in a run file.
 
@@ -341,12 +333,11 @@ class Prompted(SequenceDecoder[PromptedState]):
 
     def __init__(self, decoder: SequenceDecoder, prompts: Tokens):
         super().__init__()
-        self.decoder, self.prompts = decoder, prompts
-        self.output, self.special, self.source_attention = (
-            decoder.output,
-            decoder.special,
-            None,
-        )
+        self.decoder = decoder
+        self.prompts = prompts
+        self.output = decoder.output
+        self.special = decoder.special
+        self.source_attention = None
 
     def start(self, memory: Memory) -> PromptedState:
         state = self.decoder.start(memory)
@@ -361,58 +352,3 @@ class Prompted(SequenceDecoder[PromptedState]):
 
     def at(self, features: Any, position: int) -> Any:
         return self.decoder.at(features, position)
-
-
-@dataclass(frozen=True, eq=False)
-class SlidingState(State):
-    """The state of the inner decoder, and the tokens that it has read, `(batch, position)`."""
-
-    inner: State
-    read: Tensor
-
-
-class Sliding(SequenceDecoder[SlidingState]):
-    """Decode texts of any length with a limited context.
-
-    If one more token does not fit in `context`, start again with the last half, so that
-    every token has at least half a context before it.
-    """
-
-    def __init__(self, decoder: SequenceDecoder, context: int):
-        super().__init__()
-        self.decoder, self.context, self.overlap = decoder, context, context // 2
-        self.output, self.special, self.source_attention = (
-            decoder.output,
-            decoder.special,
-            None,
-        )
-
-    def start(self, memory: Memory) -> SlidingState:
-        inner = self.decoder.start(memory)
-        return SlidingState(
-            inner,
-            torch.zeros(
-                len(memory.value), 0, dtype=torch.int64, device=memory.value.device
-            ),
-        )
-
-    def run(self, tokens: Tokens, state: SlidingState) -> tuple[States, SlidingState]:
-        chunks = []
-        for part in tokens.split(self.context - self.overlap, 1):
-            features, state = self._read(part, state)
-            chunks.append(features)
-        return torch.cat(chunks, 1), state
-
-    def _read(self, tokens: Tensor, state: SlidingState) -> tuple[Tensor, SlidingState]:
-        """`run` for at most as many tokens as fit behind the overlap."""
-        before, inner = state.read, state.inner
-        fed = tokens
-        if before.shape[1] + tokens.shape[1] > self.context:
-            before = before[:, before.shape[1] - self.overlap :]
-            fed = torch.cat([before, tokens], 1)
-            nothing = next(self.parameters()).new_zeros(len(tokens), 0, 1)
-            inner = self.decoder.start(Memory(nothing, nothing))
-        features, inner = self.decoder.run(fed, inner)
-        return features[:, -tokens.shape[1] :], SlidingState(
-            inner, torch.cat([before, tokens], 1)
-        )

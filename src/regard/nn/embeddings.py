@@ -9,9 +9,8 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.positions import RelativePositions, Rotary, expand_positions
 from regard.nn.layers import Dropout
-from regard.shapes import Float, Int, States
+from regard.shapes import Features, Float, Ids, Int, States
 from regard.text.special import SPECIAL
 
 
@@ -24,9 +23,7 @@ class Embedding(nn.Module, ABC):
         """Width of a vector."""
 
     @abstractmethod
-    def forward(
-        self, tokens: Int[Tensor, "*batch"]
-    ) -> Float[Tensor, "*batch width"]: ...
+    def forward(self, tokens: Ids) -> Features: ...
 
 
 class TokenEmbedding(Embedding):
@@ -48,9 +45,8 @@ class TokenEmbedding(Embedding):
         super().__init__()
         self.table = nn.Embedding(vocabulary, width)
         nn.init.normal_(self.table.weight, std=width**-0.5)
-        nn.init.zeros_(
-            self.table.weight[SPECIAL.pad].data
-        )  # a tied output layer then scores padding 0
+        padding = self.table.weight[SPECIAL.pad].data
+        nn.init.zeros_(padding)  # a tied output layer then scores padding 0
         self.scale = width**0.5 if scale is None else scale
         self.dropout = Dropout(dropout)
 
@@ -62,7 +58,7 @@ class TokenEmbedding(Embedding):
     def width(self) -> int:
         return self.table.embedding_dim
 
-    def forward(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]:
+    def forward(self, tokens: Ids) -> Features:
         return self.dropout(self.table(tokens) * self.scale)
 
 
@@ -74,7 +70,7 @@ class OpenEmbedding(TokenEmbedding):
 
     unknown = SPECIAL.unknown
 
-    def forward(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]:
+    def forward(self, tokens: Ids) -> Features:
         return super().forward(tokens.where(tokens < self.vocabulary, self.unknown))
 
 
@@ -97,9 +93,11 @@ class NoPositions(Positions):
 
 def sinusoids(size: int, width: int, first: int = 0) -> Float[Tensor, "size width"]:
     """PE(pos, 2k) = sin(pos / 10000^(2k/D)), PE(pos, 2k+1) = cos(pos / 10000^(2k/D)) (Vaswani 2017, section 3.5)."""
-    position = torch.arange(first, first + size, dtype=torch.float64)[:, None]
-    angle = position / 10000 ** (torch.arange(0, width, 2, dtype=torch.float64) / width)
-    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :width]
+    positions = torch.arange(first, first + size, dtype=torch.float64)
+    exponents = torch.arange(0, width, 2, dtype=torch.float64) / width
+    angle = positions[:, None] / 10000**exponents
+    pairs = torch.stack([angle.sin(), angle.cos()], -1)
+    return pairs.flatten(1)[:, :width]
 
 
 @lru_cache(maxsize=1024)
@@ -119,18 +117,22 @@ class Sinusoidal(Positions):
 
     def forward(self, states: States, first: int = 0) -> States:
         size, width = states.shape[1:]
-        stepping = size == 1 and not torch.compiler.is_compiling()
-        return states + (
-            sinusoid(width, first) if stepping else sinusoids(size, width, first)
-        ).to(states)
+        if size == 1 and not torch.compiler.is_compiling():
+            encoding = sinusoid(width, first)
+        else:
+            encoding = sinusoids(size, width, first)
+        return states + encoding.to(states)
 
 
 class SinesThenCosines(Positions):
     """Sinusoidal positions with all sines of a position before all its cosines."""
 
     def forward(self, states: States, first: int = 0) -> States:
-        encoding = sinusoids(states.shape[1], states.shape[2], first)
-        return states + torch.cat([encoding[:, 0::2], encoding[:, 1::2]], -1).to(states)
+        size, width = states.shape[1:]
+        encoding = sinusoids(size, width, first)
+        sines = encoding[:, 0::2]
+        cosines = encoding[:, 1::2]
+        return states + torch.cat([sines, cosines], -1).to(states)
 
 
 class LinearPositions(Positions):
@@ -180,32 +182,16 @@ class Highway(nn.Module):
 
     def __init__(self, width: int):
         super().__init__()
-        self.transform, self.gate = nn.Linear(width, width), nn.Linear(width, width)
+        self.transform = nn.Linear(width, width)
+        self.gate = nn.Linear(width, width)
         for linear in (self.transform, self.gate):
             nn.init.normal_(linear.weight, std=width**-0.5)
             nn.init.zeros_(linear.bias)
         nn.init.constant_(self.gate.bias, -2.0)
 
-    def forward(
-        self, states: Float[Tensor, "*batch width"]
-    ) -> Float[Tensor, "*batch width"]:
+    def forward(self, states: Features) -> Features:
         gate = self.gate(states).sigmoid()
         return gate * self.transform(states).relu() + (1 - gate) * states
-
-
-def unique_rows(rows: Int[Tensor, "row column"], size: int) -> Int[Tensor, " row"]:
-    """Return the place of each row among the distinct rows in their order, for ids below `size`.
-
-    This is what `rows.unique(dim=0, return_inverse=True)` gives, whose comparisons are
-    slow on a CPU.
-    """
-    bits = (size - 1).bit_length()
-    ids = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
-    for part in rows.long().split(62 // bits, 1):
-        shifts = bits * torch.arange(part.shape[1], device=rows.device).flip(0)
-        packed = (part << shifts).sum(1).unique(return_inverse=True)[1]
-        ids = (ids * len(rows) + packed).unique(return_inverse=True)[1]
-    return ids
 
 
 class CharacterEncoder(nn.Module):
@@ -246,76 +232,28 @@ class CharacterEncoder(nn.Module):
         nn.init.normal_(self.projection.weight, std=filter_count**-0.5)
         nn.init.zeros_(self.projection.bias)
 
-    def forward(
-        self, characters: Int[Tensor, "*batch character"]
-    ) -> Float[Tensor, "*batch width"]:
+    def forward(self, characters: Int[Tensor, "*batch character"]) -> Features:
         """Words with the same number of characters, padded to at least the widest kernel.
 
         Equal words are encoded once.
         """
         rows = characters.flatten(0, -2)
-        places = unique_rows(rows, self.table.num_embeddings)
-        first = places.new_empty(int(places.max()) + 1).scatter_(
-            0, places, torch.arange(len(rows)).to(places)
-        )
+        _, places = rows.unique(dim=0, return_inverse=True)
+        first = places.new_empty(int(places.max()) + 1)
+        numbers = torch.arange(len(rows)).to(places)
+        first.scatter_(0, places, numbers)
         words = rows[first]
         embedded = rearrange(self.table(words), "n c w -> n w c")
-        maxima = [
-            self.activation(convolution(embedded).amax(-1))
-            for convolution in self.convolutions
-        ]
-        vectors = self.projection(self.highways(torch.cat(maxima, -1)))
+        maxima = []
+        for convolution in self.convolutions:
+            greatest = convolution(embedded).amax(-1)
+            maxima.append(self.activation(greatest))
+        features = torch.cat(maxima, -1)
+        vectors = self.projection(self.highways(features))
         return vectors[places].unflatten(0, characters.shape[:-1])
 
 
-class NoCharacters(nn.Module):
-    """In place of a character encoder: vectors of width 0."""
-
-    def forward(
-        self, characters: Int[Tensor, "*batch character"]
-    ) -> Float[Tensor, "*batch width"]:
-        return torch.zeros(*characters.shape[:-1], 0, device=characters.device)
-
-
-COLUMNS = 1 << 12
-"""More than the columns of any grid: the place of a cell is row * COLUMNS + column."""
-
-
-class GridPositions(nn.Module, ABC):
-    """Add an encoding to states `(batch, position, width)`.
-
-    Tokens without a place, such as [CLS], come first; then the patches, row by row.
-    """
-
-    @abstractmethod
-    def forward(self, states: States, rows: int, columns: int) -> States: ...
-
-
-class NoGrid(GridPositions):
-    """Return the states unchanged."""
-
-    def forward(self, states: States, rows: int, columns: int) -> States:
-        return states
-
-
-class SinusoidalGrid(GridPositions):
-    """Sinusoids of the row in the first half of the width, of the column in the other.
-
-    Zeros for tokens without a place.
-
-    Zeros for tokens without a place.
-    """
-
-    def forward(self, states: States, rows: int, columns: int) -> States:
-        width = states.shape[2]
-        down = sinusoids(rows, width // 2)[:, None].expand(-1, columns, -1)
-        along = sinusoids(columns, width - width // 2).expand(rows, -1, -1)
-        encoding = torch.cat([down, along], -1).flatten(0, 1)
-        marks = states.shape[1] - len(encoding)
-        return states + functional.pad(encoding, (0, 0, marks, 0)).to(states)
-
-
-class LearnedGrid(GridPositions):
+class LearnedGrid(nn.Module):
     """One learned vector per token without a place and per patch of a `side` x `side` grid.
 
     For another grid they are interpolated by cubic splines (Dosovitskiy 2021, section
@@ -324,7 +262,8 @@ class LearnedGrid(GridPositions):
 
     def __init__(self, marks: int, side: int, width: int):
         super().__init__()
-        self.marks, self.side = marks, side
+        self.marks = marks
+        self.side = side
         self.table = nn.Parameter(torch.empty(marks + side * side, width))
         nn.init.trunc_normal_(self.table, std=0.02)
 
@@ -335,72 +274,10 @@ class LearnedGrid(GridPositions):
         """Return the encoding for a grid of `rows` x `columns` patches."""
         if (rows, columns) == (self.side, self.side):
             return self.table
-        marks, patches = self.table[: self.marks], self.table[self.marks :]
+        marks = self.table[: self.marks]
+        patches = self.table[self.marks :]
         grid = rearrange(patches, "(h w) d -> 1 d h w", h=self.side)
         grid = functional.interpolate(
             grid, (rows, columns), mode="bicubic", align_corners=False
         )
         return torch.cat([marks, rearrange(grid, "1 d h w -> (h w) d")])
-
-
-def places(
-    marks: int, rows: int, columns: int, device: torch.device
-) -> Int[Tensor, " position"]:
-    """Return the places of cells row by row, behind tokens that stand where the first cell stands."""
-    down, along = (
-        torch.arange(rows, device=device) * COLUMNS,
-        torch.arange(columns, device=device),
-    )
-    return functional.pad((down[:, None] + along).flatten(), (marks, 0))
-
-
-class AxialRotary(RelativePositions):
-    """Rotary positions of a grid (Heo 2024, 2403.13298, section 3.1, axial).
-
-    The first half of the dimensions is rotated by the row and the second half by the
-    column of a cell, so that a product depends on the distance down and the distance
-    along.
-
-    Positions are those of `places`.
-
-    Args:
-        width: Width of queries and keys of a head, a multiple of 4.
-        base: 100 in the paper, since a grid has few rows.
-
-    Raises:
-        ValueError: Another width.
-    """
-
-    def __init__(self, width: int, base: float = 100.0):
-        super().__init__()
-        check_axial(width)
-        self.width, self.rotary = width, Rotary(width // 2, base=base)
-
-    def rotate(
-        self,
-        states: Float[Tensor, "*batch position width"],
-        position_ids: Int[Tensor, "..."] | int,
-    ) -> Tensor:
-        if isinstance(position_ids, int):
-            position_ids = expand_positions(
-                position_ids, states.shape[-2], states.device
-            )
-        down, along = states.chunk(2, -1)
-        halves = (
-            self.rotary.rotate(down, position_ids // COLUMNS),
-            self.rotary.rotate(along, position_ids % COLUMNS),
-        )
-        return torch.cat(halves, -1)
-
-
-def check_axial(width: int) -> None:
-    """Check the arguments.
-
-    Raises:
-        ValueError: A width of a head that cannot be turned by rows and columns.
-    """
-    if width % 4:
-        raise ValueError(
-            f"a head is {width} wide; rotary positions of a grid turn pairs by the row and pairs by the column: choose "
-            "a multiple of 4"
-        )

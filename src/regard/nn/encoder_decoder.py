@@ -39,7 +39,8 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, encoder: Encoder, decoder: Decoder):
         super().__init__()
-        self.encoder, self.decoder = encoder, decoder
+        self.encoder = encoder
+        self.decoder = decoder
 
     def collate(self, examples: Sequence[tuple[list[int], list[int]]]) -> PairBatch:
         """Pad pairs of (source ids, target ids), with their special tokens.
@@ -85,7 +86,10 @@ class EncoderDecoder(nn.Module):
 
 
 def decode_target(
-    decoder: Decoder, memory: Memory, target: Tokens, forcing: float
+    decoder: Decoder,
+    memory: Memory,
+    target: Tokens,
+    forcing: float,
 ) -> Any:
     """Return the input of a decoder's output layer, for a memory and a right-shifted target."""
     state = decoder.start(memory)

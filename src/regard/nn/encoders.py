@@ -1,24 +1,21 @@
 """Encoders of texts, images and frames."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 import torch
 from einops import rearrange
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.attention import Attend
 from regard.attention.masks import Dense, padding
 from regard.attention.memory import Memory
 from regard.attention.scores import Dot
-from regard.nn.embeddings import Embedding, LearnedGrid, Positions
+from regard.nn.embeddings import Embedding, LearnedGrid
 from regard.nn.encoder_decoder import Encoder
-from regard.nn.layers import Dropout, mean_over_positions
+from regard.nn.layers import Dropout
 from regard.nn.recurrent import BidirectionalReader, SequenceReader
-from regard.nn.transformer import EncoderLayer, EncoderLayers
-from regard.shapes import Float, Lengths, States, Tokens
+from regard.shapes import Float, Images, Lengths, States, Tokens
 
 
 class RecurrentEncoder(Encoder):
@@ -28,10 +25,14 @@ class RecurrentEncoder(Encoder):
     """
 
     def __init__(
-        self, embedding: Embedding, reader: BidirectionalReader, dropout: float = 0.0
+        self,
+        embedding: Embedding,
+        reader: BidirectionalReader,
+        dropout: float = 0.0,
     ):
         super().__init__()
-        self.embedding, self.reader = embedding, reader
+        self.embedding = embedding
+        self.reader = reader
         self.dropout = Dropout(dropout)
         self.memory_width = self.summary_width = reader.output_width
 
@@ -55,11 +56,10 @@ class MatchingEncoder(Encoder):
     def __init__(self, embedding: Embedding, width: int, dropout: float = 0.0):
         super().__init__()
         size = embedding.width
-        self.embedding, self.dropout = embedding, Dropout(dropout)
-        self.alike, self.attend = (
-            nn.Sequential(nn.Linear(size, size), nn.ReLU()),
-            Attend(Dot()),
-        )
+        self.embedding = embedding
+        self.dropout = Dropout(dropout)
+        self.alike = nn.Sequential(nn.Linear(size, size), nn.ReLU())
+        self.attend = Attend(Dot())
         self.reader = SequenceReader("lstm", 2 * size, width)
         self.memory_width = self.summary_width = self.reader.output_width
 
@@ -100,7 +100,7 @@ class GridEncoder(nn.Module):
         self.positions = LearnedGrid(0, side, widths[-1])
         self.memory_width = self.summary_width = widths[-1]
 
-    def forward(self, images: Float[Tensor, "batch channel height width"]) -> Memory:
+    def forward(self, images: Images) -> Memory:
         """Process images `(batch, channel, height, width)`.
 
         Returns:
@@ -119,7 +119,8 @@ class ChannelNorm(nn.LayerNorm):
     """Layer normalisation of each cell of `(batch, channel, row, column)` over its channels."""
 
     def forward(
-        self, input: Float[Tensor, "batch channel row column"]
+        self,
+        input: Float[Tensor, "batch channel row column"],
     ) -> Float[Tensor, "batch channel row column"]:
         return rearrange(
             super().forward(rearrange(input, "b c h w -> b h w c")),
@@ -160,30 +161,13 @@ def cells_of(size: N, stages: int) -> N:
 Frames = Float[Tensor, "batch frame feature"]
 
 
-class Subsampling(nn.Module, ABC):
-    """A network that shortens time by halves.
-
-    Frames `(batch, frame, feature)` of `lengths (batch,)` become states `(batch, key,
-    width)` and their lengths; time is halved `halvings` times, rounded up.
-
-    Frames past a length have no influence.
-    """
-
-    width: int
-    halvings: int
-
-    @abstractmethod
-    def forward(self, frames: Frames, lengths: Lengths) -> tuple[States, Lengths]: ...
-
-    def keys(self, frames: int) -> int:
-        """Return the number of states of so many frames."""
-        return cells_of(frames, self.halvings)
-
-
-class SubsamplingConvolutions(Subsampling):
+class SubsamplingConvolutions(nn.Module):
     """Stages of a 3 x 3 convolution with stride 2 over time and frequency and a ReLU.
 
-    A linear map of all bands and channels of one time follows.
+    A linear map of all bands and channels of one time follows. Frames `(batch, frame,
+    feature)` of `lengths (batch,)` become states `(batch, key, width)` and their
+    lengths; time is halved once a stage, rounded up. Frames past a length have no
+    influence.
 
     State j sees the frames around frame 2^halvings j. Nothing is normalised: the norm
     of an image's cells would remove the loudness.
@@ -192,102 +176,47 @@ class SubsamplingConvolutions(Subsampling):
     def __init__(self, features: int, stages: Sequence[int], width: int):
         super().__init__()
         inner = (1, *stages[:-1])
-        self.stages = nn.ModuleList(
-            halving_convolution(*pair) for pair in zip(inner, stages, strict=True)
-        )
-        self.width, self.halvings = width, len(stages)
+        self.stages = nn.ModuleList()
+        for before, after in zip(inner, stages, strict=True):
+            layer = nn.Conv2d(before, after, 3, stride=2, padding=1)
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)  # pyright: ignore[reportArgumentType]
+            self.stages.append(layer)
+        self.width = width
+        self.halvings = len(stages)
         self.linear = nn.Linear(stages[-1] * cells_of(features, len(stages)), width)
+
+    def keys(self, frames: int) -> int:
+        """Return the number of states of so many frames."""
+        return cells_of(frames, self.halvings)
 
     def forward(self, frames: Frames, lengths: Lengths) -> tuple[States, Lengths]:
         states = frames[:, None]
         for stage in self.stages:
-            states = stage(
-                states.masked_fill(
-                    ~padding(lengths, states.shape[2]).readable()[:, None, :, None], 0.0
-                )
-            ).relu()
+            real = padding(lengths, states.shape[2]).readable()
+            states = states.masked_fill(~real[:, None, :, None], 0.0)
+            states = stage(states).relu()
             lengths = (lengths + 1) // 2
         states = self.linear(rearrange(states, "b c time band -> b time (band c)"))
-        return states.masked_fill(
-            ~padding(lengths, states.shape[1]).readable()[..., None], 0.0
-        ), lengths
-
-
-class Pyramid(Subsampling):
-    """A bidirectional LSTM a stage, each of which halves time.
-
-    The states of two successive times are concatenated (Chan, Jaitly, Le, Vinyals 2016,
-    Listen, Attend and Spell, 1508.01211, equation 5); after the last of an odd number
-    of states stand zeros.
-    """
-
-    def __init__(self, features: int, stages: Sequence[int]):
-        super().__init__()
-        inner = (features, *(4 * width for width in stages[:-1]))
-        self.stages = nn.ModuleList(
-            SequenceReader("lstm", before, width)
-            for before, width in zip(inner, stages, strict=True)
-        )
-        self.width, self.halvings = 4 * stages[-1], len(stages)
-
-    def forward(self, frames: Frames, lengths: Lengths) -> tuple[States, Lengths]:
-        states = frames
-        for reader in self.stages:
-            states, _ = reader(states, lengths)
-            even = functional.pad(states, (0, 0, 0, states.shape[1] % 2))
-            states, lengths = (
-                rearrange(even, "b (t two) w -> b t (two w)", two=2),
-                (lengths + 1) // 2,
-            )
-        return states, lengths
-
-
-class AttentionReader(nn.Module):
-    """Transformer layers over states with positions.
-
-    The final state is the mean.
-    """
-
-    def __init__(
-        self,
-        width: int,
-        positions: Positions,
-        layers: Iterable[EncoderLayer],
-        norm: nn.Module,
-    ):
-        super().__init__()
-        self.positions, self.norm = positions, norm
-        self.layers = EncoderLayers(layers)
-        self.output_width = width
-
-    def forward(
-        self, states: States, lengths: Lengths
-    ) -> tuple[States, Float[Tensor, "batch width"]]:
-        """As `BidirectionalReader.forward`."""
-        outputs = self.norm(self.layers(self.positions(states), lengths))
-        return outputs, mean_over_positions(
-            outputs, padding(lengths, outputs.shape[1]), lengths
-        )
+        real = padding(lengths, states.shape[1]).readable()
+        return states.masked_fill(~real[..., None], 0.0), lengths
 
 
 class FrameEncoder(nn.Module):
-    """A part that halves time, and a reader of its states, which are the memory."""
+    """Convolutions that halve time, and a reader of their states, which are the memory."""
 
     def __init__(
         self,
-        halving: Subsampling,
-        reader: BidirectionalReader | AttentionReader,
+        halving: SubsamplingConvolutions,
+        reader: BidirectionalReader,
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.halving, self.reader = halving, reader
-        self.before, self.after = Dropout(dropout), Dropout(dropout)
+        self.halving = halving
+        self.reader = reader
+        self.before = Dropout(dropout)
+        self.after = Dropout(dropout)
         self.memory_width = self.summary_width = reader.output_width
-        self.self_attention = (
-            "reader.layers.*.self_attention"
-            if isinstance(reader, AttentionReader)
-            else None
-        )
 
     def forward(self, frames: Frames, lengths: Lengths) -> Memory:
         """Process frames `(batch, frame, feature)` of `lengths (batch,)`.
@@ -298,11 +227,3 @@ class FrameEncoder(nn.Module):
         states, lengths = self.halving(frames, lengths)
         states, summary = self.reader(self.before(states), lengths)
         return Memory.of(self.after(states), lengths, summary)
-
-
-def halving_convolution(before: int, width: int) -> nn.Conv2d:
-    """Return a 3 x 3 convolution that halves both sides."""
-    layer = nn.Conv2d(before, width, 3, stride=2, padding=1)
-    nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-    nn.init.zeros_(layer.bias)  # pyright: ignore[reportArgumentType]
-    return layer

@@ -1,7 +1,6 @@
 """Layers: residuals, dropout, feed-forward networks and pooling."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -9,61 +8,8 @@ from torch.nn import functional
 
 from regard.attention.masks import Mask, padding
 from regard.attention.memory import Memory
-from regard.errors import InputError
 from regard.kernels.dropout import dropout
-from regard.shapes import Float, Lengths, States, to_float32
-
-
-def expect_one_width(owner: str, parts: Mapping[str, int | None]) -> None:
-    """None fits any width.
-
-    Raises:
-        InputError: , which lists the widths of all parts, if they are not all
-            equal.
-    """
-    widths = {name: width for name, width in parts.items() if width is not None}
-    if len({*widths.values()}) > 1:
-        listing = ", ".join(f"{name} {width}" for name, width in widths.items())
-        raise InputError(
-            f"the parts of {owner} need one width; found {listing}; make them with the same width"
-        )
-
-
-def width_in(module: nn.Module) -> int | None:
-    """Return the width of a layer's input.
-
-    None if it takes any, or is of a kind that does not show it.
-    """
-    match module:
-        case nn.Linear():
-            return module.in_features
-        case nn.LayerNorm() | nn.RMSNorm():
-            return module.normalized_shape[-1]
-        case nn.Sequential():
-            return _first([width_in(layer) for layer in module])
-        case _:
-            return None
-
-
-def width_out(module: nn.Module) -> int | None:
-    """Return the width of a layer's output.
-
-    None if it is that of the input, or the layer is of a kind that does not show it.
-    """
-    match module:
-        case nn.Linear():
-            return module.out_features
-        case nn.Sequential():
-            return _first([width_out(layer) for layer in reversed(list(module))])
-        case _:
-            return width_in(module)
-
-
-def _first(widths: Sequence[int | None]) -> int | None:
-    return next((width for width in widths if width is not None), None)
-
-
-SIDES = "query", "key", "value"
+from regard.shapes import Lengths, States, Vectors, to_float32
 
 
 class Residual(nn.Module, ABC):
@@ -87,31 +33,6 @@ class Residual(nn.Module, ABC):
     @abstractmethod
     def add(self, states: Tensor, output: Tensor) -> Tensor:
         """Add the sublayer's output to the states."""
-
-
-def check_layer(
-    feedforward: nn.Module, residuals: Sequence[Residual], **reads: Sequence[int | None]
-) -> None:
-    """Check that a layer's parts have one width.
-
-    `reads` are the widths of each attention's inputs.
-
-    Raises:
-        ValueError: See above.
-    """
-    inputs = {
-        f"{name} {side}": width
-        for name, widths in reads.items()
-        for side, width in zip(SIDES, widths, strict=False)
-    }
-    ends = {
-        "feedforward input": width_in(feedforward),
-        "feedforward output": width_out(feedforward),
-    }
-    norms = {
-        f"norm {at}": width_in(residual.norm) for at, residual in enumerate(residuals)
-    }
-    expect_one_width("a layer", inputs | ends | norms)
 
 
 class PostNorm(Residual):
@@ -158,10 +79,8 @@ class SwiGLU(nn.Module):
 
     def __init__(self, width: int, hidden: int):
         super().__init__()
-        self.gate, self.up = (
-            nn.Linear(width, hidden, bias=False),
-            nn.Linear(width, hidden, bias=False),
-        )
+        self.gate = nn.Linear(width, hidden, bias=False)
+        self.up = nn.Linear(width, hidden, bias=False)
         self.down = nn.Linear(hidden, width, bias=False)
         for layer in (self.gate, self.up, self.down):
             nn.init.xavier_uniform_(layer.weight)
@@ -196,11 +115,6 @@ class VariationalDropout(Dropout):
         )
 
 
-def make_dropout(rate: float, *, variational: bool) -> Dropout:
-    """Dropout of single numbers, or `variational` dropout with one mask for all positions."""
-    return (VariationalDropout if variational else Dropout)(rate)
-
-
 class Pooling(nn.Module, ABC):
     """Reduce padded sequences of states to one vector each.
 
@@ -208,7 +122,7 @@ class Pooling(nn.Module, ABC):
     """
 
     @abstractmethod
-    def forward(self, states: States, lengths: Lengths) -> Float[Tensor, "batch width"]:
+    def forward(self, states: States, lengths: Lengths) -> Vectors:
         """Process states `(batch, position, width)` of `lengths (batch,)`.
 
         Returns:
@@ -219,7 +133,7 @@ class Pooling(nn.Module, ABC):
 class AveragePooling(Pooling):
     """The mean of the states."""
 
-    def forward(self, states: States, lengths: Lengths) -> Float[Tensor, "batch width"]:
+    def forward(self, states: States, lengths: Lengths) -> Vectors:
         memory = Memory.of(states, lengths)
         return mean_over_positions(
             memory.value, padding(lengths, states.shape[1]), lengths
@@ -229,7 +143,7 @@ class AveragePooling(Pooling):
 class MaximumPooling(Pooling):
     """The maximum of each number over the positions."""
 
-    def forward(self, states: States, lengths: Lengths) -> Float[Tensor, "batch width"]:
+    def forward(self, states: States, lengths: Lengths) -> Vectors:
         outside = ~padding(lengths, states.shape[1]).readable()
         empty = (lengths == 0)[:, None]
         lowest = torch.finfo(states.dtype).min

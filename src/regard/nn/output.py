@@ -16,7 +16,18 @@ from regard.kernels.cross_entropy import (
     sample_ids,
 )
 from regard.nn.embeddings import TokenEmbedding
-from regard.shapes import Float, Int, Lengths, States, Tokens, to_float32
+from regard.shapes import (
+    Float,
+    Int,
+    Lengths,
+    Numbers,
+    RowIds,
+    Scalar,
+    States,
+    TokenLosses,
+    Tokens,
+    to_float32,
+)
 from regard.text.special import IGNORED
 
 NEVER = -1e4
@@ -37,8 +48,11 @@ class OutputLayer(ABC):
 
     @abstractmethod
     def loss(
-        self, features: Any, targets: Tokens, smoothing: float = 0.0
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
+        self,
+        features: Any,
+        targets: Tokens,
+        smoothing: float = 0.0,
+    ) -> tuple[Scalar, TokenLosses]:
         """Return the loss of `targets (batch, position)`.
 
         Positions that are `IGNORED` are left out. The result is the sum, and the loss
@@ -47,7 +61,7 @@ class OutputLayer(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class SoftmaxPart:
     """A softmax over some words or classes of words.
 
     `rows (row,)`, the positions it applies to; `weight (class, width)` and `bias
@@ -104,8 +118,11 @@ class Output(nn.Linear, OutputLayer):
         self.bias.copy_((counts + 1).log() - (counts + 1).sum().log())
 
     def loss(
-        self, features: Any, targets: Tokens, smoothing: float = 0.0
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
+        self,
+        features: Any,
+        targets: Tokens,
+        smoothing: float = 0.0,
+    ) -> tuple[Scalar, TokenLosses]:
         """Return the cross-entropy of `targets (batch, position)`.
 
         Positions that are `IGNORED` are left out. The result is the sum, and the loss
@@ -115,7 +132,8 @@ class Output(nn.Linear, OutputLayer):
         """
         flat = targets.flatten()
         real = (flat != IGNORED).nonzero()[:, 0]
-        total, per_target = self.weight.new_zeros(()), self.weight.new_zeros(len(flat))
+        total = self.weight.new_zeros(())
+        per_target = self.weight.new_zeros(len(flat))
         for part in self.parts(flat[real]):
             rows = real[part.rows]
             loss, losses = cross_entropy(
@@ -125,11 +143,14 @@ class Output(nn.Linear, OutputLayer):
                 part.targets,
                 smoothing,
             )
-            total, per_target = total + loss, per_target.index_add(0, rows, losses)
+            total = total + loss
+            per_target = per_target.index_add(0, rows, losses)
         return total, per_target.view(targets.shape)
 
     def log_prob(
-        self, features: Float[Tensor, "row width"], targets: Int[Tensor, " row"]
+        self,
+        features: Float[Tensor, "row width"],
+        targets: RowIds,
     ) -> Float[Tensor, " row"]:
         """Log p of each target given its features, with a gradient.
 
@@ -145,12 +166,12 @@ class Output(nn.Linear, OutputLayer):
             )
         return total
 
-    def parts(self, targets: Int[Tensor, " row"]) -> Iterator[Part]:
+    def parts(self, targets: RowIds) -> Iterator[SoftmaxPart]:
         """Return the softmaxes whose probabilities multiply to those of `targets`.
 
         Here only one.
         """
-        yield Part(
+        yield SoftmaxPart(
             torch.arange(len(targets), device=targets.device),
             self.weight,
             self.bias,
@@ -181,7 +202,7 @@ class Connectionist(nn.Module):
         target_lengths: Lengths,
         *,
         blank: int,
-    ) -> Float[Tensor, ""]:
+    ) -> Scalar:
         """Return the loss of target tokens in nats, summed over the batch.
 
         There are `target_lengths (batch,)` tokens and `lengths (batch,)` states of
@@ -222,8 +243,11 @@ class SampledOutput(Output):
         self.samples = samples
 
     def loss(
-        self, features: Any, targets: Tokens, smoothing: float = 0.0
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
+        self,
+        features: Any,
+        targets: Tokens,
+        smoothing: float = 0.0,
+    ) -> tuple[Scalar, TokenLosses]:
         """As `Output.loss`.
 
         Raises:
@@ -287,8 +311,11 @@ class AdaptiveOutput(Output):
         return torch.cat(parts, -1)
 
     def loss(
-        self, features: Any, targets: Tokens, smoothing: float = 0.0
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
+        self,
+        features: Any,
+        targets: Tokens,
+        smoothing: float = 0.0,
+    ) -> tuple[Scalar, TokenLosses]:
         """As `Output.loss`.
 
         Raises:
@@ -300,20 +327,20 @@ class AdaptiveOutput(Output):
             )
         return super().loss(features, targets)
 
-    def parts(self, targets: Int[Tensor, " row"]) -> Iterator[Part]:
+    def parts(self, targets: RowIds) -> Iterator[SoftmaxPart]:
         inside = [(targets >= begin) & (targets < end) for begin, end in self.spans]
         first = targets
         for cluster, logits in enumerate(inside, self.frequent):
             first = first.masked_fill(logits, cluster)
         (weight, bias), *rare = self._layers()
-        yield Part(
+        yield SoftmaxPart(
             torch.arange(len(targets), device=targets.device), weight, bias, first
         )
         for logits, (begin, _), (weight, bias) in zip(
             inside, self.spans, rare, strict=True
         ):
             rows = logits.nonzero()[:, 0]
-            yield Part(rows, weight, bias, targets[rows] - begin)
+            yield SoftmaxPart(rows, weight, bias, targets[rows] - begin)
 
     def _layers(self) -> list[tuple[Tensor, Tensor]]:
         """Return the weight and bias of the first step, then those of each cluster.
@@ -379,7 +406,8 @@ class CopyOutput(nn.Module, OutputLayer):
 
     def __init__(self, written: Output):
         super().__init__()
-        self.written, self.out_features = written, written.out_features
+        self.written = written
+        self.out_features = written.out_features
 
     def forward(self, input: CopyFeatures) -> Float[Tensor, "*batch extended"]:
         """Return the logarithm of P; minus infinity where P is 0."""
@@ -394,8 +422,11 @@ class CopyOutput(nn.Module, OutputLayer):
         return logarithm(mixture).masked_fill(mixture == 0, -torch.inf)
 
     def loss(
-        self, features: CopyFeatures, targets: Tokens, smoothing: float = 0.0
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
+        self,
+        features: CopyFeatures,
+        targets: Tokens,
+        smoothing: float = 0.0,
+    ) -> tuple[Scalar, TokenLosses]:
         """-log P of the targets, in the form of `Output.loss`.
 
         Smoothing is over the words of the vocabulary only.
@@ -404,7 +435,8 @@ class CopyOutput(nn.Module, OutputLayer):
         rows = CopyFeatures(
             *(getattr(features, field.name)[real] for field in fields(CopyFeatures))
         )
-        target, vocabulary = targets[real], self.out_features
+        target = targets[real]
+        vocabulary = self.out_features
         likelihood = self.written.log_prob(
             rows.features, target.clamp(max=vocabulary - 1)
         ).exp()
@@ -428,12 +460,13 @@ class CopyOutput(nn.Module, OutputLayer):
 
 def gate_weights(
     input: CopyFeatures,
-) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch"]]:
+) -> tuple[Numbers, Numbers]:
     """Return the share of generating, and the factor of the attention weights.
 
     Both `*batch`.
     """
-    gate, weights = to_float32(input.gate), to_float32(input.weights)
+    gate = to_float32(input.gate)
+    weights = to_float32(input.weights)
     remainder = 1 - weights.sum(-1)
     rounding = weights.shape[-1] * torch.finfo(weights.dtype).eps
     copy = (-gate).sigmoid()

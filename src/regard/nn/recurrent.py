@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -10,9 +11,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.attention.memory import expect_size
 from regard.nn.layers import Dropout
-from regard.shapes import Bool, Float, Inputs, Int, Lengths, States
+from regard.shapes import (
+    Bool,
+    Float,
+    Inputs,
+    Int,
+    LayerStates,
+    Lengths,
+    States,
+    Vectors,
+)
 
 CellName = Literal["tanh", "gru", "lstm", "gru-reset-before"]
 
@@ -23,9 +32,10 @@ class Cell(nn.Module, ABC):
     Its first `width` numbers are the output.
     """
 
-    def __init__(self, width: int, state_width: int, input_width: int | None = None):
+    def __init__(self, width: int, state_width: int):
         super().__init__()
-        self.width, self.state_width, self.input_width = width, state_width, input_width
+        self.width = width
+        self.state_width = state_width
 
     def project(self, inputs: Tensor) -> Tensor:
         """Return the part of a step that does not depend on the state.
@@ -42,29 +52,22 @@ class Cell(nn.Module, ABC):
         return self.step(self.project(inputs), state)
 
 
-class TanhCell(Cell):
-    """h = tanh(W x + U h + b)."""
+class TorchCell(Cell):
+    """A cell of PyTorch; the state of an LSTM is [h; c].
 
-    def __init__(self, input_width: int, width: int):
-        super().__init__(width, width, input_width)
-        self.cell = nn.RNNCell(input_width, width)
-
-    def step(self, projected: Tensor, state: Tensor) -> Tensor:
-        return self.cell(projected, state)
-
-
-class GRUCell(Cell):
-    """PyTorch's gated recurrent unit.
-
-    It resets after the product, and its z keeps the old state.
+    The gated unit of PyTorch resets after the product, and its z keeps the old state.
     """
 
-    def __init__(self, input_width: int, width: int):
-        super().__init__(width, width, input_width)
-        self.cell = nn.GRUCell(input_width, width)
+    def __init__(self, kind: Callable[..., nn.Module], input_width: int, width: int):
+        parts = 2 if kind is nn.LSTMCell else 1
+        super().__init__(width, parts * width)
+        self.cell = kind(input_width, width)
+        self.parts = parts
 
     def step(self, projected: Tensor, state: Tensor) -> Tensor:
-        return self.cell(projected, state)
+        if self.parts == 1:
+            return self.cell(projected, state)
+        return torch.cat(self.cell(projected, state.chunk(2, -1)), -1)
 
 
 class GRUResetBefore(Cell):
@@ -76,7 +79,7 @@ class GRUResetBefore(Cell):
     """
 
     def __init__(self, input_width: int, width: int):
-        super().__init__(width, width, input_width)
+        super().__init__(width, width)
         self.inputs = nn.Linear(input_width, 3 * width)
         self.gates = nn.Linear(width, 2 * width, bias=False)
         self.candidate = nn.Linear(width, width, bias=False)
@@ -96,24 +99,10 @@ class GRUResetBefore(Cell):
         return state + update * (candidate - state)
 
 
-class LSTMCell(Cell):
-    """Long short-term memory.
-
-    The state is [h; c].
-    """
-
-    def __init__(self, input_width: int, width: int):
-        super().__init__(width, 2 * width, input_width)
-        self.cell = nn.LSTMCell(input_width, width)
-
-    def step(self, projected: Tensor, state: Tensor) -> Tensor:
-        return torch.cat(self.cell(projected, state.chunk(2, -1)), -1)
-
-
-CELL_CLASSES: dict[CellName, type[Cell]] = {
-    "tanh": TanhCell,
-    "gru": GRUCell,
-    "lstm": LSTMCell,
+CELL_CLASSES: dict[CellName, Callable[[int, int], Cell]] = {
+    "tanh": partial(TorchCell, nn.RNNCell),
+    "gru": partial(TorchCell, nn.GRUCell),
+    "lstm": partial(TorchCell, nn.LSTMCell),
     "gru-reset-before": GRUResetBefore,
 }
 
@@ -137,17 +126,14 @@ class Stack(nn.Module):
         cells = [CELL_CLASSES[cell](size, width) for size in widths]
         self.cells = nn.ModuleList(cells)
         self.dropout = Dropout(dropout)
-        self.input_width, self.width, self.state_shape = (
-            input_width,
-            width,
-            (layers, cells[0].state_width),
-        )
+        self.width = width
+        self.state_shape = (layers, cells[0].state_width)
 
     def forward(
         self,
         inputs: Float[Tensor, "batch input_width"],
-        state: Float[Tensor, "batch layer state_width"],
-    ) -> tuple[Float[Tensor, "batch width"], Float[Tensor, "batch layer state_width"]]:
+        state: LayerStates,
+    ) -> tuple[Vectors, LayerStates]:
         """Return one step -> the top layer's output and the new state."""
         states = []
         for layer, cell in enumerate(self.cells):
@@ -207,8 +193,10 @@ class Recurrent(nn.Module):
         self.network = KINDS[kind](
             input_width, width, layers, batch_first=True, dropout=between
         )
-        self.cell, self.parts = CELL_FUNCTIONS[kind], 2 if kind == "lstm" else 1
-        self.input_width, self.width, self.layers = input_width, width, layers
+        self.cell = CELL_FUNCTIONS[kind]
+        self.parts = 2 if kind == "lstm" else 1
+        self.width = width
+        self.layers = layers
 
     @property
     def state_shape(self) -> tuple[int, int]:
@@ -217,21 +205,17 @@ class Recurrent(nn.Module):
     def forward(
         self,
         inputs: Inputs,
-        state: Float[Tensor, "batch layer state_width"],
+        state: LayerStates,
         lengths: Lengths | None = None,
-    ) -> tuple[States, Float[Tensor, "batch layer state_width"]]:
+    ) -> tuple[States, LayerStates]:
         """Process inputs `(batch, position, input_width)`.
 
         With `lengths (batch,)`, none of them 0, the state is the one at each sequence's
-        own end, and outputs past it are zero. Raises ValueError for inputs of another
-        width.
+        own end, and outputs past it are zero.
 
         Returns:
             The top layer's `(batch, position, width)` and the last state.
         """
-        expect_size(
-            "the recurrent network", self.input_width, "the inputs", inputs.shape[-1]
-        )
         alone = (
             lengths is None
             and inputs.shape[1] == 1
@@ -289,12 +273,12 @@ class RecurrentStack(nn.Module):
         super().__init__()
         widths = [input_width] + [width] * (layers - 1)
         networks = [Recurrent(kind, size, width) for size in widths]
-        self.layers, self.dropout = nn.ModuleList(networks), dropout
-        self.width, self.state_shape = width, (layers, networks[0].state_shape[1])
+        self.layers = nn.ModuleList(networks)
+        self.dropout = dropout
+        self.width = width
+        self.state_shape = (layers, networks[0].state_shape[1])
 
-    def forward(
-        self, inputs: Inputs, state: Float[Tensor, "batch layer state_width"]
-    ) -> tuple[States, Float[Tensor, "batch layer state_width"]]:
+    def forward(self, inputs: Inputs, state: LayerStates) -> tuple[States, LayerStates]:
         """Process inputs `(batch, position, input_width)`.
 
         Returns:
@@ -322,9 +306,6 @@ class BidirectionalReader(nn.Module):
         dropout: Dropout between the layers.
     """
 
-    input_width: int | None = None
-    """Width of the inputs; None for one that the networks check themselves."""
-
     def __init__(
         self,
         forwards: Iterable[nn.Module],
@@ -333,49 +314,51 @@ class BidirectionalReader(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.forwards, self.backwards = (
-            nn.ModuleList(forwards),
-            nn.ModuleList(backwards),
-        )
+        self.forwards = nn.ModuleList(forwards)
+        self.backwards = nn.ModuleList(backwards)
         self.dropout = Dropout(dropout)
-        self.width, self.output_width = width, width * (2 if self.backwards else 1)
+        self.width = width
+        self.output_width = width * (2 if self.backwards else 1)
 
     def forward(
-        self, inputs: Inputs, lengths: Lengths
+        self,
+        inputs: Inputs,
+        lengths: Lengths,
     ) -> tuple[States, Float[Tensor, "batch final_width"]]:
         """States `(batch, position, output_width)`, zero past the end, and the final states.
 
         The final states are the forward direction's after the last token and the
-        backward direction's after the first; zero for an empty sequence. Raises
-        ValueError for inputs of another width.
+        backward direction's after the first; zero for an empty sequence.
         """
-        expect_size("the reader", self.input_width, "the inputs", inputs.shape[-1])
         batch, positions = inputs.shape[:2]
         if not batch * positions:
-            return inputs.new_zeros(
-                batch, positions, self.output_width
-            ), inputs.new_zeros(batch, self.output_width)
+            states = inputs.new_zeros(batch, positions, self.output_width)
+            return states, inputs.new_zeros(batch, self.output_width)
         inside, turned = reverse_index(lengths, positions)
         states = inputs
         for layer, forwards in enumerate(self.forwards):
-            states = self.dropout(states) if layer else states
-            outputs = [forwards(states)[0]]
+            if layer:
+                states = self.dropout(states)
+            output, _ = forwards(states)
+            outputs = [output]
             if self.backwards:
-                outputs.append(
-                    gather_positions(
-                        self.backwards[layer](gather_positions(states, turned))[0],
-                        turned,
-                    )
-                )
+                reversed_states = gather_positions(states, turned)
+                output, _ = self.backwards[layer](reversed_states)
+                outputs.append(gather_positions(output, turned))
             states = torch.cat(outputs, -1)
         states = states.masked_fill(~inside[..., None], 0.0)
-        ahead, back = states.split([self.width, self.output_width - self.width], -1)
-        last = gather_positions(ahead, (lengths[:, None] - 1).clamp(min=0))[:, 0]
+        ahead = states[..., : self.width]
+        back = states[..., self.width :]
+        ends = (lengths[:, None] - 1).clamp(min=0)
+        last = gather_positions(ahead, ends)[:, 0]
         return states, torch.cat([last, back[:, 0]], -1)
 
 
 def read_in_parts(
-    reader: BidirectionalReader, inputs: Inputs, lengths: Lengths, parts: int
+    reader: BidirectionalReader,
+    inputs: Inputs,
+    lengths: Lengths,
+    parts: int,
 ) -> States:
     """Return the reader's states, computed for `parts` groups of rows.
 
@@ -386,20 +369,21 @@ def read_in_parts(
     """
     if parts == 1:
         return reader(inputs, lengths)[0]
-    rows, longest, states = max(1, -(-len(inputs) // parts)), lengths.tolist(), []
-    for first, chunk in zip(
-        range(0, max(1, len(inputs)), rows), inputs.split(rows), strict=True
-    ):
-        positions = max(longest[first : first + rows], default=0)
-        chunk_states, _ = reader(chunk[:, :positions], lengths[first : first + rows])
-        states.append(
-            functional.pad(chunk_states, (0, 0, 0, inputs.shape[1] - positions))
-        )
+    rows = max(1, -(-len(inputs) // parts))
+    longest = lengths.tolist()
+    states = []
+    for index, chunk in enumerate(inputs.split(rows)):
+        group = slice(index * rows, (index + 1) * rows)
+        positions = max(longest[group], default=0)
+        chunk_states, _ = reader(chunk[:, :positions], lengths[group])
+        missing = inputs.shape[1] - positions
+        states.append(functional.pad(chunk_states, (0, 0, 0, missing)))
     return torch.cat(states)
 
 
 def reverse_index(
-    lengths: Lengths, positions: int
+    lengths: Lengths,
+    positions: int,
 ) -> tuple[Bool[Tensor, "batch position"], Int[Tensor, "batch position"]]:
     """Which positions lie within each sequence, and the index that reverses each sequence within its length."""
     count = torch.arange(positions, device=lengths.device)
@@ -408,21 +392,18 @@ def reverse_index(
 
 
 def gather_positions(
-    states: States, positions: Int[Tensor, "batch count"]
+    states: States,
+    positions: Int[Tensor, "batch count"],
 ) -> Float[Tensor, "batch count width"]:
     """Return the states at `positions (batch, count)` of `(batch, position, width)`.
 
     `(batch, count, width)`.
     """
-    rows = (
-        positions
-        + states.shape[1] * torch.arange(states.shape[0], device=states.device)[:, None]
-    )
-    return (
-        states.flatten(0, 1)
-        .index_select(0, rows.flatten())
-        .unflatten(0, positions.shape)
-    )
+    batch, size = states.shape[:2]
+    numbers = torch.arange(batch, device=states.device)
+    rows = positions + size * numbers[:, None]
+    selected = states.flatten(0, 1).index_select(0, rows.flatten())
+    return selected.unflatten(0, positions.shape)
 
 
 class SequenceReader(BidirectionalReader):
@@ -445,7 +426,6 @@ class SequenceReader(BidirectionalReader):
             for _ in range(directions)
         )
         super().__init__(forwards, backwards[0] if backwards else [], width, dropout)
-        self.input_width = input_width
 
 
 class Looped(nn.Module):
@@ -455,32 +435,14 @@ class Looped(nn.Module):
         super().__init__()
         self.cell = cell
 
-    def forward(
-        self,
-        inputs: Inputs,
-        state: Float[Tensor, "batch state_width"] | None = None,
-        inside: Bool[Tensor, "batch position"] | None = None,
-    ) -> tuple[States, Tensor]:
-        """Return the outputs `(batch, position, width)` and the last state.
-
-        Inputs are `(batch, position, input_width)`, after an earlier state if there is
-        one. With `inside`, positions that are False leave the last state as it is.
-        """
-        state = (
-            inputs.new_zeros(len(inputs), self.cell.state_width)
-            if state is None
-            else state
-        )
-        outputs, last = [], state
-        for place, projected in enumerate(self.cell.project(inputs).unbind(1)):
+    def forward(self, inputs: Inputs) -> tuple[States, Tensor]:
+        """Return the outputs `(batch, position, width)` and the last state."""
+        state = inputs.new_zeros(len(inputs), self.cell.state_width)
+        outputs = []
+        for projected in self.cell.project(inputs).unbind(1):
             state = self.cell.step(projected, state)
             outputs.append(state[:, : self.cell.width])
-            last = (
-                state
-                if inside is None
-                else torch.where(inside[:, place, None], state, last)
-            )
-        return torch.stack(outputs, 1), last
+        return torch.stack(outputs, 1), state
 
 
 class CellReader(BidirectionalReader):
@@ -488,4 +450,3 @@ class CellReader(BidirectionalReader):
 
     def __init__(self, forwards: Cell, backwards: Cell):
         super().__init__([Looped(forwards)], [Looped(backwards)], forwards.width)
-        self.input_width = forwards.input_width

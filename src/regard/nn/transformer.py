@@ -21,13 +21,10 @@ from regard.nn.layers import (
     Dropout,
     FeedForward,
     Residual,
-    check_layer,
-    expect_one_width,
     mean_over_positions,
-    width_in,
 )
 from regard.nn.output import Output
-from regard.shapes import Float, Int, Lengths, States, Tokens
+from regard.shapes import Float, Lengths, States, Tokens
 
 
 class EncoderLayer(nn.Module):
@@ -40,19 +37,17 @@ class EncoderLayer(nn.Module):
         residuals: tuple[Residual, Residual],
     ):
         super().__init__()
-        self.self_attention, self.feedforward = self_attention, feedforward
+        self.self_attention = self_attention
+        self.feedforward = feedforward
         self.residuals = nn.ModuleList(residuals)
-        check_layer(feedforward, residuals, self_attention=self_attention.widths)
 
     def forward(
         self,
         states: Float[Tensor, "*tokens width"],
         mask: Mask | None,
         packing: Packing | None = None,
-        *,
-        places: Int[Tensor, " position"] | None = None,
     ) -> Float[Tensor, "*tokens width"]:
-        """States `(batch, position, width)`, for relative positions at `places`.
+        """Return the layer's output for states `(batch, position, width)`.
 
         With a `packing` (and a mask), packed states `(token, width)`.
         """
@@ -61,7 +56,7 @@ class EncoderLayer(nn.Module):
         if packing is None or mask is None:
             context = self.self_attention(
                 inputs,
-                Memory(inputs, inputs, mask, position_ids=places, zero_masked=False),
+                Memory(inputs, inputs, mask, zero_masked=False),
             )
         else:
             context = self.self_attention.attend_self(inputs, packing, mask)
@@ -70,7 +65,9 @@ class EncoderLayer(nn.Module):
 
 
 def run_layers(
-    layers: Iterable[nn.Module], states: States, lengths: Lengths
+    layers: Iterable[nn.Module],
+    states: States,
+    lengths: Lengths,
 ) -> Iterator[States]:
     """Yield the output of each layer.
 
@@ -78,10 +75,8 @@ def run_layers(
     further one the output before it. If much of the batch is padding, the layers run on
     packed tokens and padding is zeros.
     """
-    mask, packing = (
-        padding(lengths, states.shape[1]),
-        Packing.of(lengths, states.shape[1]),
-    )
+    mask = padding(lengths, states.shape[1])
+    packing = Packing.of(lengths, states.shape[1])
     extra = () if packing is None else (packing,)
     states = states if packing is None else packing.pack(states)
     for layer in layers:
@@ -114,16 +109,10 @@ class TransformerEncoder(Encoder):
         dropout: float,
     ):
         super().__init__()
-        self.embedding, self.positions, self.norm = embedding, positions, norm
+        self.embedding = embedding
+        self.positions = positions
+        self.norm = norm
         self.layers = EncoderLayers(layers)
-        widths = {
-            f"layer {at}": width_in(layer.feedforward)
-            for at, layer in enumerate(cast("Sequence[EncoderLayer]", self.layers))
-        }
-        expect_one_width(
-            "the encoder",
-            {"embedding": embedding.width, **widths, "norm": width_in(norm)},
-        )
         self.dropout = Dropout(dropout)
         self.memory_width = self.summary_width = embedding.width
 
@@ -163,8 +152,7 @@ class DecoderLayer(nn.Module):
     Each is inside its residual.
 
     Raises:
-        ValueError: The self-attention's alignment can't read a growing sequence, or
-            parts have different widths.
+        ValueError: The self-attention's alignment can't read a growing sequence.
     """
 
     def __init__(
@@ -176,18 +164,17 @@ class DecoderLayer(nn.Module):
     ):
         check_causal(self_attention)
         super().__init__()
-        self.self_attention, self.cross_attention = self_attention, cross_attention
+        self.self_attention = self_attention
+        self.cross_attention = cross_attention
         self.feedforward = feedforward
         self.residuals = nn.ModuleList(residuals)
-        check_layer(
-            feedforward,
-            residuals,
-            self_attention=self_attention.widths,
-            cross_attention=cross_attention.widths[:1],
-        )
 
     def forward(
-        self, states: States, cache: KVCache, source: Memory, alignment: Any = None
+        self,
+        states: States,
+        cache: KVCache,
+        source: Memory,
+        alignment: Any = None,
     ) -> tuple[States, KVCache, Any]:
         """Compute the states of positions that follow a cache.
 
@@ -231,7 +218,9 @@ class DecoderLayers(nn.ModuleList):
         )
 
     def forward(
-        self, states: States, state: TransformerState
+        self,
+        states: States,
+        state: TransformerState,
     ) -> tuple[States, TransformerState]:
         """Return the last layer's states of the next positions, and the state after them."""
         after = []
@@ -266,28 +255,20 @@ class TransformerDecoder(SequenceDecoder[TransformerState]):
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.embedding, self.positions, self.norm, self.output = (
-            embedding,
-            positions,
-            norm,
-            output,
-        )
+        self.embedding = embedding
+        self.positions = positions
+        self.norm = norm
+        self.output = output
         self.layers = DecoderLayers(layers)
-        widths = {
-            f"layer {at}": width_in(layer.feedforward)
-            for at, layer in enumerate(cast("Sequence[DecoderLayer]", self.layers))
-        }
-        ends = {"norm": width_in(norm), "output": width_in(output)}
-        expect_one_width(
-            "the decoder", {"embedding": embedding.width, **widths, **ends}
-        )
         self.dropout = Dropout(dropout)
 
     def start(self, memory: Memory) -> TransformerState:
         return self.layers.start(memory)
 
     def run(
-        self, tokens: Tokens, state: TransformerState
+        self,
+        tokens: Tokens,
+        state: TransformerState,
     ) -> tuple[States, TransformerState]:
         states = self.dropout(self.positions(self.embedding(tokens), state.position))
         states, state = self.layers(states, state)

@@ -10,47 +10,28 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from regard.maps.lookups import TapeUse
+from regard.pictures.canvas import BAR, MARGIN, Box, Canvas
+from regard.pictures.heatmap import Matrices
 from regard.pictures.style import (
     COLORS,
     GRID,
-    INK,
     MUTED,
-    add_color_bar,
-    choose_sizes,
+    PAPER,
+    SMALL_TYPE,
     color_map,
-    diverging,
     hex_color,
     is_nearly_uniform,
-    palette,
     plotting,
     round_scale_end,
-    to_fractions,
 )
-from regard.pictures.text import (
-    Word,
-    choose_fonts,
-    draw_text,
-    layout_title,
-    measure,
-    new_figure,
-    shorten_middle,
-)
+from regard.pictures.text import choose_fonts, shorten_middle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-POSITIONS_SIDE, POSITIONS_LEFT, POSITIONS_ABOVE, POSITIONS_BELOW, POSITIONS_RIGHT = (
-    2.0,
-    0.55,
-    0.35,
-    0.45,
-    0.75,
-)
-"""A panel's side and the margins, in inches; the right one has the colour bar."""
 CURVES = 4
 """The maximum of dimensions drawn as curves."""
-
 Encoding = Float[np.ndarray, "_position _dimension"]
 
 
@@ -59,8 +40,7 @@ def positions(encodings: Mapping[str, Encoding]) -> Figure:
 
     A row has the values (dimension by position), some dimensions as curves, and the dot
     product of each pair of positions. Orange is negative, blue positive; each scale
-    ends
-    at the greatest magnitude.
+    ends at the greatest magnitude.
 
     Raises:
         InputError: matplotlib is not installed.
@@ -68,123 +48,60 @@ def positions(encodings: Mapping[str, Encoding]) -> Figure:
     """
     if not encodings:
         raise ValueError("positions() got no encoding; expected at least one")
-    width, tall = (
-        3 * (POSITIONS_LEFT + POSITIONS_SIDE + POSITIONS_RIGHT),
-        POSITIONS_ABOVE + POSITIONS_SIDE + POSITIONS_BELOW,
-    )
     with plotting():
-        figure = new_figure()
-        size_inches = width, tall * len(encodings)
-        figure.set_size_inches(size_inches)
-        for row, (name, encoding) in enumerate(encodings.items()):
-            bottom = size_inches[1] - tall * (row + 1) + POSITIONS_BELOW
-            panels = [
-                figure.add_axes(
-                    to_fractions(
-                        (
-                            POSITIONS_LEFT + column * width / 3,
-                            bottom,
-                            POSITIONS_SIDE,
-                            POSITIONS_SIDE,
-                        ),
-                        size_inches,
-                    )
+        from matplotlib.figure import Figure
+
+        figure = Figure(
+            (9.9, 2.8 * len(encodings)),
+            facecolor=PAPER,
+            dpi=100,
+            layout="constrained",
+        )
+        rows = figure.subplots(len(encodings), 3, squeeze=False)
+        for row, (name, encoding) in zip(rows, encodings.items(), strict=True):
+            encoding_axes, curve_axes, product_axes = row
+            maps = (
+                (encoding_axes, encoding.T, f"{name}: encoding", "dimension"),
+                (product_axes, encoding @ encoding.T, "dot products", "position"),
+            )
+            for axes, values, title, side in maps:
+                end = float(np.abs(values).max(initial=0.0)) or 1.0
+                image = axes.imshow(
+                    values,
+                    cmap=color_map(signed=True),
+                    vmin=-end,
+                    vmax=end,
                 )
-                for column in range(3)
-            ]
-            alike = encoding @ encoding.T
-            _draw_map(figure, panels[0], encoding.T, f"{name}: encoding", "dimension")
-            _draw_curves(panels[1], encoding)
-            _draw_map(figure, panels[2], alike, "dot products", "position")
+                figure.colorbar(
+                    image,
+                    ax=axes,
+                    ticks=[-end, 0, end],
+                    format="%.3g",
+                )
+                axes.set(title=title, ylabel=side)
+            curve_axes.set_title("as curves")
+            curve_axes.set_prop_cycle(color=COLORS)
+            step = -(-encoding.shape[1] // CURVES)
+            for dimension in range(0, encoding.shape[1], step):
+                curve_axes.plot(
+                    encoding[:, dimension],
+                    label=f"dimension {dimension}",
+                )
+            curve_axes.legend(
+                loc="upper left",
+                bbox_to_anchor=(1, 1),
+                handlelength=1,
+            )
+            curve_axes.grid()
+            for axes in row:
+                axes.set_xlabel("position")
+                axes.locator_params(integer=True, nbins=5)
     return figure
 
 
-def _draw_map(
-    figure: Figure,
-    axes: Axes,
-    values: Float[np.ndarray, "row column"],
-    title: str,
-    side: str,
-) -> None:
-    from matplotlib.colors import ListedColormap
-
-    rows, columns = values.shape
-    limit = float(np.abs(values).max(initial=0.0)) or 1.0
-    axes.imshow(
-        values,
-        cmap=ListedColormap(diverging() / 255),
-        vmin=-limit,
-        vmax=limit,
-        aspect="auto",
-        interpolation="none",
-        extent=(-0.5, columns - 0.5, rows - 0.5, -0.5),
-    )
-    _label_panel(axes, title, side)
-    box, (width, _) = axes.get_position(), figure.get_size_inches()
-    add_color_bar(
-        figure,
-        (box.x1 + 0.08 / width, box.y0, 0.1 / width, box.height),
-        vmax=limit,
-        vmin=-limit,
-    )
-
-
-def _draw_curves(axes: Axes, encoding: Encoding) -> None:
-    """Draw evenly spaced dimensions, beginning with the first."""
-    count = min(CURVES, encoding.shape[1])
-    for number, dimension in enumerate(
-        range(0, encoding.shape[1], -(-encoding.shape[1] // count))
-    ):
-        axes.plot(
-            encoding[:, dimension],
-            color=COLORS[number],
-            linewidth=1.4,
-            label=f"dimension {dimension}",
-        )
-    axes.legend(
-        fontsize=6.5,
-        frameon=False,
-        labelcolor=INK,
-        loc="upper left",
-        bbox_to_anchor=(1.0, 1.0),
-        handlelength=1,
-    )
-    axes.grid(color=GRID, linewidth=0.6)
-    _label_panel(axes, "as curves", "")
-
-
-def _label_panel(axes: Axes, title: str, side: str) -> None:
-    axes.set_title(title, fontsize=9, color=INK, loc="left", pad=4, parse_math=False)
-    axes.set_xlabel("position", fontsize=8, color=MUTED, labelpad=2)
-    axes.set_ylabel(side, fontsize=8, color=MUTED, labelpad=2)
-    axes.locator_params(integer=True, nbins=5)
-    axes.tick_params(labelsize=7, labelcolor=MUTED, color=MUTED, length=2)
-    for spine in axes.spines.values():
-        spine.set(edgecolor=GRID)
-
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-SECOND, NARROWEST, SOUND_WIDEST = 2.2, 4.0, 24.0
-"""Inches of a second, and of the least and the greatest width."""
-HIGH, ROW, NAME, SOUND_LEFT, SOUND_RIGHT, SOUND_FOOT, TOP, SOUND_GAP = (
-    1.3,
-    0.17,
-    0.2,
-    0.5,
-    0.75,
-    0.42,
-    0.1,
-    0.1,
-)
-"""Inches of the spectrogram, of a row of weights, of the name of an axis, of the
-margins (the left one grows with the labels), and between the two."""
-MIN_NAMED_HEIGHT = 0.6
-"""Inches of the rows of weights from which on their axis has a name."""
-BAR = 0.6, 1.6
-"""Inches of the shortest and of the longest colour bar."""
+SOUND_HEIGHT, ROW, GAP = 1.3, 0.17, 0.1
+"""The heights of the spectrogram and of a row of weights, and the gap between the two,
+in inches."""
 MAX_TOKENS = 400
 """The maximum of tokens."""
 
@@ -212,123 +129,80 @@ def spectrogram(
     """
     if not len(tokens) == len(weights) <= MAX_TOKENS:
         raise ValueError(
-            f"{len(tokens)} tokens for {len(weights)} rows; expected one each, at most {MAX_TOKENS}"
+            f"{len(tokens)} tokens for {len(weights)} rows; expected one each, at most "
+            f"{MAX_TOKENS}"
         )
-    seconds = max(len(shades) * times[0], weights.shape[1] * times[1])
-    across, down = (
-        min(max(SECOND * seconds, NARROWEST), SOUND_WIDEST),
-        max(ROW * len(tokens), ROW),
-    )
+    frame_seconds, key_seconds = times
+    sound_end = len(shades) * frame_seconds
+    weights_end = weights.shape[1] * key_seconds
+    last = max(sound_end, weights_end)
+    width = min(max(2.2 * last, 4.0), 24.0)
+    height = ROW * max(len(tokens), 1)
+    end = round_scale_end(weights)
     with plotting():
-        figure = new_figure()
-        words = measure(figure, tokens, choose_sizes(1).small)
-        start = max(
-            SOUND_LEFT, NAME + 0.12 + max((word.width for word in words), default=0.0)
+        canvas = Canvas()
+        matrices = Matrices(canvas, ((), tokens), ROW, SMALL_TYPE)
+        edge = MARGIN + max(0.35, 0.2 + matrices.width)
+        top = canvas.add_title(title, edge + width + 0.45)
+        bottom = top + SOUND_HEIGHT + GAP
+
+        def add_panel(
+            box: Box,
+            image: np.ndarray,
+            darkest: float,
+            seconds: float,
+        ) -> Axes:
+            axes = canvas.add_axes(box)
+            rows = len(image)
+            if image.size:
+                axes.imshow(
+                    image,
+                    extent=(0.0, seconds, rows, 0.0),
+                    cmap=color_map(),
+                    vmin=0.0,
+                    vmax=darkest,
+                )
+            axes.set(
+                xlim=(0, last),
+                ylim=(rows or 1, 0),
+                yticks=[],
+            )
+            return axes
+
+        sound_box = (edge, top, width, SOUND_HEIGHT)
+        sound = add_panel(sound_box, shades.T[::-1], 1.0, sound_end)
+        sound.set_xticks([])
+        weights_box = (edge, bottom, width, height)
+        maps = add_panel(weights_box, weights, end, weights_end)
+        maps.set_xlabel("seconds →")
+        matrices.draw_rows(edge, bottom)
+        canvas.text(
+            "frequency →",
+            edge - 0.1,
+            bottom - GAP,
+            va="bottom",
+            ha="center",
+            rotation=90,
         )
-        heading = layout_title(figure, title, across + SOUND_RIGHT)
-        size_inches = (
-            start + across + SOUND_RIGHT,
-            TOP + heading.height + HIGH + SOUND_GAP + down + SOUND_FOOT,
-        )
-        figure.set_size_inches(size_inches)
-        heading.draw(figure, start, size_inches[1] - TOP)
-        boxes = (
-            (start, SOUND_FOOT + down + SOUND_GAP, across, HIGH),
-            (start, SOUND_FOOT, across, down),
-        )
-        above, below = (
-            figure.add_axes(to_fractions(box, size_inches)) for box in boxes
-        )
-        _draw_image(above, shades.T[::-1], len(shades) * times[0], seconds)
-        _draw_image(
-            below,
-            weights,
-            weights.shape[1] * times[1],
-            seconds,
-            round_scale_end(weights),
-        )
-        above.set(xticks=[], yticks=[])
-        _label_rows(below, words)
-        _draw_axis_name(
-            figure, "frequency →", (start - 0.1, SOUND_FOOT + down + SOUND_GAP)
-        )
-        if down >= MIN_NAMED_HEIGHT:
-            _draw_axis_name(figure, "← tokens", (NAME / 2, SOUND_FOOT))
-        bar = min(max(down, BAR[0]), BAR[1])
-        beside = start + across + 0.15, SOUND_FOOT + max(down - bar, 0.0), 0.12, bar
-        add_color_bar(
-            figure, to_fractions(beside, size_inches), vmax=round_scale_end(weights)
-        )
-    return figure
+        if height >= 0.6:
+            canvas.text(
+                "← tokens",
+                0.1,
+                bottom,
+                va="top",
+                ha="center",
+                rotation=90,
+            )
+        bar_height = min(max(height, 0.6), 1.6)
+        bar = (edge + width + 0.15, bottom, BAR, bar_height)
+        canvas.add_color_bar(bar, end)
+        return canvas.finish(bottom + max(height + 0.3, bar_height))
 
 
-def _draw_axis_name(figure: Figure, name: str, place: tuple[float, float]) -> None:
-    """Draw the name of a vertical axis, upwards from `place`."""
-    turned = {
-        "rotation": 90,
-        "ha": "center",
-        "va": "bottom",
-        "transform": figure.dpi_scale_trans,
-    }
-    figure.text(*place, name, size=choose_sizes(1).small, color=MUTED, **turned)
-
-
-def _draw_image(
-    axes: Axes, shades: np.ndarray, right: float, seconds: float, vmax: float = 1.0
-) -> None:
-    """Draw an image from 0 to `right` of so many seconds, dark at `vmax`.
-
-    Its first row is at the top.
-    """
-    if shades.size:
-        settings = {
-            "cmap": color_map(),
-            "vmin": 0.0,
-            "vmax": vmax,
-            "aspect": "auto",
-            "interpolation": "nearest",
-        }
-        axes.imshow(shades, extent=(0.0, right, float(len(shades)), 0.0), **settings)
-    axes.set_xlim(0, seconds)
-    for spine in axes.spines.values():
-        spine.set(edgecolor=GRID, linewidth=choose_sizes(1).line)
-
-
-def _label_rows(axes: Axes, words: Sequence[Word]) -> None:
-    size = choose_sizes(1)
-    axes.set_ylim(max(len(words), 1), 0)
-    axes.set_yticks(
-        [place + 0.5 for place in range(len(words))],
-        [word.label for word in words],
-        parse_math=False,
-    )
-    axes.tick_params(axis="y", length=0, pad=4, labelsize=size.small, labelcolor=INK)
-    for tick, word in zip(axes.get_yticklabels(), words, strict=True):
-        tick.set_fontfamily(word.fonts)
-    axes.tick_params(
-        axis="x",
-        length=2,
-        width=0.6,
-        color=MUTED,
-        labelsize=size.small,
-        labelcolor=MUTED,
-    )
-    axes.set_xlabel("seconds →", fontsize=size.small, color=MUTED)
-
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-TAPE_LEFT, TAPE_RIGHT, TAPE_ABOVE, TAPE_BELOW = 0.55, 0.15, 0.3, 0.4
-"""Margins of a panel, in inches."""
-TAPE_FOOT = 0.2
-"""The height of the legend below all panels, in inches."""
-TAPE_WIDEST, TALLEST, LARGEST_CELL = 6.0, 3.6, 0.2
-"""The maximum width and height of a panel and the maximum side of a cell, in inches."""
-
+TAPE_LEFT, TAPE_ABOVE, TAPE_BELOW = 0.55, 0.3, 0.4
+"""The margins of a panel, in inches."""
 Panel = tuple[str, str, Float[np.ndarray, "line column"]]
-"""A panel: its name, the meaning of its rows, and its values."""
+"""A panel: its name, the name of its rows, and its values."""
 
 
 def tape(use: TapeUse, *, title: str = "") -> Figure:
@@ -341,103 +215,63 @@ def tape(use: TapeUse, *, title: str = "") -> Figure:
     Raises:
         InputError: matplotlib is not installed, or no installed font has a character.
     """
-    wrote = tape_panels("writes to the tape", use.writing, use.rows)
-    read = tape_panels("reads from the tape", use.reading, use.rows)
-    pairs = list(
-        zip_longest(
-            [("inputs", "bit", use.inputs.T), *wrote],
-            [("outputs", "bit", use.outputs.T), *read],
-        )
-    )
-    with plotting():
-        figure, steps = new_figure(), len(use.inputs)
-        cell = min(LARGEST_CELL, TAPE_WIDEST / max(steps, 1))
-        tall = [
-            TAPE_ABOVE
-            + TAPE_BELOW
-            + max(_height(panel, cell) for panel in pair if panel is not None)
-            for pair in pairs
-        ]
-        width = 2 * (TAPE_LEFT + cell * steps + TAPE_RIGHT)
-        heading = layout_title(figure, title, width - 2 * TAPE_RIGHT)
-        head = heading.height + (TAPE_RIGHT if title else 0.0)
-        height = head + sum(tall) + TAPE_FOOT
-        figure.set_size_inches(width, height)
-        heading.draw(figure, TAPE_RIGHT, height - TAPE_RIGHT)
-        key = "white 0, dark 1" + (
-            ", grey: no target" if np.isnan(use.outputs).any() else ""
-        )
-        draw_text(figure, key, (TAPE_RIGHT, TAPE_FOOT / 2), size=7, color=MUTED)
-        top = height - head
-        for pair, size in zip(pairs, tall, strict=True):
-            for x, panel in zip((TAPE_LEFT, width / 2 + TAPE_LEFT), pair, strict=True):
-                if panel is not None:
-                    side = _height(panel, cell)
-                    place = (
-                        x / width,
-                        (top - TAPE_ABOVE - side) / height,
-                        cell * steps / width,
-                        side / height,
-                    )
-                    _draw_tape_panel(figure.add_axes(place), panel)
-            top -= size
-    return figure
-
-
-def _height(panel: Panel, cell: float) -> float:
-    """Return the height of a panel in inches; many rows have low cells."""
-    return min(TALLEST, cell * len(panel[2]))
-
-
-def tape_panels(
-    name: str, weights: Float[np.ndarray, "head step row"], rows: int
-) -> list[Panel]:
-    """One panel per head."""
-    several = len(weights) > 1
-    return [
-        (
-            f"{name} (head {number})" if several else name,
-            "row",
-            weights_of_head.T[:rows],
-        )
-        for number, weights_of_head in enumerate(weights, 1)
+    columns: list[list[Panel]] = [
+        [("inputs", "bit", use.inputs.T)],
+        [("outputs", "bit", use.outputs.T)],
     ]
+    uses = (
+        ("writes to the tape", use.writing),
+        ("reads from the tape", use.reading),
+    )
+    for column, (name, heads) in zip(columns, uses, strict=True):
+        for number, weights in enumerate(heads, 1):
+            head = name
+            if len(heads) > 1:
+                head += f" (head {number})"
+            column.append((head, "row", weights.T[: use.rows]))
+    with plotting():
+        canvas = Canvas()
+        steps = len(use.inputs)
+        cell = min(0.2, 6.0 / max(steps, 1))
+        width = cell * steps
+        half = TAPE_LEFT + width + MARGIN
+        edges = (TAPE_LEFT, half + TAPE_LEFT)
+        y = canvas.add_title(title, 2 * (half - MARGIN))
+        for pair in zip_longest(*columns):
+            y += TAPE_ABOVE
+            bottom = y
+            for edge, panel in zip(edges, pair, strict=True):
+                if panel is None:
+                    continue
+                height = min(3.6, cell * len(panel[2]))  # many rows have low cells
+                _add_tape_panel(canvas, (edge, y, width, height), panel)
+                bottom = max(bottom, y + height)
+            y = bottom + TAPE_BELOW
+        key = "white 0, dark 1"
+        if np.isnan(use.outputs).any():
+            key += ", grey: no target"
+        canvas.text(key, MARGIN, y)
+        return canvas.finish(y)
 
 
-def _draw_tape_panel(axes: Axes, panel: Panel) -> None:
-    from matplotlib.colors import ListedColormap
+def _add_tape_panel(
+    canvas: Canvas, box: tuple[float, float, float, float], panel: Panel
+) -> None:
     from matplotlib.ticker import MaxNLocator
 
     name, side, values = panel
-    rows, steps = values.shape
-    axes.imshow(
-        values,
-        cmap=ListedColormap(palette() / 255).with_extremes(bad=GRID),
-        vmin=0.0,
-        vmax=1.0,
-        aspect="auto",
-        interpolation="nearest",
-        extent=(-0.5, steps - 0.5, rows - 0.5, -0.5),
-    )
-    axes.set_title(name, fontsize=9, color=INK, loc="left", pad=3)
-    axes.set_ylabel(side, fontsize=8, color=MUTED)
+    axes = canvas.add_axes(box)
+    colors = color_map().with_extremes(bad=GRID)
+    axes.imshow(values, cmap=colors, vmin=0.0, vmax=1.0)
+    axes.set(title=name, xlabel="step", ylabel=side)
     axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
-    axes.yaxis.set_major_locator(MaxNLocator(min(6, max(rows, 1)), integer=True))
-    axes.tick_params(labelsize=7, labelcolor=MUTED, color=MUTED, length=2)
-    axes.set_xlabel("step", fontsize=8, color=MUTED, labelpad=2)
-    for spine in axes.spines.values():
-        spine.set(edgecolor=GRID)
+    ticks = min(6, max(len(values), 1))
+    axes.yaxis.set_major_locator(MaxNLocator(ticks, integer=True))
 
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-SIDE, LABEL, GAP, HEADING, FOOT = 0.8, 0.2, 0.15, 0.27, 0.2
-"""Inches of an image's side, the line below it, the gap between images, a block's
-heading and the legend."""
-
-
+SIDE, LABEL, SPACE = 0.8, 0.2, 0.15
+"""The side of an image, the height of the line below it, and the space between images,
+in inches."""
 NO_IMAGE = "nearly even: no support image is preferred"
 
 
@@ -472,82 +306,53 @@ def episode(
     Raises:
         InputError: matplotlib is not installed, or no installed font has a character.
     """
-    names = list(dict.fromkeys(labels))
-    rows = [
-        [place for place, label in enumerate(labels) if label == name] for name in names
-    ]
+    rows: dict[str, list[int]] = {}
+    for index, label in enumerate(labels):
+        rows.setdefault(label, []).append(index)
+    step = SIDE + SPACE
+    row_height = step + LABEL
+    longest = max(map(len, rows.values()))
+    block = (1 + longest) * step + 5 * SPACE
+    note = ""
+    if all(map(is_nearly_uniform, weights[:, : len(labels)])):
+        note = NO_IMAGE
     with plotting():
-        block = (1 + max(map(len, rows))) * (SIDE + GAP) + 5 * GAP
-        figure, width = new_figure(), len(weights) * block
-        note = (
-            NO_IMAGE if all(map(is_nearly_uniform, weights[:, : len(labels)])) else ""
-        )
-        heading = layout_title(figure, title, width - 2 * GAP, note)
-        head = HEADING + (GAP + heading.height if heading.height else 0.0)
-        height = head + len(rows) * (SIDE + LABEL + GAP) + FOOT
-        figure.set_size_inches(width, height)
-        draw_text(figure, "frames: white 0, dark 1", (GAP, FOOT), size=7, color=MUTED)
-
-        def axes_at(lookup: int, row: int, column: int) -> Axes:
-            x = (
-                lookup * block
-                + GAP
-                + column * (SIDE + GAP)
-                + (2 * GAP if column else 0.0)
-            )
-            bottom = height - head - row * (SIDE + LABEL + GAP) - SIDE
-            return figure.add_axes(
-                (x / width, bottom / height, SIDE / width, SIDE / height)
-            )
-
-        for lookup, weights_of_lookup in enumerate(weights):
-            place = lookup * block + GAP, height - head + HEADING / 2
-            draw_text(
-                figure, layer_names(len(weights))[lookup], place, size=9, color=MUTED
-            )
-            itself = (
-                weights_of_lookup[len(labels)]
-                if len(weights_of_lookup) > len(labels)
-                else None
-            )
-            _draw_frame(
-                axes_at(lookup, 0, 0),
-                query,
-                "query" if itself is None else f"query, {itself:.2f}",
-                itself or 0.0,
-            )
-            for row, (name, places) in enumerate(zip(names, rows, strict=True)):
-                for column, place in enumerate(places, 1):
-                    label = f"{shorten_middle(name, longest=10)} {weights_of_lookup[place]:.2f}"
-                    _draw_frame(
-                        axes_at(lookup, row, column),
-                        support[place],
-                        label,
-                        float(weights_of_lookup[place]),
-                    )
-        heading.draw(figure, GAP, height - GAP)
-    return figure
+        canvas = Canvas()
+        width = len(weights) * block - 2 * MARGIN
+        top = canvas.add_title(title, width, note) + 0.25
+        bottom = top + len(rows) * row_height
+        canvas.text("frames: white 0, dark 1", MARGIN, bottom)
+        names = layer_names(len(weights))
+        for lookup, (name, shares) in enumerate(zip(names, weights, strict=True)):
+            edge = MARGIN + lookup * block
+            canvas.text(name, edge, top - 0.14, size=9)
+            caption = "query"
+            weight = 0.0
+            if len(shares) > len(labels):
+                weight = float(shares[-1])
+                caption += f", {weight:.2f}"
+            _add_framed(canvas, (edge, top), query, caption, weight)
+            for row, (label, indices) in enumerate(rows.items()):
+                y = top + row * row_height
+                short_label = shorten_middle(label, longest=10)
+                for column, index in enumerate(indices, 1):
+                    x = edge + column * step + 2 * SPACE
+                    weight = float(shares[index])
+                    caption = f"{short_label} {weight:.2f}"
+                    _add_framed(canvas, (x, y), support[index], caption, weight)
+        return canvas.finish(bottom)
 
 
-def _draw_frame(
-    axes: Axes,
+def _add_framed(
+    canvas: Canvas,
+    place: tuple[float, float],
     pixels: UInt8[np.ndarray, "height width channel"],
     label: str,
     weight: float,
 ) -> None:
-    axes.imshow(
-        np.repeat(pixels, 3, 2) if pixels.shape[2] == 1 else pixels,
-        interpolation="nearest",
-    )
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.set_xlabel(
-        label,
-        fontsize=7,
-        color=MUTED,
-        labelpad=2,
-        family=choose_fonts([label])[0],
-        parse_math=False,
-    )
+    """Add an image in a frame with the color of its weight."""
+    axes = canvas.add_image((*place, SIDE, SIDE), pixels)
+    (fonts,) = choose_fonts([label])
+    axes.set_xlabel(label, fontsize=7, color=MUTED, family=fonts)
     for spine in axes.spines.values():
         spine.set(edgecolor=hex_color(weight), linewidth=3)

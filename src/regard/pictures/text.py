@@ -1,22 +1,19 @@
-"""Labels as they are drawn: visible forms, fonts, measured words and titles."""
+"""Labels as they are drawn: their visible forms, their fonts, and their direction."""
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from regard.errors import InputError
-from regard.pictures.style import INK, MUTED, PAPER, choose_sizes, hex_color
 from regard.text.kinds import NAMED
 
 SIGNS = {"</s>": "∎", "<s>": "▷"}
 """The signs of special tokens: the end of a text, and its start."""
 SIGN_MEANINGS = {
-    SIGNS["</s>"]: "end of text",
-    SIGNS["<s>"]: "start of text",
+    "∎": "end of text",
+    "▷": "start of text",
     "·": "space",
     "␣": "space",
     NAMED["\n"]: "line break",
@@ -42,13 +39,21 @@ def show_invisible(label: str) -> str:
     return "␣" * before + "".join(map(_visible, inner)) + "␣" * after
 
 
+def _visible(char: str) -> str:
+    if char in NAMED:
+        return NAMED[char]
+    if unicodedata.category(char) in _HIDDEN and char not in _JOINERS:
+        return char.encode("unicode_escape").decode("ascii")
+    return char
+
+
 def flat_title(title: str) -> str:
     """Join a title and its details to one line, for metadata."""
     return show_invisible(", ".join(title.split("\n")))
 
 
 def shorten(label: str, longest: int = 40) -> str:
-    """`show_invisible(label)`, shortened with '…' beyond `longest` characters.
+    """Return `show_invisible(label)`, with '…' beyond `longest` characters.
 
     Variation selectors are removed: they choose a glyph and have none, so fonts may
     lack them.
@@ -60,31 +65,24 @@ def shorten(label: str, longest: int = 40) -> str:
 
 
 def shorten_middle(label: str, longest: int) -> str:
-    """`shorten(label)`, but with the '…' in the middle: names that differ only at the end still differ."""
-    text = shorten(label, longest=max(len(show_invisible(label)), 1))
-    before = longest // 2
-    return (
-        text
-        if len(text) <= longest
-        else f"{text[:before]}…{text[len(text) - (longest - 1 - before) :]}"
-    )
+    """Return `show_invisible(label)` with '…' in the middle if it is too long.
+
+    Names that differ only at the end still differ.
+    """
+    text, half = show_invisible(label), longest // 2
+    if len(text) <= longest:
+        return text
+    return f"{text[:half]}…{text[half + 1 - longest :]}"
 
 
 def explain_signs(*sides: Iterable[str]) -> str:
     """Explain the signs at the end of labels in one line; empty without any."""
     last = {show_invisible(label)[-1:] for side in sides for label in side}
-    used = [(sign, meaning) for sign, meaning in SIGN_MEANINGS.items() if sign in last]
-    return ", ".join(f"{sign} {meaning}" for sign, meaning in used)
-
-
-def count_columns(label: str) -> int:
-    """Count character cells: 2 for East Asian wide ones, 0 for combining marks."""
-    return sum(
-        2
-        if unicodedata.east_asian_width(char) in "WF"
-        else unicodedata.category(char) not in ("Mn", "Me", "Cf")
-        for char in label
-    )
+    explanations = []
+    for sign, meaning in SIGN_MEANINGS.items():
+        if sign in last:
+            explanations.append(f"{sign} {meaning}")
+    return ", ".join(explanations)
 
 
 def stack_letters(label: str) -> str | None:
@@ -93,31 +91,10 @@ def stack_letters(label: str) -> str | None:
     This suits a single character, or characters as wide as Chinese ones. The result is
     None for other labels, which are rotated.
     """
-    upright = len(label) == 1 or (label and count_columns(label) == 2 * len(label))
-    return "\n".join(label) if upright else None
-
-
-def vertical_alignment(label: str) -> Literal["baseline", "bottom"]:
-    """Return the vertical alignment of an upright label above a column.
-
-    A line stands on the base line, where "." and "'" have their places.
-    """
-    return "bottom" if "\n" in label else "baseline"
-
-
-def _visible(char: str) -> str:
-    if char in NAMED:
-        return NAMED[char]
-    if unicodedata.category(char) in _HIDDEN and char not in _JOINERS:
-        code = ord(char)
-        return (
-            f"\\x{code:02x}"
-            if code < 0x100
-            else f"\\u{code:04x}"
-            if code < 0x10000
-            else f"\\U{code:08x}"
-        )
-    return char
+    widths = [unicodedata.east_asian_width(char) for char in label]
+    if len(label) == 1 or (label and all(width in "WF" for width in widths)):
+        return "\n".join(label)
+    return None
 
 
 PREFERRED_FONTS = (
@@ -128,41 +105,12 @@ PREFERRED_FONTS = (
     "Segoe UI",
     "Helvetica",
 )
+CHINESE = ("Noto Sans CJK SC", "Source Han Sans SC", "PingFang SC", "Microsoft YaHei")
+JAPANESE = ("Noto Sans CJK JP", "Source Han Sans JP", "Hiragino Sans", "Yu Gothic")
+KOREAN = ("Noto Sans CJK KR", "Source Han Sans KR", "Apple SD Gothic Neo")
 # Han characters differ by language; kana or hangul among the labels identify it.
-HAN = {
-    "SC": (
-        "Noto Sans CJK SC",
-        "Source Han Sans SC",
-        "PingFang SC",
-        "Microsoft YaHei",
-        "WenQuanYi Zen Hei",
-    ),
-    "JP": ("Noto Sans CJK JP", "Source Han Sans JP", "Hiragino Sans", "Yu Gothic"),
-    "KR": (
-        "Noto Sans CJK KR",
-        "Source Han Sans KR",
-        "Apple SD Gothic Neo",
-        "Malgun Gothic",
-    ),
-}
-CJK = {
-    "CJK",
-    "HIRAGANA",
-    "KATAKANA",
-    "HANGUL",
-    "BOPOMOFO",
-    "IDEOGRAPHIC",
-    "FULLWIDTH",
-    "HALFWIDTH",
-    "KANGXI",
-}
-SYMBOLS = (
-    "Noto Sans Symbols",
-    "Noto Sans Symbols2",
-    "Noto Emoji",
-    "Symbola",
-    "Segoe UI Symbol",
-)
+REGIONAL = {"HIRAGANA": JAPANESE, "KATAKANA": JAPANESE, "HANGUL": KOREAN}
+SYMBOLS = ("Noto Sans Symbols", "Noto Sans Symbols2", "Noto Emoji", "Symbola")
 # These fonts draw characters as boxes, or number their glyphs differently.
 UNFIT = (
     "Last Resort",
@@ -181,19 +129,29 @@ def choose_fonts(labels: Iterable[str]) -> list[list[str]]:
     A single family is chosen if it has all characters.
 
     Raises:
-        InputError: No installed font covers some scripts; it names fonts to install.
+        InputError: No installed font covers some scripts.
     """
     labels = list(labels)
     needed = {char for label in labels for char in label}
-    coverage = _cover(needed)
-    lost = needed - set().union(*coverage.values())
-    if lost:
+    coverage, missing = _cover(needed)
+    if missing:
         _find_new_fonts()
-        coverage = _cover(needed)
-        lost = needed - set().union(*coverage.values())
-    if lost:
-        raise InputError(_advice(lost))
-    return [_choose(set(label), coverage) for label in labels]
+        coverage, missing = _cover(needed)
+    if missing:
+        first = {script(char): char for char in sorted(missing, reverse=True)}
+        names = [
+            f"{unicodedata.name(char, 'UNNAMED')} (U+{ord(char):04X})"
+            for char in first.values()
+        ]
+        raise InputError(
+            f"no installed font has {', '.join(names)}; install a font of this script (Debian: fonts-noto-core, "
+            "fonts-noto-cjk, fonts-symbola), or write .html, which uses the browser's fonts"
+        )
+    families = []
+    for label in labels:
+        complete = [name for name, has in coverage.items() if has >= set(label)]
+        families.append(complete[:1] or list(coverage))
+    return families
 
 
 def script(char: str) -> str:
@@ -204,80 +162,44 @@ def script(char: str) -> str:
     return unicodedata.name(char, "UNNAMED").split()[0].split("-")[0]
 
 
-def _cover(needed: set[str]) -> dict[str, set[str]]:
-    """Return the characters that each family has, in order of preference.
+def _cover(needed: set[str]) -> tuple[dict[str, set[str]], set[str]]:
+    """Return the characters that each useful family has, and those that none has.
 
     Only as many fonts as needed are opened.
     """
+    from matplotlib.font_manager import FontPath, fontManager, get_font
+
+    def distance(face: Any) -> float:
+        return fontManager.score_weight("normal", face.weight)
+
+    faces = {}
+    for face in sorted(fontManager.ttflist, key=distance, reverse=True):
+        if face.style == "normal" and not face.name.startswith(UNFIT):
+            faces[face.name] = face
+    preferred = list(PREFERRED_FONTS)
+    for name in sorted({script(char) for char in needed}):
+        title = name.title()
+        preferred += REGIONAL.get(name, ())
+        preferred += [f"Noto Sans {title}", f"Noto Serif {title}"]
+    preferred += [*CHINESE, *SYMBOLS, *sorted(faces)]
     coverage: dict[str, set[str]] = {}
     missing = set(needed)
-    for family in _candidates(needed):
+    for family in dict.fromkeys(preferred):
         if not missing:
             break
-        has = _characters(family, needed)
+        if family not in faces:
+            continue
+        face = faces[family]
+        font = get_font(FontPath(face.fname, face.index))
+        has = {char for char in needed if font.get_char_index(ord(char))}
         if has & missing:
             coverage[family] = has
             missing -= has
-    return coverage
-
-
-def _candidates(needed: set[str]) -> Iterator[str]:
-    from matplotlib.font_manager import fontManager
-
-    installed = sorted(
-        {
-            entry.name
-            for entry in fontManager.ttflist
-            if not entry.name.startswith(UNFIT)
-        }
-    )
-    scripts = {script(char) for char in needed}
-    han = (
-        "JP"
-        if scripts & {"HIRAGANA", "KATAKANA"}
-        else "KR"
-        if "HANGUL" in scripts
-        else "SC"
-    )
-    noto = [
-        f"Noto {kind} {name.title()}"
-        for name in sorted(scripts)
-        for kind in ("Sans", "Naskh", "Serif")
-    ]
-    preferred = [*PREFERRED_FONTS, *HAN[han], *noto, *SYMBOLS]
-    present = set(installed)
-    yield from dict.fromkeys(
-        [name for name in preferred if name in present] + installed
-    )
-
-
-def _characters(family: str, needed: set[str]) -> set[str]:
-    from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
-
-    # matplotlib warns about families without a requested property, so request one that the family has
-    faces = [entry for entry in fontManager.ttflist if entry.name == family]
-    plain = min(
-        faces,
-        key=lambda face: (
-            face.style != "normal",
-            fontManager.score_weight("normal", face.weight),
-        ),
-    )
-    properties = FontProperties(family=[family], weight=plain.weight)
-    properties.set_style(plain.style)  # pyright: ignore[reportArgumentType] a string, one of three
-    font = get_font(findfont(properties, fallback_to_default=False))
-    return {char for char in needed if font.get_char_index(ord(char))}
-
-
-def _choose(characters: set[str], coverage: dict[str, set[str]]) -> list[str]:
-    for family, has in coverage.items():
-        if characters <= has:
-            return [family]
-    return list(coverage)
+    return coverage, missing
 
 
 def _find_new_fonts() -> None:
-    """Update matplotlib's font cache, which dates from its first run, with fonts installed since."""
+    """Add fonts installed since matplotlib's first run to its font cache."""
     from matplotlib.font_manager import findSystemFonts, fontManager
 
     paths = {str(entry.fname) for entry in fontManager.ttflist}
@@ -288,119 +210,17 @@ def _find_new_fonts() -> None:
             continue  # a broken or bitmap font draws nothing and is not this library's to report
 
 
-def _advice(lost: set[str]) -> str:
-    by_script: dict[str, str] = {}
-    for char in sorted(lost):
-        symbol = unicodedata.category(char).startswith("S")
-        name = unicodedata.name(char, "UNNAMED") if symbol else script(char)
-        by_script.setdefault("CJK" if script(char) in CJK else name, char)
-    missing = ", ".join(
-        f"{name} (U+{ord(char):04X})" for name, char in by_script.items()
-    )
-    fonts = ", ".join(
-        dict.fromkeys(_font_for(name, char) for name, char in by_script.items())
-    )
-    return f"no installed font has {missing}; install {fonts}, or write .html, which uses the browser's fonts"
-
-
-def _font_for(name: str, char: str) -> str:
-    if name == "CJK":
-        return "Noto Sans CJK (Debian: fonts-noto-cjk)"
-    if unicodedata.category(char).startswith("S"):
-        return "Symbola (Debian: fonts-symbola)"
-    return f"Noto Sans {name.title()} (Debian: fonts-noto-core)"
-
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 RIGHT_TO_LEFT, LEFT_TO_RIGHT = ("R", "AL"), ("L", "EN", "AN")
 """Bidirectional classes of right-to-left letters, and of left-to-right letters and
 digits."""
-MAX_LETTERS = 60
-"""The maximum of letters drawn of a word."""
-
-
-@dataclass(frozen=True)
-class Word:
-    """A label with its fonts and its width in inches."""
-
-    label: str
-    fonts: list[str]
-    width: float
-
-
-def new_figure() -> Figure:
-    """Create an empty figure; its size is set later."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(facecolor=PAPER, dpi=100)
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def measure(
-    figure: Figure, labels: Sequence[str], size: float, longest: int = MAX_LETTERS
-) -> list[Word]:
-    """Return labels with their fonts and widths at a type size in points.
-
-    Raises:
-        InputError: No installed font has a character.
-    """
-    from matplotlib.font_manager import FontProperties
-
-    renderer = figure.canvas.get_renderer()  # pyright: ignore[reportAttributeAccessIssue] that of the Agg canvas
-    texts = [shorten(label, longest=longest) for label in labels]
-    words = []
-    for label, fonts in zip(texts, choose_fonts(texts), strict=True):
-        width, _, _ = renderer.get_text_width_height_descent(
-            label, FontProperties(family=fonts, size=size), ismath=False
-        )
-        words.append(Word(label, fonts, width / figure.dpi))
-    return words
-
-
-def draw_box(
-    figure: Figure, place: tuple[float, float, float, float], shade: float, **style: Any
-) -> None:
-    """Draw a rectangle (left, bottom, width, height) in the color of a weight."""
-    from matplotlib.patches import Rectangle
-
-    x, bottom, width, height = place
-    inches = figure.dpi_scale_trans
-    figure.add_artist(
-        Rectangle(
-            (x, bottom),
-            width,
-            height,
-            facecolor=hex_color(shade),
-            transform=inches,
-            **style,
-        )
-    )
-
-
-def draw_text(
-    figure: Figure, label: str, place: tuple[float, float], **style: Any
-) -> None:
-    """Plain text, never mathematics, centred vertically at `place`."""
-    inches = figure.dpi_scale_trans
-    figure.text(
-        *place, label, transform=inches, va="center_baseline", parse_math=False, **style
-    )
 
 
 def is_right_to_left(label: str) -> bool:
-    """Whether the first letter with a direction is a right-to-left letter."""
-    return next(
-        (
-            direction in RIGHT_TO_LEFT
-            for direction in _directions(label)
-            if direction in RIGHT_TO_LEFT or direction == "L"
-        ),
-        False,
-    )
+    """Check whether the first letter with a direction is a right-to-left letter."""
+    for direction in _directions(label):
+        if direction in (*RIGHT_TO_LEFT, "L"):
+            return direction != "L"
+    return False
 
 
 def visual_order(labels: Sequence[str]) -> list[int]:
@@ -411,125 +231,14 @@ def visual_order(labels: Sequence[str]) -> list[int]:
     """
     ordered: list[int] = []
     run: list[int] = []
-    for place, label in enumerate(labels):
+    for index, label in enumerate(labels):
         if next(_directions(label), "") in LEFT_TO_RIGHT:
-            run.insert(0, place)
+            run.insert(0, index)
         else:
-            ordered += [*run, place]
+            ordered += [*run, index]
             run = []
     return ordered + run
 
 
 def _directions(label: str) -> Iterator[str]:
     return (unicodedata.bidirectional(letter) for letter in label)
-
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-LINE, DETAIL, GAP = 0.21, 0.16, 0.06
-"""The heights of a line of the title and of a detail, and the space below them, in
-inches."""
-MIN_TITLE_WIDTH = 4.6
-"""The least width of a figure with a title, in inches."""
-TITLE_LINES = 4
-"""The most lines of the text itself; a longer one ends in '…'."""
-TITLE_LETTERS = 2_000
-"""The most letters of a title that are measured."""
-
-
-@dataclass(frozen=True)
-class Title:
-    """The lines of a title and of its details."""
-
-    lines: tuple[Word, ...]
-    details: tuple[Word, ...]
-
-    @property
-    def height(self) -> float:
-        """Its height with the space below, in inches."""
-        tall = LINE * len(self.lines) + DETAIL * len(self.details)
-        return tall + GAP if tall else 0.0
-
-    @property
-    def width(self) -> float:
-        """The width of its longest line, in inches."""
-        return max((line.width for line in (*self.lines, *self.details)), default=0.0)
-
-    def draw(self, figure: Figure, x: float, top: float) -> float:
-        """Draw it below `top`, in inches, and return where the figure's content begins."""
-        size = choose_sizes(1)
-        for word in self.lines:
-            draw_text(
-                figure,
-                word.label,
-                (x, top - LINE / 2),
-                size=size.title,
-                color=INK,
-                family=word.fonts,
-            )
-            top -= LINE
-        for word in self.details:
-            draw_text(
-                figure,
-                word.label,
-                (x, top - DETAIL / 2),
-                size=size.small,
-                color=MUTED,
-                family=word.fonts,
-            )
-            top -= DETAIL
-        return top - (GAP if self.height else 0.0)
-
-
-def layout_title(figure: Figure, title: str, room: float, *notes: str) -> Title:
-    """Wrap a title to a width in inches.
-
-    Its first line is the text; further lines and the `notes` are details.
-
-    Raises:
-        InputError: No installed font has a character.
-    """
-    head, *details = title.split("\n")
-    size = choose_sizes(1)
-    lines = (
-        wrap(figure, shorten(head, longest=TITLE_LETTERS), size.title, room)
-        if head
-        else []
-    )
-    if len(lines) > TITLE_LINES:
-        last = lines[TITLE_LINES - 1].label
-        lines = [
-            *lines[: TITLE_LINES - 1],
-            *measure(figure, [last[:-2].rstrip() + "…"], size.title, TITLE_LETTERS),
-        ]
-    below = [
-        line
-        for detail in (*details, *notes)
-        if detail
-        for line in wrap(figure, detail, size.small, room)
-    ]
-    return Title(tuple(lines), tuple(below))
-
-
-def wrap(figure: Figure, label: str, size: float, room: float) -> list[Word]:
-    """Break a text into lines of at most `room` inches.
-
-    Lines end at spaces, or within a word that is longer than a line.
-    """
-
-    def width(part: str) -> float:
-        return measure(figure, [part.rstrip()], size, TITLE_LETTERS)[0].width
-
-    lines = [""]
-    for piece in re.findall(r"\S+\s*|\s+", label):
-        if lines[-1] and width(lines[-1] + piece) > room:
-            lines.append("")
-        if width(piece) <= room:
-            lines[-1] += piece
-            continue
-        for letter in piece:
-            if lines[-1] and width(lines[-1] + letter) > room:
-                lines.append("")
-            lines[-1] += letter
-    return measure(figure, [line.rstrip() for line in lines], size, TITLE_LETTERS)

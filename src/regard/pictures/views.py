@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,38 +13,22 @@ from jaxtyping import Float
 from regard.errors import InputError
 from regard.maps.heads import HeadMaps
 from regard.maps.reductions import average_heads, mean_entropies, rollout
+from regard.pictures.canvas import MARGIN, Canvas, widest
 from regard.pictures.chart import Grid, charts
-from regard.pictures.heatmap import heatmap, multiples
+from regard.pictures.heatmap import LABELS, heatmap, multiples
 from regard.pictures.shaded_text import reading
-from regard.pictures.style import (
-    COLORS,
-    INK,
-    MUTED,
-    choose_scale_end,
-    choose_sizes,
-    plotting,
-    round_up,
-)
-from regard.pictures.text import (
-    MIN_TITLE_WIDTH,
-    Word,
-    draw_text,
-    explain_signs,
-    layout_title,
-    measure,
-    new_figure,
-)
-from regard.pictures.write import LABELS
+from regard.pictures.style import COLORS, INK, choose_scale_end, plotting, round_up
+from regard.pictures.text import explain_signs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MARGIN, ROW, GAP, LINE, TYPE = 0.15, 0.21, 2.4, 0.2, 9.0
-"""The margin, the height of a piece, the gap between the copies and the height of a
-line above them, in inches; the type size in points."""
+ROW, GAP, LINE, TYPE = 0.21, 2.4, 0.2, 9.0
+"""The height of a piece, the gap between the copies and the height of a line above
+them, in inches; the type size in points."""
 STYLES = "-", (0, (3, 1.5))
-"""Line styles: solid for the first heads, one colour each, then dashed with the same
-colours."""
+"""Line styles: solid for the first heads, one color each, then dashed with the same
+colors."""
 MAX_LINES = len(COLORS) * len(STYLES)
 WIDEST, FAINTEST = 3.6, 0.3
 """The width in points at weight 1; the opacity at weight 0."""
@@ -74,136 +58,102 @@ def lines(
         raise InputError(
             f"{len(weights)} heads are too many for lines; choose at most {MAX_LINES}"
         )
+    note = f"a line is as wide as its weight; weights under {threshold:g} have none"
+    if not (weights >= threshold).any():
+        note += ", and no weight is larger"
     with plotting():
-        figure = new_figure()
-        readers, read = (measure(figure, labels, TYPE) for labels in (target, source))
-        note = f"a line is as wide as its weight; weights under {threshold:g} have none"
-        note += "" if (weights >= threshold).any() else ", and no weight is larger"
-        sides = [
-            max((word.width for word in side), default=0.2) for side in (readers, read)
-        ]
-        width = max(2 * MARGIN + max(sum(sides) + GAP, 2 * ENTRY), MIN_TITLE_WIDTH)
-        heading = layout_title(
-            figure, title, width - 2 * MARGIN, note, explain_signs(source, target)
-        )
-        entries = max(1, int((width - 2 * MARGIN) / ENTRY))
-        head = heading.height + LINE * -(-len(names) // entries)
-        tall = ROW * max(len(source), len(target), 1)
-        top = MARGIN + tall + LINE
-        figure.set_size_inches(width, top + head + MARGIN)
-        x = (width - sum(sides) - GAP) / 2 + sides[0]
-        _draw_legend(figure, names, entries, heading.draw(figure, MARGIN, top + head))
-        _draw_side(figure, ["target (queries)", *readers], x, "right", top)
-        _draw_side(figure, ["source (keys)", *read], x + GAP, "left", top)
-        _draw_head_lines(figure, weights, threshold, (x, x + GAP), top - LINE)
-    return figure
-
-
-def _draw_legend(
-    figure: Figure, names: Sequence[str], entries: int, top: float
-) -> None:
-    """Draw the legend, with `entries` entries per line."""
-    for number, name in enumerate(names):
-        row, column = divmod(number, entries)
-        x, middle = MARGIN + ENTRY * column, top - LINE * (row + 0.5)
-        _draw_lines(figure, [((x, middle), (x + SAMPLE, middle))], [1.0], number)
-        draw_text(
-            figure,
-            name,
-            (x + SAMPLE + 0.06, middle),
-            size=choose_sizes(1).small,
-            color=INK,
+        canvas = Canvas()
+        target_words = canvas.measure(target, TYPE)
+        source_words = canvas.measure(source, TYPE)
+        target_width = widest(target_words, 0.2)
+        width = target_width + widest(source_words, 0.2)
+        y = canvas.add_title(
+            title,
+            max(width + GAP, 2 * ENTRY, 4.3),
+            note,
+            explain_signs(source, target),
         )
 
+        entries = int((canvas.width - 2 * MARGIN) / ENTRY)
+        for head, name in enumerate(names):
+            row, column = divmod(head, entries)
+            x = MARGIN + ENTRY * column
+            middle = y + LINE * (row + 0.5)
+            sample = ((x, middle), (x + SAMPLE, middle))
+            _draw_lines(canvas, [sample], [1.0], head)
+            canvas.text(name, x + SAMPLE + 0.06, middle, color=INK)
+        y += LINE * -(-len(names) // entries)
 
-def _draw_side(
-    figure: Figure, words: Sequence[Word | str], across: float, side: str, top: float
-) -> None:
-    """Draw one copy of the text below its heading."""
-    away = -0.06 if side == "right" else 0.06
-    for number, word in enumerate(words):
-        middle = top - LINE / 2 if number == 0 else top - LINE - ROW * (number - 0.5)
-        if isinstance(word, str):
-            draw_text(
-                figure,
-                word,
-                (across + away, middle),
-                size=choose_sizes(1).small,
-                color=MUTED,
-                ha=side,
-            )
-        else:
-            draw_text(
-                figure,
-                word.label,
-                (across + away, middle),
-                size=TYPE,
-                color=INK,
-                ha=side,
-                family=word.fonts,
-            )
+        target_edge = (canvas.width - width - GAP) / 2 + target_width
+        source_edge = target_edge + GAP
+        columns = (
+            ("target (queries)", target_words, target_edge - 0.06, "right"),
+            ("source (keys)", source_words, source_edge + 0.06, "left"),
+        )
+        for heading, words, x, align in columns:
+            canvas.text(heading, x, y + LINE / 2, ha=align)
+            for index, word in enumerate(words):
+                canvas.text(
+                    word,
+                    x,
+                    y + LINE + ROW * (index + 0.5),
+                    size=TYPE,
+                    color=INK,
+                    ha=align,
+                )
 
-
-def _draw_head_lines(
-    figure: Figure,
-    weights: Float[np.ndarray, "head target source"],
-    threshold: float,
-    across: tuple[float, float],
-    top: float,
-) -> None:
-    """Draw the lines of each head. Lines from one piece start at different heights."""
-    spread = ROW * 0.6 / max(len(weights), 1)
-    for head, head_weights in enumerate(weights):
-        down = ROW / 2 + spread * (head - (len(weights) - 1) / 2)
-        pairs = [
-            (int(t), int(s))
-            for t, s in np.argwhere(head_weights >= threshold)
-            if head_weights[t, s] > 0
-        ]
-        pairs.sort(key=lambda pair, head_weights=head_weights: head_weights[pair])
-        ends = [
-            ((across[0], top - ROW * t - down), (across[1], top - ROW * s - down))
-            for t, s in pairs
-        ]
-        _draw_lines(figure, ends, [float(head_weights[pair]) for pair in pairs], head)
+        # lines from one piece start at different heights
+        spread = ROW * 0.6 / max(len(weights), 1)
+        center = (len(weights) - 1) / 2
+        for head, head_weights in enumerate(weights):
+            middle = y + LINE + ROW / 2 + spread * (head - center)
+            visible = (head_weights >= threshold) & (head_weights > 0)
+            # the greatest weight is drawn last and thus on top
+            pairs = sorted(np.argwhere(visible), key=lambda pair: head_weights[*pair])
+            ends = []
+            shares = []
+            for row, column in pairs:
+                start = (target_edge, middle + ROW * row)
+                end = (source_edge, middle + ROW * column)
+                ends.append((start, end))
+                shares.append(float(head_weights[row, column]))
+            _draw_lines(canvas, ends, shares, head)
+        rows = max(len(source), len(target), 1)
+        return canvas.finish(y + LINE + ROW * rows)
 
 
 def _draw_lines(
-    figure: Figure, ends: Sequence[tuple], weights: Sequence[float], head: int
+    canvas: Canvas, ends: Sequence[tuple], weights: Sequence[float], head: int
 ) -> None:
-    """Draw the lines of one head, the greatest weight last and thus on top."""
+    """Draw the lines of one head."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba
 
-    colour, style = (
-        COLORS[head % len(COLORS)],
-        STYLES[head // len(COLORS) % len(STYLES)],
+    turn, index = divmod(head, len(COLORS))
+    colors = []
+    widths = []
+    for weight in weights:
+        clipped = min(weight, 1.0)
+        opacity = FAINTEST + (1 - FAINTEST) * clipped
+        colors.append(to_rgba(COLORS[index], opacity))
+        widths.append(WIDEST * clipped)
+    collection = LineCollection(
+        list(ends),
+        colors=colors,
+        linewidths=widths,
+        linestyles=[STYLES[turn]],
+        capstyle="butt" if turn else "round",
+        transform=canvas.inches,
     )
-    clipped = [min(weight, 1.0) for weight in weights]
-    figure.add_artist(
-        LineCollection(
-            list(ends),
-            colors=[
-                to_rgba(colour, FAINTEST + (1 - FAINTEST) * weight)
-                for weight in clipped
-            ],
-            linewidths=[WIDEST * weight for weight in clipped],
-            linestyles=[style],
-            capstyle="round" if style == "-" else "butt",
-            transform=figure.dpi_scale_trans,
-        )
-    )
+    canvas.figure.add_artist(collection)
 
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-FEW = 4
+MAX_HEADS = 4
 """The maximum of heads drawn as lines by default; if there are more, only the last
 layer's are drawn."""
 THRESHOLD = 0.15
 """The default of the minimum weight with a line."""
-PART_REMEDY = "give page, words, source or target"
+PART_REMEDY = "give words, source or target"
 PAGE_REMEDY = "write a .html page, without a map"
 """The remedies for a picture that would be too large: for views with and without
 parts."""
@@ -214,9 +164,12 @@ Numbers = Sequence[int] | None
 class Part:
     """A part of head maps that one picture shows.
 
-    vmax: the weight with the darkest colour.
-    threshold: the minimum weight with a line.
-    first: for self-attention, the source position of the first target.
+    Attributes:
+        maps: The part.
+        title: The title.
+        vmax: The weight with the darkest color.
+        threshold: The minimum weight with a line.
+        first: For self-attention, the source position of the first target.
     """
 
     maps: HeadMaps
@@ -228,100 +181,95 @@ class Part:
 
 @dataclass(frozen=True)
 class HeadView:
-    """A view: its choice of maps (None: all), and its drawing of a part of them.
+    """A view of head maps.
 
-    end: from weights to the end of their scale.
-    averaged: whether it shows the mean of the heads.
-    breaks_lines: whether its text may have any length, so that only targets are divided
-    among pages.
+    Attributes:
+        select: Selects the maps with these numbers (None: all).
+        draw: Draws a part of them.
+        end: Returns the end of the scale of weights.
+        averaged: Whether it shows the mean of the heads.
     """
 
     select: Callable[[HeadMaps, Numbers], HeadMaps]
     draw: Callable[[Part], Figure]
     end: Callable[[np.ndarray], float]
     averaged: bool = False
-    breaks_lines: bool = False
 
-    def parts(
+    def part(
         self,
         maps: HeadMaps,
         places: tuple[slice, slice],
         *,
         title: str,
-        page: int | None = None,
         scale: float | None = None,
         threshold: float | None = None,
-    ) -> list[Part]:
-        """Divide maps into parts for one picture each, all on one scale.
+    ) -> Part:
+        """Select the part of maps that a picture shows.
 
         Args:
             maps: The maps.
             places: The source and target positions.
             title: The title.
-            page: The most positions of each side in a part.
             scale: The end of the scale. Default: by the weights.
             threshold: The minimum weight with a line.
 
         Raises:
-            InputError: A part has more than `LABELS` labels per side.
+            InputError: It has more than `LABELS` labels per side.
         """
         source, target = places
-        pairs = [
-            (across, down)
-            for down in _pages(target, page)
-            for across in ([source] if self.breaks_lines else _pages(source, page))
-        ]
-        default = self.end(maps.weights)
-        parts = []
-        for across, down in pairs:
-            check_size(across.stop - across.start, down.stop - down.start, PART_REMEDY)
-            part = Part(
-                maps.part(across, down),
-                describe_positions(title, across, down),
-                default if scale is None else scale,
-                THRESHOLD if threshold is None else threshold,
-                down.start - across.start if maps.is_self_attention else None,
+        sources = len(maps.source.pieces)
+        targets = len(maps.target.pieces)
+        check_size(source.stop - source.start, target.stop - target.start, PART_REMEDY)
+        if places != (slice(0, sources), slice(0, targets)):
+            separator = ", " if "\n" in title else "\n"
+            title += (
+                f"{separator}source {source.start}:{source.stop}, "
+                f"target {target.start}:{target.stop}"
             )
-            is_complete = pairs == [
-                (slice(0, len(maps.source.pieces)), slice(0, len(maps.target.pieces)))
-            ]
-            parts.append(replace(part, title=title) if is_complete else part)
-        return parts
-
-
-def describe_positions(title: str, source: slice, target: slice) -> str:
-    """Add the selected positions to the details of a title."""
-    places = f"source {source.start}:{source.stop}, target {target.start}:{target.stop}"
-    return f"{title}, {places}" if "\n" in title else f"{title}\n{places}"
-
-
-def check_size(source: int, target: int, instead: str) -> None:
-    """Check that a picture can have so many labels; `instead` is the remedy.
-
-    Raises:
-        InputError: It can't.
-    """
-    if max(source, target) > LABELS:
-        raise InputError(
-            f"the map has {target} x {source} positions; at most {LABELS} per side are drawn: {instead}"
+        if scale is None:
+            scale = self.end(maps.weights)
+        if threshold is None:
+            threshold = THRESHOLD
+        first = None
+        if maps.is_self_attention:
+            first = target.start - source.start
+        return Part(
+            maps.part(source, target),
+            title=title,
+            vmax=scale,
+            threshold=threshold,
+            first=first,
         )
 
 
-def draw_entropies(bits: Sequence[Float[np.ndarray, " head"]], read: int) -> Figure:
+def check_size(source: int, target: int, remedy: str) -> None:
+    """Check that a picture can have so many labels.
+
+    Raises:
+        InputError: It can't, with a remedy.
+    """
+    if max(source, target) > LABELS:
+        raise InputError(
+            f"the map has {target} x {source} positions; at most {LABELS} per side are drawn: {remedy}"
+        )
+
+
+def draw_entropies(bits: Sequence[Float[np.ndarray, " head"]], keys: int) -> Figure:
     """Plot a row per layer and a cell per head: `mean_entropies`, in bits.
 
-    The scale goes from 0 (one source) to log2 of the `read` sources (uniform), as the
+    The scale goes from 0 (one source) to log2 of the number of keys (uniform), as the
     title notes. A head without weights has a dash.
 
     Raises:
         InputError: matplotlib is not installed.
         ValueError: There is no layer.
     """
-    maximum = math.log2(max(read, 2))
-    rows = {f"layer {number}": row.tolist() for number, row in enumerate(bits)}
-    return charts(
-        [Grid(f"entropy of each head, 0 to {maximum:.2f} bits", "head", rows, maximum)]
-    )
+    maximum = math.log2(max(keys, 2))
+    title = f"entropy of each head, 0 to {maximum:.2f} bits"
+    rows = {}
+    for number, layer_bits in enumerate(bits):
+        rows[f"layer {number}"] = layer_bits.tolist()
+    return charts([Grid(title, "head", rows, maximum)])
 
 
 def draw_head_entropies(maps: HeadMaps) -> Figure:
@@ -331,15 +279,8 @@ def draw_head_entropies(maps: HeadMaps) -> Figure:
         InputError: As `draw_entropies`.
         ValueError: As `draw_entropies`.
     """
-    return draw_entropies(
-        [mean_entropies(layer) for layer in maps.by_layer()], len(maps.source.pieces)
-    )
-
-
-def _pages(places: slice, size: int | None) -> list[slice]:
-    size = size or max(1, places.stop - places.start)
-    firsts = range(places.start, places.stop, size) or [places.start]
-    return [slice(first, min(first + size, places.stop)) for first in firsts]
+    bits = [mean_entropies(layer) for layer in maps.by_layer()]
+    return draw_entropies(bits, len(maps.source.pieces))
 
 
 def _mean(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
@@ -353,11 +294,9 @@ def _select(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
 def _select_few(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
     """Select the last layer of many heads: more lines cannot be told apart."""
     count = len(maps.weights)
-    return (
-        maps.select(range(count - maps.layers[-1], count))
-        if numbers is None and count > FEW
-        else _select(maps, numbers)
-    )
+    if numbers is None and count > MAX_HEADS:
+        numbers = range(count - maps.layers[-1], count)
+    return _select(maps, numbers)
 
 
 def _roll_out(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
@@ -383,39 +322,51 @@ def _roll_out(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
 
 
 def _matrix(part: Part) -> Figure:
-    return heatmap(part.maps.mean(), title=part.title, vmax=part.vmax)
+    return heatmap(
+        part.maps.mean(),
+        title=part.title,
+        vmax=part.vmax,
+    )
 
 
-def _draw_lines_view(part: Part) -> Figure:
-    sides = part.maps.source.pieces, part.maps.target.pieces
+def _lines(part: Part) -> Figure:
+    maps = part.maps
     return lines(
-        part.maps.weights,
-        *sides,
-        part.maps.names,
+        maps.weights,
+        maps.source.pieces,
+        maps.target.pieces,
+        maps.names,
         threshold=part.threshold,
         title=part.title,
     )
 
 
 def _reading(part: Part) -> Figure:
-    return reading(part.maps.mean(), title=part.title, vmax=part.vmax, first=part.first)
+    return reading(
+        part.maps.mean(),
+        title=part.title,
+        vmax=part.vmax,
+        first=part.first,
+    )
 
 
 def _heads(part: Part) -> Figure:
     maps = part.maps
-    sides = maps.source.pieces, maps.target.pieces
     return multiples(
-        maps.weights, maps.names, maps.layers, sides, vmax=part.vmax, title=part.title
+        maps.weights,
+        maps.names,
+        maps.layers,
+        (maps.source.pieces, maps.target.pieces),
+        vmax=part.vmax,
+        title=part.title,
     )
 
 
 VIEWS = {
     "matrix": HeadView(_mean, _matrix, choose_scale_end, averaged=True),
-    "lines": HeadView(_select_few, _draw_lines_view, round_up),
+    "lines": HeadView(_select_few, _lines, round_up),
     "heads": HeadView(_select, _heads, round_up),
-    "reading": HeadView(
-        _mean, _reading, choose_scale_end, averaged=True, breaks_lines=True
-    ),
+    "reading": HeadView(_mean, _reading, choose_scale_end, averaged=True),
     "rollout": HeadView(_roll_out, _heads, round_up),
 }
 """The views of positions; `draw_head_entropies` draws every head as a number."""

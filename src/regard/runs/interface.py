@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from regard.runs import run_file
 from regard.runs.load import CONFIG, load
 from regard.runs.recipes import path_of
 from regard.runs.train import train as train_file
-from regard.runs.train import train_setup
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.base import Setup
 from regard.tasks.custom import Custom, CustomData, CustomModel, CustomRun
@@ -160,10 +159,15 @@ def fit(
         RunError: Training failed.
     """
     if not isinstance(training, Training):
-        training = check_settings(training or {})
-    train_count, valid_count = 0, 0
+        try:
+            training = Training(**(training or {}))
+        except (ValueError, TypeError) as error:
+            raise InputError(f"training: {error}") from error
+    train_count = 0
+    valid_count = 0
     if isinstance(objective, Supervised):
-        train_count, valid_count = len(objective.train), len(objective.valid)
+        train_count = len(objective.train)
+        valid_count = len(objective.valid)
     name = f"{type(model).__module__}.{type(model).__qualname__}"
     config = Custom(
         data=CustomData(train=train_count, valid=valid_count),
@@ -180,25 +184,7 @@ def fit(
 
     out = Path(out)
     with show_log():
-        train_setup(config, begin, out, resume=resume, allow_change=allow_change)
+        train_file(config, out, resume=resume, allow_change=allow_change, begin=begin)
     folder = RunDirectory.open(out)
     resolved: Any = run_file.read(folder.file(CONFIG))
     return CustomRun(resolved, folder, model.eval(), objective)
-
-
-def check_settings(settings: Settings) -> Training:
-    """Return the settings of the loop.
-
-    Raises:
-        InputError: The loop does not have a setting, or a value is out of range.
-    """
-    names = [field.name for field in fields(Training)]
-    for name in settings:
-        if name not in names:
-            raise InputError(
-                f"training.{name} is no setting; there are {', '.join(sorted(names))}"
-            )
-    try:
-        return replace(Training(), **settings)
-    except ValueError as error:
-        raise InputError(f"training: {error}") from error

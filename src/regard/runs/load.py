@@ -13,7 +13,7 @@ from torch.utils import _device
 from regard.errors import InputError
 from regard.runs import run_file
 from regard.storage.run_folder import WEIGHTS, RunDirectory
-from regard.storage.tensors import check, check_fit, outlines
+from regard.storage.tensors import check_fit, outline
 from regard.tasks.catalog import TASKS
 from regard.tasks.task import RunConfig
 from regard.training.devices import choose_device
@@ -104,7 +104,9 @@ class ModelOutline(TorchFunctionMode):
 
     def __init__(self, location: str, limit: int) -> None:
         super().__init__()
-        self.location, self.limit, self.count = location, limit, 0
+        self.location = location
+        self.limit = limit
+        self.count = 0
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -151,13 +153,9 @@ def check_sizes(
             be far larger than these.
     """
     if tensors is None:
-        path = folder.file(WEIGHTS)
-        header = check(path)
-        tensors, count = outlines(header), len(header)
-        size = path.stat().st_size
-    else:
-        count = len(tensors)
-        size = sum(tensor.nbytes for tensor in tensors.values())
+        tensors = outline(folder.file(WEIGHTS))
+    count = len(tensors)
+    size = sum(tensor.nbytes for tensor in tensors.values())
     location = f"{folder.path}: its run file"
     with ModelOutline(location, TENSOR_FACTOR * count + FREE_TENSORS):
         model = TASKS[config.task].open(folder, config).model

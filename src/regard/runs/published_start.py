@@ -12,9 +12,7 @@ from regard.runs import run_file
 from regard.runs.load import CONFIG
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.seq2seq.config import TokenizerPair
-from regard.tasks.task import RunConfig
 from regard.tasks.tokenizers import SOURCE, TARGET, TOKENIZER
-from regard.text import Tokenizer
 
 FILLED = ("tokenizer", "tokenizers", "images")
 """Sections of a run file that come from the published model."""
@@ -39,45 +37,31 @@ def complete(config: Any, run: RunDirectory, *, writes: bool, resume: bool) -> A
     model = config.model
     if not isinstance(model, PretrainedConfig) or model.is_complete:
         return config
+    names = {field.name for field in fields(config)}
+    has_images = "images" in names and config.images != Preparation()
     if resume and run.has(CONFIG):
         saved = run_file.read(run.file(CONFIG))
         if not isinstance(saved.model, PretrainedConfig):
             return config
-        names = {field.name for field in fields(config)} & {*FILLED}
-        sections = {name: getattr(saved, name) for name in names}
-        if "images" in names and config.images != Preparation():
-            sections["images"] = config.images
+        sections = {name: getattr(saved, name) for name in names & {*FILLED}}
+        if has_images:
+            del sections["images"]
         return replace(config, model=model.complete_like(saved.model), **sections)
     if isinstance(model, PretrainedVisionConfig):
-        return complete_vision(config, model)
+        full, images = complete_images(model)
+        images = config.images if has_images else images
+        return replace(config, model=full, images=images)
     full, tokenizer = model.complete()
-    return replace(
-        config, model=full, **_write_tokenizer(config, run, tokenizer, writes)
-    )
-
-
-def complete_vision(config: Any, model: PretrainedVisionConfig) -> RunConfig:
-    """Fill in the sizes and the preparation of images."""
-    full, images = complete_images(model)
-    chosen = config.images if config.images != Preparation() else images
-    return replace(config, model=full, images=chosen)
-
-
-def _write_tokenizer(
-    config: Any, run: RunDirectory, tokenizer: Tokenizer, writes: bool
-) -> dict[str, Any]:
-    """Write the tokenizer into the run, and return the section that describes it."""
-    names = {field.name for field in fields(config)}
-    settings = tokenizer.settings
+    files = {TOKENIZER}
+    section = {"tokenizer": tokenizer.settings}
     if "tokenizers" in names:
-        files, section = (SOURCE, TARGET), TokenizerPair(settings, shared=True)
-    else:
-        files, section = (TOKENIZER,), settings
-    if writes:
-        for name in files:
-            with run.writing(name) as path:
-                tokenizer.save(path)
-    return {("tokenizers" if "tokenizers" in names else "tokenizer"): section}
+        pair = TokenizerPair(tokenizer.settings, shared=True)
+        files = {SOURCE, TARGET}
+        section = {"tokenizers": pair}
+    for name in files if writes else ():
+        with run.writing(name) as path:
+            tokenizer.save(path)
+    return replace(config, model=full, **section)
 
 
 def load_published(model: nn.Module, config: Any, run: RunDirectory) -> None:

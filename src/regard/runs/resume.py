@@ -1,5 +1,6 @@
 """Whether a run can be resumed: its identity and its environment, then and now."""
 
+import json
 import logging
 import platform
 import re
@@ -44,7 +45,6 @@ ABSENT = "(none)"
 PACKAGES = ("torch", "accelerate", "tokenizers", "safetensors", "sacrebleu")
 DECISIVE = ("torch", "device", "instructions", "threads")
 """What a resumed run must share with its beginning to end with the same weights."""
-CONTINUED = "continued"
 log = logging.getLogger("regard")
 
 
@@ -64,14 +64,29 @@ def identify(config: RunConfig, setup: Setup, processes: int) -> dict[str, Any]:
     }
 
 
-def read_identity(run: RunDirectory) -> dict[str, Any]:
-    """Return the saved identity of a run.
+def compare_with_saved(
+    run: RunDirectory,
+    identity: Mapping[str, Any],
+    environment: Mapping[str, Any],
+    allow_change: bool,
+) -> list[str]:
+    """Compare a run at its beginning with its identity and environment now.
 
-    Its run file is read again, so that keys of later versions have their defaults.
+    Returns:
+        A line for each allowed difference.
+
+    Raises:
+        InputError: A difference is not allowed.
     """
-    saved = run.read_object(IDENTITY)
+    # the run file is read again, so that keys of later versions have their defaults
     settings = list_settings(run_file.read(run.file(CONFIG)))
-    return saved | {"configuration": settings}
+    initial = {**environment, **read_environment(run)}
+    saved = run.read_object(IDENTITY) | {
+        "configuration": settings,
+        "environment": {name: initial[name] for name in DECISIVE},
+    }
+    decisive = {name: environment[name] for name in DECISIVE}
+    return check_resume(saved, {**identity, "environment": decisive}, allow_change)
 
 
 def list_settings(config: RunConfig) -> dict[str, Any]:
@@ -100,22 +115,22 @@ def check_resume(
     Raises:
         InputError: One line for each difference, with both values.
     """
-    fixed, lines = [], []
+    allowed = []
+    refused = []
     for key, old, new in compare(saved, current):
         line = f"{key}: {_shorten(old)} in the run, {_shorten(new)} now"
         name = key.partition(".")[0]
         if name in FIXED:
-            fixed.append(f"{line}; start a new run with another --out")
+            refused.append(f"{line}; start a new run with another --out")
+        elif name != PROCESSES and allow_change:
+            allowed.append(line)
         elif name != PROCESSES:
-            lines.append(line)
-    refused = list(fixed)
-    if not allow_change:
-        refused += [f"{line}; undo it or give --allow-change" for line in lines]
+            refused.append(f"{line}; undo it or give --allow-change")
     if refused:
         raise InputError("\n".join(f"cannot resume: {line}" for line in refused))
-    for line in lines:
+    for line in allowed:
         log.warning("resuming with a change: %s", line)
-    return lines
+    return allowed
 
 
 def check_files(run: RunDirectory, files: Mapping[str, Any]) -> None:
@@ -126,20 +141,14 @@ def check_files(run: RunDirectory, files: Mapping[str, Any]) -> None:
     """
     for name, value in files.items():
         saved = run.read_json(name) if run.has(name) else value
-        if saved == value:
-            continue
-        change = "they changed"
-        if isinstance(value, list) and isinstance(saved, list):
-            added = [item for item in value if item not in saved]
-            missing = [item for item in saved if item not in value]
-            if added:
-                change = f"{added[0]!r} is new"
-            elif missing:
-                change = f"{missing[0]!r} is missing"
-        raise InputError(
-            f"cannot resume: the data have other values of {name} than the run "
-            f"({change}). Undo the change of the data, or start a new run"
-        )
+        if saved != value:
+            items = value if isinstance(value, list) else []
+            new = [repr(item) for item in items if item not in saved]
+            change = f"{new[0]} is new" if new else "some are missing or others"
+            raise InputError(
+                f"cannot resume: the data have other values of {name} than the run "
+                f"({change}). Undo the change of the data, or start a new run"
+            )
 
 
 def explain_misfit(run: RunDirectory, changes: list[str]) -> str:
@@ -153,25 +162,18 @@ def explain_misfit(run: RunDirectory, changes: list[str]) -> str:
 
 
 def compare(saved: Any, current: Any, path: str = "") -> list[tuple[str, Any, Any]]:
-    """Return (dotted key, saved value, current value) of each difference.
-
-    A tuple equals a list of the same items.
-    """
+    """Return (dotted key, saved value, current value) of each difference."""
     if not isinstance(saved, Mapping) or not isinstance(current, Mapping):
-        is_equal = _as_lists(saved) == _as_lists(current)
+        # a tuple equals a list of the same items
+        is_equal = json.dumps(saved, default=str) == json.dumps(current, default=str)
         return [] if is_equal else [(path, saved, current)]
     differences = []
     for key in dict.fromkeys([*saved, *current]):
         inner_path = f"{path}.{key}" if path else str(key)
-        old, new = saved.get(key, ABSENT), current.get(key, ABSENT)
+        old = saved.get(key, ABSENT)
+        new = current.get(key, ABSENT)
         differences += compare(old, new, inner_path)
     return differences
-
-
-def _as_lists(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_as_lists(item) for item in value]
-    return value
 
 
 def _shorten(value: Any) -> str:
@@ -195,44 +197,20 @@ def current_environment(config: RunConfig, device: str, threads: int) -> dict[st
     }
 
 
+def read_environment(run: RunDirectory) -> dict[str, Any]:
+    """Return the environment that a run began with; empty if it is unknown."""
+    return run.read_object(ENVIRONMENT) if run.has(ENVIRONMENT) else {}
+
+
 def read_threads(run: RunDirectory) -> int | None:
     """Return the number of threads that a run began with, if it says."""
-    saved = run.read_object(ENVIRONMENT) if run.has(ENVIRONMENT) else {}
-    threads = saved.get("threads")
+    threads = read_environment(run).get("threads")
     if threads is not None and (type(threads) is not int or threads < 1):
         raise InputError(f"{run.path / ENVIRONMENT}: threads is {threads!r}, {CHANGED}")
     return threads
 
 
-def initial_environment(
-    run: RunDirectory, current: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the environment that a run began with.
-
-    The current one if it is unknown.
-    """
-    saved = run.read_object(ENVIRONMENT) if run.has(ENVIRONMENT) else {}
-    return {**current, **saved}
-
-
-def decisive_part(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of an environment that decides which weights are learned."""
-    return {name: environment[name] for name in DECISIVE}
-
-
 def write_environment(run: RunDirectory, current: Mapping[str, Any]) -> None:
-    """Write `environment.json`.
-
-    It has what the run began with, and under `continued` each other environment that
-    it went on in, with the update of the checkpoint that it went on from.
-    """
-    saved = run.read_object(ENVIRONMENT) if run.has(ENVIRONMENT) else dict(current)
-    continued = saved.pop(CONTINUED, [])
-    last = dict(continued[-1]) if continued else saved
-    if continued:
-        del last["update"]
-    if last != current:
-        update = max(run.checkpoint_steps(), default=0)
-        continued.append({"update": update, **current})
-    extra = {CONTINUED: continued} if continued else {}
-    run.write_json(ENVIRONMENT, saved | extra)
+    """Write what a run begins in; of a resumed one it is there."""
+    if not run.has(ENVIRONMENT):
+        run.write_json(ENVIRONMENT, dict(current))

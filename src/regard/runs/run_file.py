@@ -7,13 +7,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import pydantic
+
 from regard.config import loader, yaml_tree
 from regard.config.loader import Renames
 from regard.config.registry import Discriminated
-from regard.config.schema import Json, describe
 from regard.errors import InputError
 from regard.runs.recipes import FOLDER
-from regard.storage.manifest import content, inside
+from regard.storage.manifest import content, resolve_inside
 from regard.tasks.catalog import TASKS
 from regard.training.settings import Training, tenth
 
@@ -37,9 +38,38 @@ RENAMES = Renames(
             "bit-sequences": "algorithmic",
             "acting": "meta-rl",
         }
-    }
+    },
+    retired={
+        "model.discriminator": False,
+        "model.distilled": False,
+        "model.embedding": None,
+        "model.halving": "convolution",
+        "model.pooled": "tanh",
+        "model.variational": True,
+        "model.relative": None,
+        "model.trunk.sizes.distilled": False,
+        "search.brevity_penalty": 0.0,
+        "search.brevity_ratio": 1.0,
+        "search.coverage_penalty": 0.0,
+        "search.diversity": 0.5,
+        "search.groups": 1,
+        "training.average_last": 0,
+        "training.gathered_precision": "fp32",
+        "training.offload": False,
+        "training.plateau_factor": 0.5,
+        "training.plateau_patience": 2,
+        "training.recompute": False,
+        "training.sharded": False,
+        "training.stop_above": 0.0,
+        "masking.whole_words": False,
+        "learning.signal": "regret",
+        "states": "fresh",
+        "vectors": None,
+        "data.mixture": {},
+        "data.answer_end": "answer_end",
+    },
 )
-"""Former names in run files, of this and of older run folders."""
+"""Former names and keys in run files, of this and of older run folders."""
 log = logging.getLogger("regard")
 
 
@@ -94,19 +124,16 @@ def adapt_training(
             "training.steps and training.epochs are both set; choose one of them"
         )
     adapted = ["training.epochs=null"]
-    before, after = (
-        read_training(path),
-        read_training(path, settings),
-    )
-    steps, former_steps = (
-        values.get("steps", Training.steps) for values in (after, before)
-    )
-    warmup = before.get("warmup", Training.warmup)
-    if "training.warmup" in keys or not all(
-        type(number) is int for number in (steps, former_steps, warmup)
-    ):
+    former = read_training(path)
+    training = read_training(path, settings)
+    steps: Any = training.get("steps")
+    warmup: Any = former.get("warmup", Training.warmup)
+    former_steps = former.get("steps", Training.steps)
+    numbers = (steps, former_steps, warmup)
+    is_checked = all(type(number) is int for number in numbers)
+    if "training.warmup" in keys or not is_checked or steps >= former_steps:
         return adapted
-    shortened = min(warmup, tenth(steps)) if steps < former_steps else warmup
+    shortened = min(warmup, tenth(steps))
     if shortened < warmup:
         note(
             f"training.steps is lowered to {steps:,}, and the warm-up from {warmup:,} "
@@ -125,7 +152,7 @@ def read_training(path: Path, settings: Sequence[str] = ()) -> dict[str, Any]:
 def list_missing_plugins(folder: Path) -> list[str]:
     """Return the packages that a run was trained with and that are not installed."""
     try:
-        environment = json.loads(content(inside(folder, ENVIRONMENT)))
+        environment = json.loads(content(resolve_inside(folder, ENVIRONMENT)))
     except (OSError, ValueError, RecursionError, InputError):
         # No run's folder, or a damaged one, which the manifest's reader reports.
         return []
@@ -144,6 +171,10 @@ def dump(config: RunConfig) -> str:
     return yaml_tree.dump(config)
 
 
-def make_schema() -> Json:
+def make_schema() -> dict[str, Any]:
     """Return the JSON schema of run files, from all tasks and models."""
-    return {"title": "A run file of regard"} | describe(RunConfig)
+    options = pydantic.ConfigDict(
+        use_attribute_docstrings=True, arbitrary_types_allowed=True, extra="forbid"
+    )
+    adapter = pydantic.TypeAdapter(RunConfig, config=options)
+    return {"title": "A run file of regard"} | adapter.json_schema()

@@ -19,13 +19,10 @@ from regard.runs.load import CONFIG, check_sizes
 from regard.runs.resume import (
     IDENTITY,
     check_files,
-    check_resume,
+    compare_with_saved,
     current_environment,
-    decisive_part,
     explain_misfit,
     identify,
-    initial_environment,
-    read_identity,
     read_threads,
     write_environment,
 )
@@ -72,6 +69,7 @@ def train(
     resume: bool = False,
     allow_change: bool = False,
     notes: Sequence[str] = (),
+    begin: Begin | None = None,
 ) -> dict[str, float]:
     """Train a run file in a folder, or continue the run in it.
 
@@ -83,6 +81,8 @@ def train(
         resume: Continue the run that is in the folder.
         allow_change: Resume although settings, data or the environment changed.
         notes: Lines on the settings, printed once everything is checked.
+        begin: Makes the setup once the folder is locked and the seed is set; by default
+            that of the run file's task.
 
     Returns:
         The contents of `result.json`: metrics on the validation set, decoded
@@ -93,30 +93,6 @@ def train(
         InputError: The data, the folder, the device or a change is invalid; a run that
             was there is as it was.
         RunError: Training failed.
-    """
-
-    def begin_with_notes(
-        config: RunConfig, run: RunDirectory, process: PartialState, resume: bool
-    ) -> tuple[RunConfig, Setup]:
-        config, setup = begin(config, run, process, resume)
-        return config, replace(setup, notes=tuple(notes))
-
-    return train_setup(
-        config, begin_with_notes, out, resume=resume, allow_change=allow_change
-    )
-
-
-def train_setup(
-    config: RunConfig,
-    begin: Begin,
-    out: Path,
-    *,
-    resume: bool = False,
-    allow_change: bool = False,
-) -> dict[str, float]:
-    """Train as `train` does, with the caller's own setup.
-
-    `begin` makes it once the folder is locked and the seed is set.
     """
     keep_freed_memory()
     check_tracker(config.training.tracker)
@@ -130,22 +106,25 @@ def train_setup(
         keep_random_state(torch.device(device)),
     ):
         torch.manual_seed(config.training.seed)
-        config, setup = begin(config, run, process, resume)
-        config = resolve_epochs(config, setup, process.num_processes)
+        config, setup = (begin or begin_task)(config, run, process, resume)
+        training = config.training
+        if training.epochs is not None:
+            batches = len(setup.objective.batches(0)) // process.num_processes
+            training = training.with_epochs_as_steps(batches)
+            config = replace(config, training=training)
         identity = identify(config, setup, process.num_processes)
         threads = choose_threads(
-            config.training,
+            training,
             count_parameters(setup.model),
             read_threads(run) if resume else None,
         )
         environment = current_environment(config, device, threads)
-        # Without both, the run was killed before it was described.
-        is_described = run.has(IDENTITY) or bool(run.checkpoint_steps())
         changes: list[str] = []
-        if resume and is_described:
-            changes = compare_with_saved(
-                run, setup, identity, environment, allow_change
-            )
+        # without both, the run was killed before it was described
+        if resume and (run.has(IDENTITY) or run.checkpoint_steps()):
+            changes = compare_with_saved(run, identity, environment, allow_change)
+            if run.checkpoint_steps():
+                check_files(run, setup.files)
         process.wait_for_everyone()
         is_ready = False
 
@@ -155,14 +134,14 @@ def train_setup(
             if process.is_main_process:
                 describe(run, config, identity, setup)
                 write_environment(run, environment)
-                log_setup(setup, config.training)
+                log_setup(setup, training, notes)
 
         with use_threads(threads), watch_training(setup.model):
             try:
-                validation = fit(
+                figures = fit(
                     setup.model,
                     setup.objective,
-                    config.training,
+                    training,
                     run,
                     resume=resume,
                     on_ready=write_description,
@@ -172,12 +151,14 @@ def train_setup(
                     raise
                 raise InputError(explain_misfit(run, changes)) from error
         result = {}
-        for name, value in validation.items():
-            key = name if name in ABOUT_TRAINING else f"valid/{name}"
-            result[key] = value
-        with use_threads(threads), divide_among(ProcessGroup()):
-            tested = test(run, config, setup, device, show_time=process.is_main_process)
-        result |= tested
+        for name, value in figures.items():
+            result[name if name in ABOUT_TRAINING else f"valid/{name}"] = value
+        if setup.tests:
+            with use_threads(threads), divide_among(ProcessGroup()):
+                figures = test(
+                    run, config, setup, device, visible=process.is_main_process
+                )
+            result |= {f"test/{name}": value for name, value in figures.items()}
         if setup.simplest:
             log.info("beside the validation figures: %s", setup.simplest)
         if process.is_main_process:
@@ -185,28 +166,7 @@ def train_setup(
     return result
 
 
-def compare_with_saved(
-    run: RunDirectory,
-    setup: Setup,
-    identity: dict[str, Any],
-    environment: dict[str, Any],
-    allow_change: bool,
-) -> list[str]:
-    """Compare a run with the saved one, and return the allowed changes.
-
-    Raises:
-        InputError: A change is not allowed.
-    """
-    initial = initial_environment(run, environment)
-    saved = read_identity(run) | {"environment": decisive_part(initial)}
-    current = identity | {"environment": decisive_part(environment)}
-    changes = check_resume(saved, current, allow_change)
-    if run.checkpoint_steps():
-        check_files(run, setup.files)
-    return changes
-
-
-def begin(
+def begin_task(
     config: RunConfig, run: RunDirectory, process: PartialState, resume: bool
 ) -> tuple[RunConfig, Setup]:
     """Return the full run file and the setup.
@@ -219,7 +179,7 @@ def begin(
     writes = process.is_main_process
     config = published_start.complete(config, run, writes=writes, resume=resume)
     process.wait_for_everyone()
-    part = config.pretrained_part if isinstance(config, PretrainedSource) else None
+    part = config.source_part if isinstance(config, PretrainedSource) else None
     if isinstance(config, PretrainedSource) and part is not None and not part.has_sizes:
         source = RunDirectory.open(Path(part.folder))
         source_config = run_file.read(source.file(CONFIG))
@@ -241,37 +201,30 @@ def begin(
         start_config = run_file.read(start.file(CONFIG))
         check_sizes(start, start_config)
         config = config.complete_from(start_config)
-    if process.is_main_process and not resume:
-        copy_tokenizers(start, run)
+    if writes and not resume:
+        for name in start.names("tokenizer.json"):
+            with run.writing(name) as path:
+                shutil.copyfile(start.file(name), path)
     process.wait_for_everyone()
     setup = TASKS[config.task].setup(config, run, process.num_processes)
     load_into(setup.model, start.load_tensors(WEIGHTS), fresh=setup.fresh)
     return config, setup
 
 
-def copy_tokenizers(source: RunDirectory, run: RunDirectory) -> None:
-    """Copy the tokenizers of one run into another."""
-    for name in source.names("tokenizer.json"):
-        with run.writing(name) as path:
-            shutil.copyfile(source.file(name), path)
-
-
 def test(
-    run: RunDirectory, config: RunConfig, setup: Setup, device: str, *, show_time: bool
+    run: RunDirectory, config: RunConfig, setup: Setup, device: str, *, visible: bool
 ) -> dict[str, float]:
-    """Return the metrics of the trained model on the test set, as `test/...`."""
-    if not setup.tests:
-        return {}
+    """Return the metrics of the trained model on the test set."""
     trained = TASKS[config.task].open(run, config)
     trained.load_weights(weights(setup.model), allow_missing=False)
     trained.model.to(device).eval()
     trained.use_engine(run)
-    with Progress(steps=0, interval=1, visible=show_time).show_elapsed("testing"):
+    with Progress(steps=0, interval=1, visible=visible).show_elapsed("testing"):
         metrics = trained.evaluate(setup.tests)
     description = describe_search(trained, EvaluationOptions())
     if description is not None:
-        log.info("the test figures: %s", description)
-    return {f"test/{name}": value for name, value in metrics.items()}
+        log.info("test metrics, %s", description)
+    return metrics
 
 
 def resolve_precision(config: RunConfig, device: str) -> RunConfig:
@@ -305,22 +258,14 @@ def open_folder(
             raise
 
 
-def resolve_epochs(config: RunConfig, setup: Setup, processes: int) -> RunConfig:
-    """Return the run file with the updates of its epochs, if it has a number of these."""
-    if config.training.epochs is None:
-        return config
-    batches = len(setup.objective.batches(0)) // processes
-    return replace(config, training=config.training.with_epochs_as_steps(batches))
-
-
-def log_setup(setup: Setup, training: Training) -> None:
+def log_setup(setup: Setup, training: Training, notes: Sequence[str]) -> None:
     """Log what is trained on which data for how long, and what is not meant probably."""
     log.info(setup.summary)
     if setup.data is not None:
         log.info("\n  ".join(("the data", *setup.data.lines())))
         for warning in setup.data.warnings:
             log.warning("warning: %s", warning)
-    lines = ["the training", training.describe(), *setup.notes, setup.simplest]
+    lines = ["the training", training.describe(), *notes, setup.simplest]
     log.info("\n  ".join(filter(None, lines)))
 
 

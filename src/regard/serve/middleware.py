@@ -1,11 +1,8 @@
-"""Middleware: security headers, request ids, metrics, and which requests pass."""
+"""Middleware: which requests pass, security headers, and metrics."""
 
 import hmac
 import ipaddress
-import logging
-import re
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
@@ -23,10 +20,9 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serve.requests import HTTPError, unexpected
+from regard.serve.requests import HTTPError
 from regard.version import VERSION
 
-logger = logging.getLogger(__name__)
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -48,11 +44,7 @@ OWN_SITES = ("same-origin", "none")
 """What a browser says of a request by the server's own page or by its user."""
 SECRET_PATHS = ("/api/", "/v1/", "/metrics")
 """The prefixes of paths that need the token."""
-REQUEST_ID = re.compile(r"[A-Za-z0-9._:+/=-]{1,128}")
-"""Ids that are passed on; others are replaced."""
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
-UNROUTED = (400, 401, 403, 404, 405)
-"""Statuses of requests that may have any path, which is then no label of a metric."""
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 """Upper bounds of the histogram of times, in seconds."""
 
@@ -114,14 +106,10 @@ class AccessMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        try:
-            if scope["method"] not in SAFE_METHODS:
-                self.check_origin(headers)
-            if self.token is not None and scope["path"].startswith(SECRET_PATHS):
-                self.check_token(headers.get("authorization", ""), self.token)
-        except HTTPError as error:
-            await error.response(scope["path"])(scope, receive, send)
-            return
+        if scope["method"] not in SAFE_METHODS:
+            self.check_origin(headers)
+        if self.token is not None and scope["path"].startswith(SECRET_PATHS):
+            self.check_token(headers.get("authorization", ""), self.token)
         await self.app(scope, receive, send)
 
     def check_origin(self, headers: Headers) -> None:
@@ -130,8 +118,9 @@ class AccessMiddleware:
         Raises:
             HTTPError: 403, it comes from another site.
         """
-        origin, host = headers.get("origin"), headers.get("host", "").lower()
-        if origin is not None and _parse_origin(origin) != host:
+        origin = headers.get("origin")
+        host = headers.get("host", "").lower()
+        if origin is not None and origin.partition("://")[2].lower() != host:
             raise HTTPError(403, f"cross-origin request from {origin[:80]!r} refused")
         if headers.get("sec-fetch-site", "none") not in OWN_SITES:
             raise HTTPError(403, "cross-site request refused")
@@ -146,111 +135,83 @@ class AccessMiddleware:
         # a header's bytes are decoded as Latin-1
         value = credentials.strip().encode("latin-1", "replace")
         if scheme.lower() != "bearer" or not hmac.compare_digest(value, token):
-            raise HTTPError(
-                401, "the token is missing or wrong", {"www-authenticate": "Bearer"}
-            )
+            headers = {"www-authenticate": "Bearer"}
+            raise HTTPError(401, "the token is missing or wrong", headers)
 
 
-def _parse_origin(origin: str) -> str:
-    """Return the host and port of an origin; empty if it is invalid."""
-    try:
-        return urlsplit(origin).netloc.lower()
-    except ValueError:
-        return ""
-
-
-class Metrics:
-    """The metrics of a server, in the text format of Prometheus.
+class HeadersMiddleware:
+    """Gives every response its headers.
 
     Args:
+        app: The application.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers)
+
+
+class MetricsMiddleware:
+    """Counts requests for Prometheus.
+
+    Args:
+        app: The application.
+        paths: The paths that are labels; clients can send any number of others.
         count_active: Counts the requests that wait or are being answered.
     """
 
-    def __init__(self, count_active: Callable[[], float]) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        info = Gauge(
-            "regard_info", "Version of the server.", ["version"], registry=self.registry
-        )
+    def __init__(
+        self, app: ASGIApp, paths: Sequence[str], count_active: Callable[[], float]
+    ) -> None:
+        self.app = app
+        self.paths = frozenset(paths)
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        text = "Version of the server."
+        info = Gauge("regard_info", text, ["version"], registry=registry)
         info.labels(VERSION).set(1)
-        active = Gauge(
-            "regard_requests_active",
-            "Requests that wait or are being answered.",
-            registry=self.registry,
-        )
+        text = "Requests that wait or are being answered."
+        active = Gauge("regard_requests_active", text, registry=registry)
         active.set_function(count_active)
-        self.requests = Counter(
-            "regard_requests",
-            "Requests by method, route and status.",
-            ["method", "route", "status"],
-            registry=self.registry,
-        )
+        labels = ["method", "route", "status"]
+        text = "Requests that have ended."
+        self.requests = Counter("regard_requests", text, labels, registry=registry)
         self.seconds = Histogram(
             "regard_request_seconds",
             "Seconds from the head of a request to its last byte.",
             ["route"],
             buckets=BUCKETS,
-            registry=self.registry,
+            registry=registry,
         )
-
-    def add(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
-        method = method if method in METHODS else "other"
-        self.requests.labels(method, route, status).inc()
-        self.seconds.labels(route).observe(seconds)
-
-    def response(self) -> Response:
-        """Return the metrics as a response."""
-        content = generate_latest(self.registry)
-        return Response(content, headers={"content-type": CONTENT_TYPE_LATEST})
-
-
-class TelemetryMiddleware:
-    """Gives every response its headers and id, counts it, and answers failures.
-
-    Args:
-        app: The application.
-        metrics: Where requests are counted.
-        paths: The paths without parameters, which are labels whatever the status.
-    """
-
-    def __init__(self, app: ASGIApp, metrics: Metrics, paths: Sequence[str]) -> None:
-        self.app, self.metrics, self.paths = app, metrics, frozenset(paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        request_id = Headers(scope=scope).get("x-request-id", "")
-        if not REQUEST_ID.fullmatch(request_id):
-            request_id = uuid.uuid4().hex
-        status, is_complete, start = 0, False, time.perf_counter()
+            return await self.app(scope, receive, send)
+        # a client that leaves before its response has no status
+        status, start = 499, time.perf_counter()
 
-        async def send_with_headers(message: Message) -> None:
-            nonlocal status, is_complete
+        async def send_and_note(message: Message) -> None:
+            nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                headers.update(HEADERS | {"x-request-id": request_id})
-            else:
-                is_complete = not message.get("more_body", False)
             await send(message)
 
         try:
-            await self.app(scope, receive, send_with_headers)
-            if status == 500:
-                logger.error("request %s failed", request_id)
-        except Exception as error:
-            logger.error("request %s failed", request_id, exc_info=error)
-            if not status:
-                response = unexpected(error).response(scope["path"])
-                await response(scope, receive, send_with_headers)
-            elif not is_complete:
-                raise
+            await self.app(scope, receive, send_and_note)
         finally:
-            path, seconds = scope["path"], time.perf_counter() - start
-            is_known = path in self.paths or (status and status not in UNROUTED)
-            # 499: the client left before its response
-            self.metrics.add(
-                scope["method"], path if is_known else "other", status or 499, seconds
-            )
+            method = scope["method"] if scope["method"] in METHODS else "other"
+            route = scope["path"] if scope["path"] in self.paths else "other"
+            self.requests.labels(method, route, status).inc()
+            self.seconds.labels(route).observe(time.perf_counter() - start)
+
+    def response(self) -> Response:
+        """Return the metrics as a response."""
+        headers = {"content-type": CONTENT_TYPE_LATEST}
+        return Response(generate_latest(self.registry), headers=headers)

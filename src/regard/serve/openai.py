@@ -4,21 +4,15 @@ import base64
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    Protocol,
-    runtime_checkable,
-)
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from regard.decoding.search import SEEDS
 from regard.decoding.streaming import StreamEvent
-from regard.serve.requests import BEAM_TEXTS, HTTPError, Limits, RequestBody
+from regard.serve.requests import HTTPError, RequestBody
 from regard.serve.worker import (
     IsActive,
     Operation,
@@ -39,15 +33,9 @@ EVENTS = StreamForm(
 )
 DEFAULT_TOKENS = 16
 MAX_COMPLETION_TOKENS = 1 << 14
-"""Limit of prompts x n x best_of x max_tokens: all choices are computed together."""
+"""Limit of prompts x n x max_tokens: all choices are computed together."""
 INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
 """The decoded form of an incomplete UTF-8 sequence."""
-
-
-class StreamSettings(RequestBody):
-    """`stream_options` of a completion."""
-
-    include_usage: bool = False
 
 
 class Completion(RequestBody):
@@ -65,8 +53,7 @@ class Completion(RequestBody):
     stop: str | Annotated[tuple[str, ...], Field(max_length=4)] | None = None
     seed: Annotated[int, Field(ge=0, lt=SEEDS)] | None = None
     stream: bool | None = False
-    stream_options: StreamSettings | None = None
-    echo: bool | None = False
+    echo: Literal[False] | None = None
     best_of: Literal[1] | None = None
     frequency_penalty: Unsupported = None
     presence_penalty: Unsupported = None
@@ -90,27 +77,14 @@ class Completion(RequestBody):
     @model_validator(mode="after")
     def check_total(self) -> "Completion":
         """Bound the product of the counts."""
-        choices, tokens = len(self.prompts), self.max_tokens or DEFAULT_TOKENS
+        choices = len(self.prompts)
+        tokens = self.max_tokens or DEFAULT_TOKENS
         if choices * tokens > MAX_COMPLETION_TOKENS:
             raise ValueError(
                 f"{choices} choices of {tokens} tokens; at most "
                 f"{MAX_COMPLETION_TOKENS} tokens together"
             )
         return self
-
-    def check(self, limits: Limits) -> None:
-        """Bound the prompts, which are read once for every choice.
-
-        Raises:
-            HTTPError: 422, they are too long.
-        """
-        characters, limit = sum(map(len, self.prompts)), BEAM_TEXTS * limits.text
-        if len(self.prompts) > 1 and characters > limit:
-            raise HTTPError(
-                422,
-                f"{len(self.prompts)} choices read {characters} characters; at most "
-                f"{limit} together: send fewer prompts or a smaller n",
-            )
 
 
 class Embeddings(RequestBody):
@@ -142,7 +116,8 @@ def build_openai_operations(replicas: Replicas[Any]) -> dict[str, Operation]:
 
     They are named by the ends of their paths; `stream` is a streamed completion.
     """
-    run, operations = replicas.run, dict[str, Operation]()
+    run = replicas.run
+    operations: dict[str, Operation] = {}
     if run.inputs != {"text": str}:
         return operations
     if "stream" in run.supports:
@@ -165,14 +140,9 @@ def find_model(runs: Mapping[str, ServedRun], name: str) -> ServedRun:
     """
     models = {key: run for key, run in runs.items() if run.openai}
     if name not in models:
-        choices = f"choose one of {', '.join(models)}"
-        if not models:
-            choices = "no run of this server completes or embeds texts"
-        raise HTTPError(
-            404,
-            f"the model {name[:80]!r} does not exist; {choices}",
-            code="model_not_found",
-        )
+        message = f"the model {name[:80]!r} does not exist; the server has "
+        message += ", ".join(models) or "none that completes or embeds texts"
+        raise HTTPError(404, message, code="model_not_found")
     return models[name]
 
 
@@ -190,48 +160,46 @@ def find_operation(run: ServedRun, kind: str, request: RequestBody) -> str:
 
 
 @dataclass
-class StopFilter:
-    """Passes the new part of a growing text, up to the first stop sequence.
+class Choice:
+    """A choice that is being written.
 
-    Characters that may belong to a stop sequence or are incomplete wait.
+    Attributes:
+        stops: The texts before which it ends.
+        prompt: The number of tokens of its prompt.
+        tokens: The number of its tokens.
+        sent: The number of characters that were sent.
+        reason: Why it ended.
     """
 
     stops: Sequence[str]
+    prompt: int = 0
+    tokens: int = 0
     sent: int = 0
-    stopped: bool = False
+    reason: Literal["stop", "length"] | None = None
 
-    def add(self, text: str, *, last: bool) -> str:
-        """Take the complete text so far and return what is new of it."""
+    def add(self, event: StreamEvent, *, is_full: bool) -> str:
+        """Count a token and return the new text.
+
+        Characters that may belong to a stop sequence or are incomplete wait.
+        """
+        self.prompt = len(event.source.labels) - 1
+        self.tokens += 1
+        text = event.text
+        is_last = event.last or is_full
         positions = [text.find(stop) for stop in self.stops if stop in text]
         if positions:
-            self.stopped, text = True, text[: min(positions)]
-        elif not last:
+            text = text[: min(positions)]
+        elif not is_last:
             text = text.rstrip(INCOMPLETE)
             held_back = max((len(stop) - 1 for stop in self.stops), default=0)
             text = text[: max(0, len(text) - held_back)]
+        if positions or (event.last and event.finished):
+            self.reason = "stop"
+        elif is_last:
+            self.reason = "length"
         new = text[self.sent :]
-        self.sent = max(self.sent, len(text))
+        self.sent += len(new)
         return new
-
-
-@dataclass
-class Choice:
-    """A choice that is being written, and its counts of tokens."""
-
-    filter: StopFilter
-    prompt: int = 0
-    tokens: int = 0
-    reason: Literal["stop", "length"] | None = None
-
-
-@dataclass(frozen=True)
-class Piece:
-    """More text of the choice `index`; `reason` says why it ended."""
-
-    index: int
-    text: str
-    reason: str | None
-    is_last: bool
 
 
 @dataclass(frozen=True)
@@ -251,66 +219,54 @@ class Completions:
     ) -> Iterator[ResponsePart]:
         """Yield the chunks of one request."""
         (request,) = requests
-        reply, choices = Reply(request.model), start_choices(request)
-        if request.echo:
-            for index, text in enumerate(request.prompts):
-                yield ResponsePart(0, reply.chunk(index, text, None), last=False)
-        settings = request.stream_options or StreamSettings()
-        for piece in self._pieces(request, choices, active):
-            last = piece.is_last and not settings.include_usage
-            chunk = reply.chunk(piece.index, piece.text, piece.reason)
-            yield ResponsePart(0, chunk, last)
-        if settings.include_usage:
-            usage = count_usage(request, choices)
-            yield ResponsePart(0, reply.to_json([]) | {"usage": usage})
+        reply = start_reply(request.model)
+        choices = [Choice(request.stops) for _ in request.prompts]
+        for index, text in self.iterate_texts(request, choices, active):
+            records = [choice_record(index, text, choices[index].reason)]
+            is_last = all(choice.reason for choice in choices)
+            yield ResponsePart(0, reply | {"choices": records}, is_last)
 
     def respond(
         self, requests: Sequence[Completion], active: IsActive
     ) -> Iterator[ResponsePart]:
         """Yield the response to one request."""
         (request,) = requests
-        choices = start_choices(request)
-        texts = list(request.prompts) if request.echo else [""] * len(choices)
-        for piece in self._pieces(request, choices, active):
-            texts[piece.index] += piece.text
-        records = [
-            choice_record(index, text, choice.reason)
-            for index, (text, choice) in enumerate(zip(texts, choices, strict=True))
-        ]
-        usage = count_usage(request, choices)
-        response = Reply(request.model).to_json(records) | {"usage": usage}
-        yield ResponsePart(0, response)
+        choices = [Choice(request.stops) for _ in request.prompts]
+        texts = [""] * len(choices)
+        for index, text in self.iterate_texts(request, choices, active):
+            texts[index] += text
+        records = []
+        for index, choice in enumerate(choices):
+            records.append(choice_record(index, texts[index], choice.reason))
+        # every prompt is counted once
+        prompts = sum(choice.prompt for choice in choices[:: request.n or 1])
+        tokens = sum(choice.tokens for choice in choices)
+        usage = {
+            "prompt_tokens": prompts,
+            "completion_tokens": tokens,
+            "total_tokens": prompts + tokens,
+        }
+        reply = start_reply(request.model)
+        yield ResponsePart(0, reply | {"choices": records, "usage": usage})
 
-    def _pieces(
+    def iterate_texts(
         self, request: Completion, choices: Sequence[Choice], active: IsActive
-    ) -> Iterator[Piece]:
-        """Yield the texts of the choices as they grow."""
+    ) -> Iterator[tuple[int, str]]:
+        """Yield the index of a choice and its new text, for each token."""
 
         def is_wanted(number: int) -> bool:
             return choices[number].reason is None and active(0)
 
-        unfinished, options = len(choices), self._options(request)
         run = self.replicas.current
+        options = self.read_options(request)
         for event in run.stream(request.prompts, options, active=is_wanted):
             choice = choices[event.number]
             if choice.reason is None:
-                text = self._add(choice, event, request)
-                unfinished -= choice.reason is not None
-                yield Piece(event.number, text, choice.reason, not unfinished)
+                count = None if self.continues else request.max_tokens
+                is_full = choice.tokens + 1 == count
+                yield event.number, choice.add(event, is_full=is_full)
 
-    def _add(self, choice: Choice, event: StreamEvent, request: Completion) -> str:
-        """Count a token and return the text that it adds."""
-        choice.prompt = len(event.source.labels) - 1
-        choice.tokens += 1
-        is_full = not self.continues and choice.tokens == request.max_tokens
-        text = choice.filter.add(event.text, last=event.last or is_full)
-        if choice.filter.stopped or (event.last and event.finished):
-            choice.reason = "stop"
-        elif event.last or is_full:
-            choice.reason = "length"
-        return text
-
-    def _options(self, request: Completion) -> StreamOptions:
+    def read_options(self, request: Completion) -> StreamOptions:
         """Return the options: continuations are sampled by default, as OpenAI's."""
         temperature = request.temperature
         if temperature is None:
@@ -323,25 +279,8 @@ class Completions:
             seed = request.seed
             options["seed"] = secrets.randbelow(SEEDS) if seed is None else seed
         if self.continues:
-            tokens = request.max_tokens or DEFAULT_TOKENS
-            options |= {"tokens": tokens, "beyond": "stop"}
+            options["tokens"] = request.max_tokens or DEFAULT_TOKENS
         return StreamOptions(**options)
-
-
-def start_choices(request: Completion) -> list[Choice]:
-    """Return the choices of a request, without text."""
-    return [Choice(StopFilter(request.stops)) for _ in request.prompts]
-
-
-def count_usage(request: Completion, choices: Sequence[Choice]) -> dict[str, int]:
-    """Count the tokens of the prompts, once each, and of the choices."""
-    prompts = sum(choice.prompt for choice in choices[:: request.n or 1])
-    completions = sum(choice.tokens for choice in choices)
-    return {
-        "prompt_tokens": prompts,
-        "completion_tokens": completions,
-        "total_tokens": prompts + completions,
-    }
 
 
 def choice_record(index: int, text: str, reason: str | None) -> dict[str, Any]:
@@ -349,27 +288,14 @@ def choice_record(index: int, text: str, reason: str | None) -> dict[str, Any]:
     return {"text": text, "index": index, "logprobs": None, "finish_reason": reason}
 
 
-@dataclass(frozen=True)
-class Reply:
-    """What all chunks of a completion have in common."""
-
-    model: str
-    id: str = field(default_factory=lambda: f"cmpl-{secrets.token_hex(12)}")
-    created: int = field(default_factory=lambda: int(time.time()))
-
-    def to_json(self, choices: Sequence[Any]) -> dict[str, Any]:
-        """Return a chunk with these choices."""
-        return {
-            "id": self.id,
-            "object": "text_completion",
-            "created": self.created,
-            "model": self.model,
-            "choices": list(choices),
-        }
-
-    def chunk(self, index: int, text: str, reason: str | None) -> dict[str, Any]:
-        """Return a chunk with more text of one choice."""
-        return self.to_json([choice_record(index, text, reason)])
+def start_reply(model: str) -> dict[str, Any]:
+    """Return what all chunks of a completion have in common."""
+    return {
+        "id": f"cmpl-{secrets.token_hex(12)}",
+        "object": "text_completion",
+        "created": int(time.time()),
+        "model": model,
+    }
 
 
 def embed(run: Any, request: Embeddings) -> dict[str, Any]:
@@ -387,7 +313,8 @@ def embed(run: Any, request: Embeddings) -> dict[str, Any]:
             "a vector is not finite, so there is no answer; the run's weights may be "
             "damaged"
         )
-    tokens, data = 0, []
+    tokens = 0
+    data = []
     for index, (text, vector) in enumerate(zip(texts, vectors, strict=True)):
         has_tokenizer = isinstance(run, HasTokenizer)
         tokens += len(run.tokenizer.encode(text) if has_tokenizer else text.split())

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import islice
+from itertools import chain
 from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -19,7 +19,6 @@ from pydantic import (
 from starlette.responses import Response
 
 from regard.attribution.kinds import Kind
-from regard.errors import InputError
 from regard.images import count_pixels
 from regard.tasks.options import Option, Options, list_options
 
@@ -31,10 +30,9 @@ RETRY_SECONDS = 2
 """Seconds after which a client may try again."""
 REPORTED_ERRORS = 3
 """Errors of one request that its response names."""
-BEAM_TEXTS = 10
-"""Limit of beam x characters, in longest texts: a beam copies the whole source."""
-DEFAULTS: Mapping[str, Any] = {"beyond": "stop"}
-"""Defaults of a server that differ from the library's, which raises an error."""
+COPIED_TEXTS = 10
+"""Limit of copies x characters, in longest texts: a beam, and each of OpenAI's choices,
+copies the whole source."""
 AttributionKinds = Annotated[tuple[Kind, ...], Field(min_length=1, max_length=4)]
 """The kinds of maps in a view; the first is shown first."""
 
@@ -97,7 +95,9 @@ class HTTPError(Exception):
         code: str | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.headers, self.code = status, dict(headers or {}), code
+        self.status = status
+        self.headers = dict(headers or {})
+        self.code = code
 
     def response(self, path: str = "") -> Response:
         """Return the response, in OpenAI's form under OpenAI's paths."""
@@ -113,7 +113,7 @@ def busy(message: str) -> HTTPError:
     return HTTPError(503, message, {"retry-after": str(RETRY_SECONDS)})
 
 
-def unexpected(error: BaseException) -> HTTPError:
+def describe_fault(error: BaseException) -> HTTPError:
     """Return the error of a fault of the server, whose details only its log has."""
     name = type(error).__name__
     return HTTPError(500, f"unexpected {name}; see the log of the server")
@@ -121,9 +121,8 @@ def unexpected(error: BaseException) -> HTTPError:
 
 def openai_error(status: int, message: str, code: str | None = None) -> dict[str, Any]:
     """Return the body of an error in OpenAI's form."""
-    kinds = {401: "authentication_error", 429: "rate_limit_error"}
     default = "invalid_request_error" if status < 500 else "server_error"
-    kind = kinds.get(status, default)
+    kind = "authentication_error" if status == 401 else default
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
@@ -143,30 +142,27 @@ def encode(value: Any) -> bytes:
     Raises:
         FloatingPointError: A number is NaN.
     """
-    finite = _replace_infinities(value, "the answer")
-    text = json.dumps(
-        finite, ensure_ascii=False, allow_nan=False, separators=(",", ":")
-    )
+    finite = replace_infinities(value)
+    text = json.dumps(finite, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "backslashreplace")
 
 
-def _replace_infinities(value: Any, name: str) -> Any:
-    if isinstance(value, float):
+def replace_infinities(value: Any) -> Any:
+    """Replace infinite numbers by None, at any depth; refuse NaN."""
+    if isinstance(value, float) and not math.isfinite(value):
         if math.isnan(value):
             raise FloatingPointError(
-                f"{name} is NaN, so there is no answer; the run's weights may be "
-                "damaged"
+                "the answer has NaN, so there is none; the run's weights may be damaged"
             )
-        return value if math.isfinite(value) else None
+        return None
     if isinstance(value, dict):
-        return {key: _replace_infinities(item, str(key)) for key, item in value.items()}
+        return {key: replace_infinities(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_replace_infinities(item, name) for item in value]
+        return list(map(replace_infinities, value))
     return value
 
 
 def build_body_type(
-    name: str,
     inputs: Mapping[str, Any],
     options: type[Options],
     supported: frozenset[str],
@@ -175,7 +171,6 @@ def build_body_type(
     """Build the type of a body from a run's inputs and the options of a verb.
 
     Args:
-        name: The name of the type.
         inputs: The inputs of an example, with their types.
         options: The options of the verb.
         supported: The names of the options that the run supports.
@@ -184,13 +179,13 @@ def build_body_type(
     keys: dict[str, Any] = {}
     for key, hint in inputs.items():
         keys[key] = (_to_json_type(hint), None if _is_optional(hint) else ...)
-    hints, declarations = get_type_hints(options), list_options(options)
+    hints = get_type_hints(options)
+    declarations = list_options(options)
     for option in fields(options):
         name = option.name
         if name in supported:
-            default = DEFAULTS.get(name, option.default)
-            keys[name] = (_bound(declarations[name], hints[name]), default)
-    return create_model(name, __base__=RequestBody, **keys, **extra)
+            keys[name] = (_bound(declarations[name], hints[name]), option.default)
+    return create_model(options.__name__, __base__=RequestBody, **keys, **extra)
 
 
 def read_options(request: RequestBody, kind: type[T]) -> T:
@@ -208,9 +203,7 @@ def parse(kind: type[B], body: bytes, limits: Limits) -> B:
     try:
         request = kind.model_validate_json(body)
     except ValidationError as error:
-        errors = error.errors(
-            include_url=False, include_context=False, include_input=False
-        )
+        errors = error.errors(include_input=False)
         is_json = all(item["type"] != "json_invalid" for item in errors)
         lines = []
         for item in errors[:REPORTED_ERRORS]:
@@ -226,13 +219,13 @@ def check_values(request: Mapping[str, Any], limits: Limits) -> None:
     """Check the size of a request.
 
     Raises:
-        HTTPError: 422 for too many values, or a text, image or beam that is too large.
+        HTTPError: 422 for too many values, or texts or images that are too large.
     """
-    values = list(islice(_iterate_values(request), limits.values + 1))
-    if len(values) > limits.values:
-        raise HTTPError(422, f"more than {limits.values} values in one request")
     characters = pixels = 0
-    for name, value in values:
+    values = [_iterate_values(value, name) for name, value in request.items()]
+    for count, (name, value) in enumerate(chain.from_iterable(values), 1):
+        if count > limits.values:
+            raise HTTPError(422, f"more than {limits.values} values in one request")
         if isinstance(value, str):
             characters += len(value)
             if len(value) > limits.text:
@@ -242,67 +235,59 @@ def check_values(request: Mapping[str, Any], limits: Limits) -> None:
                     f"{limits.text}, see --max-text",
                 )
         elif isinstance(value, bytes):
-            try:
-                pixels += count_pixels(value, name)
-            except InputError as error:
-                raise HTTPError(422, str(error)) from error
+            pixels += count_pixels(value)
     if pixels > limits.pixels:
         raise HTTPError(
             422,
             f"images of {pixels} pixels; this server accepts {limits.pixels} in one "
             "request, see --max-pixels",
         )
-    beam, limit = request.get("beam") or 1, BEAM_TEXTS * limits.text
-    if beam > 1 and beam * characters > limit:
+    copies = request.get("beam") or request.get("n") or 1
+    limit = limits.text
+    limit *= COPIED_TEXTS
+    if (copies > 1 or "prompt" in request) and copies * characters > limit:
         raise HTTPError(
             422,
-            f"beam {beam} for {characters} characters; at most {limit} together: "
-            f"choose a beam of at most {max(1, limit // characters)}",
+            f"{characters} characters are read {copies} times; this server accepts "
+            f"{limit} together. Choose a smaller beam or n, or fewer texts.",
         )
 
 
-def _iterate_values(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _iterate_values(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Yield every single value with its location; keys of objects are values too."""
-    for name, value in values.items():
+    if not isinstance(value, dict | list | tuple):
+        yield name, value
+        return
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
         if isinstance(value, dict):
-            for key in value:
-                yield f"{name}.name", key
-            yield from _iterate_values(
-                {f"{name}.{key}": item for key, item in value.items()}
-            )
-        elif isinstance(value, list | tuple):
-            yield from _iterate_values(
-                {f"{name}.{index}": item for index, item in enumerate(value)}
-            )
-        else:
-            yield name, value
+            yield f"{name}.name", key
+        yield from _iterate_values(item, f"{name}.{key}")
 
 
 def _bound(option: Option, hint: Any) -> Any:
     """Return the JSON type of an option with its bounds; None stays allowed."""
-    if not _is_optional(hint):
-        return _annotate(option, _to_json_type(hint))
-    (inner,) = (part for part in get_args(hint) if part is not NoneType)
-    return _annotate(option, _to_json_type(inner)) | None
-
-
-def _annotate(option: Option, hint: Any) -> Any:
-    if hint in (int, float):
+    if _is_optional(hint):
+        (inner,) = (part for part in get_args(hint) if part is not NoneType)
+        return _bound(option, inner) | None
+    kind = _to_json_type(hint)
+    if kind in (int, float):
         limits = [limit for limit in (option.most, option.served) if limit is not None]
         limit = min(limits, default=None)
-        return Annotated[hint, Field(ge=option.least, gt=option.above, le=limit)]
-    if get_origin(hint) is tuple:
+        return Annotated[kind, Field(ge=option.least, gt=option.above, le=limit)]
+    if get_origin(kind) is tuple:
         # an empty list of kinds is a mistake; the default is none at all
-        least = 1 if get_args(hint)[0] == Kind else None
-        return Annotated[hint, Field(min_length=least, max_length=option.served)]
-    return hint
+        least = 1 if get_args(kind)[0] == Kind else None
+        return Annotated[kind, Field(min_length=least, max_length=option.served)]
+    return kind
 
 
 def _to_json_type(hint: Any) -> Any:
     """Replace bytes by base64 and sequences by tuples, which can be keys."""
     if hint is bytes:
         return Base64Bytes
-    origin, arguments = get_origin(hint), tuple(map(_to_json_type, get_args(hint)))
+    origin = get_origin(hint)
+    arguments = tuple(map(_to_json_type, get_args(hint)))
     if origin is Sequence:
         return tuple[*arguments, ...]
     return GenericAlias(origin, arguments) if origin in (dict, list) else hint

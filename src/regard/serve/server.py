@@ -4,9 +4,7 @@ import ipaddress
 import logging
 import signal
 import socket
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from types import FrameType
 from urllib.parse import urlunsplit
 
@@ -14,7 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.logging import AccessFormatter
 
-from regard.errors import InputError, OutputClosed, RunError
+from regard.errors import InputError, RunError
 from regard.serve.middleware import LOOPBACK, is_address, parse_host
 from regard.serve.requests import Limits
 from regard.system import WINDOWS
@@ -39,7 +37,7 @@ def is_loopback(host: str) -> bool:
     return ipaddress.ip_address(host).is_loopback
 
 
-def allowed_hosts(host: str, names: Sequence[str], token: str | None) -> list[str]:
+def list_hosts(host: str, names: Sequence[str], token: str | None) -> list[str]:
     """Return the host names that a server answers to.
 
     Args:
@@ -100,20 +98,6 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-class AccessHandler(logging.StreamHandler):
-    """Writes the access log to standard output until its reader goes away."""
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        """Stop the log, not the server."""
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError | RunError | OutputClosed):
-            super().handleError(record)
-            return
-        logging.getLogger("uvicorn.access").removeHandler(self)
-        reason = getattr(error, "strerror", None) or error
-        print(f"regard: the access log ends: {reason}", file=sys.stderr)
-
-
 def build_server(
     app: ASGIApp,
     limits: Limits,
@@ -126,7 +110,7 @@ def build_server(
     Args:
         app: The application.
         limits: What is accepted.
-        access_log: Whether to write a line per response to standard output.
+        access_log: Whether to write a line per response to standard error.
         proxies: Addresses whose `X-Forwarded-For` is trusted.
     """
     config = uvicorn.Config(
@@ -148,10 +132,11 @@ def build_server(
     # uvicorn warns of whatever clients send
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     if access_log:
-        handler = AccessHandler(sys.stdout)
+        handler = logging.StreamHandler()
         handler.setFormatter(AccessFormatter(ACCESS_LINE, use_colors=False))
         logger = logging.getLogger("uvicorn.access")
-        logger.handlers, logger.propagate = [handler], False
+        logger.handlers = [handler]
+        logger.propagate = False
         logger.setLevel(logging.INFO)
     return uvicorn.Server(config)
 
@@ -165,26 +150,16 @@ def run_server(server: uvicorn.Server, listener: socket.socket) -> None:
     """
     # asyncio warns of clients that leave
     logging.getLogger("asyncio").setLevel(logging.ERROR)
-    with _handle_termination():
-        server.run(sockets=[listener])
 
+    def terminate(number: int, frame: FrameType | None) -> None:
+        raise Terminated("stopped by SIGTERM; accepted requests have been answered")
 
-def _raise_terminated(number: int, frame: FrameType | None) -> None:
-    raise Terminated("stopped by SIGTERM; accepted requests have been answered")
-
-
-@contextmanager
-def _handle_termination() -> Iterator[None]:
-    """Turn SIGTERM into `Terminated`.
-
-    While it runs uvicorn has its own handlers; afterwards it raises the signal again.
-    """
-    previous = signal.signal(signal.SIGTERM, _raise_terminated)
+    # uvicorn, which has its own handlers while it runs, raises the signal again
+    previous = signal.signal(signal.SIGTERM, terminate)
     try:
-        yield
+        server.run(sockets=[listener])
     finally:
-        handler = signal.SIG_DFL if previous is None else previous
-        signal.signal(signal.SIGTERM, handler)
+        signal.signal(signal.SIGTERM, previous or signal.SIG_DFL)
 
 
 def server_url(listener: socket.socket, host: str) -> str:
@@ -192,14 +167,3 @@ def server_url(listener: socket.socket, host: str) -> str:
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     name = f"[{host}]" if ":" in host else host
     return urlunsplit(("http", f"{name}:{listener.getsockname()[1]}", "/", "", ""))
-
-
-def network_url(listener: socket.socket) -> str | None:
-    """Return the address of the page for other machines; None without a network."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            # chooses the interface and sends nothing
-            probe.connect(("192.0.2.1", 9))
-            return server_url(listener, probe.getsockname()[0])
-        except OSError:
-            return None

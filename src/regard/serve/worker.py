@@ -5,7 +5,6 @@ import contextvars
 import copy
 import logging
 import threading
-import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ import torch
 from torch import nn
 
 from regard.errors import RunError
-from regard.serve.requests import RequestBody, encode, unexpected
+from regard.serve.requests import RequestBody, describe_fault, encode
 from regard.tasks.run import Run
 from regard.work import Cancelled, cancellable
 
@@ -23,27 +22,21 @@ R = TypeVar("R", bound=Run[Any, Any])
 logger = logging.getLogger(__name__)
 MAX_UNREAD = 8 << 20
 """Bytes of an answer that may wait for a client to read them."""
-DEFAULT_WORKERS = 2, 8
-"""The least and the most workers by default; with two, one is free beside a long
-one."""
-PATIENCE = 0.25
-"""Seconds that requests wait to join the next batch of a model that is busy."""
 
 
-def share_cores(workers: int | None) -> int:
-    """Return the number of workers, by default one per core, and divide the cores."""
+def share_cores(workers: int) -> None:
+    """Divide the cores among workers; one of several may be idle."""
     cores = torch.get_num_threads()
-    if workers is None:
-        workers = min(max(cores, DEFAULT_WORKERS[0]), DEFAULT_WORKERS[1])
     torch.set_num_threads(max(1, cores // max(1, workers - 1)))
-    return workers
 
 
 class Replicas(Generic[R]):
     """Copies of a run, one per thread, which share their weights but not their hooks."""
 
     def __init__(self, run: R) -> None:
-        self.run, self._lock, self._local = run, threading.Lock(), threading.local()
+        self.run = run
+        self._lock = threading.Lock()
+        self._local = threading.local()
 
     @property
     def current(self) -> R:
@@ -167,89 +160,43 @@ class PendingRequest:
     def __init__(
         self, name: Hashable, operation: Operation, request: RequestBody
     ) -> None:
-        self.operation, self.request, self.gone = operation, request, False
+        self.operation = operation
+        self.request = request
+        self.gone = False
         self.group = (name, operation.group(request))
-        # bytes; each counter is changed by one thread only
-        self._bytes_put = self._bytes_read = 0
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether the client reads too slowly for the server to wait."""
-        return self._bytes_put - self._bytes_read > MAX_UNREAD
+        self._unread = 0
 
     @property
     def is_active(self) -> bool:
-        """Whether the answer is still wanted."""
-        return not self.gone and not self.is_slow
+        """Whether the answer is still wanted, and read as fast as it is computed."""
+        return not self.gone and self._unread <= MAX_UNREAD
 
     def put(self, event: Event) -> None:
         """Send an event from the worker's thread."""
-        self._bytes_put += len(event.body)
         # a server that was told to quit at once has closed its loop
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._events.put_nowait, event)
+            self._loop.call_soon_threadsafe(self._receive, event)
+
+    def _receive(self, event: Event) -> None:
+        self._unread += len(event.body)
+        self._events.put_nowait(event)
 
     async def next_event(self) -> Event:
         """Wait for the next event, in the loop."""
         event = await self._events.get()
-        self._bytes_read += len(event.body)
+        self._unread -= len(event.body)
         return event
 
     def cancel(self) -> None:
         """Give the request up, in the loop: nobody waits for its answer."""
         self.gone = True
-        self._events.put_nowait(CLIENT_GONE)
-
-
-class BatchQueue:
-    """Waiting requests, taken as batches of one group, the oldest first.
-
-    While a batch of a group is answered, its other requests wait for `PATIENCE`
-    seconds to become one batch: two batches of one model at once take longer than one
-    after the other. It is not thread-safe; its owner holds a lock.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.clock = clock
-        self._waiting: list[PendingRequest] = []
-        self._started: dict[Hashable, list[float]] = {}
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def put(self, request: PendingRequest) -> None:
-        """Append a request."""
-        self._waiting.append(request)
-
-    def take(self, size: int) -> list[PendingRequest]:
-        """Return the next batch of at most `size` requests; empty if none is ready."""
-        self._waiting = [request for request in self._waiting if not request.gone]
-        for first in self._waiting:
-            if not self._is_busy(first.group):
-                break
-        else:
-            return []
-        batch = [item for item in self._waiting if item.group == first.group][:size]
-        self._waiting = [item for item in self._waiting if item not in batch]
-        self._started.setdefault(first.group, []).append(self.clock())
-        return batch
-
-    def finish(self, batch: Sequence[PendingRequest]) -> None:
-        """Forget a batch that has been answered."""
-        started = self._started[batch[0].group]
-        started.pop(0)
-        if not started:
-            del self._started[batch[0].group]
-
-    def _is_busy(self, group: Hashable) -> bool:
-        started = self._started.get(group)
-        return started is not None and self.clock() - started[-1] < PATIENCE
+        self._receive(CLIENT_GONE)
 
 
 class Worker:
-    """Threads that answer requests in batches.
+    """Threads that answer requests in batches, the oldest request first.
 
     Args:
         batch: The most requests of one batch.
@@ -258,18 +205,18 @@ class Worker:
 
     def __init__(self, batch: int, threads: int = 1) -> None:
         self.batch = batch
-        self._queue, self._stopping = BatchQueue(), False
+        self._stopping = False
+        self._waiting: list[PendingRequest] = []
         self._changed = threading.Condition()
-        self._threads = [
-            threading.Thread(
-                # a copy of the context, in which --debug is set
-                target=contextvars.copy_context().run,
-                args=(self._work,),
-                name=f"regard-models-{number}",
-                daemon=True,
+        self._threads = []
+        for number in range(threads):
+            # a copy of the context, in which --debug is set
+            run = contextvars.copy_context().run
+            name = f"regard-models-{number}"
+            thread = threading.Thread(
+                target=run, args=(self._work,), name=name, daemon=True
             )
-            for number in range(threads)
-        ]
+            self._threads.append(thread)
 
     @property
     def is_working(self) -> bool:
@@ -293,26 +240,26 @@ class Worker:
     def put(self, request: PendingRequest) -> None:
         """Append a request to the queue."""
         with self._changed:
-            self._queue.put(request)
-            self._changed.notify_all()
+            self._waiting.append(request)
+            self._changed.notify()
 
     def _work(self) -> None:
-        while batch := self._wait_for_batch():
-            try:
-                answer(batch)
-            finally:
-                with self._changed:
-                    self._queue.finish(batch)
-                    self._changed.notify_all()
+        while batch := self.take_batch():
+            answer(batch)
 
-    def _wait_for_batch(self) -> list[PendingRequest]:
-        """Return the next batch, or an empty one when the worker stops."""
+    def take_batch(self) -> list[PendingRequest]:
+        """Wait for requests of one group; return none when the worker stops."""
         with self._changed:
-            while not (batch := self._queue.take(self.batch)):
-                if self._stopping and not self._queue:
-                    break
-                self._changed.wait(PATIENCE if self._queue else None)
+            self._changed.wait_for(self._is_ready)
+            group = self._waiting[0].group if self._waiting else None
+            batch = [item for item in self._waiting if item.group == group]
+            batch = batch[: self.batch]
+            self._waiting = [item for item in self._waiting if item not in batch]
             return batch
+
+    def _is_ready(self) -> bool:
+        self._waiting = [item for item in self._waiting if not item.gone]
+        return bool(self._waiting) or self._stopping
 
 
 def answer(batch: Sequence[PendingRequest]) -> None:
@@ -322,12 +269,14 @@ def answer(batch: Sequence[PendingRequest]) -> None:
     no request fails with another's error. Once no client waits, the work ends at the
     next `checkpoint()`.
     """
-    waiting, started = dict(enumerate(batch)), False
+    waiting = dict(enumerate(batch))
+    started = False
     requests = [pending.request for pending in batch]
 
     def is_wanted() -> bool:
         return any(pending.is_active for pending in waiting.values())
 
+    event = READ_TIMEOUT
     try:
         with suppress(Cancelled), cancellable(is_wanted):
             parts = batch[0].operation.respond(
@@ -345,11 +294,8 @@ def answer(batch: Sequence[PendingRequest]) -> None:
                 answer([pending])
             return
         event = describe_failure(error)
-        for pending in waiting.values():
-            pending.put(event)
-        return
     for pending in waiting.values():
-        pending.put(READ_TIMEOUT if pending.is_slow else CLIENT_GONE)
+        pending.put(event)
 
 
 def describe_failure(error: BaseException) -> Event:
@@ -360,4 +306,4 @@ def describe_failure(error: BaseException) -> Event:
     if isinstance(error, ValueError):
         return Event(b"", True, 422, message)
     logger.error("a request failed", exc_info=error)
-    return Event(b"", True, 500, str(unexpected(error)))
+    return Event(b"", True, 500, str(describe_fault(error)))

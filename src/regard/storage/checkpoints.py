@@ -1,11 +1,13 @@
-"""Checkpoints: folders that appear whole, are ordered by the step in their name and are verified before use."""
+"""Checkpoints: folders that appear whole and are verified before use.
+
+They are ordered by the step in their name.
+"""
 
 import json
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,69 +15,58 @@ from typing import Any
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.storage import tensor_shards
 from regard.storage import tensors as weights
-from regard.storage.atomic import SUFFIX, discard, explained, replacing, sync
+from regard.storage.atomic import SUFFIX, discard, explain_errors, replacing, sync
 from regard.storage.manifest import (
     CHANGED,
     Manifest,
+    check_name,
     content,
-    inside,
-    parsed,
-    plain,
+    parse_json,
+    resolve_inside,
     sha256,
 )
 
 STATE = "state.json"
 ENDING = ".safetensors"
-SHARDS = "shards"
-"""The folder of tensors that several processes wrote, each its part, as `GROUP/NAME`."""
 NAME = re.compile(r"step-(\d{8,})")
 log = logging.getLogger("regard")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A verified checkpoint. `state` is JSON: tuples have become lists."""
+    """A verified checkpoint; its state is JSON, so tuples have become lists."""
 
     step: int
     folder: Path
     state: dict[str, Any]
 
-    def tensors(
-        self, group: str, like: Mapping[str, Tensor] | None = None
-    ) -> dict[str, Tensor]:
-        """The tensors saved under `group`: whole on the CPU, but those of a checkpoint in parts as the sharded tensors
-        of the same names in `like`. Raises InputError if there is no such group."""
-        manifest = Manifest.read(self.folder)
-        if self.in_parts:
-            if found := tensor_shards.read(
-                self.folder / SHARDS, f"{group}/", like or {}
-            ):
-                return found
-            raise InputError(f"{self.folder / SHARDS}: has no tensors of {group}")
-        return weights.read(manifest.check(group + ENDING))
+    def tensors(self, group: str) -> dict[str, Tensor]:
+        """Return the tensors saved under `group`, on the CPU.
 
-    @property
-    def in_parts(self) -> bool:
-        """Whether several processes wrote it, each its part."""
-        return any(
-            name.startswith(f"{SHARDS}/") for name in Manifest.read(self.folder).files
-        )
+        Raises:
+            InputError: There is no such group.
+        """
+        return weights.read(Manifest.read(self.folder).check(group + ENDING))
 
 
 def folder_of(root: Path, step: int) -> Path:
-    """Where the checkpoint of `step` is, or would be."""
+    """Return where the checkpoint of `step` is, or would be."""
     return root / f"step-{step:08d}"
 
 
+def temporary_of(root: Path, step: int) -> Path:
+    """Return where the checkpoint of `step` is written."""
+    folder = folder_of(root, step)
+    return folder.with_name(folder.name + SUFFIX)
+
+
 def steps(root: Path) -> list[int]:
-    """Ascending steps of the checkpoints in the folder `root`, by their names, never by file times."""
+    """Return the steps of the checkpoints in a folder, ascending, by their names."""
     if not root.is_dir():
         return []
-    return sorted(
-        int(found[1]) for path in root.iterdir() if (found := NAME.fullmatch(path.name))
-    )
+    matches = (NAME.fullmatch(path.name) for path in root.iterdir())
+    return sorted(int(match[1]) for match in matches if match)
 
 
 def save(
@@ -84,103 +75,92 @@ def save(
     groups: Mapping[str, Mapping[str, Tensor]],
     state: Mapping[str, Any],
 ) -> None:
-    """Write a checkpoint with one .safetensors file for each group; replace one of the same step.
+    """Write a checkpoint with one file for each group; replace one of the same step.
 
-    Raises RunError when the disk is full or read-only (older checkpoints stay as they are); ValueError for a bad name.
+    Raises:
+        RunError: The disk is full or read-only; older checkpoints stay as they are.
+        ValueError: A group has a bad name.
     """
-    with writing(root, step, state) as (temporary, _):
-        temporary.mkdir()
-        for group, tensors in groups.items():
-            weights.write(temporary / plain(group + ENDING), tensors)
-        for path in temporary.iterdir():
-            sync(path)
-
-
-@contextmanager
-def writing(
-    root: Path, step: int, state: Mapping[str, Any]
-) -> Iterator[tuple[Path, dict[str, str]]]:
-    """Write a checkpoint: the folder at the path inside, with files that are flushed, becomes one. The digests of files
-    that are known may be put into the dictionary inside. Raises as `save` does."""
     folder = folder_of(root, step)
     text = json.dumps(dict(state))
-    digests: dict[str, str] = {}
     with replacing(folder) as temporary:
         discard(temporary)
-        yield temporary, digests
+        temporary.mkdir()
+        for group, values in groups.items():
+            weights.write(temporary / check_name(group + ENDING), values)
         (temporary / STATE).write_text(text, encoding="utf-8")
-        sync(temporary / STATE)
-        for path in temporary.rglob("*"):
-            if (
-                path.is_file()
-                and (name := path.relative_to(temporary).as_posix()) not in digests
-            ):
-                digests[name] = sha256(path)
-        Manifest(
-            temporary,
-            "checkpoint",
-            {name: [digest] for name, digest in digests.items()},
-        ).write()
+        digests = {}
+        for path in temporary.iterdir():
+            sync(path)
+            digests[path.name] = [sha256(path)]
+        Manifest(temporary, "checkpoint", digests).write()
         sync(temporary)
-        old = (
-            _aside(folder) if folder.exists() else None
-        )  # as late as possible: only a rename is left
+        # as late as possible: only a rename is left
+        old = move_aside(folder) if folder.exists() else None
     if old is not None:
         discard(old)
 
 
-def temporary_of(root: Path, step: int) -> Path:
-    """Where the checkpoint of `step` is written."""
-    folder = folder_of(root, step)
-    return folder.with_name(folder.name + SUFFIX)
-
-
 def load(root: Path, step: int, *, verified: bool = False) -> Checkpoint:
-    """The verified checkpoint; one that was `verified` before is not compared with its digests again, but for its
-    state. Raises InputError with the file that differs from what was written."""
-    manifest = Manifest.read(inside(root, folder_of(root, step).name))
+    """Return a checkpoint whose files are as they were written.
+
+    Args:
+        root: The folder of checkpoints.
+        step: The step.
+        verified: Whether all but its state were compared with their digests before.
+
+    Raises:
+        InputError: It is missing, or a file differs.
+    """
+    manifest = Manifest.read(resolve_inside(root, folder_of(root, step).name))
     for name in () if verified else manifest.files:
         manifest.check(name)
     path = manifest.check(STATE)
-    state = parsed(path, content(path))
+    state = parse_json(path, content(path))
     if not isinstance(state, dict):
         raise InputError(f"{path}: is no state of training, {CHANGED}")
     return Checkpoint(step, manifest.folder, state)
 
 
 def newest(root: Path) -> Checkpoint | None:
-    """The latest undamaged checkpoint; each damaged one is skipped with a warning.
+    """Return the latest undamaged checkpoint; None if there is none at all.
 
-    None if there is none at all; raises InputError if there are some and all are damaged.
+    Each damaged one is skipped with a warning.
+
+    Raises:
+        InputError: All are damaged.
     """
-    found = steps(root)
-    for step in reversed(found):
+    saved = steps(root)
+    for step in reversed(saved):
         try:
             return load(root, step)
         except InputError as error:
             log.warning("checkpoint of step %d is damaged and skipped: %s", step, error)
-    if found:
+    if saved:
         raise InputError(
-            f"{root}: none of its {len(found)} checkpoints is undamaged; start again with another --out"
+            f"{root}: none of its {len(saved)} checkpoints is undamaged; start again "
+            "with another --out"
         )
     return None
 
 
 def remove(root: Path, step: int) -> None:
-    """Remove a checkpoint; its name disappears first, so that it is never half there. Raises InputError if there is
-    none of this step."""
+    """Remove a checkpoint; its name disappears first, so that it is never half there.
+
+    Raises:
+        InputError: There is none of this step.
+    """
     folder = folder_of(root, step)
     if not folder.is_dir():
-        raise InputError(
-            f"{folder}: no such checkpoint; there are {', '.join(map(str, steps(root))) or 'none'}"
-        )
-    discard(_aside(folder))
+        listed = ", ".join(map(str, steps(root))) or "none"
+        raise InputError(f"{folder}: no such checkpoint; there are {listed}")
+    discard(move_aside(folder))
 
 
-def _aside(folder: Path) -> Path:
-    """Rename the folder in one step; its remains are removed at the next start at the latest."""
+def move_aside(folder: Path) -> Path:
+    """Rename a folder, whose remains are removed at the next start at the latest."""
     unnamed = folder.with_name(f"{folder.name}.removed{SUFFIX}")
-    with explained(folder):
+    with explain_errors(folder):
         discard(unnamed)
         os.replace(folder, unnamed)
     return unnamed

@@ -6,39 +6,53 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import pydantic
+
 from regard.errors import InputError
 from regard.storage import atomic
 
 NAME = "manifest.json"
 FORMAT = 1
-LARGEST = 1 << 26  # bytes
+MAX_BYTES = 1 << 26
+"""The largest file that is read at once."""
 LOG = ".jsonl"
 """The ending of a log, the one kind of file without a digest."""
 CHANGED = "though its SHA-256 is right; was it changed?"
 """Why a verified file is refused: somebody changed it and the manifest."""
+FILES, TEXT = pydantic.TypeAdapter(dict[str, list[str]]), pydantic.TypeAdapter(str)
 
 
 def sha256(path: Path) -> str:
-    """Hexadecimal digest of the file's content."""
+    """Return the hexadecimal digest of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass
 class Manifest:
-    """The files of a folder. `files` maps a name to its valid digests: the newest, then the one before a write that may
-    not have finished. A log, which only grows, has none and is not checked."""
+    """The files of a folder.
+
+    Attributes:
+        folder: The folder.
+        content: `run` or `checkpoint`.
+        files: The valid digests of each file: the newest, then the one before a write
+            that may not have finished. A log, which only grows, has none.
+    """
 
     folder: Path
-    content: str  # "run" or "checkpoint"
+    content: str
     files: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
-        """Raises InputError if it is missing, broken or of a newer format."""
-        path = inside(folder, NAME)
+        """Read the manifest of a folder.
+
+        Raises:
+            InputError: It is missing, broken or of a newer format.
+        """
+        path = resolve_inside(folder, NAME)
         try:
-            known = json.loads(content(path))
+            values = json.loads(content(path))
         except FileNotFoundError as error:
             raise InputError(f"{path}: no such file") from error
         except OSError as error:
@@ -49,33 +63,35 @@ class Manifest:
             raise InputError(
                 f"{path}: not a manifest (broken JSON: {error})"
             ) from error
-        version = known.get("format") if isinstance(known, dict) else None
+        version = values.get("format") if isinstance(values, dict) else None
         if isinstance(version, int) and version > FORMAT:
-            advice = "install a newer regard"
             raise InputError(
-                f"{path}: format version {version}, this regard reads version {FORMAT}; {advice}"
+                f"{path}: format version {version}, this regard reads version {FORMAT}; "
+                "install a newer regard"
             )
-        if (
-            version != FORMAT
-            or not _valid(known.get("files"))
-            or not isinstance(known.get("content"), str)
-        ):
+        try:
+            if version != FORMAT:
+                raise LookupError("format")
+            files = FILES.validate_python(values["files"], strict=True)
+            for name in files:
+                check_name(name)
+            return cls(folder, TEXT.validate_python(values["content"]), files)
+        except (LookupError, ValueError) as error:
             raise InputError(
                 f"{path}: not a manifest; expected format {FORMAT}, content and files"
-            )
-        return cls(folder, known["content"], known["files"])
+            ) from error
 
     def write(self) -> None:
-        """Atomically. Raises RunError when the disk refuses."""
-        known = {
-            "format": FORMAT,
-            "content": self.content,
-            "files": dict(sorted(self.files.items())),
-        }
-        atomic.write(self.folder / NAME, (json.dumps(known, indent=1) + "\n").encode())
+        """Write the manifest atomically."""
+        files = dict(sorted(self.files.items()))
+        values = {"format": FORMAT, "content": self.content, "files": files}
+        atomic.write(self.folder / NAME, (json.dumps(values, indent=1) + "\n").encode())
 
     def announce(self, name: str, digest: str) -> None:
-        """Add a digest before the file is renamed into place; until `settle`, the old content is valid too."""
+        """Add a digest before the file is renamed into place.
+
+        Until `settle` the old content is valid too.
+        """
         self.files[name] = list(dict.fromkeys([digest, *self.files.get(name, [])]))
         self.write()
 
@@ -84,97 +100,92 @@ class Manifest:
         del self.files[name][1:]
 
     def check(self, name: str) -> Path:
-        """The path of a verified file. Raises InputError if it differs from what was written."""
-        path = inside(self.folder, name)
+        """Return the path of a verified file.
+
+        Raises:
+            InputError: It differs from what was written.
+        """
+        path = resolve_inside(self.folder, name)
         if name not in self.files:
             listed = ", ".join(sorted(self.files))
-            known = (
+            listed = (
                 f"; expected one of {listed}" if listed else ", which lists no files"
             )
-            raise InputError(f"{path}: not in {NAME}{known}")
+            raise InputError(f"{path}: not in {NAME}{listed}")
         if not path.is_file():
             raise InputError(f"{path}: missing, though {NAME} lists it")
         digests = self.files[name]
         if not digests and path.suffix != LOG:
             raise InputError(
-                f"{path}: {NAME} has no SHA-256 of it, which only a log ({LOG}) may lack; refused"
+                f"{path}: {NAME} has no SHA-256 of it, which only a log ({LOG}) may "
+                "lack; refused"
             )
-        if digests and (found := sha256(path)) not in digests:
+        digest = sha256(path) if digests else None
+        if digests and digest not in digests:
             raise InputError(
-                f"{path}: SHA-256 mismatch ({found[:12]}, expected {digests[0][:12]}): changed or cut"
+                f"{path}: SHA-256 mismatch ({str(digest)[:12]}, expected "
+                f"{digests[0][:12]}): changed or cut"
             )
         return path
 
 
-def inside(folder: Path, name: str, root: Path | None = None) -> Path:
-    """The path of a file of the folder. Raises InputError for a link that leads out of `root`, by default the
-    folder, or to itself."""
-    path = folder / name
+def resolve_inside(folder: Path, name: str, root: Path | None = None) -> Path:
+    """Return the path of a file of the folder.
+
+    Raises:
+        InputError: It is a link to itself, or one that leads out of `root`, by default
+            the folder.
+    """
+    path, advice = folder / name, "refused, copy the file itself"
     try:
-        place = path.resolve()
-    except (
-        RuntimeError,
-        OSError,
-    ) as error:  # Python 3.13 raises OSError, those before RuntimeError
-        raise InputError(
-            f"{path}: is a link to itself; refused, copy the file itself"
-        ) from error
-    if not place.is_relative_to((root or folder).resolve()):
-        raise InputError(
-            f"{path}: is a link that leads out of the folder; refused, copy the file itself"
-        )
+        target = path.resolve()
+    # Python 3.13 raises OSError, those before RuntimeError
+    except (RuntimeError, OSError) as error:
+        raise InputError(f"{path}: is a link to itself; {advice}") from error
+    if not target.is_relative_to((root or folder).resolve()):
+        raise InputError(f"{path}: is a link that leads out of the folder; {advice}")
     return path
 
 
 def content(path: Path) -> bytes:
-    """The bytes of a regular file of at most `LARGEST`. Raises InputError for any other, and OSError."""
+    """Return the bytes of a regular file of at most `MAX_BYTES`.
+
+    Raises:
+        InputError: It is another kind of file, or larger.
+        OSError: It cannot be read.
+    """
     if path.exists() and not path.is_file():
         raise InputError(f"{path}: is no regular file")
     with path.open("rb") as file:
-        found = file.read(LARGEST + 1)
-    if len(found) > LARGEST:
-        raise InputError(f"{path}: larger than {LARGEST} bytes; refused")
-    return found
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise InputError(f"{path}: larger than {MAX_BYTES} bytes; refused")
+    return data
 
 
-def parsed(path: Path, text: str | bytes) -> Any:
-    """The value of a verified JSON file. Raises InputError for text that is not JSON."""
+def parse_json(path: Path, text: str | bytes) -> Any:
+    """Return the value of a verified JSON file.
+
+    Raises:
+        InputError: It is not JSON.
+    """
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is not JSON, {CHANGED}") from error
 
 
-def plain(name: str) -> str:
-    """Return `name`. Raises ValueError for one that could lead out of the folder."""
+def check_name(name: str) -> str:
+    """Return a file's name, unless it could lead out of the folder.
+
+    Raises:
+        ValueError: It could.
+    """
     parts = PurePosixPath(name).parts
-    if (
-        not parts
-        or "/".join(parts) != name
-        or ".." in parts
-        or parts[0] == "/"
-        or "\\" in name
-        or "\0" in name
-    ):
+    is_plain = parts and "/".join(parts) == name and not {"..", "/"} & set(parts)
+    if not is_plain or "\\" in name or "\0" in name:
         raise ValueError(f"{name!r} is not a plain file name")
     return name
-
-
-def _valid(files: Any) -> bool:
-    if not isinstance(files, dict):
-        return False
-    try:
-        names = [plain(name) for name in files]
-    except ValueError:
-        return False
-    digests = [
-        digest
-        for file in files.values()
-        for digest in (file if isinstance(file, list) else [None])
-    ]
-    return len(names) == len(files) and all(
-        isinstance(digest, str) for digest in digests
-    )
 
 
 STARTS = {
@@ -187,33 +198,32 @@ STARTS = {
     b"GGUF": "a GGUF file",
     b"%PDF": "a PDF",
     b"\x89PNG": "a PNG image",
-}
+} | dict.fromkeys(
+    (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"),
+    "a pickle, which can run code when it is read",
+)
 MARKUP = (b"<!doctype html", b"<html", b"<?xml", b"<head", b"<body")
+HEAD = 1024
 
 
-def named(path: Path) -> str | None:
-    """The kind of the file, or None if unknown. Raises OSError."""
+def detect_kind(path: Path) -> str | None:
+    """Return the kind of the file in words, or None if it is unknown."""
     with path.open("rb") as file:
-        head = file.read(1024)
+        head = file.read(HEAD)
     if not head:
         return "an empty file"
+    # the length of a safetensors header can begin like a pickle or a gzip file
     if head[4:9] == b"\0\0\0\0{":
-        return None  # safetensors: the length of its header can begin like a pickle or a gzip file
-    for start, name in STARTS.items():
+        return None
+    for start, kind in STARTS.items():
         if head.startswith(start):
-            return name
+            return kind
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(MARKUP):
         return "an HTML page (a download that ended at a login or error page?)"
-    if head[:1] == b"\x80" and head[1:2] in {b"\x02", b"\x03", b"\x04", b"\x05"}:
-        return "a pickle, which can run code when it is read"
     if head[257:262] == b"ustar":
         return "a tar archive"
-    return "plain text" if _text(head) else None
-
-
-def _text(head: bytes) -> bool:
-    try:
-        text = head[:-3].decode("utf-8") if len(head) == 1024 else head.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.start > 900  # a character cut by the end of the first bytes
-    return all(character.isprintable() or character in "\t\r\n\f" for character in text)
+    # a character may be cut by the end of the first bytes
+    text = head.decode("utf-8", "ignore" if len(head) == HEAD else "replace")
+    is_text = len(head) - len(text.encode()) < 4 and "\ufffd" not in text
+    is_text = is_text and all(sign.isprintable() or sign in "\t\r\n\f" for sign in text)
+    return "plain text" if is_text else None

@@ -1,4 +1,7 @@
-"""The folder of a published model; no file in it is executed and no file outside it is read."""
+"""The folder of a published model.
+
+No file in it is executed and no file outside it is read.
+"""
 
 import json
 from dataclasses import dataclass
@@ -9,133 +12,116 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.storage import tensors
-from regard.storage.manifest import content, inside, named, plain
+from regard.storage.manifest import check_name, content, detect_kind, resolve_inside
 
-CONFIG, WEIGHTS, INDEX = (
-    "config.json",
-    "model.safetensors",
-    "model.safetensors.index.json",
-)
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+INDEX = "model.safetensors.index.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
 @dataclass(frozen=True)
 class PublishedFolder:
-    """The files at `path`, whose links may lead anywhere below `root`, by default `path`."""
+    """The files at `path`, whose links may lead anywhere below `root`, or `path`.
+
+    All methods raise InputError for a name or a link that leads out of the folder, and
+    for a missing, too large, truncated or mislabelled file.
+    """
 
     path: Path
     root: Path | None = None
 
     def file(self, name: str) -> Path:
-        """Return the path of a file. Raises InputError for a name or a link that leads out of the folder."""
+        """Return the path of a file."""
         try:
-            name = plain(name)
+            return resolve_inside(self.path, check_name(name), self.root)
         except ValueError as error:
+            if isinstance(error, InputError):
+                raise
             raise InputError(
                 f"{self.path}: {name!r} is not the name of a file in it; refused"
             ) from error
-        return inside(self.path, name, self.root)
 
     def has(self, name: str) -> bool:
         """Return whether the folder has a file of this name."""
         return self.file(name).is_file()
 
-    def data(self, name: str) -> bytes:
-        """Read the bytes of a file. Raises InputError for a missing, too large or mislabelled file."""
-        return self._content(name, (None,))
+    def data(self, name: str, *, is_text: bool = False) -> bytes:
+        """Return the bytes of a file."""
+        path = self.file(name)
+        try:
+            data, kind = content(path), detect_kind(path)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+        if kind and not (is_text and kind == "plain text"):
+            raise InputError(f"{path}: is {kind}; expected the file itself")
+        return data
 
     def text(self, name: str) -> str:
-        """Read a UTF-8 text file. Raises InputError for a missing, too large or other file."""
-        found = self._content(name, (None, "plain text"))
+        """Return a UTF-8 text, without a byte order mark."""
         try:
-            return found.decode(
-                "utf-8-sig"
-            )  # some editors begin a file with a byte order mark
+            return self.data(name, is_text=True).decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise InputError(f"{self.path / name}: is not UTF-8 text") from error
 
-    def _content(self, name: str, allowed: tuple[str | None, ...]) -> bytes:
-        path = self.file(name)
-        try:
-            found = content(path)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-        what = named(path)
-        if what not in allowed:
-            raise InputError(f"{path}: is {what}; expected the file itself")
-        return found
-
     def json(self, name: str) -> dict[str, Any]:
-        """Read the object in a JSON file. Raises InputError as `text` does, and for broken JSON."""
-        value = self._value(name)
-        if not isinstance(value, dict):
-            raise InputError(
-                f"{self.path / name}: expected a JSON object, found {type(value).__name__}"
-            )
-        return value
+        """Return the object in a JSON file."""
+        return self._parse(name, dict, "object")
 
     def array(self, name: str) -> list[Any]:
-        """Read the list in a JSON file. Raises InputError as `json` does."""
-        value = self._value(name)
-        if not isinstance(value, list):
-            raise InputError(
-                f"{self.path / name}: expected a JSON list, found {type(value).__name__}"
-            )
+        """Return the list in a JSON file."""
+        return self._parse(name, list, "list")
+
+    def _parse(self, name: str, kind: type[Any], expected: str) -> Any:
+        path, text = self.path / name, self.text(name)
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: broken or truncated JSON ({error})") from error
+        if not isinstance(value, kind):
+            actual = type(value).__name__
+            raise InputError(f"{path}: expected a JSON {expected}, found {actual}")
         return value
 
-    def _value(self, name: str) -> Any:
-        try:
-            return json.loads(self.text(name))
-        except InputError:
-            raise
-        except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"{self.path / name}: broken or truncated JSON ({error})"
-            ) from error
-
     def tensors(self) -> dict[str, Tensor]:
-        """Read all weights by their published names, 16-bit floats as float32. Raises InputError for a missing,
-        truncated or unsupported file."""
+        """Return all weights by their published names, 16-bit floats as float32."""
         if self.has(WEIGHTS):
-            found = tensors.read(self.file(WEIGHTS))
+            weights = tensors.read(self.file(WEIGHTS))
         elif self.has(INDEX):
-            found = self._shards()
+            weights = self._read_shards()
         else:
             raise InputError(self.without_weights())
-        return {
-            name: tensor.float() if tensor.is_floating_point() else tensor
-            for name, tensor in found.items()
-        }
+        for name, tensor in weights.items():
+            if tensor.is_floating_point():
+                weights[name] = tensor.float()
+        return weights
 
-    def _shards(self) -> dict[str, Tensor]:
-        places, index = self.json(INDEX).get("weight_map"), self.path / INDEX
-        if not isinstance(places, dict) or not all(
-            isinstance(name, str) for name in places.values()
-        ):
+    def _read_shards(self) -> dict[str, Tensor]:
+        files, index = self.json(INDEX).get("weight_map"), self.path / INDEX
+        is_map = isinstance(files, dict)
+        if not is_map or not all(isinstance(name, str) for name in files.values()):
             raise InputError(f"{index}: expected a weight_map from tensors to files")
-        found: dict[str, Tensor] = {}
-        for name in sorted(set(places.values())):
-            read = tensors.read(self.file(name))
-            found |= {
-                tensor: read[tensor]
-                for tensor in read
-                if places.get(tensor, name) == name
-            }
-        missing = sorted(set(places) - set(found))
+        weights: dict[str, Tensor] = {}
+        for file in sorted(set(files.values())):
+            for name, tensor in tensors.read(self.file(file)).items():
+                if files.get(name, file) == file:
+                    weights[name] = tensor
+        missing = sorted(set(files) - set(weights))
         if missing:
             raise InputError(
-                f"{index}: lists {len(missing)} tensors that its files lack, {missing[0]} first"
+                f"{index}: lists {len(missing)} tensors that its files lack, "
+                f"{missing[0]} first"
             )
-        return found
+        return weights
 
     def without_weights(self) -> str:
         """Return the message for a folder without weights."""
-        pickled = [name for name in PICKLES if self.has(name)]
-        if pickled:
-            return (
-                f"{self.path}: has its weights as {pickled[0]} alone, a pickle, which can run code when it is read; "
-                f"ask its publisher for {WEIGHTS}, or convert it where you trust it"
-            )
+        for name in PICKLES:
+            if self.has(name):
+                return (
+                    f"{self.path}: has its weights as {name} alone, a pickle, which can "
+                    f"run code when it is read; ask its publisher for {WEIGHTS}, or "
+                    "convert it where you trust it"
+                )
         return (
             f"{self.path}: has no {WEIGHTS}; expected the folder of a published model"
         )

@@ -5,10 +5,11 @@ The data is generated: copying, repeated copying and associative recall.
 
 import hashlib
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.base import Setup, TokenBatchObjective, digest_splits, setup_task
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.prediction import ShortRepr
+from regard.tasks.prediction import TextPrediction
 from regard.tasks.run import Run
 from regard.tasks.summary import DataSummary, Lengths, abridge, describe_rows
 from regard.tasks.task import LazyTask
@@ -57,7 +58,7 @@ class BitSequence:
 
     inputs: Float[np.ndarray, "position input_width"]
     target: Float[np.ndarray, "predicted output_width"]
-    place: str
+    place: str = ""
     """Where the sequence came from, for messages."""
 
     def __len__(self) -> int:
@@ -79,10 +80,13 @@ class BitSequences(SyntheticOfLengths, ABC):
     least: Count = 1
     most: Count = 20
 
+    marks: ClassVar[int] = 1
+    """Channels of the inputs for marks, behind the bits."""
+
     @property
-    @abstractmethod
     def input_width(self) -> int:
-        """The width of an input: the bits, and channels for marks."""
+        """The width of an input."""
+        return self.width + self.marks
 
     @property
     def output_width(self) -> int:
@@ -94,27 +98,24 @@ class BitSequences(SyntheticOfLengths, ABC):
         """Return a random sequence of a length."""
 
     @abstractmethod
-    def read(self, text: str, place: str) -> BitSequence:
-        """Return the sequence that a text describes, with a target of zeros.
-
-        Raises:
-            InputError: The text describes no sequence.
-        """
+    def read(self, text: str) -> BitSequence:
+        """Return the sequence that a text describes. Raises InputError for another text."""
 
     def load(self) -> Splits[BitSequence]:
         """Generate the three sets, each with a generator of its own."""
-        return Splits(self._make(0), self._make(1), self.tests())
+        sets = [
+            self.sample_many(
+                size, (self.least, self.most), f"{self.kind} {name}", (self.seed, index)
+            )
+            for index, (name, size) in enumerate(
+                zip(("train", "valid", "test"), self.sizes, strict=True)
+            )
+        ]
+        return Splits(*sets)
 
-    def tests(self) -> list[BitSequence]:
+    def tests(self) -> Sequence[BitSequence]:
         """Generate the test set."""
-        return self._make(2)
-
-    def _make(self, part: int) -> list[BitSequence]:
-        name = ("train", "valid", "test")[part]
-        lengths = self.least, self.most
-        return self.sample_many(
-            self.sizes[part], lengths, f"{self.kind} {name}", (self.seed, part)
-        )
+        return self.load().test
 
     def sample_many(
         self,
@@ -131,30 +132,52 @@ class BitSequences(SyntheticOfLengths, ABC):
             name: What to call the sequences in messages.
             seed: Seed of the generator.
         """
-        random, sequences = np.random.default_rng(seed), []
+        random = np.random.default_rng(seed)
+        sequences = []
         for number in range(1, count + 1):
             length = int(random.integers(lengths[0], lengths[1] + 1))
             sequence = self.sample(length, random)
             sequences.append(replace(sequence, place=f"{name} {number}"))
         return sequences
 
-    def parse_vector(self, text: str, place: str) -> list[float]:
-        """Return the bits of a word such as `0110`. Raises InputError."""
-        if len(text) != self.width or set(text) - {"0", "1"}:
-            raise InputError(
-                f"{place}: {quote(text)} is no vector; expected {self.width} bits, "
-                "each 0 or 1"
-            )
-        return [float(bit) for bit in text]
+    def sample_bits(self, random: np.random.Generator, count: int) -> Vectors:
+        """Return random vectors."""
+        return random.integers(0, 2, (count, self.width)).astype(np.float32)
 
-    def parse_vectors(self, words: Sequence[str], place: str) -> Vectors:
-        """Return the vectors of words. Raises InputError for none, or another word."""
+    def parse_vectors(self, words: Sequence[str]) -> Vectors:
+        """Return the vectors of words such as `0110`. Raises InputError for others."""
         if not words:
             raise InputError(
-                f"{place}: has no vectors; expected some, of {self.width} bits each"
+                f"has no vectors; expected some, of {self.width} bits each"
             )
-        vectors = [self.parse_vector(word, place) for word in words]
-        return np.array(vectors, np.float32)
+        for word in words:
+            if len(word) != self.width or set(word) - {"0", "1"}:
+                raise InputError(
+                    f"{quote(word)} is no vector; expected {self.width} bits, "
+                    "each 0 or 1"
+                )
+        return np.array([[float(bit) for bit in word] for word in words], np.float32)
+
+    def build(
+        self,
+        parts: Sequence[np.ndarray | tuple[int, float]],
+        target: np.ndarray,
+    ) -> BitSequence:
+        """Return the sequence of vectors and marks, with empty inputs for the target.
+
+        Args:
+            parts: Vectors, or marks as their channel and their value.
+            target: The target.
+        """
+        inputs: list[np.ndarray] = []
+        for part in parts:
+            if isinstance(part, tuple):
+                inputs.append(np.zeros((1, self.input_width)))
+                inputs[-1][0, self.width + part[0]] = part[1]
+            else:
+                inputs.append(np.pad(part, ((0, 0), (0, self.marks))))
+        inputs.append(np.zeros((len(target), self.input_width)))
+        return BitSequence(np.concatenate(inputs).astype(np.float32), target)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,22 +186,16 @@ class Copy(BitSequences):
 
     kind: Literal["copy"] = "copy"
 
-    @property
-    def input_width(self) -> int:
-        return self.width + 1
-
     def sample(self, length: int, random: np.random.Generator) -> BitSequence:
-        return self._build(sample_bits(random, length, self.width), "")
+        return self.copy(self.sample_bits(random, length))
 
-    def read(self, text: str, place: str) -> BitSequence:
+    def read(self, text: str) -> BitSequence:
         """Return the sequence of `0110 1011`: vectors separated by spaces."""
-        return self._build(self.parse_vectors(text.split(), place), place)
+        return self.copy(self.parse_vectors(text.split()))
 
-    def _build(self, vectors: Vectors, place: str) -> BitSequence:
-        inputs = np.zeros((2 * len(vectors) + 1, self.input_width), np.float32)
-        inputs[: len(vectors), : self.width] = vectors
-        inputs[len(vectors), self.width] = 1
-        return BitSequence(inputs, vectors, place)
+    def copy(self, vectors: Vectors) -> BitSequence:
+        """Return the sequence of vectors."""
+        return self.build([vectors, (0, 1.0)], vectors)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,44 +211,31 @@ class RepeatCopy(BitSequences):
     most_repeats: Count = 10
 
     @property
-    def input_width(self) -> int:
-        return self.width + 1
-
-    @property
     def output_width(self) -> int:
         return self.width + 1
 
     def sample(self, length: int, random: np.random.Generator) -> BitSequence:
-        vectors = sample_bits(random, length, self.width)
-        return self.build(vectors, int(random.integers(1, self.most_repeats + 1)))
+        vectors = self.sample_bits(random, length)
+        return self.repeat(vectors, int(random.integers(1, self.most_repeats + 1)))
 
-    def read(self, text: str, place: str) -> BitSequence:
+    def read(self, text: str) -> BitSequence:
         """Return the sequence of `0110 1011 x3`: vectors and the repeat count."""
         *words, last = text.split() or [""]
-        count = last[1:]
-        numeric = last.startswith("x") and count.isdecimal()
-        if not (numeric and 1 <= int(count) <= 1_000):
+        count = int(last[1:]) if re.fullmatch(r"x\d{1,4}", last) else 0
+        if not 1 <= count <= 1_000:
             raise InputError(
-                f"{place}: ends with {quote(last)}; expected how often to repeat it, "
+                f"ends with {quote(last)}; expected how often to repeat it, "
                 "from x1 to x1000"
             )
-        return self.build(self.parse_vectors(words, place), int(count), place)
+        return self.repeat(self.parse_vectors(words), count)
 
-    def build(self, vectors: Vectors, repeats: int, place: str = "") -> BitSequence:
+    def repeat(self, vectors: Vectors, count: int) -> BitSequence:
         """Return the sequence of vectors and a count, which may exceed `most_repeats`."""
-        end = np.zeros((1, self.output_width), np.float32)
-        end[0, self.width] = 1
-        copies = np.pad(np.tile(vectors, (repeats, 1)), ((0, 0), (0, 1)))
-        target = np.concatenate([copies, end])
-        steps = len(vectors) + 1 + len(target)
-        inputs = np.zeros((steps, self.input_width), np.float32)
-        inputs[: len(vectors), : self.width] = vectors
-        inputs[len(vectors), self.width] = self._scale(repeats)
-        return BitSequence(inputs, target, place)
-
-    def _scale(self, repeats: int) -> float:
+        copies = np.pad(np.tile(vectors, (count, 1)), ((0, 1), (0, 1)))
+        copies[-1, -1] = 1
         deviation = ((self.most_repeats**2 - 1) / 12) ** 0.5
-        return (repeats - (self.most_repeats + 1) / 2) / (deviation or 1.0)
+        scaled = (count - (self.most_repeats + 1) / 2) / (deviation or 1.0)
+        return self.build([vectors, (0, scaled)], copies)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,61 +252,42 @@ class Recall(BitSequences):
     most: Count = 6
     vectors: Count = 3
 
+    marks = 2
     smallest = 2
 
-    @property
-    def input_width(self) -> int:
-        return self.width + 2
-
     def sample(self, length: int, random: np.random.Generator) -> BitSequence:
-        bits = sample_bits(random, length * self.vectors, self.width)
-        items = bits.reshape(length, self.vectors, self.width)
+        bits = self.sample_bits(random, length * self.vectors)
+        items = list(bits.reshape(length, self.vectors, self.width))
         query = int(random.integers(length - 1))
-        return self._build(items, items[query], items[query + 1], "")
+        return self.recall(items, items[query], items[query + 1])
 
-    def read(self, text: str, place: str) -> BitSequence:
-        """Return the sequence of `01,11 00,10 ? 01,11`: items and the query."""
-        words, mark, query = text.partition("?")
-        if not mark or not words.split() or len(query.split()) != 1:
+    def read(self, text: str) -> BitSequence:
+        """Return the sequence of `01,11 00,10 ? 01,11`, with a target of zeros."""
+        words, _, query = text.partition("?")
+        if not words.split() or len(query.split()) != 1:
             raise InputError(
-                f"{place}: {quote(text)}; expected items separated by spaces, a question "
+                f"{quote(text)}; expected items separated by spaces, a question "
                 "mark and an item"
             )
-        items = np.stack([self._parse_item(word, place) for word in words.split()])
-        target = np.zeros_like(items[0])
-        return self._build(items, self._parse_item(query.strip(), place), target, place)
+        items = []
+        for word in [*words.split(), query.strip()]:
+            vectors = word.split(",")
+            if len(vectors) != self.vectors:
+                raise InputError(
+                    f"{quote(word)} is no item; expected {self.vectors} vectors "
+                    "separated by commas"
+                )
+            items.append(self.parse_vectors(vectors))
+        return self.recall(items[:-1], items[-1], np.zeros_like(items[0]))
 
-    def _parse_item(self, word: str, place: str) -> Vectors:
-        vectors = word.split(",")
-        if len(vectors) != self.vectors:
-            raise InputError(
-                f"{place}: {quote(word)} is no item; expected {self.vectors} vectors "
-                "separated by commas"
-            )
-        return self.parse_vectors(vectors, place)
-
-    def _build(
-        self,
-        items: Float[np.ndarray, "item position width"],
-        query: Vectors,
-        target: Vectors,
-        place: str,
+    def recall(
+        self, items: Sequence[Vectors], query: Vectors, target: Vectors
     ) -> BitSequence:
-        step = self.vectors + 1
-        steps = (len(items) + 1) * step + 1 + self.vectors
-        inputs = np.zeros((steps, self.input_width), np.float32)
-        for number, item in enumerate((*items, query)):
-            start = number * step
-            is_query = number == len(items)
-            inputs[start, self.width + is_query] = 1
-            inputs[start + 1 : start + step, : self.width] = item
-        inputs[(len(items) + 1) * step, self.width + 1] = 1
-        return BitSequence(inputs, target, place)
-
-
-def sample_bits(random: np.random.Generator, count: int, width: int) -> Vectors:
-    """Return random vectors."""
-    return random.integers(0, 2, (count, width)).astype(np.float32)
+        """Return the sequence of items, a query and the item behind it."""
+        parts: list[np.ndarray | tuple[int, float]] = []
+        for item in items:
+            parts += [(0, 1.0), item]
+        return self.build([*parts, (1, 1.0), query, (1, 1.0)], target)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -332,27 +317,32 @@ class BitBatch(Batch):
 
 
 def collate_bits(sequences: Sequence[BitSequence]) -> BitBatch:
-    """Pad sequences. Raises ValueError for no sequences."""
-    if not sequences:
-        raise ValueError("collate_bits() got no sequences; expected at least one")
-    first, longest = sequences[0], max(map(len, sequences))
-    inputs = torch.zeros(len(sequences), longest, first.inputs.shape[1])
-    targets = torch.zeros(len(sequences), longest, first.target.shape[1])
-    predicted = torch.zeros(len(sequences), longest, dtype=torch.bool)
-    for row, sequence in enumerate(sequences):
-        end = len(sequence)
-        start = end - len(sequence.target)
-        inputs[row, :end] = torch.from_numpy(sequence.inputs)
-        targets[row, start:end] = torch.from_numpy(sequence.target)
-        predicted[row, start:end] = True
-    lengths = torch.tensor([len(sequence) for sequence in sequences])
-    return BitBatch(inputs, lengths, targets, predicted)
+    """Pad at least one sequence."""
+    lengths = torch.tensor(list(map(len, sequences)))
+    longest = int(lengths.max())
+    inputs = []
+    targets = []
+    predicted = []
+    for sequence in sequences:
+        count = len(sequence.target)
+        start = len(sequence) - count
+        end = longest - len(sequence)
+        inputs.append(np.pad(sequence.inputs, ((0, end), (0, 0))))
+        targets.append(np.pad(sequence.target, ((start, end), (0, 0))))
+        predicted.append(np.pad(np.ones(count, bool), (start, end)))
+    return BitBatch(
+        torch.from_numpy(np.stack(inputs)),
+        lengths,
+        torch.from_numpy(np.stack(targets)),
+        torch.from_numpy(np.stack(predicted)),
+    )
 
 
 class AlgorithmicObjective(TokenBatchObjective[BitSequence, BitBatch]):
     """Maximum likelihood of each bit of the targets."""
 
-    metric, higher_is_better = "bits-per-sequence", False
+    metric = "bits-per-sequence"
+    higher_is_better = False
 
     def __init__(self, config: Algorithmic, splits: Splits[BitSequence]) -> None:
         lengths = [(len(sequence), len(sequence)) for sequence in splits.train]
@@ -425,39 +415,6 @@ def digest_line(sequence: BitSequence) -> str:
 
 
 @torch.no_grad()
-def predict_bits(
-    model: TuringMachine,
-    sequences: Sequence[BitSequence],
-    rows: int | None = None,
-) -> list[Float[Tensor, "position output_width"]]:
-    """Return the probability that each bit of each target is 1.
-
-    Args:
-        model: The machine.
-        sequences: The sequences.
-        rows: Rows of the tape, by default the model's own.
-    """
-    device = next(model.parameters()).device
-    order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
-    groups = [
-        order[first : first + BATCH_ROWS] for first in range(0, len(order), BATCH_ROWS)
-    ]
-
-    def predict_group(group: list[int]) -> Tensor:
-        batch = collate_bits([sequences[index] for index in group]).to(device)
-        return model(batch.inputs, batch.lengths, rows=rows).double().sigmoid().cpu()
-
-    results = [torch.zeros(0)] * len(sequences)
-    for group, outputs in zip(
-        groups, compute_batches(predict_group, groups), strict=True
-    ):
-        for row, index in enumerate(group):
-            end = len(sequences[index])
-            start = end - len(sequences[index].target)
-            results[index] = outputs[row, start:end]
-    return results
-
-
 def compute_metrics(
     model: TuringMachine,
     sequences: Sequence[BitSequence],
@@ -465,51 +422,46 @@ def compute_metrics(
 ) -> dict[str, float]:
     """Return the metrics of a machine.
 
+    Args:
+        model: The machine.
+        sequences: The sequences.
+        rows: Rows of the tape, by default the model's own.
+
     Returns:
         bits-per-sequence: Mean cross-entropy of a target in bits (figure 3).
         wrong-bits: Share of wrong bits, in percent.
         exact-match: Share of outputs that equal their target, in percent.
     """
-    cost = wrong = exact = count = 0.0
-    outputs = predict_bits(model, sequences, rows)
-    for probabilities, sequence in zip(outputs, sequences, strict=True):
-        target = torch.from_numpy(sequence.target).double()
-        errors = int(((probabilities > 0.5) != (target > 0.5)).sum())
-        nats = functional.binary_cross_entropy(probabilities, target, reduction="sum")
-        cost += float(nats) / math.log(2)
-        wrong += errors
-        exact += errors == 0
-        count += target.numel()
+    device = next(model.parameters()).device
+    ordered = sorted(sequences, key=len)
+    groups = [ordered[i : i + BATCH_ROWS] for i in range(0, len(ordered), BATCH_ROWS)]
+
+    def measure(group: Sequence[BitSequence]) -> tuple[float, int, int, int]:
+        batch = collate_bits(group).to(device)
+        logits = model(batch.inputs, batch.lengths, rows=rows).double()
+        targets = batch.targets.double()
+        mask = batch.predicted
+        nats = functional.binary_cross_entropy(
+            logits[mask].sigmoid(), targets[mask], reduction="sum"
+        )
+        wrong = (((logits > 0) != (targets > 0.5)) & mask[..., None]).sum((1, 2))
+        return (
+            float(nats),
+            int(wrong.sum()),
+            int((wrong == 0).sum()),
+            targets[mask].numel(),
+        )
+
+    results = compute_batches(measure, groups)
+    nats, wrong, exact, count = map(sum, zip(*results, strict=True))
     return {
-        "bits-per-sequence": cost / len(sequences),
+        "bits-per-sequence": nats / math.log(2) / len(sequences),
         "wrong-bits": 100 * wrong / count,
         "exact-match": 100 * exact / len(sequences),
     }
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class BitPrediction(ShortRepr):
-    """Predicted bits, with what was read and written on the tape."""
-
-    probabilities: Float[np.ndarray, "position output_width"]
-    """The probability of each bit that it is 1."""
-    tape: TapeUse
-
-    @property
-    def text(self) -> str:
-        """The likelier bits, vectors separated by spaces."""
-        rows = (self.probabilities > 0.5).astype(int).tolist()
-        words = ["".join(map(str, row)) for row in rows]
-        return " ".join(words)
-
-    def lines(self) -> list[str]:
-        return [self.text]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"answer": self.text, "probabilities": self.probabilities.tolist()}
-
-
-class AlgorithmicRun(Run[str, BitPrediction]):
+class AlgorithmicRun(Run[str, TextPrediction]):
     """A trained Turing machine: `load(folder).predict(texts)`.
 
     An example is a text as `BitSequences.read` reads it: vectors of bits separated by
@@ -526,7 +478,8 @@ class AlgorithmicRun(Run[str, BitPrediction]):
     }
 
     def __init__(self, config: Algorithmic, model: TuringMachine) -> None:
-        self.config, self.model = config, model
+        self.config = config
+        self.model = model
 
     @classmethod
     def open(cls, run: RunDirectory, config: Algorithmic) -> "AlgorithmicRun":
@@ -536,7 +489,7 @@ class AlgorithmicRun(Run[str, BitPrediction]):
         return cls(config, model)
 
     def parse(self, line: str, place: str = "text 1") -> str:
-        self.config.data.read(line, place)
+        self._read(line, place)
         return line
 
     def record(self, example: str) -> dict[str, Any]:
@@ -549,16 +502,27 @@ class AlgorithmicRun(Run[str, BitPrediction]):
 
     def _predict(
         self, examples: Sequence[str], options: PredictOptions
-    ) -> list[BitPrediction]:
-        sequences = [
-            self.config.data.read(text, f"text {number}")
-            for number, text in enumerate(examples, 1)
-        ]
-        return [self._predict_one(sequence) for sequence in sequences]
+    ) -> list[TextPrediction]:
+        """Return the likelier bits, with the probability of each bit that it is 1."""
+        predictions = []
+        for number, text in enumerate(examples, 1):
+            sequence = self._read(text, f"text {number}")
+            outputs = self._run(sequence)[-len(sequence.target) :]
+            bits = ["".join(map(str, row)) for row in (outputs > 0.5).astype(int)]
+            values = {"probabilities": outputs.tolist()}
+            predictions.append(TextPrediction(" ".join(bits), values))
+        return predictions
 
+    @torch.no_grad()
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
         (prediction,) = self.predict([example])
-        use = prediction.tape
+        sequence = self._read(example, "text 1")
+        with record(self.model, only="heads") as maps:
+            outputs = self._run(sequence)
+        outputs[: -len(sequence.target)] = np.nan
+        weights = maps["heads"][0].double().cpu().numpy()
+        reads = self.config.model.reads
+        use = TapeUse(sequence.inputs, outputs, weights[:reads], weights[reads:])
         return Attribution(
             prediction,
             example,
@@ -568,16 +532,14 @@ class AlgorithmicRun(Run[str, BitPrediction]):
             draw=lambda title: tape(use, title=title),
         )
 
-    def _predict_one(self, sequence: BitSequence) -> BitPrediction:
-        """Return the output for a sequence, on a tape with a row for each step or more."""
+    def _read(self, text: str, place: str) -> BitSequence:
+        try:
+            return self.config.data.read(text)
+        except InputError as error:
+            raise InputError(f"{place}: {error}") from None
+
+    def _run(self, sequence: BitSequence) -> Float[np.ndarray, "position output_width"]:
+        """Return the probability of each bit, on a tape with a row for each step or more."""
         inputs = collate_bits([sequence]).inputs.to(self.device)
-        with record(self.model, only="heads") as maps:
-            logits = self.model(inputs, rows=max(self.config.model.rows, len(sequence)))
-        outputs = logits[0].double().sigmoid().cpu().numpy()
-        weights = maps["heads"][0].double().cpu().numpy()
-        reads = self.config.model.reads
-        start = len(outputs) - len(sequence.target)
-        is_input = np.arange(len(outputs))[:, None] < start
-        visible = np.where(is_input, np.nan, outputs)
-        use = TapeUse(sequence.inputs, visible, weights[:reads], weights[reads:])
-        return BitPrediction(outputs[start:], use)
+        logits = self.model(inputs, rows=max(self.config.model.rows, len(sequence)))
+        return logits[0].double().sigmoid().cpu().numpy()

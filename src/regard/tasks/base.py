@@ -13,23 +13,24 @@ How to write a task with the parts of this module and of `run.py`:
   public verbs of `Run` guard the model against NaN and switch gradients off for `predict`
   and `evaluate`, so tasks call neither `guarded` nor `torch.no_grad` there, and write
   `self.device` for the device of the model.
-* A run whose model writes texts is a `GeneratingRun`: implement `prepare`, `encode`,
-  `label_source` and, for attribution, use `write_output`.
-* A run that attributes within one text calls `TextAttribution(...).collect(options)`.
+* A run whose model writes texts is a `GeneratingRun` (`generating.py`).
+* A run of texts with one tokenizer is a `TextRun`: implement `build`.
+* A run that attributes within one text calls `attribute_tokens`.
 * A prediction of a written text is a `GeneratedText`.
 """
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from regard.attribution.aggregation import to_single_map
-from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import attribute_gradient, attribute_text
 from regard.data.batches import (
     Batch,
@@ -40,22 +41,25 @@ from regard.data.batches import (
     token_batches,
 )
 from regard.data.cache import cache_value
+from regard.data.records import Records
 from regard.data.splits import Splits
-from regard.decoding.constraints import BannedTexts, DecodingConstraints, writable
-from regard.decoding.streaming import (
-    StepOptions,
-    StreamEvent,
-    StreamSource,
-    check_prefixes,
-)
+from regard.data.texts import with_column
+from regard.decoding.constraints import DecodingConstraints
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups, with_maps
-from regard.tasks.options import AttributionOptions, PredictOptions, StreamOptions
-from regard.tasks.prediction import GeneratedText, TextPrediction, rank_distinct
-from regard.tasks.run import Run
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.options import (
+    AttributionOptions,
+    EvaluationOptions,
+)
+from regard.tasks.prediction import (
+    Prediction,
+)
+from regard.tasks.run import Run, text_warnings
 from regard.tasks.summary import DataSummary
+from regard.tasks.tokenizers import TOKENIZER
 from regard.text import Tokenizer
 from regard.training.devices import count_parameters
 from regard.training.objectives import Carried, Loss, Objective
@@ -69,8 +73,25 @@ if TYPE_CHECKING:
     from regard.training.settings import Training
 
 E = TypeVar("E")
+P = TypeVar("P", bound=Prediction)
 S = TypeVar("S")
 B = TypeVar("B", bound=Batch)
+
+
+@dataclass(frozen=True, repr=False)
+class TextBatch(Batch):
+    """Texts in a batch with their targets."""
+
+    inputs: tuple[Tensor, ...]
+    """The arguments of the model, in order."""
+    targets: Tensor
+    size: int
+    """The number of tokens, without padding."""
+
+    def to(self, device: torch.device | str) -> "TextBatch":
+        inputs = [value.to(device, non_blocking=True) for value in self.inputs]
+        targets = self.targets.to(device, non_blocking=True)
+        return TextBatch(tuple(inputs), targets, self.size)
 
 
 class TokenBatchObjective(ABC, Generic[E, B]):
@@ -111,7 +132,9 @@ class TokenBatchObjective(ABC, Generic[E, B]):
         Raises:
             InputError: There are no examples, or one is longer than a batch.
         """
-        self.train, self.valid, self.settings = train, valid, settings
+        self.train = train
+        self.valid = valid
+        self.settings = settings
         self.lengths = lengths
         if strict:
             name = unit.removesuffix("s")
@@ -174,8 +197,6 @@ class Setup:
     """What training reads."""
     simplest: str = ""
     """A line on the simplest prediction for the validation examples, as a baseline."""
-    notes: tuple[str, ...] = ()
-    """Lines on the settings of training."""
 
 
 def setup_task(
@@ -245,36 +266,6 @@ def digest_splits(splits: Splits[E], line: Callable[[E], str]) -> str:
     )
 
 
-def digest_on_disk(
-    splits: Splits[E],
-    reading: str,
-    decodable: Callable[[E], E],
-    line: Callable[[E], str],
-) -> str:
-    """Return the digest of images on disk, cached by how they are read.
-
-    Args:
-        splits: The sets.
-        reading: Describes how images are read.
-        decodable: Returns an image after decoding it once.
-        line: Returns the text that identifies an image.
-
-    Raises:
-        InputError: An image cannot be read.
-    """
-
-    def check_and_describe(images: Sequence[E]) -> Iterator[str]:
-        return (line(decodable(image)) for image in images)
-
-    def digest_once(images: Sequence[E]) -> str:
-        return cache_value(images, reading, lambda: digest(check_and_describe(images)))
-
-    valid = digest_once(splits.valid)
-    digest_once(splits.test)
-    parts = chain(check_and_describe(splits.train), map(line, splits.valid))
-    return cache_value(splits.train, f"{reading} {valid}", lambda: digest(parts))
-
-
 def search_batches(
     decoder: "Decoder",
     encode: "Callable[[Sequence[S]], tuple[Memory, Tensor]]",
@@ -306,217 +297,84 @@ def search_batches(
     return [hypotheses for batch in batches for hypotheses in batch]
 
 
-class GeneratingRun(Run[E, GeneratedText], Generic[E, S]):
-    """A run whose model writes a text for an image, a sound or another source.
+class TextRun(Run[str, P], Generic[P]):
+    """A run whose examples are texts, with one tokenizer.
 
-    `predict`, `stream` and the forced or predicted output of `attribute` are implemented
-    here: prepare the sources, encode them to a memory, search, and make texts of the
-    hypotheses. A task implements `prepare`, `encode` and `label_source`; its metrics call
-    `search_texts`.
-
-    Attributes:
-        tokenizer: The tokenizer of outputs.
-        rows: Sources in one batch of a search.
-        source_name: What to call a source in messages.
+    A task implements `build`.
     """
 
     tokenizer: Tokenizer
-    rows: ClassVar[int] = 64
-    source_name: ClassVar[str] = "example"
 
+    def __init__(self, config: Any, model: nn.Module, tokenizer: Tokenizer) -> None:
+        self.config = config
+        self.model = model
+        self.tokenizer = tokenizer
+
+    @staticmethod
     @abstractmethod
-    def prepare(self, example: E, name: str) -> S:
-        """Return the source of an example, called `name` in messages.
+    def build(config: Any, tokenizer: Tokenizer) -> nn.Module:
+        """Return the model of a run file with initial weights."""
 
-        Raises:
-            InputError: The example cannot be read.
-        """
+    @classmethod
+    def open(cls: "type[R]", run: RunDirectory, config: Any) -> "R":
+        """Open the run in a folder, its model with initial weights."""
+        tokenizer = Tokenizer.load(run.file(TOKENIZER))
+        return cls(config, cls.build(config, tokenizer), tokenizer)
 
-    @abstractmethod
-    def encode(self, sources: Sequence[S]) -> "tuple[Memory, Tensor]":
-        """Encode a batch of sources on the model's device.
+    def warnings(self, text: str) -> list[str]:
+        return text_warnings(self.tokenizer, {"text": text})
 
-        Returns:
-            The memory, and the length of each source, by which the search limits outputs.
-        """
+    def parse(self, line: str, place: str = "text 1") -> str:
+        return line
 
-    @abstractmethod
-    def label_source(self, source: S) -> StreamSource:
-        """Return the labels of the memory's keys, for streamed attention."""
+    def read(
+        self, files: Sequence[Path | Records], options: EvaluationOptions
+    ) -> list[Any]:
+        data = with_column(self.config.data, options.columns)
+        return [example for file in files for example in data.read(str(file))]
 
-    def normalize_target(self, text: str) -> str:
-        """Return a forced output as the tokenizer reads it."""
-        return text
 
-    def prepare_all(self, examples: Sequence[E]) -> list[S]:
-        """Return the sources of examples, numbered from 1 in messages."""
-        numbers = range(1, len(examples) + 1)
-        return [
-            self.prepare(example, f"{self.source_name} {number}")
-            for example, number in zip(examples, numbers, strict=True)
-        ]
-
-    def encode_with_limits(
-        self, sources: Sequence[S], search: "Search"
-    ) -> "tuple[Memory, Tensor]":
-        """Return the memory of sources, and the largest number of tokens of each output."""
-        memory, lengths = self.encode(sources)
-        return memory, search.limit(lengths)
-
-    def search(
-        self,
-        sources: Sequence[S],
-        search: "Search",
-        constraints: DecodingConstraints | None = None,
-    ) -> "list[list[Hypothesis]]":
-        """Return hypotheses for each source, best first."""
-        return search_batches(
-            self.model.decoder,
-            lambda batch: self.encode_with_limits(batch, search),
-            sources,
-            self.rows,
-            search,
-            constraints,
-        )
-
-    def search_texts(self, sources: Sequence[S], search: "Search") -> list[str]:
-        """Return the text of the best hypothesis for each source, for metrics."""
-        results = self.search(sources, search)
-        return [self.tokenizer.decode(best.tokens) for best, *_ in results]
-
-    def make_text(self, hypothesis: "Hypothesis") -> GeneratedText:
-        """Return the text of a hypothesis."""
-        tokens = hypothesis.tokens
-        return GeneratedText(
-            self.tokenizer.decode(tokens),
-            hypothesis.score,
-            hypothesis.finished,
-            tuple(self.tokenizer.pieces(tokens)),
-            ids=tuple(tokens),
-        )
-
-    def constrain(
-        self, options: PredictOptions, search: "Search"
-    ) -> DecodingConstraints:
-        """Return the constraints of options: the number of hypotheses and banned texts.
-
-        Raises:
-            InputError: A banned text is blank.
-        """
-        banned = None
-        if options.banned:
-            banned = BannedTexts.of(self.tokenizer, options.banned)
-        return DecodingConstraints(options.count_hypotheses(search), banned=banned)
-
-    def _predict(
-        self, examples: Sequence[E], options: PredictOptions
-    ) -> list[GeneratedText]:
-        search = options.search(self.config.search)
-        constraints = self.constrain(options, search)
-        results = self.search(self.prepare_all(examples), search, constraints)
-        predictions = []
-        for hypotheses in results:
-            texts = [self.make_text(hypothesis) for hypothesis in hypotheses]
-            predictions.append(rank_distinct(texts, options.n_best))
-        return predictions
-
-    def _stream(
-        self,
-        examples: Sequence[E],
-        options: StreamOptions,
-        active: Callable[[int], bool],
-    ) -> Iterator[StreamEvent]:
-        search = options.search(self.config.search)
-        prefix = options.encode_prefix(lambda text: writable(self.tokenizer, text))
-        check_prefixes([prefix], self.tokenizer.size, self.tokenizer.special)
-        sources = self.prepare_all(examples)
-        labels = [
-            replace(self.label_source(source), forced=len(prefix)) for source in sources
-        ]
-        memory, limit = self.encode_with_limits(sources, search)
-        decoder = self.model.decoder
-        steps = search.stream(
-            decoder,
-            memory,
-            limit,
-            self.constrain(options, search).with_prefixes((prefix,)),
-            StepOptions(decoder, decoder.source_attention, options.candidates, active),
-        )
-        for step in steps:
-            text = self.tokenizer.decode(step.tokens)
-            yield StreamEvent.of(step, labels[step.row], text, self.tokenizer.pieces)
-
-    def write_output(
-        self, source: S, options: AttributionOptions
-    ) -> tuple[GeneratedText | TextPrediction, list[int]]:
-        """Return the output that an attribution explains, and its tokens.
-
-        It is the forced output of the options, or else the run's own. The end is among
-        the tokens of a finished output.
-        """
-        end = self.tokenizer.special.end
-        if options.target_tokens is not None:
-            tokens = list(options.target_tokens)
-            return TextPrediction(self.tokenizer.decode(tokens)), tokens
-        if options.target is not None:
-            text = self.normalize_target(options.target)
-            tokens = self.tokenizer.encode(text)
-            prediction = TextPrediction(text)
-            return prediction, [*tokens, end] if options.finished else tokens
-        search = self.config.search.with_beam(options.beam)
-        ((best, *_),) = self.search([source], search)
-        tokens = list(best.tokens)
-        return self.make_text(best), [*tokens, end] if best.finished else tokens
+R = TypeVar("R", bound=TextRun[Any])
 
 
 Explanation = tuple[Sequence[str], Callable[[], Tensor]]
 """Names of the targets of a gradient, and a function that returns their scores."""
 
 
-@dataclass(frozen=True)
-class TextAttribution:
-    """The attribution within one text, in every kind that `attribute` supports."""
+def attribute_tokens(
+    model: Any,
+    side: Side,
+    call: Callable[[], object],
+    explain: Callable[[], Explanation],
+    options: AttributionOptions,
+    before: str = "",
+) -> tuple[Lookups, Alignment]:
+    """Attribute the tokens of one text to each other, in the kinds of the options.
 
-    model: nn.Module
-    """The model, whose `self_attention` names the modules that attend."""
-    side: Side
-    """Labels and words of the tokens."""
-    call: Callable[[], object]
-    """Runs the model on the text."""
-    explain: Callable[[], Explanation]
-    """Returns what a gradient explains. Raises InputError where there is nothing."""
-    before: str = ""
-    """Label of a key in front of the first token."""
+    Args:
+        model: The model, whose `self_attention` names the modules that attend.
+        side: Labels and words of the tokens.
+        call: Runs the model on the text.
+        explain: Returns what a gradient explains. Raises InputError for nothing.
+        options: The kinds and the maps.
+        before: Label of a key in front of the first token.
 
-    def collect(
-        self, options: AttributionOptions, default: Kind = "weights"
-    ) -> tuple[Lookups, Alignment]:
-        """Return the lookups of all kinds, and the one map of the first kind.
+    Returns:
+        The lookups of all kinds, and the one map of the first kind.
 
-        Raises:
-            InputError: The model has no such map, or there is nothing to explain.
-        """
-        results = [
-            self.attribute(kind, options.maps) for kind in options.list_kinds(default)
-        ]
-        return with_maps(*(lookups for lookups, _ in results)), results[0][1]
-
-    def attribute(
-        self, kind: Kind, maps: Sequence[int] | None
-    ) -> tuple[Lookups, Alignment]:
-        """Return every layer and head of one kind, and one map of those in `maps`."""
+    Raises:
+        InputError: The model has no such map, or there is nothing to explain.
+    """
+    results = []
+    maps = options.maps
+    for kind in options.list_kinds():
         if kind == "gradient":
-            targets, scores = self.explain()
-            pieces = self.side.pieces
-            gradient = attribute_gradient(self.model, pieces, targets, scores, maps)
-            return to_single_map(gradient, kind), gradient
-        names: Any = self.model.self_attention
-        return attribute_text(
-            self.model,
-            names,
-            self.side,
-            self.call,
-            maps,
-            kind=kind,
-            before=self.before,
-        )
+            targets, scores = explain()
+            gradient = attribute_gradient(model, side.pieces, targets, scores, maps)
+            results.append((to_single_map(gradient, kind), gradient))
+        else:
+            names = model.self_attention
+            results.append(
+                attribute_text(model, names, side, call, maps, kind=kind, before=before)
+            )
+    return with_maps(*(lookups for lookups, _ in results)), results[0][1]

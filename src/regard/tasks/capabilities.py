@@ -11,7 +11,6 @@ from regard.data.tokens import Tokenizers
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.tasks.options import PredictOptions
-from regard.tasks.prediction import Prediction
 from regard.tasks.run import Run, text_warnings
 
 C = TypeVar("C")
@@ -93,7 +92,7 @@ class GivesLayers(Protocol):
     """A run that gives the states of a text in every layer of its model."""
 
     def layers(self, text: str) -> tuple[Sequence[str], Tensor]:
-        """The words or tokens of a text, and the states of each, `(layer, word, width)`."""
+        """Return the words of a text and their states `(layer, word, width)`."""
         ...
 
 
@@ -107,23 +106,11 @@ class EncodesPairs(Protocol):
 
 
 @runtime_checkable
-class Conversation(Protocol):
-    """The turns so far, and a run that replies to them."""
-
-    def reply(self, text: str, place: str = "text 1") -> Prediction:
-        """Return the reply to a turn and those before it; both become turns.
-
-        Raises InputError, which names the `place`.
-        """
-        ...
-
-
-@runtime_checkable
 class Converses(Protocol):
     """A run that replies to the last turns of a conversation."""
 
-    def conversation(self, options: PredictOptions) -> Conversation:
-        """Return a new conversation.
+    def conversation(self, options: PredictOptions) -> Any:
+        """Return a new conversation, whose `reply(text, place)` adds a turn and a reply.
 
         Raises:
             InputError: Options of another verb, and where the run knows no
@@ -152,7 +139,8 @@ COMMANDS = {"predict": "predict", "evaluate": "evaluate", "attribute": "show"}
 def require_capability(run: Any, capability: type[C], path: Path | str) -> C:
     """Return the run, if it has the capability.
 
-    Raises InputError otherwise, as `missing_capability`.
+    Raises:
+        InputError: As `missing_capability`.
     """
     if not isinstance(run, capability):
         raise missing_capability(run, *VERBS[capability], path)
@@ -162,29 +150,27 @@ def require_capability(run: Any, capability: type[C], path: Path | str) -> C:
 def warn_pair(run: Any, pair: Pair) -> list[str]:
     """Return why what a run finds in a pair may mean nothing.
 
-    A side is empty, or mostly unknown to it. None for a run that reads the words of a
-    pair as they are.
+    A side is empty, or mostly unknown to it. A run that copies words reads any.
     """
     if not isinstance(run, EncodesPairs) or run.tokenizers.copying:
         return []
-    sides = run.tokenizers
-    return [
-        *text_warnings(sides.source, {"source": pair.source}),
-        *text_warnings(sides.target, {"target": pair.target}),
-    ]
+    source = text_warnings(run.tokenizers.source, {"source": pair.source})
+    return source + text_warnings(run.tokenizers.target, {"target": pair.target})
 
 
 def missing_capability(
     run: Any, verb: str, recipe: str, path: Path | str
 ) -> InputError:
-    """The error of a run that does not do what the `verb` says, with a recipe of runs that do, and the commands that
-    the run supports."""
-    allowed = [
-        f"regard {command}"
-        for name, command in COMMANDS.items()
-        if name in run.supports
-    ]
+    """Return the error of a run that lacks a capability.
+
+    Args:
+        run: The run.
+        verb: The capability in words.
+        recipe: A recipe whose runs have it.
+        path: The folder of the run.
+    """
+    commands = [f"regard {COMMANDS[name]}" for name in COMMANDS if name in run.supports]
     return InputError(
-        f"{path}: a run of the task {run.config.task} does not {verb}, but one of the recipe {recipe} does; "
-        f"use this run with {', '.join(allowed)}"
+        f"{path}: a run of the task {run.config.task} does not {verb}, but one of the "
+        f"recipe {recipe} does; use this run with {', '.join(commands)}"
     )

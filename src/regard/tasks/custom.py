@@ -1,13 +1,13 @@
 """Models and objectives of a user's own, which `regard.fit` trains."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.storage.run_folder import WEIGHTS, RunDirectory
+from regard.storage.run_folder import RunDirectory
 from regard.storage.tensors import load_into
 from regard.tasks.base import Setup
 from regard.tasks.options import EvaluationOptions
@@ -17,6 +17,7 @@ from regard.training.objectives import Objective
 from regard.training.settings import Training
 
 TASK = LazyTask(__name__, ":Custom", ":setup", ":CustomRun")
+M = TypeVar("M", bound=nn.Module)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +45,6 @@ class Custom:
     training: Training = field(default_factory=Training)
 
 
-M = TypeVar("M", bound=nn.Module)
-
-
 class CustomRun(Run[Any, Any]):
     """The weights and settings of a model whose class the run folder does not know."""
 
@@ -59,51 +57,47 @@ class CustomRun(Run[Any, Any]):
         model: nn.Module,
         objective: Objective | None = None,
     ):
-        self.config, self.folder, self.model, self.objective = (
-            config,
-            folder,
-            model,
-            objective,
-        )
-        self.tensors: Mapping[str, Tensor] = {}
+        self.config = config
+        self.folder = folder
+        self.model = model
+        self.objective = objective
 
     @classmethod
     def open(cls, folder: RunDirectory, config: Custom) -> "CustomRun":
-        """Return the run in a folder.
-
-        Its model holds the weights by their names; `restore` gives them to the user's
-        own.
-        """
-        return cls(config, folder, Weights({}))
+        """Open the run in a folder; `restore` gives its weights to the user's model."""
+        return cls(config, folder, UnknownModel())
 
     def load_weights(
         self, tensors: Mapping[str, Tensor], *, allow_missing: bool = False
     ) -> None:
-        self.model, self.tensors = Weights(tensors), tensors
+        self.model.tensors = dict(tensors)
 
     def restore(self, model: M, objective: Objective | None = None) -> M:
-        """Return the user's own model with the run's weights, in evaluation mode.
+        """Load the run's weights into the user's own model, in evaluation mode.
 
         With an `objective` the run can evaluate.
 
         Raises:
-            InputError: the model's parameters have other names or shapes.
+            InputError: The model's parameters have other names or shapes.
         """
-        load_into(model, self.tensors or self.folder.load_tensors(WEIGHTS))
-        self.model, self.objective = model.eval(), objective
+        if isinstance(self.model, UnknownModel):
+            tensors = self.model.tensors
+        else:
+            tensors = self.model.state_dict()
+        load_into(model, tensors)
+        self.model = model.eval()
+        self.objective = objective
         return model
 
     def parse(self, line: str, place: str = "text 1") -> str:
         """Return the line itself."""
         return line
 
-    def _evaluate(
-        self, examples: Sequence[Any] | None, options: EvaluationOptions
-    ) -> dict[str, float]:
-        if self.objective is None or isinstance(self.model, Weights):
+    def _evaluate(self, examples: Any, options: EvaluationOptions) -> dict[str, float]:
+        if self.objective is None or isinstance(self.model, UnknownModel):
             raise InputError(
-                f"{self.folder.path}: holds the weights of a {self.config.model.name}, not its class; in Python: "
-                "run.restore(model, objective).evaluate()"
+                f"{self.folder.path}: holds the weights of a {self.config.model.name}, "
+                "not its class; in Python: run.restore(model, objective).evaluate()"
             )
         if examples is not None:
             raise InputError(
@@ -112,29 +106,24 @@ class CustomRun(Run[Any, Any]):
         return self.objective.validate(self.model)
 
 
-class Weights(nn.Module):
-    """Tensors by their names, for an unknown class of model."""
+class UnknownModel(nn.Module):
+    """The weights of a model whose class is unknown, by their names."""
 
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        for name, value in tensors.items():
-            module: nn.Module = self
-            *parts, last = name.split(".")
-            for part in parts:
-                if part not in dict(module.named_children()):
-                    module.add_module(part, nn.Module())
-                module = module.get_submodule(part)
-            module.register_buffer(last, value)
+        self.tensors: dict[str, Tensor] = {}
 
     def forward(self) -> None:
         """Raise InputError: there is nothing to call."""
         raise InputError(
-            "the model's class is not in the run folder; give your own to run.restore(model)"
+            "the model's class is not in the run folder; give your own to "
+            "run.restore(model)"
         )
 
 
 def setup(config: Custom, folder: RunDirectory, processes: int) -> Setup:
     """Raise InputError: a custom run is trained from Python only."""
     raise InputError(
-        "a run of the task custom has its model and data in Python; train it with regard.fit"
+        "a run of the task custom has its model and data in Python; train it with "
+        "regard.fit"
     )

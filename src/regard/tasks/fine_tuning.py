@@ -1,7 +1,7 @@
-"""Parts of a model that are loaded from another trained run, named in the run file."""
+"""Parts of a model that are loaded from another trained run, or from word vectors."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
@@ -14,6 +14,7 @@ from regard.models.sizes import Size
 from regard.nn.embeddings import TokenEmbedding
 from regard.storage.run_folder import RunDirectory
 from regard.storage.tensors import load_into
+from regard.tasks.tokenizers import load_or_train
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.cooccurrence import cooccurrence_vectors
 from regard.training.settings import Training
@@ -23,38 +24,41 @@ T = TypeVar("T", bound="PretrainedSource")
 
 @dataclass(frozen=True)
 class PretrainedPart:
-    """A part of a model that is loaded from the run in `folder`, named in the run file at `key`. That run is of `task`,
-    made by `command`. `has_sizes`: whether the run file has the sizes of the part already."""
+    """A part of a model that is loaded from another run."""
 
     key: str
+    """The key of the run file that names the other run."""
     folder: str
     task: str
+    """The task of the other run."""
     command: str
+    """What makes such a run."""
     has_sizes: bool
+    """Whether the run file has the sizes of the part already."""
 
     def check(self, source: Any) -> None:
-        """Raises InputError where `source`, the run file of that run, is of another task."""
+        """Raise InputError if the other run, with run file `source`, has another task."""
         if source.task != self.task:
             raise InputError(
-                f"{self.key}: {self.folder} is a run of the task {source.task}; expected one of {self.task}, as "
-                f"{self.command} makes"
+                f"{self.key}: {self.folder} is a run of the task {source.task}; expected "
+                f"one of {self.task}, as {self.command} makes"
             )
 
 
 class PretrainedSource(ABC):
     """A run file that may name a pretrained part.
 
-    Training copies the part into the run, which does not need the other folder afterwards.
+    Training copies the part into the run, which does not need the other folder later.
     """
 
     @property
     @abstractmethod
-    def pretrained_part(self) -> PretrainedPart | None:
-        """The part that is loaded from another run; None without one."""
+    def source_part(self) -> PretrainedPart | None:
+        """The part that is loaded from another run, if there is one."""
 
     @abstractmethod
     def with_sizes(self: T, source: Any) -> T:
-        """This run file with the sizes of the part, from the run file `source` of that run."""
+        """Return the run file with the part's sizes, from the other run's file."""
 
 
 def load_parts(
@@ -62,65 +66,59 @@ def load_parts(
 ) -> None:
     """Load the parameters of some parts of a model from another run's weights.
 
-    `parts` maps each part of the model to the prefix of its parameters in `weights`; parameters that are not there stay
-    as they are. Raises InputError for weights that do not fit.
+    Args:
+        model: The model.
+        parts: The prefix in `weights` of the parameters of each part of the model.
+        weights: The weights. Parameters without one keep their values.
+
+    Raises:
+        InputError: The weights do not fit.
     """
     for name, prefix in parts.items():
         part = model.get_submodule(name)
-        current = {item: prefix + item for item in part.state_dict()}
-        load_into(
-            part,
-            {
-                entry: weights[source]
-                for entry, source in current.items()
-                if source in weights
-            },
-        )
+        names = [name for name in part.state_dict() if prefix + name in weights]
+        load_into(part, {name: weights[prefix + name] for name in names})
 
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Word vectors that training starts from, computed from the words at most `window` places apart in the text files
-    `cooccurrence`, one paragraph a line, and in the training texts. The vocabulary is counted over both. `fixed`
-    vectors are not trained, so that words which only the files have stay comparable with those of the training
-    texts."""
+    """Word vectors that training starts from, computed from files and training texts.
+
+    The vocabulary is counted over both.
+    """
 
     cooccurrence: str | tuple[str, ...]
+    """Text files, one paragraph a line."""
     window: Size = 5
+    """The most places between two words that occur together."""
     fixed: bool = False
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The text files."""
-        return (
-            (self.cooccurrence,)
-            if isinstance(self.cooccurrence, str)
-            else self.cooccurrence
-        )
+    """Whether to keep the vectors in training, so that all words stay comparable."""
 
     def check_start(self, start: str | None) -> None:
-        """Raises ValueError for a run that training starts from, whose weights the vectors would replace."""
+        """Raise ValueError for a run to start from, whose weights would be replaced."""
         if start is not None:
             raise ValueError(
-                "`vectors` would replace weights of the run in `training.start`; remove one of the two (on the command "
-                "line --set vectors=null)"
+                "`vectors` would replace weights of the run in `training.start`; remove "
+                "one of the two (on the command line --set vectors=null)"
             )
 
 
 def add_vector_texts(
-    vectors: WordVectors | None, texts: Sequence[str], folder: RunDirectory
+    vectors: WordVectors, texts: Iterable[str], folder: RunDirectory
 ) -> list[str]:
-    """The training texts, and behind them the lines of the files of word vectors. A run with a checkpoint reads no
-    file, since it has its tokenizer and its weights.
+    """Return the training texts and the lines of the files of word vectors.
+
+    A run with a checkpoint reads no file, since it has its tokenizer and its weights.
 
     Raises:
-        InputError: a file is missing or no text.
+        InputError: A file is missing or no text.
     """
-    files = () if vectors is None or folder.checkpoint_steps() else vectors.files
-    return [
-        *texts,
-        *(line for file in files for line in read_lines(file) if line.strip()),
-    ]
+    result = list(texts)
+    files = vectors.cooccurrence
+    if not folder.checkpoint_steps():
+        for file in [files] if isinstance(files, str) else files:
+            result += [line for line in read_lines(file) if line.strip()]
+    return result
 
 
 def initialize_word_vectors(
@@ -130,33 +128,37 @@ def initialize_word_vectors(
     texts: Sequence[str],
     folder: RunDirectory,
 ) -> None:
-    """Set the table of the model's `embedding` to the vectors of the tokenizer's words in `texts`. A word without
-    neighbours keeps its vector; without `vectors`, and in a run with a checkpoint, the whole table stays. A `fixed`
-    table is not trained.
+    """Set the table of a model's `embedding` to the vectors of the words in texts.
+
+    A word without neighbors keeps its vector. Without `vectors`, and in a run with a
+    checkpoint, the table stays as it is.
 
     Raises:
-        InputError: the model has no such table, or more numbers a word than the vocabulary has words.
+        InputError: The model has no such table, or more numbers per word than words.
     """
     if vectors is None:
         return
     embedding = dict(model.named_children()).get("embedding")
     if not isinstance(embedding, TokenEmbedding):
         raise InputError(
-            "vectors: the model has no table of word vectors; remove vectors, or use a recurrent model"
+            "vectors: the model has no table of word vectors; remove vectors, or use a "
+            "recurrent model"
         )
     embedding.table.requires_grad_(not vectors.fixed)
     if folder.checkpoint_steps():
         return
-    if embedding.width >= tokenizer.size:
+    width = embedding.width
+    if width >= tokenizer.size:
         raise InputError(
-            f"model.embedding: vectors of {embedding.width} numbers need more words than that; the vocabulary has "
-            f"{tokenizer.size}; lower model.embedding, or raise the tokenizer's size"
+            f"model.embedding: vectors of {width} numbers need more words than the "
+            f"{tokenizer.size} of the vocabulary; lower model.embedding, or raise "
+            "tokenizer.size"
         )
     ids = (tokenizer.encode(text) for text in texts)
-    result = cooccurrence_vectors(ids, tokenizer.size, embedding.width, vectors.window)
-    allowed = result.any(-1)
+    values = cooccurrence_vectors(ids, tokenizer.size, width, vectors.window)
+    rows = values.any(-1)
     with torch.no_grad():
-        embedding.table.weight[allowed] = result[allowed] / embedding.scale
+        embedding.table.weight[rows] = values[rows] / embedding.scale
 
 
 R = TypeVar("R", bound="FineTuning")
@@ -164,8 +166,7 @@ R = TypeVar("R", bound="FineTuning")
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuning:
-    """The part of a run file with tokenizer and model, by default those of the run in `training.start`. `vectors` are
-    word vectors to start from, for a model with a table of them."""
+    """A run file whose tokenizer and model may come from the run in `training.start`."""
 
     takes: ClassVar[tuple[str, ...]]
     """The names of the models that the task supports."""
@@ -175,15 +176,17 @@ class FineTuning:
     tokenizer: TokenizerSettings | None = None
     model: Any = None
     vectors: WordVectors | None = None
+    """Word vectors to start from, for a model with a table of them."""
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
-        has_tokenizer = self.tokenizer is not None or (
-            self.model is not None and self.model.name == "pretrained"
+        complete = self.model is not None and (
+            self.tokenizer is not None or self.model.name == "pretrained"
         )
-        if self.training.start is None and (not has_tokenizer or self.model is None):
+        if self.training.start is None and not complete:
             raise ValueError(
-                "tokenizer and model are not both described; do, or name a run with training.start"
+                "tokenizer and model are not both described; do, or name a run with "
+                "training.start"
             )
         if self.tokenizer is not None and self.tokenizer.dropout:
             raise ValueError(
@@ -193,23 +196,40 @@ class FineTuning:
             self.vectors.check_start(self.training.start)
 
     def complete_from(self: R, source: Any) -> R:
-        """Return the run file with tokenizer and model of the starting run, `source`.
+        """Return the run file with tokenizer and model of the starting run's file.
 
         Raises:
-            InputError: A model that the task does not support.
+            InputError: The task does not support the model.
         """
         if source.model.name not in self.takes:
             raise InputError(
-                f"training.start is a run with the model {source.model.name}; expected one with {', '.join(self.takes)}"
+                f"training.start is a run with the model {source.model.name}; expected "
+                f"one with {', '.join(self.takes)}"
             )
-        return replace(
-            self,
-            tokenizer=self.tokenizer or source.tokenizer,
-            model=self.model or source.model,
-        )
+        tokenizer = self.tokenizer or source.tokenizer
+        return replace(self, tokenizer=tokenizer, model=self.model or source.model)
 
-    @property
-    def tokenizer_settings(self) -> TokenizerSettings:
-        """The tokenizer's settings, set when training starts."""
-        assert self.tokenizer is not None
-        return self.tokenizer
+    def build_tokenizer(
+        self,
+        folder: RunDirectory,
+        examples: Any,
+        read: Callable[[Any], Iterable[str]],
+    ) -> tuple[Tokenizer, list[str]]:
+        """Load the tokenizer of a run, or train it.
+
+        Args:
+            folder: The folder of the run.
+            examples: The training examples.
+            read: Returns the texts of some examples.
+
+        Returns:
+            The tokenizer, and the texts that word vectors are computed from.
+
+        Raises:
+            InputError: A file is damaged or missing, or all texts are blank.
+        """
+        assert self.tokenizer is not None  # set when training starts
+        if self.vectors is None:
+            return load_or_train(folder, self.tokenizer, examples, read), []
+        texts = add_vector_texts(self.vectors, read(examples), folder)
+        return load_or_train(folder, self.tokenizer, texts), texts

@@ -9,9 +9,9 @@ advantages (Schulman 2016, 1506.02438).
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
@@ -20,31 +20,27 @@ from torch.nn import functional
 
 from regard.attention.record import record
 from regard.attribution.aggregation import to_single_map
-from regard.attribution.kinds import Kind
 from regard.data.batches import Batch
 from regard.data.generated.synthetic import Synthetic
 from regard.data.splits import Splits
 from regard.errors import InputError, quote
 from regard.maps.alignment import Alignment
-from regard.models.snail import ActingRecurrentConfig, ActingSnailConfig, Actor
+from regard.models.snail import ActingSnailConfig, Actor
 from regard.shapes import Float, Int
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.base import Setup, TokenBatchObjective, digest
+from regard.tasks.base import Setup, TokenBatchObjective, digest, setup_task
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.prediction import ShortRepr
+from regard.tasks.prediction import TextPrediction
 from regard.tasks.run import Run
-from regard.tasks.summary import DataSummary, Lengths, Rows
+from regard.tasks.summary import DataSummary, Lengths, describe_rows
 from regard.tasks.task import LazyTask
-from regard.training.devices import count_parameters
 from regard.training.objectives import Carried, Loss
 from regard.training.settings import Training
 
 TASK = LazyTask(__name__, ":MetaRL", ":setup", ":MetaRLRun")
 BATCH_ROWS = 200
 """Environments in one batch of evaluation."""
-LATE_PART = 10
-"""Number of parts of the episodes; the last has a metric of its own."""
 LARGEST_SEED = 1 << 62
 AXES = "down: each action; across: the actions before it, each with its reward"
 ActionCount = Annotated[int, Field(ge=2, le=1_000)]
@@ -52,69 +48,49 @@ Count = Annotated[int, Field(ge=1, le=10_000)]
 Horizon = Annotated[int, Field(ge=1, le=1_000)]
 Share = Annotated[float, Field(ge=0, le=1)]
 LossWeight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-PerState = Float[Tensor, "batch state action"]
 PerStep = Float[Tensor, "batch step"]
 PerAction = Float[Tensor, "batch step action"]
-ActionValues = Float[Tensor, "batch step state action"]
-Transitions = Float[Tensor, "batch state action next_state"]
-Noise = Callable[[Tensor, Generator | None], Tensor]
-"""Samples rewards with these means."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome of an action: the next observation and state."""
-
-    observation: Float[Tensor, "batch width"]
-    states: Int[Tensor, " batch"]
-    rewards: Float[Tensor, " batch"]
-    regrets: Float[Tensor, "batch action"]
-    """Expected loss of every action against the best one, over the rest of the episode."""
 
 
 @dataclass(frozen=True, repr=False)
 class Environments(Batch):
-    """Processes of `episodes` episodes of `horizon` steps, each from the first state.
+    """Processes of several episodes of `horizon` steps, each from the first state."""
 
-    An observation is one vector: the state, the last action, its reward, and whether an
-    episode begins (Duan 2016, section 2.2).
-    """
-
-    means: PerState
+    means: Float[Tensor, "batch state action"]
     """Mean rewards, hidden from the agent."""
-    transitions: Transitions
-    action_values: ActionValues
+    transitions: Float[Tensor, "batch state action next_state"]
+    action_values: Float[Tensor, "batch step state action"]
     """Optimal expected rewards until the episode ends, for each of its steps; hidden."""
     episodes: int
-    horizon: int
-    noise: Noise
-    """Samples rewards around their means."""
-
-    def __len__(self) -> int:
-        return len(self.means)
+    deviation: float | None
+    """Standard deviation of normal rewards. Without one, rewards are 0 or 1."""
 
     @property
-    def steps(self) -> int:
-        """The number of steps of all episodes."""
-        return self.episodes * self.horizon
+    def horizon(self) -> int:
+        """The number of steps of an episode."""
+        return self.action_values.shape[1]
 
-    @property
-    def optimum(self) -> Float[Tensor, " batch"]:
-        """The expected reward of an episode under the best policy, which knows the process."""
-        return self.action_values[:, 0, 0].amax(-1)
+    def observe(
+        self,
+        states: Int[Tensor, " batch"],
+        step: int,
+        actions: Int[Tensor, " batch"] | None = None,
+        rewards: Float[Tensor, " batch"] | None = None,
+    ) -> Float[Tensor, "batch width"]:
+        """Return what an agent observes before a step (Duan 2016, section 2.2).
 
-    @property
-    def late_episodes(self) -> int:
-        """The number of episodes in the last tenth, at least 1."""
-        return max(1, self.episodes // LATE_PART)
-
-    def start(self) -> Outcome:
-        """Return the outcome before the first action: the first state and no reward."""
-        rewards = self.means.new_zeros(len(self))
-        actions = self.means.new_zeros(len(self), self.means.shape[2])
-        states = torch.zeros(len(self), dtype=torch.int64, device=self.means.device)
-        observation = self._observe(states, actions, rewards, begins=True)
-        return Outcome(observation, states, rewards, torch.zeros_like(actions))
+        It is one vector: the state, the last action, its reward, and whether an episode
+        begins.
+        """
+        count, state_count, action_count = self.means.shape
+        observations = self.means.new_zeros(count, state_count + action_count + 2)
+        observations[:, :state_count] = functional.one_hot(states, state_count)
+        if actions is not None and rewards is not None:
+            one_hot = functional.one_hot(actions, action_count)
+            observations[:, state_count:-2] = one_hot
+            observations[:, -2] = rewards
+        observations[:, -1] = float(step % self.horizon == 0)
+        return observations
 
     def step(
         self,
@@ -122,8 +98,11 @@ class Environments(Batch):
         actions: Int[Tensor, " batch"],
         step: int,
         random: Generator | None = None,
-    ) -> Outcome:
-        """Return the outcome of actions.
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the next states, the rewards and the regrets `(batch, action)`.
+
+        The regret of an action is its expected loss against the best one, over the rest
+        of the episode.
 
         Args:
             states: The states.
@@ -131,43 +110,33 @@ class Environments(Batch):
             step: Index of the step over all episodes.
             random: A generator, by default PyTorch's global one.
         """
-        rows = torch.arange(len(self), device=states.device)
-        rewards = self.noise(self.means[rows, states, actions], random)
+        rows = torch.arange(len(states), device=states.device)
+        rewards = self.means[rows, states, actions]
+        if self.deviation is None:
+            rewards = torch.bernoulli(rewards, generator=random)
+        else:
+            noise = torch.empty_like(rewards).normal_(generator=random)
+            rewards = rewards + self.deviation * noise
         values = self.action_values[rows, step % self.horizon, states]
         regrets = values.amax(-1, keepdim=True) - values
-        begins = (step + 1) % self.horizon == 0
-        if begins:
-            following = torch.zeros_like(states)
-        else:
-            chances = self.transitions[rows, states, actions]
-            following = torch.multinomial(chances, 1, generator=random)[:, 0]
-        one_hot = functional.one_hot(actions, self.means.shape[2])
-        one_hot = one_hot.to(self.means.dtype)
-        observation = self._observe(following, one_hot, rewards, begins=begins)
-        return Outcome(observation, following, rewards, regrets)
-
-    def _observe(
-        self, states: Tensor, actions: Tensor, rewards: Tensor, *, begins: bool
-    ) -> Tensor:
-        state = functional.one_hot(states, self.means.shape[1]).to(actions.dtype)
-        reward = rewards[:, None]
-        start = torch.full_like(reward, float(begins))
-        return torch.cat([state, actions, reward, start], -1)
-
-
-def observation_width(states: int, actions: int) -> int:
-    """Return the width of an observation."""
-    return states + actions + 2
+        if (step + 1) % self.horizon == 0:
+            return torch.zeros_like(states), rewards, regrets
+        chances = self.transitions[rows, states, actions]
+        following = torch.multinomial(chances, 1, generator=random)[:, 0]
+        return following, rewards, regrets
 
 
 def compute_action_values(
-    means: PerState, transitions: Transitions, horizon: int
-) -> ActionValues:
+    means: Float[Tensor, "batch state action"],
+    transitions: Float[Tensor, "batch state action next_state"],
+    horizon: int,
+) -> Float[Tensor, "batch step state action"]:
     """Compute the optimal action values by value iteration, from the last step on.
 
     Q_h(s, a) = r(s, a) + sum_s' p(s' | s, a) max_a' Q_{h+1}(s', a'),  0 after the last step
     """
-    steps, best = [], means.new_zeros(means.shape[:2])
+    steps = []
+    best = means.new_zeros(means.shape[:2])
     for _ in range(horizon):
         values = means + torch.einsum("bsan,bn->bsa", transitions, best)
         steps.append(values)
@@ -175,85 +144,72 @@ def compute_action_values(
     return torch.stack(steps[::-1], 1)
 
 
-def sample_bernoulli(means: Tensor, random: Generator | None) -> Tensor:
-    """Sample 1 with the mean as its probability, else 0."""
-    return torch.bernoulli(means, generator=random)
-
-
-def sample_normal(means: Tensor, random: Generator | None) -> Tensor:
-    """Sample from normal distributions of variance 1."""
-    noise = torch.randn(
-        means.shape, dtype=means.dtype, device=means.device, generator=random
-    )
-    return means + noise
-
-
-@runtime_checkable
-class Agent(Protocol):
-    """A policy: from an observation and its state to logits of actions and a state."""
-
-    def start(self, batch: int) -> Any: ...
-
-    def step(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]: ...
-
-
 @dataclass(frozen=True)
 class Trajectories:
-    """The observation before each action, the action and its reward."""
+    """The observation before each action, the action, its reward, and all regrets."""
 
     inputs: Float[Tensor, "batch step width"]
     actions: Int[Tensor, "batch step"]
-    rewards: Float[Tensor, "batch step"]
+    rewards: PerStep
     regrets: PerAction
-    """The regrets of every action (`Outcome`)."""
+    """The regrets of every action at each step."""
 
     @property
-    def action_regrets(self) -> Float[Tensor, "batch step"]:
+    def action_regrets(self) -> PerStep:
         """The regret of the action at each step."""
         return self.regrets.gather(-1, self.actions[..., None])[..., 0]
 
 
 @torch.no_grad()
 def act(
-    agent: Agent, environments: Environments, random: Generator | None = None
+    agent: Any, environments: Environments, random: Generator | None = None
 ) -> Trajectories:
     """Return the trajectories of all episodes.
 
     Args:
-        agent: The policy, from whose distribution actions are sampled.
+        agent: A policy with `start` and `step` as `Actor` has them, from whose
+            distribution actions are sampled.
         environments: The environments.
         random: A generator, by default PyTorch's global one.
     """
-    current, state = environments.start(), agent.start(len(environments))
-    inputs, actions, outcomes = [], [], []
-    for step in range(environments.steps):
-        logits, state = agent.step(current.observation, state)
-        inputs.append(current.observation)
-        samples = torch.multinomial(logits.softmax(-1), 1, generator=random)
-        actions.append(samples[:, 0])
-        current = environments.step(current.states, actions[-1], step, random)
-        outcomes.append(current)
-    return Trajectories(
-        torch.stack(inputs, 1),
-        torch.stack(actions, 1),
-        torch.stack([outcome.rewards for outcome in outcomes], 1),
-        torch.stack([outcome.regrets for outcome in outcomes], 1),
-    )
+    means = environments.means
+    count = len(means)
+    states = torch.zeros(count, dtype=torch.int64, device=means.device)
+    observation = environments.observe(states, 0)
+    memory = agent.start(count)
+    steps = []
+    for step in range(environments.episodes * environments.horizon):
+        logits, memory = agent.step(observation, memory)
+        probabilities = logits.softmax(-1)
+        samples = torch.multinomial(probabilities, 1, generator=random)
+        actions = samples[:, 0]
+        states, rewards, regrets = environments.step(states, actions, step, random)
+        steps.append((observation, actions, rewards, regrets))
+        observation = environments.observe(states, step + 1, actions, rewards)
+    parts = [torch.stack(part, 1) for part in zip(*steps, strict=True)]
+    return Trajectories(*parts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decisions(Synthetic, ABC):
     """Random environments: an epoch has `train` new ones; `valid` and `test` are fixed."""
 
-    @property
-    @abstractmethod
-    def state_and_action_counts(self) -> tuple[int, int]:
-        """The number of states and of actions."""
+    deviation = None
 
     @property
     @abstractmethod
+    def shape(self) -> tuple[int, int, int, int]:
+        """The numbers of states, actions, episodes, and steps of an episode."""
+
+    @property
     def steps(self) -> int:
         """The number of steps of an agent in an environment."""
+        return self.shape[2] * self.shape[3]
+
+    @property
+    def observation_width(self) -> int:
+        """The width of an observation."""
+        return self.shape[0] + self.shape[1] + 2
 
     @abstractmethod
     def sample(self, count: int, random: Generator) -> Environments:
@@ -267,9 +223,15 @@ class Decisions(Synthetic, ABC):
             InputError: The text describes none.
         """
 
+    def build(self, means: Tensor, transitions: Tensor) -> Environments:
+        """Return environments with these means of rewards and transitions."""
+        values = compute_action_values(means, transitions, self.shape[3])
+        return Environments(means, transitions, values, self.shape[2], self.deviation)
+
     def sample_seeded(self, count: int, seed: str) -> Environments:
-        """Sample environments as a function of the seed."""
-        return self.sample(count, make_generator(seed))
+        """Sample environments as a function of the seed, the same in every process."""
+        number = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:7], "big")
+        return self.sample(count, Generator().manual_seed(number))
 
     def load(self) -> Splits[Environments]:
         """Return the environments for validation and test, in batches."""
@@ -298,15 +260,12 @@ class Bandits(Decisions):
     pulls: Count = 100
 
     @property
-    def state_and_action_counts(self) -> tuple[int, int]:
-        return 1, self.arms
-
-    @property
-    def steps(self) -> int:
-        return self.pulls
+    def shape(self) -> tuple[int, int, int, int]:
+        return 1, self.arms, self.pulls, 1
 
     def sample(self, count: int, random: Generator) -> Environments:
-        return self._build(torch.rand(count, self.arms, generator=random))
+        means = torch.rand(count, self.arms, generator=random)[:, None]
+        return self.build(means, torch.ones(*means.shape, 1))
 
     def read(self, text: str, place: str) -> Environments:
         """Return the bandit of `0.2 0.9 0.5`: the probability of each arm."""
@@ -320,13 +279,7 @@ class Bandits(Decisions):
                 f"{place}: {quote(text)}; expected {self.arms} probabilities separated "
                 "by spaces"
             )
-        return self._build(torch.tensor([numbers]))
-
-    def _build(self, probabilities: Tensor) -> Environments:
-        means = probabilities[:, None]
-        transitions = torch.ones(*means.shape, 1)
-        values = compute_action_values(means, transitions, 1)
-        return Environments(means, transitions, values, self.pulls, 1, sample_bernoulli)
+        return self.build(torch.tensor([[numbers]]), torch.ones(1, 1, self.arms, 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,25 +296,20 @@ class Processes(Decisions):
     episodes: Count = 10
     horizon: Horizon = 10
 
-    @property
-    def state_and_action_counts(self) -> tuple[int, int]:
-        return self.states, self.actions
+    deviation = 1.0
 
     @property
-    def steps(self) -> int:
-        return self.episodes * self.horizon
+    def shape(self) -> tuple[int, int, int, int]:
+        return self.states, self.actions, self.episodes, self.horizon
 
     def sample(self, count: int, random: Generator) -> Environments:
-        means = 1 + torch.randn(count, self.states, self.actions, generator=random)
-        shape = (count, self.states, self.actions, self.states)
-        uniform = torch.rand(*shape, dtype=torch.float64, generator=random)
+        shape = count, self.states, self.actions
+        means = 1 + torch.randn(*shape, generator=random)
+        uniform = torch.rand(*shape, self.states, dtype=torch.float64, generator=random)
         # Exponential samples, divided by their sum, are flatly distributed.
         exponential = -torch.log1p(-uniform)
-        transitions = (exponential / exponential.sum(-1, keepdim=True)).float()
-        values = compute_action_values(means, transitions, self.horizon)
-        return Environments(
-            means, transitions, values, self.episodes, self.horizon, sample_normal
-        )
+        transitions = exponential / exponential.sum(-1, keepdim=True)
+        return self.build(means, transitions.float())
 
     def read(self, text: str, place: str) -> Environments:
         """Return the process of a seed, such as `7`."""
@@ -370,12 +318,6 @@ class Processes(Decisions):
                 f"{place}: {quote(text)}; expected a whole number, the seed of a process"
             )
         return self.sample_seeded(1, f"read/{int(text)}")
-
-
-def make_generator(seed: str) -> Generator:
-    """Return a generator seeded by a text, the same in every process."""
-    number = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:7], "big")
-    return Generator().manual_seed(number)
 
 
 @dataclass(frozen=True)
@@ -387,9 +329,6 @@ class ActorCritic:
     linearly to `entropy_end`.
     """
 
-    signal: Literal["regret", "reward"] = "regret"
-    """What the loss learns from: the sampled `reward`, or the `regret` of every action,
-    which requires a known optimum."""
     discount: Share = 0.95
     """Decay rate gamma of the advantages."""
     trace: Share = 0.3
@@ -416,35 +355,15 @@ def compute_advantages(
     A_t = sum_l (gamma lambda)^l d_{t+l},  d_t = r_t + gamma V_{t+1} - V_t,  0 after the end
     """
     errors = rewards + discount * functional.pad(values[:, 1:], (0, 1)) - values
-    advantages, later = [], torch.zeros_like(errors[:, 0])
+    advantages = []
+    later = torch.zeros_like(errors[:, 0])
     for error in reversed(errors.unbind(1)):
         later = error + discount * trace * later
         advantages.append(later)
     return torch.stack(advantages[::-1], 1)
 
 
-def compute_reward_loss(
-    logits: PerAction,
-    values: PerStep,
-    actions: Int[Tensor, "batch step"],
-    rewards: PerStep,
-    settings: ActorCritic,
-) -> Float[Tensor, ""]:
-    """Compute the loss of sampled rewards (Mnih 2016, algorithm S3), summed over steps.
-
-    -log pi(a_t) A_t + c_v (V_t - (A_t + V_t))^2 / 2 - c_e H(pi_t)
-
-    The critic's values V_t include the step's own reward. A_t and the critic's target have
-    no gradient.
-    """
-    logs = logits.log_softmax(-1)
-    advantages = compute_advantages(
-        rewards, values.detach(), settings.discount, settings.trace
-    )
-    return _combine_losses(logs, values, actions, advantages, settings).sum()
-
-
-def compute_regret_loss(
+def compute_loss(
     logits: PerAction,
     later: PerStep,
     actions: Int[Tensor, "batch step"],
@@ -467,52 +386,11 @@ def compute_regret_loss(
     values = (expected + later).detach()
     advantages = compute_advantages(received, values, settings.discount, settings.trace)
     advantages = advantages - received + expected.detach()
-    losses = _combine_losses(logs, later, actions, advantages, settings)
-    return (losses - expected).sum()
-
-
-def _combine_losses(
-    logs: PerAction,
-    values: PerStep,
-    actions: Int[Tensor, "batch step"],
-    advantages: PerStep,
-    settings: ActorCritic,
-) -> PerStep:
-    """Compute the common part of both losses at each step.
-
-    -log pi(a_t) F_t + c_v (G_t - (F_t + G_t))^2 / 2 - c_e H(pi_t)
-
-    The advantage F_t and the second critic's value G_t have no gradient.
-    """
-    errors = (values - (advantages + values.detach())).square() / 2
+    errors = (later - (advantages + later.detach())).square() / 2
     entropy = -(logs.exp() * logs).sum(-1)
-    log_probability = logs.gather(-1, actions[..., None])[..., 0]
-    policy = log_probability * advantages
-    return settings.value * errors - policy - settings.entropy * entropy
-
-
-def learn_from_regrets(
-    logits: Tensor, values: Tensor, trajectories: Trajectories, settings: ActorCritic
-) -> Tensor:
-    """Compute the loss of trajectories from the regrets of all actions."""
-    rewards = -trajectories.regrets
-    return compute_regret_loss(logits, values, trajectories.actions, rewards, settings)
-
-
-def learn_from_rewards(
-    logits: Tensor, values: Tensor, trajectories: Trajectories, settings: ActorCritic
-) -> Tensor:
-    """Compute the loss of trajectories from their sampled rewards."""
-    return compute_reward_loss(
-        logits, values, trajectories.actions, trajectories.rewards, settings
-    )
-
-
-LOSSES: Mapping[str, Callable[[Tensor, Tensor, Trajectories, ActorCritic], Tensor]] = {
-    "regret": learn_from_regrets,
-    "reward": learn_from_rewards,
-}
-"""The losses by `learning.signal`."""
+    policy = logs.gather(-1, actions[..., None])[..., 0] * advantages
+    losses = settings.value * errors - policy - settings.entropy * entropy
+    return (losses - expected).sum()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -521,9 +399,7 @@ class MetaRL:
 
     task: Literal["meta-rl"] = "meta-rl"
     data: Bandits | Processes
-    model: ActingSnailConfig | ActingRecurrentConfig = field(
-        default_factory=ActingSnailConfig
-    )
+    model: ActingSnailConfig = field(default_factory=ActingSnailConfig)
     learning: ActorCritic = field(default_factory=ActorCritic)
     training: Training = field(default_factory=Training)
 
@@ -535,9 +411,8 @@ class MetaRL:
 
     def build_actor(self) -> Actor:
         """Return the model with initial weights."""
-        states, actions = self.data.state_and_action_counts
-        width = observation_width(states, actions)
-        return Actor(width, actions, self.data.steps, self.model)
+        data = self.data
+        return Actor(data.observation_width, data.shape[1], data.steps, self.model)
 
 
 class MetaRLObjective(TokenBatchObjective[Any, Environments]):
@@ -546,12 +421,14 @@ class MetaRLObjective(TokenBatchObjective[Any, Environments]):
     The loss samples trajectories from the current policy.
     """
 
-    metric, higher_is_better = "regret", False
+    metric = "regret"
+    higher_is_better = False
 
     def __init__(
         self, actor: Actor, valid: Sequence[Environments], config: MetaRL
     ) -> None:
-        self.actor, self.config = actor, config
+        self.actor = actor
+        self.config = config
         lengths = [(config.data.steps, config.data.steps)] * config.data.train
         super().__init__((), valid, config.training, lengths, "environments")
 
@@ -573,11 +450,12 @@ class MetaRLObjective(TokenBatchObjective[Any, Environments]):
         trajectories = act(self.actor, batch)
         logits, values = model(trajectories.inputs)
         settings = self.config.learning.at_update(update, self.settings.steps)
-        total = LOSSES[settings.signal](logits, values, trajectories, settings)
-        return Loss(total, trajectories.actions.numel())
+        rewards = -trajectories.regrets
+        actions = trajectories.actions
+        total = compute_loss(logits, values, actions, rewards, settings)
+        return Loss(total, actions.numel())
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        assert isinstance(model, Actor)
         device = next(model.parameters()).device
         return compute_metrics(model, self.valid, device)
 
@@ -588,35 +466,32 @@ def setup(config: MetaRL, folder: RunDirectory, processes: int) -> Setup:
     Raises:
         InputError: There are too few environments.
     """
-    data, actor = config.data, config.build_actor()
+    data = config.data
+    actor = config.build_actor()
     splits = data.load()
-    counts = {"train": data.train, "valid": data.valid, "test": data.test}
-    return Setup(
+    checksums = []
+    for batch in splits.valid:
+        content = batch.means.numpy().tobytes() + batch.transitions.numpy().tobytes()
+        checksums.append(hashlib.sha256(content).hexdigest() + "\n")
+    sets = Splits(*map(range, data.sizes))
+    return setup_task(
         actor,
         MetaRLObjective(actor, splits.valid, config),
-        digest(map(digest_line, splits.valid)),
-        f"{data.train:,} environments an epoch, {data.valid:,} to validate, "
-        f"{data.test:,} to test; {data.steps} steps in each; "
-        f"{count_parameters(actor):,} parameters",
-        tests=splits.test,
-        data=DataSummary(
+        sets,
+        digest(checksums),
+        DataSummary(
             unit="environments",
-            rows={name: Rows(count, "generated") for name, count in counts.items()},
+            rows=describe_rows(data, sets),
             lengths={"environment in steps": Lengths.of([data.steps])},
         ),
+        details=[f"{data.steps} steps in each"],
+        tests=splits.test,
     )
-
-
-def digest_line(environments: Environments) -> str:
-    """Return the line that identifies environments."""
-    means, transitions = environments.means.numpy(), environments.transitions.numpy()
-    content = means.tobytes() + transitions.tobytes()
-    return hashlib.sha256(content).hexdigest() + "\n"
 
 
 @torch.no_grad()
 def compute_metrics(
-    agent: Agent, batches: Sequence[Environments], device: torch.device
+    agent: Any, batches: Sequence[Environments], device: torch.device
 ) -> dict[str, float]:
     """Return the metrics of an agent against the optimum, which knows the environment.
 
@@ -628,65 +503,38 @@ def compute_metrics(
         late-share: The same in the last tenth of the episodes.
     """
     random = torch.Generator(device).manual_seed(1)
-    regrets, late_regrets, rewards, optima = [], [], [], []
+    regrets = []
+    rewards = []
+    optima = []
     for environments in batches:
         trajectories = act(agent, environments.to(device), random)
         shape = environments.episodes, environments.horizon
-        losses = trajectories.action_regrets.double().unflatten(1, shape).sum(-1)
-        regrets.append(losses.sum(-1))
-        late_regrets.append(losses[:, -environments.late_episodes :].sum(-1))
+        by_step = trajectories.action_regrets.double().unflatten(1, shape)
+        regrets.append(by_step.sum(-1))
         rewards.append(trajectories.rewards.double().sum(-1))
-        optima.append(environments.optimum.double().to(device))
-    regret, late_regret = torch.cat(regrets), torch.cat(late_regrets)
-    optimum = torch.cat(optima).sum()
-    episodes, late = batches[0].episodes, batches[0].late_episodes
+        # The best policy knows the process and begins in the first state.
+        first_values = environments.action_values[:, 0, 0]
+        optima.append(first_values.amax(-1).double())
+    by_episode = torch.cat(regrets)
+    optimum = torch.cat(optima).sum().to(device)
+    regret = by_episode.sum(-1)
+    variance = regret.var(correction=0)
+    standard_error = (variance / len(regret)).sqrt()
+    episodes = by_episode.shape[1]
+    share = 1 - regret.sum() / (episodes * optimum)
+    late = max(1, episodes // 10)
+    late_regret = by_episode[:, -late:].sum()
+    late_share = 1 - late_regret / (late * optimum)
     return {
         "regret": regret.mean().item(),
-        "standard-error": (regret.var(correction=0) / len(regret)).sqrt().item(),
+        "standard-error": standard_error.item(),
         "reward": torch.cat(rewards).mean().item(),
-        "share": 100 * (1 - regret.sum() / (episodes * optimum)).item(),
-        "late-share": 100 * (1 - late_regret.sum() / (late * optimum)).item(),
+        "share": 100 * share.item(),
+        "late-share": 100 * late_share.item(),
     }
 
 
-@dataclass(frozen=True, repr=False)
-class ActionPrediction(ShortRepr):
-    """A trajectory in one environment."""
-
-    actions: tuple[int, ...]
-    """The actions, counted from 1."""
-    rewards: tuple[float, ...]
-    places: tuple[int, ...]
-    """The state before each action, counted from 1."""
-    regret: float
-    """Expected loss of reward against the optimum."""
-
-    @classmethod
-    def of(
-        cls, trajectories: Trajectories, environment: Environments
-    ) -> "ActionPrediction":
-        """Return the prediction of the one trajectory in an environment."""
-        states = trajectories.inputs[0, :, : environment.means.shape[1]].argmax(-1)
-        return cls(
-            tuple((trajectories.actions[0] + 1).tolist()),
-            tuple(trajectories.rewards[0].tolist()),
-            tuple((states + 1).tolist()),
-            trajectories.action_regrets.sum().item(),
-        )
-
-    @property
-    def text(self) -> str:
-        """The actions, separated by spaces."""
-        return " ".join(map(str, self.actions))
-
-    def lines(self) -> list[str]:
-        return [self.text]
-
-    def to_json(self) -> dict[str, Any]:
-        return dict(vars(self))
-
-
-class MetaRLRun(Run[str, ActionPrediction]):
+class MetaRLRun(Run[str, TextPrediction]):
     """A trained agent: `load(folder).predict(texts)`.
 
     An example describes an environment: `0.2 0.9 0.5`, the probabilities of the arms, or
@@ -702,16 +550,13 @@ class MetaRLRun(Run[str, ActionPrediction]):
     }
 
     def __init__(self, config: MetaRL, model: Actor) -> None:
-        self.config, self.model = config, model
+        self.config = config
+        self.model = model
 
     @classmethod
     def open(cls, run: RunDirectory, config: MetaRL) -> "MetaRLRun":
         """Return the run in a folder, its model with initial weights."""
         return cls(config, config.build_actor())
-
-    @property
-    def kinds(self) -> tuple[Kind, ...]:
-        return () if self.config.model.name == "gru" else ("weights",)
 
     def parse(self, line: str, place: str = "text 1") -> str:
         self.config.data.read(line, place)
@@ -727,43 +572,40 @@ class MetaRLRun(Run[str, ActionPrediction]):
 
     def _predict(
         self, examples: Sequence[str], options: PredictOptions
-    ) -> list[ActionPrediction]:
-        predictions = []
-        for number, text in enumerate(examples, 1):
-            environment = self.config.data.read(text, f"text {number}")
-            predictions.append(ActionPrediction.of(self._act(environment), environment))
-        return predictions
+    ) -> list[TextPrediction]:
+        return [
+            self._act(text, f"text {number}") for number, text in enumerate(examples, 1)
+        ]
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
-        """Return the attention of each action to the steps before it.
-
-        Raises:
-            InputError: The text describes no environment, or the model does not attend.
-        """
-        environment = self.config.data.read(example, "text 1")
+        """Return the attention of each action to the steps before it."""
         with record(self.model, only=self.model.self_attention) as maps:
-            trajectories = self._act(environment)
-        if not maps:
-            raise InputError(
-                f"a model {self.config.model.name} does not attend to anything; there is "
-                "nothing to show"
-            )
-        prediction = ActionPrediction.of(trajectories, environment)
+            prediction = self._act(example, "text 1")
         weights = list(maps.values())[-1][0].double().cpu().numpy()
-        steps = [
-            f"{action}: {reward:.3g}"
-            for action, reward in zip(
-                prediction.actions, prediction.rewards, strict=True
-            )
-        ]
-        actions = tuple(map(str, prediction.actions))
-        attention = Alignment(weights, ("begin", *steps[:-1]), actions)
+        actions = prediction.text.split()
+        rewards = prediction.values["rewards"]
+        steps = zip(actions, rewards, strict=True)
+        labels = [f"{action}: {reward:.3g}" for action, reward in steps]
+        attention = Alignment(weights, ("begin", *labels[:-1]), tuple(actions))
         lookups = (to_single_map(attention, "weights"),)
         return Attribution(
             prediction, example, lookups, attention, options, detail=AXES
         )
 
-    def _act(self, environment: Environments) -> Trajectories:
-        """Return the trajectory in an environment, the same at every call."""
+    def _act(self, text: str, place: str) -> TextPrediction:
+        """Return the actions in an environment, the same at every call.
+
+        Actions, and the `places`, the states before them, are counted from 1.
+        """
+        environment = self.config.data.read(text, place).to(self.device)
         random = torch.Generator(self.device).manual_seed(1)
-        return act(self.model, environment.to(self.device), random)
+        trajectories = act(self.model, environment, random)
+        states = trajectories.inputs[0, :, : self.config.data.shape[0]].argmax(-1)
+        actions = (trajectories.actions[0] + 1).tolist()
+        values = {
+            "actions": actions,
+            "rewards": trajectories.rewards[0].tolist(),
+            "places": (states + 1).tolist(),
+            "regret": trajectories.action_regrets.sum().item(),
+        }
+        return TextPrediction(" ".join(map(str, actions)), values)

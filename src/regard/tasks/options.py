@@ -5,6 +5,7 @@ module imports nothing heavy, because the command line reads it at every start.
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -18,7 +19,7 @@ from typing import (
     get_type_hints,
 )
 
-from regard.attribution.kinds import KIND_NAMES, ROLES, Kind, Role
+from regard.attribution.kinds import Kind, Role
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ SHAPING = (
     "length_penalty",
 )
 """Options that replace settings of the run's own search, sampled or not."""
-SEARCHING = frozenset({*SAMPLING, *SHAPING, "banned"})
+SEARCHING = frozenset({*SAMPLING, *SHAPING})
 """Options of every search whose texts are of one vocabulary."""
 ViewName = Literal["matrix", "lines", "heads", "reading", "rollout", "entropy"]
 """Views of attention heads."""
@@ -64,26 +65,28 @@ class Option:
 
     def check(self, name: str, value: int | float) -> None:
         """Raise InputError for a number out of bounds, or one that is not finite."""
-        fits = (
-            math.isfinite(value)
-            and (self.least is None or value >= self.least)
-            and (self.above is None or value > self.above)
-            and (self.most is None or value <= self.most)
-        )
-        if not fits:
-            raise InputError(f"{name} is {value}; expected {self.bounds}")
-
-    @property
-    def bounds(self) -> str:
-        """The bounds in words."""
-        parts = []
+        fits = True
+        bounds = []
         if self.least is not None:
-            parts.append(f"at least {self.least:g}")
+            fits = fits and value >= self.least
+            bounds.append(f"at least {self.least:g}")
         if self.above is not None:
-            parts.append(f"above {self.above:g}")
+            fits = fits and value > self.above
+            bounds.append(f"above {self.above:g}")
         if self.most is not None:
-            parts.append(f"at most {self.most:g}")
-        return " and ".join(parts) or "a finite number"
+            fits = fits and value <= self.most
+            bounds.append(f"at most {self.most:g}")
+        if not math.isfinite(value) or not fits:
+            expected = " and ".join(bounds) or "a finite number"
+            raise InputError(f"{name} is {value}; expected {expected}")
+
+
+Beam = Annotated[
+    int | None,
+    Option(
+        "Width of the search; 1 is greedy. Default: the run's own.", least=1, served=64
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +101,8 @@ class Options:
         values = {}
         for option in fields(self):
             value = getattr(self, option.name)
-            unset = value is False and option.default is None
-            if value != option.default and not unset:
+            default = option.default
+            if value != default and not (value is False and default is None):
                 values[option.name] = value
         return values
 
@@ -143,14 +146,7 @@ def options_of(
 class PredictOptions(Options):
     """The options of `predict`."""
 
-    beam: Annotated[
-        int | None,
-        Option(
-            "Width of the search; 1 is greedy. Default: the run's own.",
-            least=1,
-            served=64,
-        ),
-    ] = None
+    beam: Beam = None
     n_best: Annotated[
         int,
         Option(
@@ -193,23 +189,10 @@ class PredictOptions(Options):
             flag="phrase",
         ),
     ] = ()
-    mbr: Annotated[
-        bool,
-        Option(
-            "Of the n_best sampled, the one most like the others (minimum Bayes risk).",
-            flag="least-risk",
-        ),
-    ] = False
     attention: Annotated[
         bool | None,
         Option("Whether predictions have attention. Default: the run's own."),
     ] = None
-    banned: Annotated[
-        Sequence[str],
-        Option(
-            "A text that no prediction contains. Repeatable.", served=16, flag="ban"
-        ),
-    ] = ()
     min_length: Annotated[
         int | None,
         Option("Least tokens of a prediction, its end included.", least=0, served=2000),
@@ -252,13 +235,6 @@ class PredictOptions(Options):
             served=2000,
         ),
     ] = None
-    beyond: Annotated[
-        Literal["stop", "slide"] | None,
-        Option(
-            "Where a text outgrows the model's context: stop, or slide, which reads its "
-            "last part anew and continues."
-        ),
-    ] = None
 
     def check(self) -> None:
         """Raise InputError for a beam with sampling, or a number out of bounds."""
@@ -273,16 +249,14 @@ class PredictOptions(Options):
     @property
     def sampling(self) -> dict[str, Any]:
         """The chosen options of sampling."""
-        values = self.chosen()
-        return {name: values[name] for name in values if name in SAMPLING}
+        return {name: v for name, v in self.chosen().items() if name in SAMPLING}
 
     def count_hypotheses(self, search: "Search") -> int:
         """Return how many hypotheses a search must return for `n_best` different texts.
 
-        All of a beam, since two may have one text. Of samples, and where the risk is
-        computed from all, as many as `n_best`.
+        All of a beam, since two may have one text; of samples as many as `n_best`.
         """
-        if self.n_best == 1 or self.mbr or search.temperature is not None:
+        if self.n_best == 1 or search.temperature is not None:
             return self.n_best
         return max(self.n_best, search.beam)
 
@@ -293,16 +267,15 @@ class PredictOptions(Options):
             InputError: As `check`, or a seed without a temperature.
         """
         self.check()
-        sampling, values = self.sampling, self.chosen()
-        shaping = {name: values[name] for name in SHAPING if name in values}
-        default = replace(default, **shaping)
+        names = (*SAMPLING, *SHAPING)
+        chosen = {name: v for name, v in self.chosen().items() if name in names}
         if self.beam is not None:
-            return default.with_beam(self.beam)
+            return replace(default, **chosen).with_beam(self.beam)
         try:
-            search = replace(default, **sampling)
+            search = replace(default, **chosen)
         except ValueError as error:
             raise InputError(str(error)) from error
-        if sampling and search.temperature is None:
+        if self.sampling and search.temperature is None:
             raise InputError("seed is for sampling; give a temperature too")
         return search
 
@@ -338,14 +311,7 @@ class StreamOptions(PredictOptions):
 class EvaluationOptions(Options):
     """The options of `evaluate`."""
 
-    beam: Annotated[
-        int | None,
-        Option(
-            "Width of the search; 1 is greedy. Default: the run's own.",
-            least=1,
-            served=64,
-        ),
-    ] = None
+    beam: Beam = None
     columns: Annotated[
         str | None,
         Option(
@@ -392,21 +358,7 @@ class AttributionOptions(Options):
             "or decoder, the self-attention of that side. Default: cross."
         ),
     ] = None
-    rows: Annotated[
-        str | None,
-        Option(
-            "Only the queries A to B-1, as A:B, from 0: no other weights of a long text "
-            "are computed."
-        ),
-    ] = None
-    beam: Annotated[
-        int | None,
-        Option(
-            "Width of the search; 1 is greedy. Default: the run's own.",
-            least=1,
-            served=64,
-        ),
-    ] = None
+    beam: Beam = None
     target: Annotated[
         str | None, Option("A forced output instead of the run's prediction.")
     ] = None
@@ -423,22 +375,8 @@ class AttributionOptions(Options):
         kinds = tuple(kind for kind in get_args(Kind) if kind in self.kinds)
         return kinds or (default,)
 
-    def heading(self, title: str, default: str = "") -> str:
-        """Return a title with a line on the chosen role and kind, or on the default.
 
-        Several kinds are not named.
-        """
-        kinds = [default]
-        if self.kinds:
-            kinds = [KIND_NAMES[kind] for kind in self.list_kinds()]
-        names = [ROLES[self.role]] if self.role else []
-        if len(kinds) == 1:
-            names += kinds
-        line = ", ".join(name for name in names if name)
-        return f"{title}\n{line}" if line else title
-
-
-RANGES = frozenset({"words", "source", "target", "page"})
+RANGES = frozenset({"words", "source", "target"})
 VIEW_OPTIONS: dict[ViewName, frozenset[str]] = {
     "matrix": RANGES | {"scale", "width"},
     "lines": RANGES | {"threshold", "width"},
@@ -474,13 +412,6 @@ class FigureOptions(Options):
     target: Annotated[
         str | None, Option("Only the target tokens A to B-1, as A:B, from 0.")
     ] = None
-    page: Annotated[
-        int | None,
-        Option(
-            "Positions of each side in a figure; several are written, NAME-1 and so on.",
-            least=1,
-        ),
-    ] = None
     threshold: Annotated[
         float | None,
         Option(
@@ -495,7 +426,7 @@ class FigureOptions(Options):
         ),
     ] = None
     width: Annotated[
-        float | None, Option("Of the picture on paper, in centimeters.", above=0)
+        float | None, Option("Of a .png on paper, in centimeters.", above=0)
     ] = None
     largest: Annotated[float, Option("Megabytes that an .html page may have.")] = 16.0
     breakdown_limit: Annotated[
@@ -549,19 +480,18 @@ def parse_range(name: str, text: str, count: int) -> slice:
     Raises:
         InputError: The text is no range, or the range is empty.
     """
-    first, colon, last = text.partition(":")
-    numeric = all(not part or part.isdecimal() for part in (first, last))
-    if not numeric or not (first or colon):
+    match = re.fullmatch(r"(\d+)|(\d*):(\d*)", text)
+    if match is None:
         raise InputError(
             f"{name} is {text!r}; expected A:B, A:, :B or A, numbers from 0"
         )
-    start = int(first or 0)
-    if last:
-        end = min(int(last), count)
-    elif colon:
-        end = count
-    else:
+    index, first, last = match.groups()
+    start = int(index or first or 0)
+    end = int(last or count)
+    if index:
         end = start + 1
+    if last:
+        end = min(end, count)
     if not start < end <= count:
         raise InputError(
             f"{name} is {text!r}; there are {count} positions, from 0: choose from them"

@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import eq
 from random import Random
 from typing import Any, Literal
 
@@ -19,7 +20,6 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
-from regard.maps.breakdown import Breakdown
 from regard.models.pointer_network import END, PointerNetwork, PointerNetworkConfig
 from regard.shapes import Float, Int
 from regard.storage.run_folder import RunDirectory
@@ -32,7 +32,7 @@ from regard.tasks.base import (
     setup_task,
 )
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.prediction import ShortRepr
+from regard.tasks.prediction import TextPrediction
 from regard.tasks.run import Run
 from regard.tasks.summary import DataSummary, Lengths, describe_rows
 from regard.tasks.task import LazyTask
@@ -85,7 +85,7 @@ class GeneratedSets(SyntheticOfLengths, ABC):
 
     def load(self) -> Splits[PointedSet]:
         """Generate the three sets, each with a generator of its own."""
-        return Splits(self._make("train"), self._make("valid"), self.tests())
+        return Splits(*map(self._make, ("train", "valid", "test")))
 
     def tests(self) -> list[PointedSet]:
         """Generate the test set."""
@@ -140,7 +140,8 @@ def build_half_hull(order: Sequence[int], points: Sequence[Element]) -> list[int
     chain: list[int] = []
     for index in order:
         while len(chain) > 1:
-            a, b = points[chain[-2]], points[chain[-1]]
+            a = points[chain[-2]]
+            b = points[chain[-1]]
             if cross_product(a, b, points[index]) > 0:
                 break
             chain.pop()
@@ -192,9 +193,7 @@ class SetBatch(Batch):
 
 
 def collate_sets(sets: Sequence[PointedSet]) -> SetBatch:
-    """Pad sets and their targets. Raises ValueError for no sets."""
-    if not sets:
-        raise ValueError("collate_sets() got no sets; expected at least one")
+    """Pad at least one set with its target."""
     vectors = [torch.tensor(example.elements) for example in sets]
     lengths = torch.tensor([len(example.elements) for example in sets])
     targets = [[END + 1 + index for index in example.target] for example in sets]
@@ -212,7 +211,8 @@ def collate_sets(sets: Sequence[PointedSet]) -> SetBatch:
 class PointerObjective(TokenBatchObjective[PointedSet, SetBatch]):
     """Maximum likelihood of the target positions, one at a time."""
 
-    metric, higher_is_better = "exact-match", True
+    metric = "exact-match"
+    higher_is_better = True
 
     def __init__(
         self, config: Pointer, train: Sequence[PointedSet], valid: Sequence[PointedSet]
@@ -255,15 +255,12 @@ def setup(config: Pointer, folder: RunDirectory, processes: int) -> Setup:
     """
     splits = config.data.load()
     first = splits.train[0]
-    elements = [
-        " ".join(f"{number:.2f}" for number in element) for element in first.elements
-    ]
     summary = DataSummary(
         unit="sets",
         rows=describe_rows(config.data, splits),
         lengths={"set": Lengths.of([len(s.elements) for s in splits.train])},
         example={
-            "set": "  ".join(elements),
+            "set": " ".join(format_set(first.elements)),
             "places": " ".join(map(str, first.target)),
         },
     )
@@ -276,31 +273,7 @@ def setup(config: Pointer, folder: RunDirectory, processes: int) -> Setup:
     )
 
 
-@dataclass(frozen=True, repr=False)
-class PointerPrediction(ShortRepr):
-    """Predicted positions with the attention of every step."""
-
-    places: tuple[int, ...]
-    """Positions in the set, from 0."""
-    score: float
-    """Log-probability of the positions."""
-    attention: Alignment
-    """Weights of every step on the end and on each element; the end's step is last."""
-    breakdown: Breakdown | None = None
-
-    @property
-    def text(self) -> str:
-        """The positions, separated by spaces."""
-        return " ".join(map(str, self.places))
-
-    def lines(self) -> list[str]:
-        return [self.text]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"places": self.places, "score": self.score}
-
-
-class PointerRun(Run[Elements, PointerPrediction]):
+class PointerRun(Run[Elements, TextPrediction]):
     """A trained pointer network: `load(folder).predict(sets)`."""
 
     config: Pointer
@@ -312,7 +285,8 @@ class PointerRun(Run[Elements, PointerPrediction]):
     }
 
     def __init__(self, config: Pointer, model: PointerNetwork) -> None:
-        self.config, self.model = config, model
+        self.config = config
+        self.model = model
 
     @classmethod
     def open(cls, run: RunDirectory, config: Pointer) -> "PointerRun":
@@ -333,13 +307,12 @@ class PointerRun(Run[Elements, PointerPrediction]):
     ) -> dict[str, float]:
         """Return the shares of outputs and of positions that are right, in percent."""
         search = self.config.search.with_beam(options.beam)
-        results = self._search(examples, search)
-        exact = correct = 0
-        for example, hypothesis in zip(examples, results, strict=True):
-            predicted, target = decode_positions(hypothesis), example.target
-            exact += predicted == target
-            correct += sum(a == b for a, b in zip(predicted, target, strict=False))
-        count = sum(len(example.target) for example in examples)
+        outputs = map(decode_positions, self._search(examples, search))
+        exact = correct = count = 0
+        for example, output in zip(examples, outputs, strict=True):
+            exact += output == example.target
+            correct += sum(map(eq, output, example.target))
+            count += len(example.target)
         return {
             "exact-match": 100 * exact / len(examples),
             "places": 100 * correct / count,
@@ -347,35 +320,51 @@ class PointerRun(Run[Elements, PointerPrediction]):
 
     def _predict(
         self, examples: Sequence[Elements], options: PredictOptions
-    ) -> list[PointerPrediction]:
+    ) -> list[TextPrediction]:
+        """Return positions in the sets, from 0, with their log-probability."""
         sets = [
             self._check(example, f"set {number}")
             for number, example in enumerate(examples, 1)
         ]
-        results = self._search(sets, self.config.search)
-        return [self._attend(*pair) for pair in zip(sets, results, strict=True)]
+        predictions = []
+        for hypothesis in self._search(sets, self.config.search):
+            positions = decode_positions(hypothesis)
+            values = {"places": positions, "score": hypothesis.score}
+            predictions.append(TextPrediction(" ".join(map(str, positions)), values))
+        return predictions
 
     def _attribute(self, example: Elements, options: AttributionOptions) -> Attribution:
+        """Attribute by a pass with teacher forcing.
+
+        The weights of every step are on the end and on each element; the end's step is
+        the last.
+        """
         (prediction,) = self.predict([example])
-        lookups = to_single_map(prediction.attention, "weights")
-        lookups = replace(lookups, breakdown=prediction.breakdown)
-        title = example if isinstance(example, str) else format_set(example)
-        return Attribution(prediction, title, (lookups,), prediction.attention, options)
+        positions = prediction.values["places"]
+        current = replace(self._check(example, "set 1"), target=positions)
+        batch = collate_sets([current]).to(self.device)
+        with torch.no_grad(), record_breakdown(self.model.decoder, "attend") as maps:
+            self.model(batch.elements, batch.lengths, batch.target_in)
+        weights = maps["attend"][0].cpu().numpy()
+        labels = format_set(current.elements)
+        outputs = (*(labels[index] for index in positions), "</s>")
+        attention = Alignment(weights, ("</s>", *labels), outputs)
+        breakdown = maps.breakdown(weights[None, None])
+        lookups = replace(to_single_map(attention, "weights"), breakdown=breakdown)
+        title = " ".join(labels)
+        return Attribution(prediction, title, (lookups,), attention, options)
 
     def _check(self, example: Elements, place: str) -> PointedSet:
         """Return the set of an example. Raises InputError for one of another size."""
         elements = parse_set(example, place) if isinstance(example, str) else example
-        width, longest = self.config.data.width, self.model.max_elements
-        if not 1 <= len(elements) <= longest:
+        width = self.config.data.width
+        longest = self.model.max_elements
+        sizes = sorted({len(element) for element in elements})
+        if len(elements) > longest or sizes != [width]:
             raise InputError(
-                f"{place}: has {len(elements)} elements; the model takes 1 to {longest}"
+                f"{place}: has {len(elements)} elements of {sizes} numbers; the model takes "
+                f"1 to {longest} of {width} each"
             )
-        for number, element in enumerate(elements, 1):
-            if len(element) != width:
-                raise InputError(
-                    f"{place}: element {number} has {len(element)} numbers; "
-                    f"expected {width}"
-                )
         return PointedSet(tuple(map(tuple, elements)), (), place)
 
     def _search(self, sets: Sequence[PointedSet], search: Search) -> list[Hypothesis]:
@@ -389,59 +378,33 @@ class PointerRun(Run[Elements, PointerPrediction]):
         results = search_batches(self.model.decoder, encode, sets, BATCH_ROWS, search)
         return [best for best, *_ in results]
 
-    def _attend(self, example: PointedSet, hypothesis: Hypothesis) -> PointerPrediction:
-        """Return a prediction with the weights of a pass with teacher forcing."""
-        positions = decode_positions(hypothesis)
-        batch = collate_sets([replace(example, target=positions)]).to(self.device)
-        with record_breakdown(self.model.decoder, "attend") as maps:
-            self.model(batch.elements, batch.lengths, batch.target_in)
-        labels = [
-            " ".join(f"{number:.3g}" for number in element)
-            for element in example.elements
-        ]
-        weights = maps["attend"][0].cpu().numpy()
-        outputs = (*(labels[index] for index in positions), "</s>")
-        return PointerPrediction(
-            positions,
-            hypothesis.score,
-            Alignment(weights, ("</s>", *labels), outputs),
-            maps.breakdown(weights[None, None]),
-        )
-
 
 def decode_positions(hypothesis: Hypothesis) -> tuple[int, ...]:
     """Return the positions of a hypothesis, from 0."""
     return tuple(token - END - 1 for token in hypothesis.tokens)
 
 
-def format_set(elements: Sequence[Element]) -> str:
-    """Return a set as `parse_set` reads it."""
-    texts = [",".join(f"{number:g}" for number in element) for element in elements]
-    return " ".join(texts)
+def format_set(elements: Sequence[Element]) -> list[str]:
+    """Return the elements of a set as `parse_set` reads them."""
+    return [",".join(f"{number:.3g}" for number in element) for element in elements]
 
 
 def parse_set(line: str, place: str) -> list[Element]:
     """Return the set of a line: `0.5 0.1 0.7`, of points `0.5,0.2 0.1,0.9`.
 
     Raises:
-        InputError: An element is not numeric.
+        InputError: An element is not of finite numbers.
     """
     elements = []
     for word in line.split():
-        numbers = [parse_number(part, word, place) for part in word.split(",")]
-        elements.append(tuple(numbers))
+        try:
+            numbers = tuple(map(float, word.split(",")))
+        except ValueError:
+            numbers = (math.nan,)
+        if not all(map(math.isfinite, numbers)):
+            raise InputError(
+                f"{place}: {word!r} is no element; expected numbers separated by spaces, "
+                "those of a point by commas"
+            )
+        elements.append(numbers)
     return elements
-
-
-def parse_number(part: str, element: str, place: str) -> float:
-    """Return a finite number. Raises InputError for another text."""
-    try:
-        number = float(part)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise InputError(
-            f"{place}: {element!r} is no element; expected numbers separated by spaces, "
-            "those of a point by commas"
-        )
-    return number

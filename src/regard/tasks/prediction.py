@@ -1,16 +1,15 @@
 """Predictions of a run."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from regard.errors import quote
 
 if TYPE_CHECKING:
     from regard.maps.alignment import Alignment
 
-T = TypeVar("T")
 LONGEST = 100
 """Largest number of characters of a prediction in its `repr`."""
 
@@ -34,34 +33,28 @@ class Prediction(Protocol):
 
 
 @runtime_checkable
-class SearchedPrediction(Protocol):
-    """A prediction of a search.
-
-    Attributes:
-        score: Its log-probability, as the search ranks it.
-        finished: Whether it ended before the limit.
-        missing: The required phrases that it lacks.
-        alternatives: The next best predictions.
-    """
+class SearchedPrediction(Prediction, Protocol):
+    """A prediction of a search."""
 
     @property
-    def text(self) -> str: ...
+    def score(self) -> float:
+        """Its log-probability, as the search ranks it."""
+        ...
 
     @property
-    def score(self) -> float: ...
+    def finished(self) -> bool:
+        """Whether it ended before the limit."""
+        ...
 
     @property
-    def finished(self) -> bool: ...
+    def missing(self) -> Sequence[str]:
+        """The required phrases that it lacks."""
+        ...
 
     @property
-    def missing(self) -> Sequence[str]: ...
-
-    @property
-    def alternatives(self) -> "Sequence[SearchedPrediction]": ...
-
-    def lines(self) -> list[str]: ...
-
-    def to_json(self) -> dict[str, Any]: ...
+    def alternatives(self) -> "Sequence[SearchedPrediction]":
+        """The next best predictions."""
+        ...
 
 
 class ShortRepr(ABC):
@@ -135,11 +128,10 @@ class GeneratedText:
         """Return plain values for JSON."""
         attention = None
         if self.attention is not None:
-            rows = self.attention.weights.tolist()
             attention = {
                 "source": list(self.attention.source),
                 "target": list(self.attention.target),
-                "weights": [[round(weight, 6) for weight in row] for row in rows],
+                "weights": self.attention.weights.astype(float).round(6).tolist(),
             }
         prompt = {} if self.prompt is None else {"prompt": self.prompt}
         return prompt | {
@@ -151,19 +143,6 @@ class GeneratedText:
             "attention": attention,
             "alternatives": [text.to_json() for text in self.alternatives],
         }
-
-    def choose_least_risk(self) -> "GeneratedText":
-        """Return the one of the texts most similar to the others (`decoding.mbr`)."""
-        from regard.decoding.texts import least_risk  # it imports sacrebleu
-
-        candidates = (replace(self, alternatives=()), *self.alternatives)
-        return candidates[least_risk([candidate.text for candidate in candidates])]
-
-    def with_missing(self, phrases: Sequence[tuple[str, ...]]) -> "GeneratedText":
-        """Return the text with the phrases that it and each alternative lack."""
-        pairs = zip(self.alternatives, phrases[1:], strict=True)
-        alternatives = tuple(replace(text, missing=lacking) for text, lacking in pairs)
-        return replace(self, missing=phrases[0], alternatives=alternatives)
 
     def _repr_mimebundle_(
         self, include: Any = None, exclude: Any = None
@@ -179,32 +158,19 @@ class GeneratedText:
         return view._repr_mimebundle_() | bundle
 
 
-def drop_repeats(
-    outputs: Sequence[T], text_of: Callable[[T], str], count: int
-) -> list[T]:
-    """Return the best outputs with different texts.
-
-    A text may have several segmentations, and a sample may come twice.
-
-    Args:
-        outputs: The outputs, best first.
-        text_of: Returns the text of an output.
-        count: Largest number of outputs to return.
-    """
-    first: dict[str, T] = {}
-    for output in outputs:
-        first.setdefault(text_of(output), output)
-    return list(first.values())[:count]
-
-
 def rank_distinct(texts: Sequence[Any], count: int) -> Any:
     """Return the best of some texts with the next best as its alternatives.
+
+    A text may have several segmentations, and a sample may come twice.
 
     Args:
         texts: At least one `GeneratedText`, best first.
         count: Largest number of different texts.
     """
-    best, *alternatives = drop_repeats(texts, lambda text: text.text, count)
+    first: dict[str, Any] = {}
+    for text in texts:
+        first.setdefault(text.text, text)
+    best, *alternatives = list(first.values())[:count]
     return replace(best, alternatives=tuple(alternatives))
 
 

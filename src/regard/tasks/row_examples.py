@@ -9,7 +9,7 @@ import numpy as np
 from regard.errors import InputError
 from regard.tasks.run import Run
 
-SOURCE = "source"
+Columns = Mapping[str, str | int]
 
 
 @runtime_checkable
@@ -17,7 +17,7 @@ class Columned(Protocol):
     """A `data:` section that names the columns of a table."""
 
     @property
-    def columns(self) -> Mapping[str, str | int]: ...
+    def columns(self) -> Columns: ...
 
 
 def input_columns(run: Run[Any, Any]) -> dict[str, str | int]:
@@ -27,63 +27,62 @@ def input_columns(run: Run[Any, Any]) -> dict[str, str | int]:
     input without a column there has none.
     """
     data = getattr(run.config, "data", None)
-    current = dict(data.columns) if isinstance(data, Columned) else {}
-    if len(run.inputs) == 1 and SOURCE in current:
-        current[next(iter(run.inputs))] = current[SOURCE]
-    optional = {key for key, kind in run.inputs.items() if kind == str | None}
+    columns = dict(data.columns) if isinstance(data, Columned) else {}
+    if len(run.inputs) == 1 and "source" in columns:
+        columns[next(iter(run.inputs))] = columns["source"]
     return {
-        key: current.get(key, key)
-        for key in run.inputs
-        if key in current or key not in optional
+        key: columns.get(key, key)
+        for key, kind in run.inputs.items()
+        if key in columns or kind != str | None
     }
 
 
-def choose_columns(
-    current: Mapping[str, str | int], names: str | None
-) -> dict[str, str | int]:
-    """The columns with other names, or numbers from 1, with commas between, in their order. Raises InputError for
-    another number of them."""
+def choose_columns(columns: Columns, names: str | None) -> dict[str, str | int]:
+    """Return the columns with other names, or numbers from 1, with commas between.
+
+    Raises:
+        InputError: There is another number of names than of columns.
+    """
     if names is None:
-        return dict(current)
-    parts = [part.strip() for part in names.split(",")]
-    if len(parts) != len(current) or not all(parts):
-        expected = ",".join(item.upper() for item in current)
+        return dict(columns)
+    parts: list[Any] = [part.strip() for part in names.split(",")]
+    if len(parts) != len(columns) or not all(parts):
+        expected = ",".join(map(str.upper, columns))
         raise InputError(
-            f"columns is {names!r}; expected {len(current)} names or numbers, {expected}"
+            f"columns is {names!r}; expected {len(columns)} names or numbers, {expected}"
         )
-    numbered = all(part.isdecimal() for part in parts)
-    return dict(zip(current, map(int, parts) if numbered else parts, strict=True))
+    if all(map(str.isdecimal, parts)):
+        parts = list(map(int, parts))
+    return dict(zip(columns, parts, strict=True))
 
 
 def row_example(
     run: Run[Any, Any], content: str | Mapping[str, Any], place: str
 ) -> Any:
-    """Return the example of a row.
+    """Return the example of a row: of a line, or of values by the keys of the inputs.
 
-    Of a line as `run.parse`, of values as `run.example`. A text in place of a file's
-    bytes is its path, an array is an image. Raises InputError with the place.
+    A text in place of a file's bytes is its path, an array is an image.
+
+    Raises:
+        InputError: The row is no example; the error has the place.
     """
     if isinstance(content, str):
         return run.parse(content, place)
     values = {key: content.get(key) for key in run.inputs}
-    kinds = run.inputs.items()
-    for key, kind in kinds:
+    for key, kind in run.inputs.items():
         value = values[key]
         if isinstance(value, np.ndarray):
             return value
         if kind is bytes and isinstance(value, str) and len(values) == 1:
             return run.parse(value, place)
         if kind in (str, bytes) and not isinstance(value, kind):
+            expected = "text" if kind is str else "the path of a file, or its bytes"
             raise InputError(
-                f"{place}: {key!r} is {type(value).__name__}, expected {_describe_kind(kind)}"
+                f"{place}: {key!r} is {type(value).__name__}, expected {expected}"
             )
-    if any(kind not in (str, bytes, str | None) for _, kind in kinds):
+    if not {*run.inputs.values()} <= {str, bytes, str | None}:
         return run.parse(json.dumps(values), place)
     try:
         return run.example(values)
     except InputError as error:
         raise InputError(f"{place}: {error}") from error
-
-
-def _describe_kind(kind: Any) -> str:
-    return "text" if kind is str else "the path of a file, or its bytes"

@@ -167,7 +167,7 @@ class Run(ABC, Generic[E, P]):
         """
         refuse_one(examples)
         options = self._check_options("predict", PredictOptions, options, settings)
-        with value_errors_as_input_errors(options), self._guard(), torch.no_grad():
+        with self._guard(options), torch.no_grad():
             return self._predict(examples, options)
 
     def stream(
@@ -194,7 +194,13 @@ class Run(ABC, Generic[E, P]):
         """
         refuse_one(examples)
         options = self._check_options("stream", StreamOptions, options, settings)
-        return self._guard_stream(self._stream(examples, options, active))
+        events = self._stream(examples, options, active)
+
+        def guard() -> "Iterator[StreamEvent]":
+            with self._guard(options):
+                yield from events
+
+        return guard()
 
     def evaluate(
         self,
@@ -219,7 +225,7 @@ class Run(ABC, Generic[E, P]):
         records = records_of(examples)
         if records:
             examples = self.read([Records("rows", records)], options)
-        with value_errors_as_input_errors(options), self._guard():
+        with self._guard(options):
             return self._evaluate(examples, options)
 
     def attribute(
@@ -238,7 +244,7 @@ class Run(ABC, Generic[E, P]):
         options = self._check_options(
             "attribute", AttributionOptions, options, settings
         )
-        with value_errors_as_input_errors(options), self._guard():
+        with self._guard(options):
             return self._attribute(example, options)
 
     def greatest(
@@ -263,8 +269,8 @@ class Run(ABC, Generic[E, P]):
         options = self._check_options(
             "attribute", AttributionOptions, options, settings
         )
-        with value_errors_as_input_errors(options), self._guard():
-            return self._greatest(example, count, options)
+        with self._guard(options):
+            return self._attribute(example, options).greatest(count)
 
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> Any:
         """Read the examples of files for `evaluate`.
@@ -339,22 +345,18 @@ class Run(ABC, Generic[E, P]):
     def check_supported(self, verb: Verb, options: Options) -> None:
         """Raise InputError for a verb or an option that the run does not support."""
         if verb not in self.supports:
-            verbs = ", ".join(self.supports)
             raise InputError(
-                f"a run of the task {self.config.task} does not {verb}; it can {verbs}"
+                f"a run of the task {self.config.task} does not {verb}; it can "
+                f"{', '.join(self.supports)}"
             )
         for name in options.chosen():
-            self.require(verb, name)
-
-    def require(self, verb: Verb, name: str) -> None:
-        """Raise InputError for an option of a verb that the run does not support."""
-        supported = self.supports.get(verb, frozenset())
-        if name not in supported:
-            names = ", ".join(map(flag_name, sorted(supported))) or "none"
-            raise InputError(
-                f"the option {flag_name(name)} is not supported where a run of the task "
-                f"{self.config.task} {verb}s; supported: {names}"
-            )
+            if name not in self.supports[verb]:
+                names = map(flag_name, sorted(self.supports[verb]))
+                raise InputError(
+                    f"the option {flag_name(name)} is not supported where a run of the "
+                    f"task {self.config.task} {verb}s; supported: "
+                    f"{', '.join(names) or 'none'}"
+                )
 
     def compute_metrics(
         self, examples: Any, options: EvaluationOptions
@@ -368,10 +370,6 @@ class Run(ABC, Generic[E, P]):
             InputError: An example is longer than the model takes, or has an unknown class.
         """
         raise self._not_implemented("evaluate")
-
-    def _data(self, options: EvaluationOptions) -> Any:
-        """Return the `data:` section that names the sets of an evaluation."""
-        return self.config.data
 
     def _load_test_set(self, data: Any) -> Any:
         """Return the test examples of a `data:` section, empty without a test set."""
@@ -389,7 +387,18 @@ class Run(ABC, Generic[E, P]):
     ) -> dict[str, float]:
         """Compute the metrics on examples, by default the run's own held-out set."""
         if examples is None:
-            examples = self._load_held_out(self._data(options))
+            data = self.config.data
+            name = "test"
+            if options.columns is not None or options.skip_bad:
+                raise InputError("columns and skip-bad are for files; name one")
+            examples = self._load_test_set(data)
+            if not examples:
+                examples = self._load_validation_set(data)
+                name = "valid"
+                if examples:
+                    log.warning(OPTIMISTIC)
+            if examples:
+                log.info(describe_examples(examples, origin_of(data, name), self.unit))
         if not examples:
             raise InputError(
                 "there is no test set in the run file and no examples are given; "
@@ -397,17 +406,6 @@ class Run(ABC, Generic[E, P]):
             )
         with torch.no_grad():
             return self.compute_metrics(examples, options)
-
-    def _load_held_out(self, data: Any) -> Any:
-        """Return the test set, or without one the validation set; log which it is."""
-        name, examples = "test", self._load_test_set(data)
-        if not examples:
-            name, examples = "valid", self._load_validation_set(data)
-            if examples:
-                log.warning(OPTIMISTIC)
-        if examples:
-            log.info(describe_examples(examples, origin_of(data, name), self.unit))
-        return examples
 
     def _check_options(
         self,
@@ -427,15 +425,24 @@ class Run(ABC, Generic[E, P]):
         checked.check()
         return checked
 
-    def _guard(self) -> AbstractContextManager[None]:
-        """Return a context that raises FloatingPointError where the model gives NaN."""
-        if self.checks_finite and isinstance(self.model, nn.Module):
-            return check_output(self.model)
-        return nullcontext()
+    @contextmanager
+    def _guard(self, options: Options) -> Iterator[None]:
+        """Raise FloatingPointError if the model gives NaN.
 
-    def _guard_stream(self, events: "Iterator[StreamEvent]") -> "Iterator[StreamEvent]":
-        with self._guard():
-            yield from events
+        A ValueError is an InputError where the user chose an option.
+        """
+        check: AbstractContextManager[None] = nullcontext()
+        if self.checks_finite and isinstance(self.model, nn.Module):
+            check = check_output(self.model)
+        try:
+            with check:
+                yield
+        except (InputError, RunError):
+            raise
+        except ValueError as error:
+            if not options.chosen():
+                raise
+            raise InputError(str(error)) from error
 
     def _predict(self, examples: Sequence[E], options: PredictOptions, /) -> list[P]:
         """Predict for each example, without gradients, where the output is checked."""
@@ -455,29 +462,9 @@ class Run(ABC, Generic[E, P]):
         """Attribute the prediction for an example, where the output is checked."""
         raise self._not_implemented("attribute")
 
-    def _greatest(
-        self, example: E, count: int, options: AttributionOptions, /
-    ) -> "GreatestWeights":
-        return self._attribute(example, options).greatest(count)
-
     def _not_implemented(self, verb: Verb) -> AssertionError:
         """Return the error of a class that supports a verb without implementing it."""
-        return AssertionError(
-            f"{type(self).__name__} supports {verb!r} but does not implement it"
-        )
-
-
-@contextmanager
-def value_errors_as_input_errors(options: Options) -> Iterator[None]:
-    """Turn a ValueError into an InputError where the user chose an option."""
-    try:
-        yield
-    except (InputError, RunError):
-        raise
-    except ValueError as error:
-        if not options.chosen():
-            raise
-        raise InputError(str(error)) from error
+        return AssertionError(f"{type(self).__name__} does not implement {verb!r}")
 
 
 def describe_examples(examples: Sized, origin: str, unit: str = "examples") -> str:
@@ -496,22 +483,10 @@ def describe_examples(examples: Sized, origin: str, unit: str = "examples") -> s
 
 
 def describe_search(run: Any, options: EvaluationOptions) -> str | None:
-    """Return a line that compares the search of an evaluation with that of validation.
-
-    Returns:
-        None where the metrics need no search.
-    """
+    """Return a line on the search of an evaluation; None where there is no search."""
     if "beam" not in run.supports.get("evaluate", ()):
         return None
-    if getattr(run.config, "metrics", None) == ("perplexity",):  # plugins have none
-        return None
-    search = run.config.search.with_beam(options.beam)
-    if search.beam == 1 and search.temperature is None:
-        return f"search: {search.summary}, as in validation during training"
-    return (
-        f"search: {search.summary}; validation during training is greedy, and --beam 1 "
-        "compares with it"
-    )
+    return f"decoding: {run.config.search.with_beam(options.beam).summary}"
 
 
 def text_warnings(tokenizer: "Tokenizer", texts: Mapping[str, str]) -> list[str]:
@@ -533,12 +508,8 @@ def output_warnings(text: str, name: str = "the prediction") -> list[str]:
     """Return a sentence on an output that is empty or contains the unknown token."""
     if not text.strip():
         return [f"{name} is empty; if many are, train longer"]
-    if REPLACEMENT not in text:
-        return []
-    return [
-        f"{name} has {REPLACEMENT}, which stands for what the vocabulary lacks (<unk> "
-        "among its tokens)"
-    ]
+    unknown = f"{name} has {REPLACEMENT}, which stands for what the vocabulary lacks"
+    return [f"{unknown} (<unk> among its tokens)"] if REPLACEMENT in text else []
 
 
 def refuse_one(examples: object, name: str = "examples") -> None:
@@ -556,7 +527,5 @@ SINGULAR = {
     "phrases": "phrase",
     "maps": "map",
     "kinds": "kind",
-    "banned": "ban",
-    "mbr": "least_risk",
 }
 """The command line's names of repeatable options."""

@@ -32,36 +32,6 @@ class RunConfig(Protocol):
     def training(self) -> Training: ...
 
 
-@runtime_checkable
-class Task(Protocol):
-    """A kind of examples, an objective, and the verbs of a trained run."""
-
-    @property
-    def config(self) -> type:
-        """The dataclass of its run files, whose `task` is a `Literal` of its name."""
-        ...
-
-    def setup(self, config: Any, folder: RunDirectory, processes: int) -> "Setup":
-        """Return model, data and objective, with the tokenizers that `folder` has.
-
-        Raises:
-            InputError: Data, model and settings do not fit together.
-        """
-        ...
-
-    def open(self, folder: RunDirectory, config: Any) -> "Run[Any, Any]":
-        """Return the run in a folder, its model with initial weights.
-
-        Raises:
-            InputError: A file is damaged.
-        """
-        ...
-
-    def usage(self, config: Any) -> str:
-        """Return the command that uses a run, with `{}` for the run's folder."""
-        ...
-
-
 @dataclass(frozen=True)
 class LazyTask:
     """A task whose parts are imported on use, so that predicting imports no training.
@@ -72,8 +42,11 @@ class LazyTask:
 
     package: str
     config_place: str
+    """The dataclass of its run files, whose `task` is a `Literal` of its name."""
     setup_place: str
+    """A function of a run file, the run's folder and the number of processes."""
     run_place: str
+    """The class of its runs, with a method `open`."""
     command: str | Callable[[Any], str] = "regard evaluate {}"
     """The task's `usage`, or what returns that of a run file."""
 
@@ -82,15 +55,34 @@ class LazyTask:
         return self._import(self.config_place)
 
     def setup(self, config: Any, folder: RunDirectory, processes: int) -> "Setup":
+        """Return model, data and objective, with the tokenizers that `folder` has.
+
+        Raises:
+            InputError: Data, model and settings do not fit together.
+        """
         return self._import(self.setup_place)(config, folder, processes)
 
     def open(self, folder: RunDirectory, config: Any) -> "Run[Any, Any]":
+        """Return the run in a folder, its model with initial weights.
+
+        Raises:
+            InputError: A file is damaged.
+        """
         return self._import(self.run_place).open(folder, config)
 
     def usage(self, config: Any) -> str:
+        """Return the command that uses a run, with `{}` for the run's folder."""
         return self.command if isinstance(self.command, str) else self.command(config)
 
     def _import(self, part: str) -> Any:
         module, _, attribute = part.partition(":")
         name = f"{self.package}.{module}" if module else self.package
         return getattr(import_module(name), attribute)
+
+
+def refuse_teacher_forcing(training: Training) -> None:
+    """Raise ValueError for a run file that sets what only models with a source have."""
+    if training.teacher_forcing < 1 or training.teacher_forcing_end not in (None, 1.0):
+        raise ValueError(
+            "training.teacher_forcing is for seq2seq; this model reads the text alone"
+        )

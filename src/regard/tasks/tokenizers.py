@@ -1,9 +1,8 @@
 """The files that keep the tokenizers of a run: one, or one for each side."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -15,91 +14,73 @@ from regard.text import Tokenizer, TokenizerSettings
 TOKENIZER = "tokenizer.json"
 SOURCE, TARGET = "source.tokenizer.json", "target.tokenizer.json"
 SAMPLE = 1_000_000
-"""The most examples of a set on disk that a tokenizer is trained on."""
-S = TypeVar("S", bound=CachedSet[Any])
+"""Largest number of examples on disk that a tokenizer is trained on."""
 log = logging.getLogger("regard")
 
 
-@runtime_checkable
-class TextsOf(Protocol):
-    """Texts of examples, which may be on disk: a dataclass with the field `examples`."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def examples(self) -> Sequence[Any]: ...
-
-    def __iter__(self) -> Iterator[str]: ...
-
-
 def load_or_train(
-    run: RunDirectory, settings: TokenizerSettings, texts: Iterable[str]
+    run: RunDirectory,
+    settings: TokenizerSettings,
+    examples: Any,
+    read: Callable[[Any], Iterable[str]] = lambda texts: texts,
 ) -> Tokenizer:
-    """Return the run's tokenizer if it has one, else one trained on texts.
+    """Return the run's tokenizer if it has one, or else train one.
+
+    Args:
+        run: The folder of the run.
+        settings: The settings of a tokenizer.
+        examples: The examples to train on, or their texts.
+        read: Returns the texts of some examples.
 
     Raises:
-        InputError: A damaged tokenizer, and for texts of blanks only.
+        InputError: The tokenizer is damaged, or all texts are blank.
     """
     if run.has(TOKENIZER):
         return Tokenizer.load(run.file(TOKENIZER))
-    if isinstance(texts, TextsOf):
-        return train_on_examples(
-            texts.examples,
-            settings,
-            "texts",
-            lambda group: replace(texts, examples=group),
-        )
-    return train_on_examples(texts, settings, "texts", lambda item: item)
+    return train_on_examples(examples, settings, "texts", read)
 
 
 def train_on_examples(
     examples: Any,
     settings: TokenizerSettings,
     name: str,
-    texts: Callable[[Any], Iterable[str]],
+    read: Callable[[Any], Iterable[str]],
 ) -> Tokenizer:
-    """Return a tokenizer trained on the texts of examples, called `name`.
+    """Train a tokenizer on the texts of examples; for a set on disk once.
 
-    For a set on disk it is trained once, on `SAMPLE` examples if there are more.
+    Args:
+        examples: The examples. Of a large set on disk `SAMPLE` evenly spaced ones.
+        settings: The settings of the tokenizer.
+        name: What to call the texts in the cache.
+        read: Returns the texts of some examples.
 
     Raises:
-        InputError: Texts of blanks only.
+        InputError: All texts are blank.
     """
     if not isinstance(examples, CachedSet):
-        return Tokenizer.train(settings, texts(examples))
-    key = (
-        f"{name} {settings}"
-        if len(examples) <= SAMPLE
-        else f"{name} {settings} {SAMPLE}"
-    )
-    content = cache_value(
-        examples,
-        key,
-        lambda: Tokenizer.train(settings, texts(sample_examples(examples))).content,
-    )
-    return Tokenizer.of_content(content, str(examples.folder))
-
-
-def sample_examples(examples: S) -> S:
-    """Return at most `SAMPLE` examples of a set on disk, evenly spaced."""
+        return Tokenizer.train(settings, read(examples))
+    key = f"{name} {settings}"
+    sample = examples
     count = len(examples)
-    if count <= SAMPLE:
-        return examples
-    log.info(
-        "tokenizer: trained on %s of %s examples, evenly spaced",
-        f"{SAMPLE:,}",
-        f"{count:,}",
-    )
-    places = np.linspace(0, count - 1, SAMPLE).astype(np.int64)
-    return examples.part(
-        places if examples.rows is None else examples.rows[places], examples.name
-    )
+    if count > SAMPLE:
+        key += f" {SAMPLE}"
+        rows = np.linspace(0, count - 1, SAMPLE).astype(np.int64)
+        sample = examples.select(rows, "sample")
+
+    def train() -> str:
+        if count > SAMPLE:
+            sizes = f"{SAMPLE:,}", f"{count:,}"
+            log.info("tokenizer: trained on %s of %s examples, evenly spaced", *sizes)
+        return Tokenizer.train(settings, read(sample)).content
+
+    content = cache_value(examples, key, train)
+    return Tokenizer.of_content(content, str(examples.folder))
 
 
 def check_mask(tokenizer: Tokenizer) -> None:
     """Raise InputError for a vocabulary without an entry for blanks."""
     if tokenizer.special.mask is None:
         raise InputError(
-            f"tokenizer.kind is {tokenizer.settings.kind}, whose vocabulary has no entry for blanks; use wordpiece or "
-            "wordpiece-uncased"
+            f"tokenizer.kind is {tokenizer.settings.kind}, whose vocabulary has no entry "
+            "for blanks; use wordpiece or wordpiece-uncased"
         )

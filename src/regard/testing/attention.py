@@ -52,12 +52,13 @@ def check_attention(
         raise ValueError(f"without names {sorted(unknown)}; the laws are {names}")
     query, key, value = widths or getattr(module, "widths", (None, None, None))
     filled = query or key or 8, key or query or 8, value or 8
-    subject = Subject(deepcopy(module).to(dtype).eval(), filled, (queries, keys), dtype)
+    copied = deepcopy(module).to(dtype).eval()
+    subject = Subject(copied, filled, (queries, keys), dtype)
     laws = [law for law in LAWS if law.__name__ not in without]
-    hold(
-        ((law.__name__, law(subject)) for law in laws),
-        TOLERANCES[dtype] if tolerance is None else tolerance,
-    )
+    results = ((law.__name__, law(subject)) for law in laws)
+    if tolerance is None:
+        tolerance = TOLERANCES[dtype]
+    hold(results, tolerance)
 
 
 @dataclass(frozen=True)
@@ -74,21 +75,24 @@ class Subject:
 
     @property
     def device(self) -> torch.device:
-        return next(
-            (parameter.device for parameter in self.module.parameters()),
-            torch.device("cpu"),
-        )
+        for parameter in self.module.parameters():
+            return parameter.device
+        return torch.device("cpu")
 
     def draw(
-        self, batch: int, queries: int, keys: int
+        self,
+        batch: int,
+        queries: int,
+        keys: int,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Query, key and value from a normal distribution."""
-        shapes = zip((queries, keys, keys), self.widths, strict=True)
-        random = (
-            torch.randn(batch, *shape, generator=self.generator, dtype=torch.float64)
-            for shape in shapes
-        )
-        query, key, value = (tensor.to(self.device, self.dtype) for tensor in random)
+        sides = []
+        for shape in zip((queries, keys, keys), self.widths, strict=True):
+            random = torch.randn(
+                batch, *shape, generator=self.generator, dtype=torch.float64
+            )
+            sides.append(random.to(self.device, self.dtype))
+        query, key, value = sides
         return query, key, value
 
     def mask(self, batch: int, queries: int, keys: int) -> Tensor:
@@ -104,9 +108,9 @@ class Subject:
         value: Tensor,
         mask: Mask | Tensor | None = None,
     ) -> Tensor:
-        return self.module(
-            query, Memory(key, value, None if mask is None else as_mask(mask))
-        )
+        if mask is not None:
+            mask = as_mask(mask)
+        return self.module(query, Memory(key, value, mask))
 
     def outcome(
         self,
@@ -116,23 +120,16 @@ class Subject:
         mask: Mask | Tensor | None = None,
     ) -> list[Tensor]:
         """Return the context and the gradients of a weighted sum of it."""
-        query, key, value = (
-            side.detach().requires_grad_() for side in (query, key, value)
-        )
+        leaves = [side.detach().requires_grad_() for side in (query, key, value)]
+        query, key, value = leaves
         context = self.read(query, key, value, mask)
-        leaves = [
-            query,
-            key,
-            value,
-            *(leaf for leaf in self.module.parameters() if leaf.requires_grad),
-        ]
+        leaves += [leaf for leaf in self.module.parameters() if leaf.requires_grad]
         pull = torch.linspace(
             -1, 1, context.numel(), dtype=self.dtype, device=self.device
-        ).view_as(context)
-        return [
-            context.detach(),
-            *torch.autograd.grad(context, leaves, pull, materialize_grads=True),
-        ]
+        )
+        pull = pull.view_as(context)
+        gradients = torch.autograd.grad(context, leaves, pull, materialize_grads=True)
+        return [context.detach(), *gradients]
 
 
 def a_key_hidden_from_all_is_inert(subject: Subject) -> Pairs:
@@ -157,7 +154,8 @@ def a_key_hidden_from_one_query_is_inert_for_it(subject: Subject) -> Pairs:
     """
     query, key, value = subject.draw(2, 5, 7)
     mask = subject.mask(2, 5, 7)
-    mask[:, 0, 3], mask[:, 1, 3] = False, True
+    mask[:, 0, 3] = False
+    mask[:, 1, 3] = True
     before = subject.read(query, key, value, mask)
     _, other_key, other_value = subject.draw(2, 5, 7)
     at = (torch.arange(7, device=key.device) == 3)[:, None]
@@ -177,13 +175,16 @@ def a_query_that_may_read_nothing_gets_a_constant(subject: Subject) -> Pairs:
     Gradients are finite.
     """
     mask = subject.mask(2, 3, 5)
-    mask[0, 1], mask[1] = False, False
+    mask[0, 1] = False
+    mask[1] = False
     blind = ~mask.any(-1)
     context, *gradients = subject.outcome(*subject.draw(2, 3, 5), mask)
     again, *_ = subject.outcome(*subject.draw(2, 3, 5), mask)
-    yield context[blind], again[blind]
-    yield context[blind], context[blind][:1].expand_as(context[blind])
-    yield gradients[0][blind], torch.zeros_like(gradients[0][blind])
+    constant = context[blind]
+    yield constant, again[blind]
+    yield constant, constant[:1].expand_as(constant)
+    of_blind = gradients[0][blind]
+    yield of_blind, torch.zeros_like(of_blind)
     for gradient in gradients:
         yield gradient * 0, torch.zeros_like(gradient)
 
@@ -192,15 +193,13 @@ def padding_and_batch_size_change_nothing(subject: Subject) -> Pairs:
     """Compare each row of a padded batch, an empty one included, with itself alone."""
     query, key, value = subject.draw(4, 3, 7)
     lengths = [5, 1, 7, 0]
-    together = subject.read(
-        query, key, value, padding(torch.tensor(lengths, device=query.device), 7)
-    )
+    mask = padding(torch.tensor(lengths, device=query.device), 7)
+    together = subject.read(query, key, value, mask)
     for row, length in enumerate(lengths):
         rows = slice(row, row + 1)
-        yield (
-            together[rows],
-            subject.read(query[rows], key[rows, :length], value[rows, :length]),
-        )
+        row_key = key[rows, :length]
+        row_value = value[rows, :length]
+        yield together[rows], subject.read(query[rows], row_key, row_value)
 
 
 def no_position_sees_its_future(subject: Subject) -> Pairs:
@@ -208,16 +207,19 @@ def no_position_sees_its_future(subject: Subject) -> Pairs:
 
     Structured and dense masks agree.
     """
-    query, key, value = (side.requires_grad_() for side in subject.draw(2, 5, 5))
-    mask = causal(5, device=query.device)
+    sides = [side.requires_grad_() for side in subject.draw(2, 5, 5)]
+    mask = causal(5, device=subject.device)
+    query, key, value = sides
     context = subject.read(query, key, value, mask)
     yield context, subject.read(query, key, value, mask.dense())
-    for now in range(4):
-        past = context[:, : now + 1].sum()
-        for gradient in torch.autograd.grad(
-            past, (query, key, value), retain_graph=True, materialize_grads=True
-        ):
-            yield gradient[:, now + 1 :], torch.zeros_like(gradient[:, now + 1 :])
+    for now in range(1, 5):
+        past = context[:, :now].sum()
+        gradients = torch.autograd.grad(
+            past, sides, retain_graph=True, materialize_grads=True
+        )
+        for gradient in gradients:
+            future = gradient[:, now:]
+            yield future, torch.zeros_like(future)
 
 
 def recording_changes_nothing(subject: Subject) -> Pairs:
@@ -233,25 +235,22 @@ def recording_changes_nothing(subject: Subject) -> Pairs:
         for limits in (None, padding(lengths, keys), mask):
             unrecorded = subject.outcome(*inputs, limits)
             with record(subject.module):
-                yield from zip(
-                    subject.outcome(*inputs, limits), unrecorded, strict=True
-                )
+                recorded = subject.outcome(*inputs, limits)
+                yield from zip(recorded, unrecorded, strict=True)
 
 
 def every_size_works(subject: Subject) -> Pairs:
     """No sequence, no query, no key, and one of each: context and gradients are finite."""
     for batch, queries, keys in ((0, 3, 5), (2, 0, 5), (2, 3, 0), (1, 1, 1)):
         context, *gradients = subject.outcome(*subject.draw(batch, queries, keys))
-        yield (
-            context * 0,
-            torch.zeros(
-                batch,
-                queries,
-                *context.shape[2:],
-                dtype=subject.dtype,
-                device=subject.device,
-            ),
+        expected = torch.zeros(
+            batch,
+            queries,
+            *context.shape[2:],
+            dtype=subject.dtype,
+            device=subject.device,
         )
+        yield context * 0, expected
         for gradient in gradients:
             yield gradient * 0, torch.zeros_like(gradient)
 
@@ -261,10 +260,8 @@ def the_order_of_keys_changes_nothing(subject: Subject) -> Pairs:
     query, key, value = subject.draw(2, 3, 7)
     mask = subject.mask(2, 3, 7)
     order = torch.randperm(7, generator=subject.generator).to(key.device)
-    yield (
-        subject.read(query, key[:, order], value[:, order], mask[..., order]),
-        subject.read(query, key, value, mask),
-    )
+    permuted = key[:, order], value[:, order], mask[..., order]
+    yield subject.read(query, *permuted), subject.read(query, key, value, mask)
 
 
 def rows_of_weights_sum_to_one(subject: Subject) -> Pairs:
@@ -279,7 +276,8 @@ def rows_of_weights_sum_to_one(subject: Subject) -> Pairs:
         )
     for weights in maps.values():
         allowed = mask if weights.ndim == mask.ndim else mask[:, None]
-        yield weights.sum(-1), allowed.any(-1).to(weights).expand(weights.shape[:-1])
+        totals = allowed.any(-1).to(weights)
+        yield weights.sum(-1), totals.expand(weights.shape[:-1])
         yield weights.clamp(min=0) * allowed, weights
 
 

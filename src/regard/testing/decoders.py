@@ -32,16 +32,13 @@ def check_decoder(
     Raises:
         AssertionError: A law is broken; the message names it.
     """
+    value = memory.value
     if tokens is None:
-        shape = len(memory.value), length
-        tokens = torch.randint(
-            decoder.output.out_features,
-            shape,
-            generator=torch.Generator().manual_seed(0),
-        )
-    decoding = Decoding(
-        deepcopy(decoder).eval(), memory, tokens.to(memory.value.device)
-    )
+        shape = len(value), length
+        generator = torch.Generator().manual_seed(0)
+        tokens = torch.randint(decoder.output.out_features, shape, generator=generator)
+    tokens = tokens.to(value.device)
+    decoding = Decoding(deepcopy(decoder).eval(), memory, tokens)
     laws = [
         teacher_forcing_equals_stepping,
         selecting_rows_commutes_with_stepping,
@@ -50,11 +47,10 @@ def check_decoder(
         no_step_sees_its_future,
         recording_changes_nothing,
     ]
-    default = TOLERANCES[memory.value.dtype]
-    hold(
-        ((law.__name__, law(decoding)) for law in laws),
-        default if tolerance is None else tolerance,
-    )
+    results = ((law.__name__, law(decoding)) for law in laws)
+    if tolerance is None:
+        tolerance = TOLERANCES[value.dtype]
+    hold(results, tolerance)
 
 
 @dataclass(frozen=True)
@@ -66,9 +62,12 @@ class Decoding:
     tokens: Tensor
 
     def force(self, memory: Memory, tokens: Tensor) -> Tensor:
-        return self.decoder.output(
-            self.decoder.features(tokens, self.decoder.start(memory))
-        )
+        state = self.decoder.start(memory)
+        features = self.decoder.features(tokens, state)
+        return self.decoder.output(features)
+
+    def start(self) -> State:
+        return self.decoder.start(self.memory)
 
     def step_through(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         logits = []
@@ -80,66 +79,59 @@ class Decoding:
 
 def teacher_forcing_equals_stepping(decoding: Decoding) -> Pairs:
     """One pass over all steps equals single steps."""
-    stepped, _ = decoding.step_through(
-        decoding.decoder.start(decoding.memory), decoding.tokens
-    )
+    stepped, _ = decoding.step_through(decoding.start(), decoding.tokens)
     yield decoding.force(decoding.memory, decoding.tokens), stepped
 
 
 def selecting_rows_commutes_with_stepping(decoding: Decoding) -> Pairs:
     """Reorder and repeat the rows of a state between steps."""
-    batch, length = decoding.tokens.shape
-    rows = torch.tensor([batch - 1, 0, 0], device=decoding.tokens.device)
-    early, late = decoding.tokens.split([length // 2, length - length // 2], 1)
-    _, state = decoding.step_through(decoding.decoder.start(decoding.memory), early)
-    selected, _ = decoding.step_through(state.select(rows), late[rows])
-    yield (
-        selected,
-        decoding.force(decoding.memory, decoding.tokens)[rows, length // 2 :],
-    )
+    tokens = decoding.tokens
+    batch, length = tokens.shape
+    middle = length // 2
+    rows = torch.tensor([batch - 1, 0, 0], device=tokens.device)
+    _, state = decoding.step_through(decoding.start(), tokens[:, :middle])
+    late = tokens[rows, middle:]
+    selected, _ = decoding.step_through(state.select(rows), late)
+    forced = decoding.force(decoding.memory, tokens)
+    yield selected, forced[rows, middle:]
 
 
 def following_is_selecting_of_one_source(decoding: Decoding) -> Pairs:
     """Two hypotheses of each source may be exchanged at any step."""
-    batch, length = decoding.tokens.shape
-    sources = torch.arange(batch, device=decoding.tokens.device).repeat_interleave(2)
-    tokens = torch.stack([decoding.tokens, decoding.tokens.roll(1, 0)], 1).flatten(0, 1)
-    rows = (
-        torch.arange(2 * batch, device=tokens.device).view(batch, 2).flip(1).flatten()
-    )
-    early, late = tokens.split([length // 2, length - length // 2], 1)
-    _, state = decoding.step_through(
-        decoding.decoder.start(decoding.memory).select(sources), early
-    )
-    following, _ = decoding.step_through(state.follow(rows), late[rows])
-    yield (
-        following,
-        decoding.force(decoding.memory.select(sources), tokens[rows])[:, length // 2 :],
-    )
+    tokens = decoding.tokens
+    device = tokens.device
+    batch, length = tokens.shape
+    middle = length // 2
+    sources = torch.arange(batch, device=device).repeat_interleave(2)
+    tokens = torch.stack([tokens, tokens.roll(1, 0)], 1).flatten(0, 1)
+    pairs = torch.arange(2 * batch, device=device).view(batch, 2)
+    rows = pairs.flip(1).flatten()
+    state = decoding.start().select(sources)
+    _, state = decoding.step_through(state, tokens[:, :middle])
+    exchanged = tokens[rows]
+    following, _ = decoding.step_through(state.follow(rows), exchanged[:, middle:])
+    forced = decoding.force(decoding.memory.select(sources), exchanged)
+    yield following, forced[:, middle:]
 
 
 def batch_size_changes_nothing(decoding: Decoding) -> Pairs:
     """Each row has the same result alone as in a batch."""
-    together = decoding.force(decoding.memory, decoding.tokens)
-    for row in torch.arange(len(decoding.tokens), device=decoding.tokens.device).split(
-        1
-    ):
-        yield (
-            decoding.force(decoding.memory.select(row), decoding.tokens[row]),
-            together[row],
-        )
+    tokens = decoding.tokens
+    together = decoding.force(decoding.memory, tokens)
+    rows = torch.arange(len(tokens), device=tokens.device)
+    for row in rows.split(1):
+        memory = decoding.memory.select(row)
+        yield decoding.force(memory, tokens[row]), together[row]
 
 
 def no_step_sees_its_future(decoding: Decoding) -> Pairs:
     """Later tokens do not change earlier outputs."""
     before = decoding.force(decoding.memory, decoding.tokens)
-    for now in range(decoding.tokens.shape[1] - 1):
-        later = decoding.tokens.clone()
-        later[:, now + 1 :] = later[:, :1]
-        yield (
-            decoding.force(decoding.memory, later)[:, : now + 1],
-            before[:, : now + 1],
-        )
+    for now in range(1, decoding.tokens.shape[1]):
+        changed = decoding.tokens.clone()
+        changed[:, now:] = changed[:, :1]
+        after = decoding.force(decoding.memory, changed)
+        yield after[:, :now], before[:, :now]
 
 
 def recording_changes_nothing(decoding: Decoding) -> Pairs:
@@ -148,11 +140,7 @@ def recording_changes_nothing(decoding: Decoding) -> Pairs:
     with record(decoding.decoder) as forced:
         yield decoding.force(decoding.memory, decoding.tokens), unrecorded
     with record(decoding.decoder) as stepped:
-        yield (
-            decoding.step_through(
-                decoding.decoder.start(decoding.memory), decoding.tokens
-            )[0],
-            unrecorded,
-        )
+        logits, _ = decoding.step_through(decoding.start(), decoding.tokens)
+        yield logits, unrecorded
     for name, weights in forced.items():
         yield stepped[name], weights

@@ -49,8 +49,8 @@ def cooccurrence_vectors(
         is_coalesced=True,
         check_invariants=False,
     )
-    left, values, _ = torch.svd_lowrank(matrix, q=width, niter=4)
-    vectors = left * values.sqrt()
+    factor, values, _ = torch.svd_lowrank(matrix, q=width, niter=4)
+    vectors = factor * values.sqrt()
     lengths = vectors.norm(dim=-1, keepdim=True)
     return torch.where(
         lengths > 1e-6, vectors / lengths.clamp(min=1e-6) * width**0.5, 0.0
@@ -67,19 +67,22 @@ def _count_pairs(
     for text in texts:
         ids = np.asarray(text, np.int64)
         for distance in range(1, min(window, len(ids) - 1) + 1):
-            before, after = ids[:-distance], ids[distance:]
+            before = ids[:-distance]
+            after = ids[distance:]
             pairs = np.concatenate(
                 [before * vocabulary + after, after * vocabulary + before]
             )
             waiting.append((pairs, np.full(len(pairs), 1 / distance)))
             size += len(pairs)
         if size > AT_ONCE:
-            total, waiting, size = _merge_counts([total, *waiting]), [], 0
+            total = _merge_counts([total, *waiting])
+            waiting = []
+            size = 0
     return _merge_counts([total, *waiting])
 
 
 def _merge_counts(groups: Sequence[Counts]) -> Counts:
-    """Counts of the same pairs added up."""
+    """Add up the counts of the same pairs."""
     pairs = np.concatenate([keys for keys, _ in groups])
     unique, places = np.unique(pairs, return_inverse=True)
     return unique, np.bincount(

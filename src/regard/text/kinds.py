@@ -1,13 +1,14 @@
-"""Kinds of tokens, and the settings of a vocabulary."""
+"""Kinds of tokens that are trained, and the settings of a vocabulary."""
 
 import json
-import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, get_args
 
+from pydantic import Field
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
 
@@ -21,169 +22,129 @@ from regard.text.special import (
     SpecialTokens,
 )
 
-Merges = Sequence[tuple[str, str]]
-
-
-@runtime_checkable
-class Cutter(Protocol):
-    """An object that cuts text: a tokenizer of the tokenizers library, or a wrapper that gives its pieces other ids."""
-
-    normalizer: Any
-    pre_tokenizer: Any
-
-    def encode(self, sequence: str, /) -> Any:
-        """The `ids` of a text, and their `offsets` in it."""
-        ...
-
-    def to_str(self) -> str:
-        """The tokenizer as JSON, whose `model` has a `vocab`."""
-        ...
-
-
 KindName = Literal[
     "character",
     "word",
     "space",
     "bpe",
-    "gpt2",
-    "qwen2",
-    "llama2",
-    "llama3",
-    "mistral",
     "wordpiece",
     "wordpiece-uncased",
-    "unigram",
     "pipeline",
 ]
-
-_PIECE, _BYTES = len(NAMES) + 1, len(NAMES) + 256
-SMALLEST = {
-    "character": _PIECE,
-    "word": _PIECE,
-    "space": _PIECE,
-    "bpe": _BYTES,
-    "gpt2": _BYTES,
-}
-SMALLEST |= {
-    "qwen2": _BYTES,
-    "llama3": _BYTES,
-    "llama2": _BYTES + 1,
-    "mistral": _BYTES + 1,
-}
-SMALLEST |= {
-    "wordpiece": _PIECE + 1,
-    "wordpiece-uncased": _PIECE + 1,
-    "unigram": _PIECE,
-    "pipeline": _PIECE,
-}
+SMALLEST = dict.fromkeys(get_args(KindName), len(NAMES) + 1)
 """Smallest size of a vocabulary of each kind."""
+SMALLEST |= dict.fromkeys(("wordpiece", "wordpiece-uncased"), len(NAMES) + 2)
+SMALLEST["bpe"] = len(NAMES) + 256
 WHOLE_WORDS: tuple[KindName, ...] = ("word", "space")
 """Kinds whose tokens are words."""
-NAMED = {"\n": "⏎", "\t": "⇥"}
-"""The signs for a line break and a tab in labels."""
 UNKNOWN_WORDS: tuple[KindName, ...] = (*WHOLE_WORDS, "wordpiece", "wordpiece-uncased")
 """Kinds to which a word is unknown as a whole; to the others single characters are."""
+NAMED = {"\n": "⏎", "\t": "⇥"}
+"""The signs for a line break and a tab in labels."""
 
 
 @dataclass(frozen=True)
 class TokenizerSettings:
     """Settings of a vocabulary.
 
-    kind: the kind of its tokens.
-    size: upper limit of the vocabulary, special ids included; at least 5, 260 for bpe, gpt2, qwen2 and llama3, whose
-        vocabularies always hold the 256 bytes, and 261 for llama2 and mistral, which have characters too.
-    dropout: probability in [0, 1) that a BPE merge is skipped (bpe only).
-    minimum_count: leave out tokens and BPE merges that occur less often.
+    kind: The kind of its tokens.
+    size: Upper limit of the vocabulary, special ids included; at least 5, and 260 for
+        bpe, whose vocabularies always have the 256 bytes.
+    dropout: Probability in [0, 1) that a BPE merge is skipped (bpe only).
+    minimum_count: Leave out tokens and BPE merges that occur less often.
 
     Raises:
-        InputError: a value is outside these ranges.
+        InputError: A value is outside these ranges.
     """
 
     kind: KindName
-    size: int = 8000
-    dropout: float = 0.0
-    minimum_count: int = 1
+    size: Annotated[int, Field(strict=True)] = 8000
+    dropout: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.0
+    minimum_count: Annotated[int, Field(strict=True, ge=1)] = 1
 
     def __post_init__(self) -> None:
-        problem = problem_with(vars(self))
-        if problem:
-            raise InputError(problem)
+        smallest = SMALLEST[self.kind]
+        if self.size < smallest:
+            raise InputError(
+                f"tokenizer size is {self.size}: expected at least {smallest} for "
+                f"{self.kind}"
+            )
+        if self.dropout and self.kind != "bpe":
+            raise InputError(
+                f"tokenizer dropout is {self.dropout}: only kind bpe drops merges, set "
+                "it to 0"
+            )
 
 
-def problem_with(values: Mapping[str, object]) -> str | None:
-    """Describe the first bad value in one line; None if all are good. Values may have any type."""
-    kind, dropout = values["kind"], values["dropout"]
-    if not isinstance(kind, str) or kind not in SMALLEST:
-        return f"tokenizer kind is {kind!r}: expected one of {', '.join(SMALLEST)}"
-    for name, smallest in (("size", SMALLEST[kind]), ("minimum_count", 1)):
-        value = values[name]
-        if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
-            return f"tokenizer {name} is {value!r}: expected a whole number of at least {smallest} for {kind}"
-    if (
-        not isinstance(dropout, (int, float))
-        or isinstance(dropout, bool)
-        or not 0 <= dropout < 1
-    ):
-        return f"tokenizer dropout is {dropout!r}: expected a number from 0 up to but below 1"
-    if dropout and kind != "bpe":
-        return f"tokenizer dropout is {dropout!r}: only kind bpe has merges to drop, set it to 0"
-    return None
+Merges = Sequence[tuple[str, str]]
 
 
-@runtime_checkable
-class Writing(Protocol):
-    """Convert vocabulary entries ("pieces") to text."""
+class Kind(ABC):
+    """A kind of tokens: how text becomes pieces, entries of a vocabulary, and back."""
 
-    def join(self, pieces: Sequence[str]) -> str:
-        """The text of successive pieces; never raises. `<unk>`, the unknown piece, becomes U+FFFD."""
-        ...
-
-    def label(self, piece: str) -> str:
-        """A readable form of one piece, on one line and never empty."""
-        ...
-
-
-class Kind(Writing, Protocol):
-    """Convert text to pieces and back."""
-
+    @abstractmethod
     def build(
         self,
         vocabulary: Mapping[str, int],
         merges: Merges,
         special: SpecialTokens = SPECIAL,
-    ) -> Cutter:
-        """The backend that encodes with this vocabulary. The kind alone determines the rest of it."""
-        ...
+    ) -> Backend:
+        """Return the backend that encodes with this vocabulary."""
 
-    def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Cutter:
-        """A backend whose vocabulary is learnt from `texts`. They hold no surrogates and are not all blank."""
-        ...
+    @abstractmethod
+    def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Backend:
+        """Return a backend whose vocabulary is learned from texts."""
 
+    def join(self, pieces: Sequence[str]) -> str:
+        """Return the text of successive pieces; an unknown one becomes U+FFFD."""
+        return "".join(show_unknown(pieces))
 
-def entry_of(vocabulary: Mapping[str, int], index: int) -> str:
-    """The entry with this id; the name of the unknown piece if the vocabulary lacks the id."""
-    return next(
-        (entry for entry, number in vocabulary.items() if number == index),
-        NAMES[UNKNOWN],
-    )
-
-
-def word_level(vocabulary: Mapping[str, int], special: SpecialTokens) -> Backend:
-    """A backend that looks up whole pieces; other pieces are unknown."""
-    return Backend(
-        models.WordLevel(
-            dict(vocabulary), unk_token=entry_of(vocabulary, special.unknown)
-        )
-    )
+    def label(self, piece: str) -> str:
+        """Return a readable form of one piece, on one line and never empty."""
+        return to_visible(piece)
 
 
-class WholePieces:
-    """A kind whose vocabulary is whole pieces of the training text: the splitter cuts them after the normalizer."""
+def show_unknown(pieces: Sequence[str]) -> list[str]:
+    """Return pieces with U+FFFD for unknown ones."""
+    return [REPLACEMENT if piece == NAMES[UNKNOWN] else piece for piece in pieces]
+
+
+def to_visible(text: str) -> str:
+    """Return a text with line breaks and control characters escaped.
+
+    A text of blanks or zero-width characters only is escaped in full.
+    """
+    if not text.strip():
+        text = text.replace(" ", "·")
+    is_hidden = not any(character.isprintable() for character in text)
+    characters = []
+    for character in text:
+        is_control = character < " " or "\x7f" <= character <= "\x9f"
+        if is_hidden or is_control or character in "\u2028\u2029":
+            escaped = character.encode("unicode_escape").decode("ascii")
+            character = NAMED.get(character, escaped)
+        characters.append(character)
+    return "".join(characters)
+
+
+def _entry_of(vocabulary: Mapping[str, int], index: int) -> str:
+    """Return the entry with an id, by default the name of the unknown piece."""
+    names = (entry for entry, number in vocabulary.items() if number == index)
+    return next(names, NAMES[UNKNOWN])
+
+
+class WholePieces(Kind):
+    """A kind whose vocabulary is whole pieces of the training text."""
 
     def __init__(
-        self, normalizer: normalizers.Normalizer, splitter: pre_tokenizers.PreTokenizer
+        self,
+        splitter: pre_tokenizers.PreTokenizer,
+        normalizer: normalizers.Normalizer | None = None,
+        decoder: Any = None,
     ) -> None:
-        self._normalizer, self._splitter = normalizer, splitter
+        self._splitter = splitter
+        self._normalizer = normalizer
+        self._decoder = decoder
 
     def build(
         self,
@@ -191,60 +152,52 @@ class WholePieces:
         merges: Merges,
         special: SpecialTokens = SPECIAL,
     ) -> Backend:
-        backend = word_level(vocabulary, special)
-        backend.normalizer = self._normalizer
+        unknown = _entry_of(vocabulary, special.unknown)
+        backend = Backend(models.WordLevel(dict(vocabulary), unk_token=unknown))
         backend.pre_tokenizer = self._splitter
+        if self._normalizer is not None:
+            backend.normalizer = self._normalizer
+        if self._decoder is not None:
+            backend.decoder = self._decoder
         return backend
 
+    def split(self, text: str) -> Iterable[str]:
+        """Split a text into pieces."""
+        assert self._normalizer is not None
+        text = self._normalizer.normalize_str(text)
+        return [piece for piece, _ in self._splitter.pre_tokenize_str(text)]
+
     def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Backend:
+        """Give ids to the most frequent pieces, ties in the order of code points.
+
+        Raises:
+            InputError: No piece occurs `minimum_count` times.
+        """
         counts: Counter[str] = Counter()
         for text in texts:
-            counts.update(
-                piece
-                for piece, _ in self._splitter.pre_tokenize_str(
-                    self._normalizer.normalize_str(text)
-                )
+            counts.update(self.split(text))
+        least = settings.minimum_count
+        frequent = [piece for piece, count in counts.items() if count >= least]
+        if not frequent:
+            raise InputError(
+                f"tokenizer minimum_count is {least}: no {settings.kind} of the training "
+                "text occurs that often, lower it"
             )
-        return self.build(most_frequent(counts, settings), ())
+        frequent.sort(key=lambda piece: (-counts[piece], piece))
+        entries = [*NAMES, *frequent][: settings.size]
+        return self.build({entry: index for index, entry in enumerate(entries)}, ())
 
 
-def most_frequent(counts: Counter[str], settings: TokenizerSettings) -> dict[str, int]:
-    """Assign ids to the special names, then to the most frequent pieces, ties in code point order. Raises InputError if
-    no piece occurs `minimum_count` times."""
-    frequent = [
-        piece for piece, count in counts.items() if count >= settings.minimum_count
-    ]
-    if not frequent:
-        raise InputError(
-            f"tokenizer minimum_count is {settings.minimum_count}: no {settings.kind} of the training text occurs "
-            "that often, lower it"
-        )
-    frequent.sort(key=lambda piece: (-counts[piece], piece))
-    return {
-        piece: index for index, piece in enumerate([*NAMES, *frequent][: settings.size])
-    }
+class Character(WholePieces):
+    """A vocabulary of the characters of the training text, spaces included."""
 
+    def __init__(self) -> None:
+        splitter = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+        super().__init__(splitter, decoder=decoders.Fuse())
 
-def to_visible(text: str) -> str:
-    """`text` with line breaks and control characters escaped. A text of blanks or zero-width characters only is escaped
-    in full."""
-    if not text.strip():
-        text = text.replace(" ", "·")
-    wholly_hidden = not any(character.isprintable() for character in text)
-    return "".join(
-        _escape(character) if wholly_hidden or _breaks_line(character) else character
-        for character in text
-    )
-
-
-def _breaks_line(character: str) -> bool:
-    return (
-        character < " " or "\x7f" <= character <= "\x9f" or character in "\u2028\u2029"
-    )
-
-
-def _escape(character: str) -> str:
-    return NAMED.get(character) or character.encode("unicode_escape").decode("ascii")
+    def split(self, text: str) -> Iterable[str]:
+        """Return the characters of a text."""
+        return text
 
 
 _EAST_ASIAN = (
@@ -271,20 +224,20 @@ _NO_WORDS = pre_tokenizers.Split(Regex(f"^{_LETTER}+$"), "removed")
 
 
 class Word(WholePieces):
-    """A vocabulary of the words and marks of the training text. Any other word or mark is UNKNOWN."""
+    """A vocabulary of the words and marks of the training text."""
 
     def __init__(self) -> None:
-        super().__init__(_NORMALIZER, _SPLITTER)
+        super().__init__(_SPLITTER, _NORMALIZER)
 
     def join(self, pieces: Sequence[str]) -> str:
         parts: list[str] = []
         after_word = False
         for piece in pieces:
-            unknown = piece == NAMES[UNKNOWN]
-            word = unknown or _is_word(piece)
-            parts.append(" " if word and after_word else "")
-            parts.append(REPLACEMENT if unknown else piece)
-            after_word = word
+            is_unknown = piece == NAMES[UNKNOWN]
+            is_word = is_unknown or _is_word(piece)
+            parts.append(" " if is_word and after_word else "")
+            parts.append(REPLACEMENT if is_unknown else piece)
+            after_word = is_word
         return " ".join("".join(parts).split(" ")).strip(" ")
 
     def label(self, piece: str) -> str:
@@ -293,7 +246,8 @@ class Word(WholePieces):
 
 @lru_cache(maxsize=2**16)
 def _is_word(piece: str) -> bool:
-    # The splitter's regular expressions decide: Python's character categories may have another Unicode version.
+    # The splitter's regular expressions decide: Python's character categories may have
+    # another Unicode version.
     return not _NO_WORDS.pre_tokenize_str(piece)
 
 
@@ -310,53 +264,21 @@ _BLANK_SPLITTER = pre_tokenizers.Split(" ", "removed")
 
 
 class Space(WholePieces):
-    """A vocabulary of the words of the training text. Any other word is UNKNOWN."""
+    """A vocabulary of the words of the training text, which blanks separate."""
 
     def __init__(self) -> None:
-        super().__init__(_BLANK_NORMALIZER, _BLANK_SPLITTER)
+        super().__init__(_BLANK_SPLITTER, _BLANK_NORMALIZER)
 
     def join(self, pieces: Sequence[str]) -> str:
-        return " ".join(_is_plain(piece) for piece in pieces)
+        return " ".join(map(_unescape, show_unknown(pieces)))
 
     def label(self, piece: str) -> str:
-        return to_visible(_is_plain(piece))
+        return to_visible(_unescape(piece))
 
 
-def _is_plain(piece: str) -> str:
-    if piece == NAMES[UNKNOWN]:
-        return REPLACEMENT
-    return (
-        piece[1:] if piece.startswith("\\") and piece.lstrip("\\") in NAMES else piece
-    )
-
-
-class Character:
-    """A vocabulary of the characters of the training text, spaces included. Any other character is UNKNOWN."""
-
-    def build(
-        self,
-        vocabulary: Mapping[str, int],
-        merges: Merges,
-        special: SpecialTokens = SPECIAL,
-    ) -> Backend:
-        backend = word_level(vocabulary, special)
-        backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-        backend.decoder = decoders.Fuse()
-        return backend
-
-    def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Backend:
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(text)
-        return self.build(most_frequent(counts, settings), ())
-
-    def join(self, pieces: Sequence[str]) -> str:
-        return "".join(
-            REPLACEMENT if piece == NAMES[UNKNOWN] else piece for piece in pieces
-        )
-
-    def label(self, piece: str) -> str:
-        return to_visible(piece)
+def _unescape(piece: str) -> str:
+    is_escaped = piece.startswith("\\") and piece.lstrip("\\") in NAMES
+    return piece[1:] if is_escaped else piece
 
 
 # Combining marks stay with their letters: without them every word of the Indic scripts would be cut at its vowels.
@@ -365,12 +287,9 @@ _SYMBOLS = r"[^\s\p{L}\p{M}\p{N}\x{200C}\x{200D}][^\s\p{L}\p{N}]*"
 _WORDS = rf" ?{_LETTERS}| ?\p{{N}}+| ?{_SYMBOLS}|\s+(?!\S)|\s+"
 
 
-_ENDINGS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-_BLANKS = r"\s*[\r\n]+|\s+(?!\S)|\s+"
-
-
 def _byte_characters() -> list[str]:
-    # A printable character of Latin-1 represents its own byte; the other bytes follow from U+0100 on.
+    # A printable character of Latin-1 represents its own byte; the other bytes follow
+    # from U+0100 on.
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = [byte for byte in range(256) if byte not in printable]
     return [
@@ -379,14 +298,26 @@ def _byte_characters() -> list[str]:
     ]
 
 
-#: The character of each byte, at index 0 to 255.
 ALPHABET = _byte_characters()
-_BYTE_OF_CHARACTER = {
-    character: bytes([byte]) for byte, character in enumerate(ALPHABET)
-}
+"""The character of each byte, at index 0 to 255."""
+_BYTES = {character: bytes([byte]) for byte, character in enumerate(ALPHABET)}
 
 
-class BytePair:
+def read_bytes(pieces: Sequence[str]) -> bytes:
+    """Return the bytes of pieces that are written in `ALPHABET`."""
+    characters = "".join(show_unknown(pieces))
+    return b"".join(
+        _BYTES.get(character, character.encode()) for character in characters
+    )
+
+
+def label_bytes(piece: str) -> str:
+    """Return a readable form of a piece that is written in `ALPHABET`."""
+    text = read_bytes([piece]).decode("utf-8", errors="backslashreplace")
+    return to_visible(text.removeprefix(" ") or text)
+
+
+class BytePair(Kind):
     """A vocabulary of the 256 bytes and the most frequent merges."""
 
     def build(
@@ -419,175 +350,32 @@ class BytePair:
         trained = self.build({}, ())
         trained.train_from_iterator(texts, trainer)
         # Build the backend again: the trainer's own searches texts for the special names.
-        model = json.loads(trained.to_str())["model"]
-        return self.build(
-            model["vocab"], [(first, right) for first, right in model["merges"]]
-        )
+        vocabulary, merges = read_model(trained)
+        return self.build(vocabulary, merges)
 
     def join(self, pieces: Sequence[str]) -> str:
-        return _decode_bytes(pieces).removeprefix(" ")
+        text = read_bytes(pieces).decode("utf-8", errors="replace")
+        return text.removeprefix(" ")
 
     def label(self, piece: str) -> str:
-        text = _read_bytes(piece).decode("utf-8", errors="backslashreplace")
-        return to_visible(text.removeprefix(" ") or text)
+        return label_bytes(piece)
 
 
-class GPT2BytePair(BytePair):
-    """GPT-2's byte pairs (Radford et al. 2019). Its pattern for words differs: letters without their combining marks,
-    and English endings apart. No space is put in front of a text."""
-
-    def build(
-        self,
-        vocabulary: Mapping[str, int],
-        merges: Merges,
-        special: SpecialTokens = SPECIAL,
-    ) -> Backend:
-        backend = Backend(models.BPE(dict(vocabulary), list(merges)))
-        backend.normalizer = normalizers.Sequence([])
-        backend.pre_tokenizer = pre_tokenizers.ByteLevel(
-            add_prefix_space=False, use_regex=True
-        )
-        backend.decoder = decoders.ByteLevel()
-        return backend
-
-    def join(self, pieces: Sequence[str]) -> str:
-        return _decode_bytes(pieces)
-
-
-class PatternBytePair(GPT2BytePair):
-    """Byte pairs that cut text into words by a pattern of their own: numbers of at most `digits` digits, line breaks
-    with the symbols before them. Qwen 2 cuts single digits and composes characters (`nfc`); Llama 3 takes three digits,
-    and does not cut a word that is an entry (`whole_words`)."""
-
-    def __init__(self, digits: int, *, nfc: bool = False, whole_words: bool = False):
-        number = r"\p{N}" if digits == 1 else rf"\p{{N}}{{1,{digits}}}"
-        self._pattern = rf"{_ENDINGS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{number}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_BLANKS}"
-        self._nfc, self._whole_words = nfc, whole_words
-
-    def build(
-        self,
-        vocabulary: Mapping[str, int],
-        merges: Merges,
-        special: SpecialTokens = SPECIAL,
-    ) -> Backend:
-        backend = Backend(
-            models.BPE(dict(vocabulary), list(merges), ignore_merges=self._whole_words)
-        )
-        backend.normalizer = (
-            normalizers.NFC() if self._nfc else normalizers.Sequence([])
-        )
-        backend.pre_tokenizer = pre_tokenizers.Sequence(
-            [
-                pre_tokenizers.Split(Regex(self._pattern), "isolated"),
-                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-            ]
-        )
-        backend.decoder = decoders.ByteLevel()
-        return backend
-
-
-def _decode_bytes(pieces: Sequence[str]) -> str:
-    return b"".join(map(_read_bytes, pieces)).decode("utf-8", errors="replace")
-
-
-def _read_bytes(piece: str) -> bytes:
-    if piece == NAMES[UNKNOWN]:
-        return REPLACEMENT.encode()
-    return b"".join(_BYTE_OF_CHARACTER[character] for character in piece)
-
-
-BLANK = "▁"
-BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
-"""The entry of each byte."""
-_BYTE = re.compile("<0x([0-9A-F]{2})>")
-
-
-class ByteFallback:
-    """Byte-pair encoding whose texts get a space in front. With `always`, as in Llama 2, every text gets it, and
-    decoding returns the text; otherwise, as in Mistral's later files, only a text that begins with none."""
-
-    def __init__(self, *, always: bool) -> None:
-        self._always = always
-
-    def build(
-        self,
-        vocabulary: Mapping[str, int],
-        merges: Merges,
-        special: SpecialTokens = SPECIAL,
-    ) -> Backend:
-        unknown = entry_of(vocabulary, special.unknown)
-        model = models.BPE(
-            dict(vocabulary),
-            list(merges),
-            unk_token=unknown,
-            fuse_unk=True,
-            byte_fallback=True,
-        )
-        return self._around(model, split=False)
-
-    def _around(self, model: models.Model, *, split: bool) -> Backend:
-        """A backend of a model; with `split`, text is cut before each space."""
-        backend = Backend(model)
-        if self._always:
-            backend.normalizer = normalizers.Sequence(
-                [normalizers.Prepend(BLANK), normalizers.Replace(" ", BLANK)]
-            )
-        if split or not self._always:
-            backend.pre_tokenizer = pre_tokenizers.Metaspace(
-                BLANK, "never" if self._always else "first", split
-            )
-        backend.decoder = decoders.Sequence(
-            [
-                decoders.Replace(BLANK, " "),
-                decoders.ByteFallback(),
-                decoders.Fuse(),
-                decoders.Strip(" ", 1, 0),
-            ]
-        )
-        return backend
-
-    def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Backend:
-        trainer = trainers.BpeTrainer(
-            vocab_size=settings.size,
-            min_frequency=settings.minimum_count,
-            special_tokens=[*NAMES, *BYTES],
-            limit_alphabet=max(1, (settings.size - len(NAMES) - len(BYTES)) // 2),
-            show_progress=False,
-        )
-        trained = self._around(models.BPE(), split=True)
-        trained.train_from_iterator(texts, trainer)
-        model = json.loads(trained.to_str())["model"]
-        return self.build(
-            model["vocab"], [(first, right) for first, right in model["merges"]]
-        )
-
-    def join(self, pieces: Sequence[str]) -> str:
-        return _join_bytes(pieces).decode("utf-8", errors="replace").removeprefix(" ")
-
-    def label(self, piece: str) -> str:
-        text = _join_bytes([piece]).decode("utf-8", errors="backslashreplace")
-        return to_visible(text.removeprefix(" ") or text)
-
-
-def _join_bytes(pieces: Sequence[str]) -> bytes:
-    """The UTF-8 bytes of successive pieces."""
-    return b"".join(map(_byte_value, pieces))
-
-
-def _byte_value(piece: str) -> bytes:
-    if piece == NAMES[UNKNOWN]:
-        return REPLACEMENT.encode()
-    byte = _BYTE.fullmatch(piece)
-    return bytes([int(byte[1], 16)]) if byte else piece.replace(BLANK, " ").encode()
+def read_model(backend: Backend) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Return the vocabulary of a backend, and its merges in the order of learning."""
+    model = json.loads(backend.to_str())["model"]
+    merges = [(first, second) for first, second in model.get("merges", ())]
+    return model["vocab"], merges
 
 
 INSIDE = "##"
+"""The beginning of a piece inside a word."""
 LONGEST_WORD = 100
 """Longest word in characters; a longer one is unknown."""
 
 
-class WordPiece:
-    """A vocabulary of the characters of the training text, each also inside a word, and of pieces made of them."""
+class WordPiece(Kind):
+    """A vocabulary of characters, each also inside a word, and of pieces made of them."""
 
     def __init__(self, *, uncased: bool) -> None:
         self.uncased = uncased
@@ -601,7 +389,7 @@ class WordPiece:
         backend = Backend(
             models.WordPiece(
                 dict(vocabulary),
-                unk_token=entry_of(vocabulary, special.unknown),
+                unk_token=_entry_of(vocabulary, special.unknown),
                 continuing_subword_prefix=INSIDE,
                 max_input_chars_per_word=LONGEST_WORD,
             )
@@ -614,23 +402,15 @@ class WordPiece:
         return backend
 
     def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Backend:
-        empty = self.build(
-            {name: index for index, name in enumerate((*NAMES, MASK_NAME))}, ()
-        )
-        normalizer, splitter = empty.normalizer, empty.pre_tokenizer
-        words = [
-            word
-            for text in texts
-            for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))
-        ]
+        names = [*NAMES, MASK_NAME]
+        trained = self.build({name: index for index, name in enumerate(names)}, ())
+        normalize = trained.normalizer.normalize_str
+        split = trained.pre_tokenizer.pre_tokenize_str
+        words = [word for text in texts for word, _ in split(normalize(text))]
         letters = sorted({letter for word in words for letter in word})
-        # The trainer orders pieces that it finds by its own rule; special tokens keep the order of the list.
-        initial = [
-            *NAMES,
-            MASK_NAME,
-            *letters,
-            *(INSIDE + letter for letter in letters),
-        ]
+        # The trainer orders pieces that it finds by its own rule; special tokens keep
+        # the order of the list.
+        initial = [*names, *letters, *(INSIDE + letter for letter in letters)]
         trainer = trainers.WordPieceTrainer(
             vocab_size=settings.size,
             min_frequency=settings.minimum_count,
@@ -638,17 +418,25 @@ class WordPiece:
             continuing_subword_prefix=INSIDE,
             show_progress=False,
         )
-        empty.train_from_iterator(words, trainer)
-        vocabulary = empty.get_vocab(with_added_tokens=True)
-        return self.build(
-            dict(sorted(vocabulary.items(), key=lambda entry: entry[1])), ()
-        )
+        trained.train_from_iterator(words, trainer)
+        vocabulary = trained.get_vocab(with_added_tokens=True)
+        entries = sorted(vocabulary, key=vocabulary.__getitem__)
+        return self.build({entry: vocabulary[entry] for entry in entries}, ())
 
     def join(self, pieces: Sequence[str]) -> str:
-        plain = [REPLACEMENT if piece == NAMES[UNKNOWN] else piece for piece in pieces]
-        return "".join(
-            piece[2:] if piece.startswith(INSIDE) else f" {piece}" for piece in plain
-        ).removeprefix(" ")
+        parts = [
+            piece[2:] if piece.startswith(INSIDE) else f" {piece}"
+            for piece in show_unknown(pieces)
+        ]
+        return "".join(parts).removeprefix(" ")
 
-    def label(self, piece: str) -> str:
-        return to_visible(piece)
+
+KINDS: Mapping[str, Kind] = {
+    "character": Character(),
+    "word": Word(),
+    "space": Space(),
+    "bpe": BytePair(),
+    "wordpiece": WordPiece(uncased=False),
+    "wordpiece-uncased": WordPiece(uncased=True),
+}
+"""The kinds that are trained; the others are read from published models."""

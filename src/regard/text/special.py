@@ -10,8 +10,10 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class SpecialTokens:
-    """The ids of a vocabulary's special tokens: padding, the unknown piece, the start and the end of a text, and the
-    mask, which is None in a vocabulary without one.
+    """The ids of a vocabulary's special tokens.
+
+    They are padding, the unknown piece, the start and the end of a text, and the mask,
+    which is None in a vocabulary without one.
 
     One token may have several roles: GPT-2's vocabulary has one for the first four. The defaults are the ids of
     vocabularies trained by this library. In a published vocabulary, `more_ends` are other tokens that end a text, and

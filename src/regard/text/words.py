@@ -10,8 +10,11 @@ WITHOUT_BLANKS = re.compile(
 
 
 def word_indices(text: str, spans: Iterable[tuple[int, int]]) -> list[int]:
-    """The word index of each character span, where blanks separate words. The first non-blank character of a span
-    decides. A span of blanks belongs to the next word, at the end of the text to the last one."""
+    """Return the word index of each character span, where blanks separate words.
+
+    The first non-blank character of a span decides. A span of blanks belongs to the next
+    word, at the end of the text to the last one.
+    """
     at: list[int] = []
     word = -1
     for place, character in enumerate(text):
@@ -26,8 +29,10 @@ def word_indices(text: str, spans: Iterable[tuple[int, int]]) -> list[int]:
 
 
 def is_inside_word(text: str, place: int) -> bool:
-    """Whether the characters before and at a place are letters or digits of one word; in scripts without blanks no
-    place is."""
+    """Return whether the characters before and at a place are of one word.
+
+    They are letters or digits; in scripts without blanks no place is inside a word.
+    """
     around = text[max(place - 1, 0) : place + 1]
     return (
         0 < place < len(text) and around.isalnum() and not WITHOUT_BLANKS.search(around)
@@ -49,7 +54,7 @@ def spell(word: str, size: int = LONGEST) -> list[int]:
 
 
 def spell_mark(mark: int, size: int = LONGEST) -> list[int]:
-    """The word at the beginning or end of a text: the marker TEXT_BEGINS or TEXT_ENDS between the word markers."""
+    """Spell the word at the beginning or end of a text: a mark between word markers."""
     return _fill([mark], size)
 
 
@@ -60,71 +65,24 @@ def _fill(inside: list[int], size: int) -> list[int]:
 
 _END = re.compile(r"(?:[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*|\n\s*\n)")
 """Possible ends of a sentence: marks with closing quotes before a blank, East Asian marks, and an empty line."""
-_SHORT = {
-    *(
-        "mr",
-        "mrs",
-        "ms",
-        "dr",
-        "prof",
-        "st",
-        "sr",
-        "jr",
-        "gen",
-        "sen",
-        "rep",
-        "gov",
-        "capt",
-        "lt",
-        "col",
-        "sgt",
-    ),
-    *(
-        "vs",
-        "no",
-        "nos",
-        "fig",
-        "figs",
-        "vol",
-        "pp",
-        "ca",
-        "cf",
-        "etc",
-        "al",
-        "approx",
-        "dept",
-        "e.g",
-        "i.e",
-    ),
-    *(
-        "jan",
-        "feb",
-        "mar",
-        "apr",
-        "jun",
-        "jul",
-        "aug",
-        "sep",
-        "sept",
-        "oct",
-        "nov",
-        "dec",
-        "u.s",
-        "u.k",
-        "ph.d",
-    ),
-}
+_SHORT = re.compile(
+    r"mr|mrs|ms|dr|prof|st|sr|jr|gen|sen|rep|gov|capt|lt|col|sgt|vs|nos?|figs?|vol|pp|ca"
+    r"|cf|etc|al|approx|dept|e\.g|i\.e|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|u\.s"
+    r"|u\.k|ph\.d"
+)
 """Abbreviations that may stand inside a sentence, without their last full stop."""
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """Half-open character spans of the sentences, in order and disjoint. They cover the text except blanks at their
-    ends.
+    """Return the half-open character spans of sentences, in order and disjoint.
+
+    They cover the text except blanks at their ends.
 
     A full stop does not end a sentence behind an abbreviation or a single capital letter. No mark ends one before a
     lower-case letter, unless the text has no capitals.
     """
-    spans, start = [], 0
+    spans = []
+    start = 0
     for end in [*_ends(text), len(text)]:
         inner = text[start:end].strip()
         if inner:
@@ -154,6 +112,5 @@ def _ends_one(text: str, start: int, end: int, mark: str, capitals: bool) -> boo
         return True
     word = re.search(r"[\w.]*\Z", text[max(0, start - 16) : start])
     before = word.group() if word else ""
-    return before.lower() not in _SHORT and not (
-        len(before) == 1 and before.isalpha() and before.isupper()
-    )
+    is_initial = len(before) == 1 and before.isalpha() and before.isupper()
+    return not is_initial and _SHORT.fullmatch(before.lower()) is None

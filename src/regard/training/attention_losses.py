@@ -21,7 +21,7 @@ from regard.attention.record import Maps, record
 from regard.errors import InputError
 from regard.models.sizes import Share
 from regard.nn.decoders import Decoder
-from regard.shapes import Float
+from regard.shapes import Float, Scalar
 from regard.text.special import IGNORED
 from regard.training.schedules import forcing
 from regard.training.settings import Amount, Training
@@ -127,7 +127,7 @@ class AttentionLoss:
         batch: AttendedBatch,
         settings: Training,
         update: int,
-    ) -> Float[Tensor, ""]:
+    ) -> Scalar:
         """Return the loss of a batch's targets with the attention losses."""
         if settings.compile and self.active:
             raise InputError(
@@ -143,9 +143,7 @@ class AttentionLoss:
             )
         return total if maps is None else total + self(maps, batch, losses)
 
-    def __call__(
-        self, maps: Maps, batch: AttendedBatch, losses: TokenLosses
-    ) -> Float[Tensor, ""]:
+    def __call__(self, maps: Maps, batch: AttendedBatch, losses: TokenLosses) -> Scalar:
         """Return the attention losses of a batch.
 
         `losses` are those of its target tokens, 0 past the end, without gradient.
@@ -187,13 +185,12 @@ class AttentionLoss:
         captions; tokens before a sample do not depend on it and are left out here. The
         value of the term is the entropies' alone.
         """
-        total, settings = losses.new_zeros(()), self.settings
+        total = losses.new_zeros(())
+        settings = self.settings
         for draws in maps.draws.values():
             log_probability = _join([draw.log_probability for draw in draws]) * real
-            entropies, baseline = (
-                _join([draw.entropy for draw in draws]) * real,
-                draws[0].baseline,
-            )
+            entropies = _join([draw.entropy for draw in draws]) * real
+            baseline = draws[0].baseline
             credit = _from_here_on(losses) - baseline * _from_here_on(real)
             learned = (credit * log_probability).sum()
             total += (

@@ -50,13 +50,14 @@ class Positions:
     """Positions of one process from a start on, without end; equally many an epoch."""
 
     def __init__(
-        self, objective: Objective, processes: Processes, start: Start
+        self,
+        objective: Objective,
+        processes: Processes,
+        start: Start,
     ) -> None:
-        self.objective, self.rank, self.count = (
-            objective,
-            processes.rank,
-            processes.count,
-        )
+        self.objective = objective
+        self.rank = processes.rank
+        self.count = processes.count
         self.start = start
 
     def examples(self, epoch: int, index: int) -> list[int]:
@@ -77,7 +78,9 @@ class Positions:
                     f"epoch {epoch} has {len(batches)} batches for {self.count} processes; "
                     "add examples or lower batch_tokens"
                 )
-            epoch, index, mark = epoch + 1, 0, OrderPosition()
+            epoch = epoch + 1
+            index = 0
+            mark = OrderPosition()
 
 
 class _Batches(Dataset[Prepared]):
@@ -107,12 +110,14 @@ class _Batches(Dataset[Prepared]):
 
     def _fault(self, position: Position, error: Exception) -> str:
         """One line that names the first example that fails by itself, or the batch if none does."""
-        examples, cause = position.examples, error
+        examples = position.examples
+        cause = error
         for index in position.examples:
             try:
                 self.objective.batch(position.epoch, [index])
             except Exception as single:
-                examples, cause = [index], single
+                examples = [index]
+                cause = single
                 break
         last = traceback.extract_tb(cause.__traceback__)[-1]
         subject = (
@@ -178,7 +183,10 @@ class BatchStream:
         return self
 
     def __exit__(
-        self, kind: object, error: BaseException | None, trace: object
+        self,
+        kind: object,
+        error: BaseException | None,
+        trace: object,
     ) -> None:
         self._iterator = None
         if isinstance(error, RuntimeError) and "DataLoader worker (pid" in str(error):

@@ -41,10 +41,8 @@ def choose_own_accelerator() -> None:
 
     For processes that do not communicate.
     """
-    rank, count = (
-        int(os.environ.get("LOCAL_RANK", "0")),
-        torch.accelerator.device_count(),
-    )
+    rank = int(os.environ.get("LOCAL_RANK", "0"))
+    count = torch.accelerator.device_count()
     if rank and count:
         torch.accelerator.set_device_index(rank % count)
 
@@ -79,7 +77,9 @@ other (docs/guide/training.md has the measurements)."""
 
 
 def choose_threads(
-    settings: Training, parameters: int, saved: int | None = None
+    settings: Training,
+    parameters: int,
+    saved: int | None = None,
 ) -> int:
     """Return the number of threads of each process.
 

@@ -6,6 +6,7 @@ Updates, validation, checkpoints, an exact resume, and the choice of the final w
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import Any
 
 import torch
 from torch import nn
@@ -15,32 +16,28 @@ from regard.storage.checkpoints import Checkpoint
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.training.batches import BatchStream
 from regard.training.devices import count_parameters, use_threads
-from regard.training.layers import compile_layers, recompute_layers
+from regard.training.layers import compile_layers
 from regard.training.objectives import LossModule, Objective, unit_of
 from regard.training.processes import (
-    FullModel,
     Processes,
     Stop,
     Stopped,
     explain_lost_processes,
 )
-from regard.training.progress import Metrics, Progress, Window
-from regard.training.schedules import MovingAverage, Validated, mean, rate
+from regard.training.progress import Metrics, Progress, UpdateSums
+from regard.training.schedules import MovingAverage, Validated, rate
 from regard.training.settings import Training
 from regard.training.snapshot import (
-    CheckpointWriter,
     TrainingState,
     describe_regrouping,
     explain_restoring,
-    load_average,
     load_weights,
-    restore_random,
     snapshot,
 )
 from regard.training.state import (
     keep_random_state,
-    optimizer_templates,
     restore_optimizer,
+    restore_random_state,
     seed_everything,
     weights,
 )
@@ -60,8 +57,7 @@ def fit(
     """Train the model and save the selected weights as `weights.safetensors`.
 
     Selected are the weights with the best validation (the moving average's, if there is
-    one), or the mean of the last checkpoints if that validates better; the model has
-    them afterwards. Under torchrun every process calls `fit` with the same model and a
+    one); the model has them afterwards. Under torchrun every process calls `fit` with the same model and a
     `run` on the same directory; only the first process writes. On another number of
     processes a resumed run keeps the order of examples, and a line says what changes.
 
@@ -90,7 +86,7 @@ def fit(
     processes = Processes(settings)
     with Stop() as stop, keep_random_state(processes.device):
         trainer = Trainer(model, objective, settings, run, processes, stop)
-        checkpoint = trainer.writer.newest() if resume else None
+        checkpoint = trainer.find_newest() if resume else None
         processes.wait()
         try:
             with (
@@ -99,7 +95,6 @@ def fit(
                 compile_layers(model, log_layers=processes.main)
                 if settings.compile
                 else nullcontext(),
-                recompute_layers(model) if settings.recompute else nullcontext(),
             ):
                 return trainer.train(checkpoint, resume, on_ready)
         finally:
@@ -118,19 +113,21 @@ class Trainer:
         processes: Processes,
         stop: Stop,
     ) -> None:
-        self.model, self.objective = model, objective
-        self.settings, self.run, self.processes = settings, run, processes
+        self.model = model
+        self.objective = objective
+        self.settings = settings
+        self.run = run
+        self.processes = processes
         self.parameters = count_parameters(model)
         seed_everything(settings.seed + processes.rank)
-        self.whole = FullModel(model, settings.sharded)
-        self.losses = processes.wrap(LossModule(model, objective), settings)
+        self.losses = processes.wrap(LossModule(model, objective))
         self.optimizer = build_optimizer(model, settings)
         self.updater = Updater(self.losses, self.optimizer, settings, processes, stop)
         self.average: MovingAverage | None = None
-        self.writer = CheckpointWriter(run, processes, settings)
         self.state = TrainingState()
-        self.saved, self.late = -1, False
-        self.window = Window()
+        self.saved = -1
+        self.late = False
+        self.sums = UpdateSums()
         self.clock = time.monotonic()
         self.progress = Progress(
             settings.steps, settings.log_every, processes.main, unit_of(objective)
@@ -148,15 +145,15 @@ class Trainer:
             with explain_restoring(checkpoint.folder):
                 self._restore(checkpoint)
         self._start_average(checkpoint)
-        counters, settings = self.state.counters, self.settings
+        counters = self.state.counters
+        settings = self.settings
         with BatchStream(
             self.objective, settings, self.processes, counters.start
         ) as stream:
             if checkpoint is not None:
                 # Only now, because building the stream may use random numbers.
-                seed = settings.seed + (counters.update << 16)
                 with explain_restoring(checkpoint.folder):
-                    restore_random(checkpoint.state["random"], self.processes, seed)
+                    self._restore_random(checkpoint.state["random"])
             if on_ready is not None:
                 on_ready()
             if resume:  # also where it was killed before its first checkpoint
@@ -169,22 +166,36 @@ class Trainer:
                     return self._finish()
                 self._update(stream)
 
+    def find_newest(self) -> Checkpoint | None:
+        """Return the latest undamaged checkpoint, which the first process looks for."""
+        if self.processes.count == 1:
+            return self.run.newest_checkpoint()
+        newest = self.run.newest_checkpoint() if self.processes.main else None
+        step = self.processes.from_main(None if newest is None else newest.step)
+        return None if step is None else self._checkpoint(step)
+
     def close(self) -> None:
-        """Finish the last checkpoint; close the progress bar and the trackers."""
-        try:
-            self.writer.wait()
-        finally:
-            self.progress.close()
-            self.metrics.close()
+        """Close the progress bar and the trackers."""
+        self.progress.close()
+        self.metrics.close()
+
+    def _restore_random(self, states: list[dict[str, Any]]) -> None:
+        """Restore this process's random states; seed a process more than before."""
+        rank = self.processes.rank
+        seed = self.settings.seed
+        if rank < len(states):
+            restore_random_state(states[rank], self.processes.device)
+        else:
+            seed_everything(seed + (self.state.counters.update << 16) + rank)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         self.state = TrainingState.restore(checkpoint.state, self.processes)
         self.saved = checkpoint.step
-        load_weights(self.model, checkpoint.tensors("model", self.model.state_dict()))
-        moments = checkpoint.tensors("optimizer", optimizer_templates(self.model))
-        restore_optimizer(self.model, self.optimizer, moments)
+        load_weights(self.model.state_dict(), checkpoint.tensors("model"))
+        restore_optimizer(self.model, self.optimizer, checkpoint.tensors("optimizer"))
         self.progress.note(f"going on after update {checkpoint.step}")
-        rank, count = self.processes.rank, self.processes.count
+        rank = self.processes.rank
+        count = self.processes.count
         if checkpoint.state["processes"] != count:
             self.progress.note(
                 describe_regrouping(checkpoint.state, count, self.settings.accumulate)
@@ -204,18 +215,24 @@ class Trainer:
             self.average = MovingAverage(self.updater.parameters, decay)
             return
         with explain_restoring(checkpoint.folder):
-            parameters = dict(self.model.named_parameters())
-            load_average(self.model, checkpoint.tensors("average", parameters))
+            self._load_average(checkpoint)
             self.average = MovingAverage(self.updater.parameters, decay)
-            state = checkpoint.tensors("model", self.model.state_dict())
-            load_weights(self.model, state)
+            load_weights(self.model.state_dict(), checkpoint.tensors("model"))
+
+    def _load_average(self, checkpoint: Checkpoint) -> None:
+        """Load a checkpoint's moving average into the model's parameters."""
+        parameters = dict(self.model.named_parameters())
+        tensors = checkpoint.tensors("average")
+        load_weights({name: parameters[name] for name in tensors}, tensors)
 
     def _update(self, stream: BatchStream) -> None:
-        counters, settings = self.state.counters, self.settings
+        counters = self.state.counters
+        settings = self.settings
         began = time.monotonic()
         prepared = [next(stream) for _ in range(settings.accumulate)]
-        speed = rate(settings, counters.update + 1, self.state.plateau.factor)
-        outcome = self.updater(prepared, counters.update + 1, speed, late=self._late())
+        speed = rate(settings, counters.update + 1)
+        late = 0 < 60 * settings.checkpoint_minutes <= began - self.clock
+        outcome = self.updater(prepared, counters.update + 1, speed, late=late)
         counters.update += 1
         if self.average is not None and outcome.good:
             self.average.update(counters.update)
@@ -227,10 +244,7 @@ class Trainer:
         self._log(outcome, speed, elapsed)
         self._check(outcome)
         if outcome.stop:
-            self._save(
-                regular=self._checkpoint_due()
-            )  # where a validation is due, the resumed run saves once more
-            self.writer.wait()
+            self._save()  # where a validation is due, the resumed run saves once more
             raise Stopped(outcome.stop, counters.update, self.run.path)
         self.late = outcome.late and not counters.bad
 
@@ -244,38 +258,34 @@ class Trainer:
                 "skipped", update, {"loss": outcome.loss, "gradient_norm": outcome.norm}
             )
             return
-        self.window.add(outcome, elapsed)
-        self.progress.update(update, outcome.loss, self.window.tokens_per_second)
+        self.sums.add(outcome, elapsed)
+        self.progress.update(update, outcome.loss, self.sums.tokens_per_second)
         if update % self.settings.log_every == 0 or update == self.settings.steps:
             figures = {
-                **self.window.figures(),
+                **self.sums.figures(),
                 "rate": speed,
                 "epoch": self.state.counters.epoch,
             }
             self.metrics.write("training", update, figures)
-            self.window = Window()
+            self.sums = UpdateSums()
 
     def _check(self, outcome: UpdateResult) -> None:
-        """Raise RunError after too many updates that are not finite, or a loss above `stop_above`."""
-        counters, settings = self.state.counters, self.settings
+        """Raise RunError after too many updates that are not finite."""
+        counters = self.state.counters
         counters.bad = 0 if outcome.good else counters.bad + 1
-        fault = ""
-        if counters.bad >= settings.maximum_bad_updates:
-            fault = f"loss or gradient was not finite in {counters.bad} updates in a row, the last {counters.update}"
-        elif outcome.good and 0 < settings.stop_above < outcome.loss:
-            fault = f"the loss per token is {outcome.loss:.4g} at update {counters.update}, above stop_above"
-        if fault:
-            good = (
-                f"the last good checkpoint is of update {self.saved}"
-                if self.saved >= 0
-                else "there is no checkpoint"
-            )
-            raise RunError(
-                f"{fault}; {good} in {self.run.path}; lower learning_rate or clip, or check the data"
-            )
+        if counters.bad < self.settings.maximum_bad_updates:
+            return
+        good = "there is no checkpoint"
+        if self.saved >= 0:
+            good = f"the last good checkpoint is of update {self.saved}"
+        raise RunError(
+            f"loss or gradient was not finite in {counters.bad} updates in a row, the last {counters.update}; {good} "
+            f"in {self.run.path}; lower learning_rate or clip, or check the data"
+        )
 
     def _validate_if_due(self) -> None:
-        counters, settings = self.state.counters, self.settings
+        counters = self.state.counters
+        settings = self.settings
         regular = (
             settings.validate_every and counters.update % settings.validate_every == 0
         )
@@ -290,8 +300,8 @@ class Trainer:
         improved = self.state.selection.observe(
             validated, settings, self.objective.higher_is_better
         )
-        self.state.plateau.observe(improved, settings)
-        counters.validated, counters.figures = counters.update, figures
+        counters.validated = counters.update
+        counters.figures = figures
         self.metrics.write("validation", counters.update, figures)
         listed = "  ".join(f"{name} {figure:.4g}" for name, figure in figures.items())
         self.progress.note(
@@ -304,11 +314,10 @@ class Trainer:
         listed = self.progress.show_elapsed("validating")
         with (
             torch.no_grad(),
-            self.whole.gather(self.processes.device) as model,
             listed,
             divide_among(self.processes),
         ):
-            figures = self.processes.from_main(self.objective.validate(model))
+            figures = self.processes.from_main(self.objective.validate(self.model))
         self.model.train()
         return figures
 
@@ -316,19 +325,12 @@ class Trainer:
         if self.state.counters.update != self.saved and (
             self.late or self._checkpoint_due()
         ):
-            self._save(
-                regular=self._checkpoint_due()
-            )  # the clock must not decide which checkpoints are averaged
+            self._save()
         self.late = False
 
-    def _late(self) -> bool:
-        """Whether the last checkpoint is longer ago than `checkpoint_minutes`."""
-        return (
-            0 < 60 * self.settings.checkpoint_minutes <= time.monotonic() - self.clock
-        )
-
     def _checkpoint_due(self) -> bool:
-        interval, counters = self.settings.checkpoint_every, self.state.counters
+        interval = self.settings.checkpoint_every
+        counters = self.state.counters
         return bool(
             counters.update
             and interval
@@ -336,21 +338,16 @@ class Trainer:
             and not counters.bad
         )
 
-    def _save(self, *, regular: bool = True) -> None:
+    def _save(self) -> None:
         """Save a checkpoint and remove those that `Selection` drops.
 
-        Every process calls it. A checkpoint is not regular if only a stop or the clock
-        is its reason.
+        Every process calls it.
         """
-        counters, selection = self.state.counters, self.state.selection
+        counters = self.state.counters
         counters.seconds += time.monotonic() - self.clock
         self.clock = time.monotonic()
         update = counters.update
-        outdated = (
-            selection.add_regular(update, self.settings)
-            if regular
-            else selection.add_stop(update)
-        )
+        outdated = self.state.selection.add(update)
         tensors = snapshot(
             self.model,
             self.optimizer,
@@ -360,7 +357,10 @@ class Trainer:
         )
         state = self.state.to_json(self.processes, self.updater.carried is not None)
         state["accumulate"] = self.settings.accumulate
-        self.writer.save(update, tensors, state, outdated)
+        if self.processes.main:
+            self.run.save_checkpoint(update, tensors, state)
+            for step in set(outdated) & set(self.run.checkpoint_steps()):
+                self.run.remove_checkpoint(step)
         self.saved = update
 
     def _finished(self) -> bool:
@@ -392,39 +392,12 @@ class Trainer:
 
     def _choose(self) -> dict[str, float]:
         """Load the selected weights into the model; return their figures."""
-        best, settings, like = (
-            self.state.selection.best,
-            self.settings,
-            self.model.state_dict(),
-        )
-        self.writer.wait()
+        best = self.state.selection.best
         self.processes.wait()  # the first process may still be writing the last checkpoint
-        if settings.average_last > 1:
-            recent = self.state.selection.last(settings.average_last)
-            load_weights(
-                self.model,
-                mean(
-                    [
-                        self._checkpoint(update).tensors("model", like)
-                        for update in recent
-                    ]
-                ),
-            )
-            figures = self._validate()
-            self.metrics.write("mean", self.state.counters.update, figures)
-            sign = 1 if self.objective.higher_is_better else -1
-            if (
-                not best
-                or sign * figures[self.objective.metric] >= sign * best[0].value
-            ):
-                return figures
         chosen = self._checkpoint(best[0].update if best else self.saved)
-        load_weights(self.model, chosen.tensors("model", like))
+        load_weights(self.model.state_dict(), chosen.tensors("model"))
         if self.average is not None:
-            load_average(
-                self.model,
-                chosen.tensors("average", dict(self.model.named_parameters())),
-            )
+            self._load_average(chosen)
         return best[0].figures if best else self.state.counters.figures
 
     def _checkpoint(self, update: int) -> Checkpoint:

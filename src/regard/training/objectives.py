@@ -77,7 +77,11 @@ class Objective(Protocol):
         ...
 
     def loss(
-        self, model: nn.Module, batch: Any, update: int, carried: Carried | None
+        self,
+        model: nn.Module,
+        batch: Any,
+        update: int,
+        carried: Carried | None,
     ) -> Loss:
         """Return the summed loss of a batch at an update (counted from 1).
 
@@ -106,10 +110,14 @@ class LossModule(nn.Module):
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:
         super().__init__()
-        self.model, self.objective = model, objective
+        self.model = model
+        self.objective = objective
 
     def forward(
-        self, batch: Any, update: int, carried: Carried | None
+        self,
+        batch: Any,
+        update: int,
+        carried: Carried | None,
     ) -> tuple[Tensor, int, Carried | None, int]:
         """Return the fields of a `Loss`.
 
@@ -230,7 +238,11 @@ class Supervised(Generic[E]):
         )
 
     def loss(
-        self, model: nn.Module, batch: Tensors, update: int, carried: Carried | None
+        self,
+        model: nn.Module,
+        batch: Tensors,
+        update: int,
+        carried: Carried | None,
     ) -> Loss:
         """Return the loss of a batch, weighted by its size."""
         return Loss(self.loss_of(model, batch.content) * batch.examples, batch.examples)

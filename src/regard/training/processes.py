@@ -3,7 +3,6 @@
 Their device, their communication, and the signals that stop them.
 """
 
-import copy
 import os
 import re
 import shlex
@@ -26,23 +25,11 @@ from accelerate.utils import (
     gather_object,
 )
 from torch import Tensor, nn
-from torch.distributed.fsdp import (
-    CPUOffloadPolicy,
-    FSDPModule,
-    MixedPrecisionPolicy,
-    OffloadPolicy,
-    fully_shard,
-    register_fsdp_forward_method,
-)
-from torch.nn.parallel import DistributedDataParallel
 
-from regard.errors import InputError, RunError
-from regard.nn.kv_cache import CausalBlock
+from regard.errors import RunError
 from regard.system import HANGUP, WINDOWS
 from regard.training.devices import choose_device
-from regard.training.layers import list_sharded_parts
 from regard.training.settings import Training
-from regard.training.state import weights
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT) + (
     () if HANGUP is None else (signal.Signals(HANGUP),)
@@ -97,7 +84,8 @@ class Stop:
                     128 + number
                 )  # files are replaced whole, so leaving at any point does no damage
             return
-        self.requested, self._since = number, time.monotonic()
+        self.requested = number
+        self._since = time.monotonic()
         if number == signal.SIGINT:
             os.write(
                 2, b"\nsaving after this update; Ctrl-C again quits at once\n"
@@ -130,7 +118,7 @@ class Processes:
     """This process and the others of the run.
 
     Raises:
-        InputError: the device is missing, or `sharded` with a single process.
+        InputError: The device is missing.
     """
 
     def __init__(self, settings: Training) -> None:
@@ -145,44 +133,11 @@ class Processes:
         self.count: int = self.accelerator.num_processes
         self.rank: int = self.accelerator.process_index
         self.main = self.rank == 0
-        if settings.sharded and self.count == 1:
-            raise InputError(
-                "sharded: true needs several processes and there is one; start it under torchrun"
-            )
 
-    def wrap(self, losses: nn.Module, settings: Training) -> nn.Module:
-        """Return a `LossModule` on its device.
-
-        With several processes its model is sharded in place, or it is wrapped in DDP.
-
-        Sharding has a group for each of the `list_sharded_parts`, and one for the rest,
-        so that tied parts and calls of other parts outside the model's own `forward`
-        stay correct.
-        """
+    def wrap(self, losses: nn.Module) -> nn.Module:
+        """Return a `LossModule` on its device, wrapped in DDP with several processes."""
         losses.to(self.device)
-        if self.count == 1:
-            return losses
-        if not settings.sharded:
-            return self.accelerator.prepare_model(losses)
-        for tensor in losses.state_dict().values():
-            torch.distributed.broadcast(tensor, 0)
-        self._shard(losses, settings)
-        return losses
-
-    def _shard(self, losses: nn.Module, settings: Training) -> None:
-        mesh = torch.distributed.init_device_mesh(self.device.type, (self.count,))
-        gathered = torch.bfloat16 if settings.gathered_precision == "bf16" else None
-        precision = MixedPrecisionPolicy(
-            param_dtype=gathered, reduce_dtype=gathered and torch.float32
-        )
-        pinned = self.device.type == "cuda"
-        offload = (
-            CPUOffloadPolicy(pin_memory=pinned) if settings.offload else OffloadPolicy()
-        )
-        for part in (*list_sharded_parts(losses), losses):
-            fully_shard(part, mesh=mesh, mp_policy=precision, offload_policy=offload)
-            if isinstance(part, CausalBlock):
-                register_fsdp_forward_method(part, "empty_cache")
+        return losses if self.count == 1 else self.accelerator.prepare_model(losses)
 
     def sum(self, vector: Tensor) -> Tensor:
         """Return the sum of the processes' vectors, in place."""
@@ -236,52 +191,3 @@ def explain_lost_processes(seconds: int) -> Iterator[None]:
             f"another process of the run ended, or gave no answer for {seconds} seconds (training.process_timeout), so "
             "this one ends too; `regard train --resume --out DIR` continues after the last checkpoint"
         ) from error
-
-
-@contextmanager
-def sync_gradients(losses: nn.Module, now: bool) -> Iterator[None]:
-    """Synchronise gradients between processes in a backward pass inside if `now`, else accumulate them here."""
-    if isinstance(losses, FSDPModule):
-        losses.set_requires_gradient_sync(now)
-        yield
-    elif isinstance(losses, DistributedDataParallel) and not now:
-        with losses.no_sync():
-            yield
-    else:
-        yield
-
-
-class FullModel:
-    """A model that validation may call in any way, in full precision.
-
-    Of a sharded model, which is to come, a copy that has weights while it is in use.
-    Made before the model is sharded.
-    """
-
-    def __init__(self, model: nn.Module, sharded: bool) -> None:
-        self.model, self.sharded = model, sharded
-        self.copy = model
-        if sharded:
-            empty = {
-                id(value): nn.Parameter(value.to("meta"), value.requires_grad)
-                for value in model.parameters()
-            }
-            self.copy = copy.deepcopy(model, dict(empty))
-
-    @contextmanager
-    def gather(self, device: torch.device) -> Iterator[nn.Module]:
-        """Return the model with whole weights, which every process gathers."""
-        if not self.sharded:
-            yield self.model
-            return
-        tensors = weights(self.model)
-        self.copy.load_state_dict(
-            {name: value.to(device) for name, value in tensors.items()}, assign=True
-        )
-        self.copy.train(self.model.training)
-        try:
-            yield self.copy
-        finally:
-            self.copy.load_state_dict(
-                {name: value.to("meta") for name, value in tensors.items()}, assign=True
-            )

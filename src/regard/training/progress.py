@@ -1,25 +1,20 @@
 """Progress on standard error, the metrics file, and the services that follow it."""
 
 import importlib.util
-import io
 import logging
 import math
-import os
-import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from tqdm.asyncio import tqdm_asyncio
 from tqdm.auto import tqdm
 
 from regard.errors import InputError, RunError
 from regard.extras import EXTRAS, how_to_install
-from regard.storage import atomic
 from regard.storage.run_folder import METRICS, RunDirectory
 from regard.training.settings import TrackerName, Training
 from regard.training.update import UpdateResult
@@ -40,73 +35,33 @@ def check_tracker(name: TrackerName | None) -> None:
         )
 
 
-class Board:
-    """A file of events for TensorBoard, written at once.
-
-    Its own writer is a thread, whose errors nobody catches.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        with atomic.explained(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        name = f"events.out.tfevents.{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}.{time.monotonic_ns()}"
-        self._path = folder / name
-        self._append({"file_version": "brain.Event:2"})
-
-    def write(self, values: Mapping[str, float | int], update: int) -> None:
-        """Append the values of an update.
-
-        Raises RunError when the disk is full or read-only.
-        """
-        from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
-
-        summaries = [
-            Summary.Value(tag=name, simple_value=value)
-            for name, value in values.items()
-        ]
-        self._append({"step": update, "summary": Summary(value=summaries)})
-
-    def close(self) -> None:
-        """Nothing is open between writes."""
-
-    def _append(self, content: Mapping[str, Any]) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
-        from tensorboard.summary.writer.record_writer import RecordWriter
-
-        record = io.BytesIO()
-        RecordWriter(record).write(
-            Event(wall_time=time.time(), **content).SerializeToString()
-        )
-        atomic.append(self._path, record.getvalue())
-
-
 class Service:
-    """A run of Weights & Biases or MLflow, in the project `regard`.
+    """A run of Weights & Biases or MLflow, or TensorBoard's files in the run's folder.
 
-    It has the name of the run's folder. Its address and whether it is offline are the
-    service's own settings. A resumed run is a new one there.
+    A run of a service belongs to the project `regard` and has the name of the run's
+    folder. Its address and whether it is offline are the service's own settings. A
+    resumed run is a new one there.
     """
 
-    def __init__(
-        self, name: TrackerName, run: str, settings: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, name: TrackerName, folder: Path, settings: Training) -> None:
         """Start it, with the settings of training.
 
         Raises RunError where the service refuses.
         """
         from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 
-        names = {"name": run} if name == "wandb" else {"run_name": run}
+        names = {
+            "tensorboard": {"run_name": name, "logging_dir": folder},
+            "wandb": {"run_name": PROJECT, "name": folder.name},
+            "mlflow": {"experiment_name": PROJECT, "run_name": folder.name},
+        }
         self._name = name
-        self._tracker = LOGGER_TYPE_TO_CLASS[name](PROJECT, **names)
+        self._tracker = LOGGER_TYPE_TO_CLASS[name](**names[name])
         try:
             self._tracker.start()
-            self._tracker.store_init_configuration(
-                {
-                    key: str(value) if isinstance(value, tuple) else value
-                    for key, value in settings.items()
-                }
-            )
+            if name != "tensorboard":
+                values = asdict(settings) | {"betas": str(settings.betas)}
+                self._tracker.store_init_configuration(values)
         except Exception as error:
             raise RunError(
                 f"training.tracker {name} cannot start ({_line(error)}); see its settings"
@@ -154,7 +109,7 @@ def duration(seconds: float) -> str:
 
 
 @dataclass
-class Window:
+class UpdateSums:
     """Sums over the updates since the last record."""
 
     loss: float = 0.0
@@ -196,14 +151,16 @@ class Progress:
     """
 
     def __init__(
-        self, steps: int, interval: int, visible: bool = True, unit: str = "tokens"
+        self,
+        steps: int,
+        interval: int,
+        visible: bool = True,
+        unit: str = "tokens",
     ) -> None:
-        self.steps, self.interval, self.visible, self.unit = (
-            steps,
-            interval,
-            visible,
-            unit,
-        )
+        self.steps = steps
+        self.interval = interval
+        self.visible = visible
+        self.unit = unit
         self.began = time.monotonic()
         self.first: int | None = None
         self.bar: tqdm | None = None
@@ -281,7 +238,7 @@ class Progress:
 
 
 def _bar(steps: int, done: int) -> tqdm | None:
-    """tqdm's bar in the form for a notebook or a terminal.
+    """Tqdm's bar in the form for a notebook or a terminal.
 
     None where neither shows it.
     """
@@ -305,20 +262,21 @@ class Metrics:
     """
 
     def __init__(self, run: RunDirectory | None, settings: Training) -> None:
-        self._run, self._settings = run, settings
-        self._trackers: list[Board | Service] = []
+        self._run = run
+        self._settings = settings
+        self._trackers: list[Service] = []
 
     def open_trackers(self) -> None:
         """Start the services that the settings name."""
-        run, tracker = self._run, self._settings.tracker
-        if run is None:
+        if self._run is None:
             return
-        wants_board = self._settings.tensorboard or tracker == "tensorboard"
-        if wants_board and importlib.util.find_spec("tensorboard"):
-            self._trackers.append(Board(run.path / "tensorboard"))
-        if tracker is not None and tracker != "tensorboard":
-            settings = asdict(self._settings)
-            self._trackers.append(Service(tracker, run.path.name, settings))
+        names: set[TrackerName] = set()
+        if self._settings.tensorboard and importlib.util.find_spec("tensorboard"):
+            names.add("tensorboard")
+        if self._settings.tracker is not None:
+            names.add(self._settings.tracker)
+        for name in sorted(names):
+            self._trackers.append(Service(name, self._run.path, self._settings))
 
     def write(self, kind: str, update: int, values: Mapping[str, float | int]) -> None:
         """Append a record.

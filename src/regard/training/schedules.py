@@ -3,15 +3,13 @@
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.metrics import rank_ties
 from regard.training.settings import PATIENCE, Training
-from regard.training.state import local_part
 
 
 def constant(update: int, warmup: int) -> float:
@@ -46,17 +44,13 @@ def _left(update: int, warmup: int, steps: int) -> float:
     return min(1.0, (steps + 1 - update) / (steps + 1 - warmup))
 
 
-def rate(settings: Training, update: int, plateau: float = 1.0) -> float:
-    """Return the learning rate of an update (counted from 1).
-
-    `plateau` is the factor of `Plateau`.
-    """
-    warmup, steps = settings.warmup, settings.steps
+def rate(settings: Training, update: int) -> float:
+    """Return the learning rate of an update (counted from 1)."""
+    warmup = settings.warmup
+    steps = settings.steps
     match settings.schedule:
         case "constant":
             share = constant(update, warmup)
-        case "plateau":
-            share = constant(update, warmup) * plateau
         case "linear":
             share = linear(update, warmup, steps)
         case "cosine":
@@ -72,26 +66,12 @@ def forcing(settings: Training, update: int) -> float:
     Linear from `teacher_forcing` at the first update to `teacher_forcing_end` at the
     last (Bengio 2015, 1506.03099).
     """
-    start, end = settings.teacher_forcing, settings.teacher_forcing_end
+    start = settings.teacher_forcing
+    end = settings.teacher_forcing_end
     if end is None or settings.steps == 1:
         return start
     done = (update - 1) / (settings.steps - 1)
     return (1 - done) * start + done * end
-
-
-@dataclass
-class Plateau:
-    """Multiply the factor by `settings.plateau_factor` after `plateau_patience` validations without improvement."""
-
-    factor: float = 1.0
-    waited: int = 0
-
-    def observe(self, improved: bool, settings: Training) -> None:
-        """Count one validation."""
-        self.waited = 0 if improved else self.waited + 1
-        if self.waited >= settings.plateau_patience:
-            self.factor *= settings.plateau_factor
-            self.waited = 0
 
 
 RECENT = 2
@@ -115,8 +95,6 @@ class Selection:
     """Best first."""
     recent: list[int] = field(default_factory=list)
     """Newest last."""
-    stops: list[int] = field(default_factory=list)
-    """The checkpoints of stops since the last regular one."""
     waited: int = 0
     """Validations since the last record."""
     record: float | None = None
@@ -124,7 +102,10 @@ class Selection:
     """Whether the metric has changed since the first validation."""
 
     def observe(
-        self, validated: Validated, settings: Training, higher_is_better: bool
+        self,
+        validated: Validated,
+        settings: Training,
+        higher_is_better: bool,
     ) -> bool:
         """Add a validation; True if it is a new record.
 
@@ -159,49 +140,26 @@ class Selection:
             return self.changed and self.waited >= PATIENCE
         return 0 < settings.patience <= self.waited
 
-    def add_regular(self, update: int, settings: Training) -> list[int]:
-        """Add a regular checkpoint.
-
-        Return those to remove, those of stops among them.
-        """
+    def add(self, update: int) -> list[int]:
+        """Add a checkpoint; return those to remove."""
         steps = [*(step for step in self.recent if step != update), update]
-        newest = steps[-max(RECENT, settings.average_last) :]
+        newest = steps[-RECENT:]
         best = [validated.update for validated in self.best]
         self.recent = [step for step in steps if step in newest or step in best]
-        outdated = [step for step in [*steps, *self.stops] if step not in self.recent]
-        self.stops = []
-        return outdated
-
-    def add_stop(self, update: int) -> list[int]:
-        """Add the checkpoint of a stop; return those to remove.
-
-        It never replaces a regular checkpoint or counts as one of the last, since the
-        mean of these would depend on the stop.
-        """
-        stops = [*self.stops, update]
-        self.stops = stops[-RECENT:]
-        return stops[:-RECENT]
-
-    def last(self, count: int) -> list[int]:
-        """Return the updates of the last `count` regular checkpoints."""
-        return sorted(self.recent)[-count:]
-
-    def state(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return asdict(self)
+        return [step for step in steps if step not in self.recent]
 
 
 class MovingAverage:
     """average <- d average + (1 - d) weights after every update, with d = min(decay, (1 + n) / (10 + n)).
 
-    The smaller d of the first updates keeps the random initial weights out of short runs. Holds one tensor per
-    parameter (this process's part, where weights are sharded) and allocates nothing per update.
+    The smaller d of the first updates keeps the random initial weights out of short runs. It holds one tensor per
+    parameter and allocates nothing per update.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], decay: float) -> None:
         self.parameters = list(parameters)
         self.decay = decay
-        self._weights = [local_part(parameter) for parameter in parameters]
+        self._weights = [parameter.detach() for parameter in parameters]
         self._average = [weights.clone() for weights in self._weights]
 
     @torch.no_grad()
@@ -219,22 +177,3 @@ class MovingAverage:
             yield
         finally:
             torch._foreach_copy_(self._weights, original)
-
-
-def mean(several: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Return the mean of checkpoints' weights, name by name, summed in fp32.
-
-    Integer buffers are the last one's.
-    """
-    result = {}
-    for name, last in several[-1].items():
-        if not last.is_floating_point():
-            result[name] = last
-            continue
-        total = torch.zeros_like(
-            last, dtype=torch.promote_types(last.dtype, torch.float32)
-        )
-        for weights in several:
-            total += weights[name]
-        result[name] = (total / len(several)).to(last.dtype)
-    return result

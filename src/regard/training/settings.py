@@ -44,18 +44,14 @@ class Training:
     """Batches per process whose gradients are added up for one update."""
     learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e-3
     """The highest rate, reached at the end of the warm-up."""
-    schedule: Literal[
-        "constant", "linear", "cosine", "inverse-square-root", "plateau"
-    ] = "constant"
+    schedule: Literal["constant", "linear", "cosine", "inverse-square-root"] = (
+        "constant"
+    )
     """How the rate falls after the warm-up: not at all; to zero at the last update, straight or as half a cosine; as
-    update^-0.5 (Vaswani et al. 2017); by `plateau_factor` whenever validation stops improving."""
+    update^-0.5 (Vaswani et al. 2017)."""
     warmup: Count = 0
     """Updates in which the rate rises linearly from zero. Where an option lowers `steps` and leaves `warmup`, and with
     `epochs`, it is at most a tenth of the updates."""
-    plateau_factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """The factor of the rate at a plateau."""
-    plateau_patience: Positive = 2
-    """The number of validations without improvement that are a plateau."""
     betas: tuple[Share, Share] = (0.9, 0.98)
     """Adam's two decay rates."""
     epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-9
@@ -85,23 +81,17 @@ class Training:
     metric has changed, since a metric such as exact match may begin with many zeros."""
     keep_best: Count = 1
     """How many checkpoints with the best metric are kept beside the last; with 0 the last weights are the result."""
-    average_last: Count = 0
-    """The mean of so many last checkpoints competes with the best one at the end; set `checkpoint_every` with it.
-    1 does nothing. Checkpoints made only because of a stop or the clock do not count."""
     average_decay: Share = 0.0
     """The decay of an exponential moving average of the weights, such as 0.997; it is validated and saved in their
     place."""
     checkpoint_every: Count = 0
     """Updates between checkpoints; 0: at validations, by the clock and at the end only."""
     checkpoint_minutes: Amount = 5.0
-    """Minutes since the last checkpoint after which one is saved; 0: never for that reason. `average_last` does not
-    count these."""
+    """Minutes since the last checkpoint after which one is saved; 0: never for that reason."""
     log_every: Positive = 50
     """Updates between lines of `metrics.jsonl`."""
     maximum_bad_updates: Positive = 10
     """The number of successive updates with a loss or gradient that is not finite, at which the run ends."""
-    stop_above: Amount = 0.0
-    """A finite loss per token above this ends the run."""
     workers: Count = 0
     """Processes that prepare batches ahead; 0: the training process does."""
     threads: Count = 0
@@ -114,18 +104,6 @@ class Training:
     process_timeout: Positive = 1800
     """Seconds that the processes of a run wait for each other; the run ends if one hangs for longer. Raise it where
     the first process prepares the data for longer, or one disk is slow."""
-    sharded: bool = False
-    """Shard weights, gradients and optimizer over the processes (FSDP2) instead of copying them (DDP); the layers of a
-    Transformer are gathered one at a time."""
-    gathered_precision: Literal["fp32", "bf16"] = "fp32"
-    """The precision in which sharded weights are gathered and their gradients computed; `bf16` halves what processes
-    exchange and needs `precision: bf16` too. Weights, sums of gradients and the optimizer stay in fp32."""
-    offload: bool = False
-    """Keep sharded weights, gradients and optimizer state in the processor's memory, from which each layer is copied to
-    the device when it is computed."""
-    recompute: bool = False
-    """Compute the activations of a Transformer's layers again in the backward pass instead of keeping them (activation
-    checkpointing): less memory, about a third more computation, the same weights."""
     tensorboard: bool = True
     """Write TensorBoard's files too, where it is installed."""
     tracker: TrackerName | None = None
@@ -141,20 +119,6 @@ class Training:
         if self.epochs is not None and self.teacher_forcing_end is not None:
             raise ValueError(
                 "teacher_forcing_end changes by updates, so it needs steps; remove epochs or it"
-            )
-        if self.compile and self.recompute:
-            raise ValueError("compile and recompute are both set; choose one of them")
-        if not self.sharded and (self.offload or self.gathered_precision != "fp32"):
-            raise ValueError(
-                "offload and gathered_precision are of sharded weights; set sharded: true with them"
-            )
-        if self.gathered_precision == "bf16" and self.precision == "fp32":
-            raise ValueError(
-                "gathered_precision is bf16 and precision fp32; set precision: bf16 too"
-            )
-        if self.average_last and self.average_decay:
-            raise ValueError(
-                "average_last and average_decay are both set; choose one of them"
             )
 
     def describe(self) -> str:

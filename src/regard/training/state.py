@@ -1,18 +1,14 @@
 """Random states, weights and optimizer state, for an exact resume."""
 
 import random
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-
-if TYPE_CHECKING:
-    from torch.distributed.tensor import DTensor
 
 ADAM = {"step", "exp_avg", "exp_avg_sq"}
 """The tensors that Adam keeps for a parameter."""
@@ -78,114 +74,47 @@ def _bytes(text: str) -> Tensor:
     return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
 
 
-def is_sharded(tensor: Tensor) -> "TypeGuard[DTensor]":
-    """Return whether a tensor is divided among processes.
-
-    A tensor can be sharded only if something has imported the class already, which
-    takes half a second.
-    """
-    module = sys.modules.get("torch.distributed.tensor")
-    return module is not None and isinstance(tensor, module.DTensor)
-
-
-def local_part(tensor: Tensor) -> Tensor:
-    """Return the tensor, or this process's part of a sharded one (same storage)."""
-    tensor = tensor.detach()
-    return tensor.to_local() if is_sharded(tensor) else tensor
-
-
-def gather_full(tensor: Tensor) -> Tensor:
-    """Return the whole tensor on the CPU.
-
-    Every process must call it for a sharded one.
-    """
-    tensor = tensor.detach()
-    if not is_sharded(tensor):
-        return tensor.cpu()
-    exchanged: Any = tensor.to(
-        tensor.device_mesh.device_type
-    )  # offloaded weights are exchanged where the others are
-    return exchanged.full_tensor().cpu()
-
-
-def assign(target: Tensor, value: Tensor) -> None:
-    """Copy a whole tensor into one that may be sharded.
-
-    Raises ValueError if their shapes differ.
-    """
-    if target.shape != value.shape:
-        raise ValueError(
-            f"a tensor is {list(value.shape)}; expected {list(target.shape)}"
-        )
-    if is_sharded(target) and not is_sharded(value):
-        from torch.distributed.tensor import distribute_tensor
-
-        # every process has it, so none sends any
-        value = distribute_tensor(
-            value, target.device_mesh, target.placements, src_data_rank=None
-        )
-    local_part(target).copy_(local_part(value))
-
-
-def weights(
-    model: nn.Module, form: Callable[[Tensor], Tensor] = gather_full
-) -> dict[str, Tensor]:
-    """Return the model's state in a form, by default whole on the CPU.
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    """Return the model's state on the CPU.
 
     Tied tensors are copied, so that every name has its own.
     """
     pointers: set[int] = set()
     result = {}
     for name, tensor in model.state_dict().items():
-        value = form(tensor).contiguous()
-        if local_part(value).untyped_storage().data_ptr() in pointers:
+        value = tensor.detach().cpu().contiguous()
+        if value.untyped_storage().data_ptr() in pointers:
             value = value.clone()
-        pointers.add(local_part(value).untyped_storage().data_ptr())
+        pointers.add(value.untyped_storage().data_ptr())
         result[name] = value
     return result
 
 
-def optimizer_tensors(
-    model: nn.Module,
-    optimizer: Optimizer,
-    form: Callable[[Tensor], Tensor] = gather_full,
-) -> dict[str, Tensor]:
-    """Return the optimizer's state as `parameter name:key`, by default on the CPU."""
-    return {
-        f"{name}:{key}": form(value)
-        for name, parameter in model.named_parameters()
-        for key, value in optimizer.state.get(parameter, {}).items()
-    }
-
-
-def optimizer_templates(model: nn.Module) -> dict[str, Tensor]:
-    """Tensors of the shapes of `optimizer_tensors`, sharded as the parameters are."""
-    moments = ADAM - {"step"}
-    return {
-        f"{name}:{key}": parameter
-        for name, parameter in model.named_parameters()
-        for key in moments
-    }
+def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
+    """Return the optimizer's state on the CPU, as `parameter name:key`."""
+    result = {}
+    for name, parameter in model.named_parameters():
+        for key, value in optimizer.state.get(parameter, {}).items():
+            result[f"{name}:{key}"] = value.detach().cpu()
+    return result
 
 
 def restore_optimizer(
-    model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]
+    model: nn.Module,
+    optimizer: Optimizer,
+    tensors: dict[str, Tensor],
 ) -> None:
     """Restore the optimizer's state from `optimizer_tensors`.
 
-    Parameters that had none have none. Raises ValueError for a state that is not
-    Adam's.
+    Raises ValueError for a state that is not Adam's.
     """
     parameters = dict(model.named_parameters())
     for name, value in tensors.items():
         parameter, key = name.rsplit(":", 1)
         target = parameters[parameter]
-        if key == "step":
-            restored = value.to(target.device, copy=True)
-        else:
-            restored = torch.zeros_like(target.detach())
-            assign(restored, value)
-        optimizer.state[target][key] = restored
+        if key != "step" and value.shape != target.shape:
+            raise ValueError(f"{name} is {[*value.shape]}, not {[*target.shape]}")
+        optimizer.state[target][key] = value.to(target.device, copy=True)
     for target, state in optimizer.state.items():
         if set(state) != ADAM or state["step"].dim():
             raise ValueError(

@@ -5,13 +5,13 @@ Gradients of a few batches on every process, summed, checked, clipped and applie
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import AdamW
 from torch.optim.optimizer import Optimizer
 
@@ -19,9 +19,8 @@ from regard.errors import RunError
 from regard.training.batches import Prepared
 from regard.training.devices import choose_precision
 from regard.training.objectives import Carried
-from regard.training.processes import SIGNALS, Processes, Stop, sync_gradients
+from regard.training.processes import SIGNALS, Processes, Stop
 from regard.training.settings import Training
-from regard.training.state import local_part
 
 
 @dataclass(frozen=True)
@@ -86,24 +85,25 @@ class Updater:
         processes: Processes,
         stop: Stop,
     ) -> None:
-        self.losses, self.optimizer, self.settings, self.processes, self.stop = (
-            losses,
-            optimizer,
-            settings,
-            processes,
-            stop,
-        )
+        self.losses = losses
+        self.optimizer = optimizer
+        self.settings = settings
+        self.processes = processes
+        self.stop = stop
         self.parameters = [
             parameter
             for group in optimizer.param_groups
             for parameter in group["params"]
         ]
         self.carried: Carried | None = None
-        self._sharded = any(isinstance(tensor, DTensor) for tensor in self.parameters)
         self._exact = torch.float32 if processes.device.type == "mps" else torch.float64
 
     def __call__(
-        self, prepared: Sequence[Prepared], update: int, rate: float, late: bool = False
+        self,
+        prepared: Sequence[Prepared],
+        update: int,
+        rate: float,
+        late: bool = False,
     ) -> UpdateResult:
         """Apply the gradients of an update's batches, unless they are not finite.
 
@@ -125,23 +125,18 @@ class Updater:
             *(signal == tensor for tensor in SIGNALS),
         ]
         summary = torch.tensor(
-            [0.0, 0.0, tokens, read, *flags],
+            [0.0, tokens, read, *flags],
             dtype=self._exact,
             device=self.processes.device,
         )
-        gradients = [
-            local_part(parameter.grad)
-            for parameter in self.parameters
-            if parameter.grad is not None
-        ]
+        gradients = []
+        for parameter in self.parameters:
+            if parameter.grad is not None:
+                gradients.append(parameter.grad.detach())
         norm = nn.utils.get_total_norm(gradients)
         summary[0] = total
-        summary[1] = (
-            norm.square() if self._sharded else 0
-        )  # each process has its part of the gradient
         self.processes.sum(summary)
-        loss, squared, count, read_count, overdue, *received = summary.tolist()
-        length = math.sqrt(squared) if self._sharded else norm.item()
+        loss, count, read_count, overdue, *received = summary.tolist()
         scale = self.processes.count / max(
             1.0, count
         )  # the exchange has divided by the number of processes
@@ -157,7 +152,7 @@ class Updater:
             loss / max(1.0, count),
             int(count),
             int(read_count),
-            length * scale,
+            norm.item() * scale,
             stop,
             bool(overdue),
         )
@@ -169,17 +164,24 @@ class Updater:
         return outcome
 
     def _gradients(
-        self, prepared: Sequence[Prepared], update: int
+        self,
+        prepared: Sequence[Prepared],
+        update: int,
     ) -> tuple[Tensor, int, int]:
-        total, tokens, read = torch.zeros((), device=self.processes.device), 0, 0
+        total = torch.zeros((), device=self.processes.device)
+        tokens = 0
+        read = 0
         bf16 = (
             choose_precision(self.settings.precision, self.processes.device.type)
             == "bf16"
         )
         for number, item in enumerate(prepared, start=1):
+            is_last = number == len(prepared)  # then the processes exchange gradients
             with (
-                _memory(item, self.settings),
-                sync_gradients(self.losses, number == len(prepared)),
+                explain_memory(item, self.settings),
+                self.losses.no_sync()
+                if isinstance(self.losses, DistributedDataParallel) and not is_last
+                else nullcontext(),
             ):
                 batch = item.batch.to(self.processes.device)
                 with torch.autocast(
@@ -190,11 +192,16 @@ class Updater:
                     )
                 loss.backward()
             total += loss.detach()
-            tokens, read = tokens + count, read + read_count
+            tokens = tokens + count
+            read = read + read_count
         return total, tokens, read
 
     def _apply(
-        self, gradients: list[Tensor], scale: float, norm: float, rate: float
+        self,
+        gradients: list[Tensor],
+        scale: float,
+        norm: float,
+        rate: float,
     ) -> None:
         if self.settings.clip and norm > self.settings.clip:
             scale *= self.settings.clip / norm
@@ -205,25 +212,19 @@ class Updater:
 
 
 @contextmanager
-def _memory(item: Prepared, settings: Training) -> Iterator[None]:
+def explain_memory(item: Prepared, settings: Training) -> Iterator[None]:
     """Turn a failed allocation into advice."""
     try:
         yield
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and not out_of_memory(error):
+    except (MemoryError, RuntimeError) as error:
+        exhausted = isinstance(error, torch.OutOfMemoryError | MemoryError)
+        if not exhausted and "can't allocate memory" not in str(error):
             raise
         raise RunError(
             f"out of memory on a batch of {len(item.position.examples)} examples, the longest {longest(item.batch)}; "
             f"lower batch_tokens (now {settings.batch_tokens}) and raise accumulate (now {settings.accumulate}), "
             "or use bf16; checkpoints are untouched"
         ) from error
-
-
-def out_of_memory(error: RuntimeError) -> bool:
-    """Return whether the error is a failed allocation, on any device."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(
-        error
-    )
 
 
 def longest(batch: Any) -> int:

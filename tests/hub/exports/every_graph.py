@@ -15,7 +15,7 @@ from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 from regard.errors import RunError
 from regard.hub.exports import onnx
-from regard.hub.exports.onnx import Graph, graphs
+from regard.hub.exports.onnx import Graph, make_graphs
 from regard.models.bert import Bert, BertClassifier, BertConfig, BertSpans, BertTagger
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit, VitConfig
@@ -30,9 +30,6 @@ ATTENTIVE: Models = {
     "spans": lambda: BertSpans(31, BERT),
     "tags": lambda: BertTagger(31, 3, BERT),
     "vit": lambda: Vit(5, VitConfig(image=12, patch=4, layers=1, width=12, heads=3, hidden=7)),
-    "gray deit": lambda: Vit(
-        3, VitConfig(image=9, patch=3, channels=1, layers=1, width=10, heads=2, hidden=7, distilled=True)
-    ),
     "transformer": lambda: Transformer(
         29,
         37,
@@ -74,7 +71,7 @@ def main() -> None:
     once = patch.object(ONNXRegistry, "from_torchlib", staticmethod(cache(ONNXRegistry.from_torchlib)))
     with once, tempfile.TemporaryDirectory() as folder:
         for name, make in ATTENTIVE.items():
-            for graph in graphs(perturbed(make())):
+            for graph in make_graphs(perturbed(make())):
                 path = Path(folder) / "x.onnx"
                 onnx.write(graph, path)
                 equal = same(graph, path)

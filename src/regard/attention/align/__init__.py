@@ -8,9 +8,9 @@ from regard.attention.align.location import Addressing, LocalMonotonic, LocalPre
 from regard.attention.align.soft import (
     Align,
     Aligned,
+    AlignInput,
     Draw,
     Entmax15,
-    SinkSoftmax,
     Softmax,
     Sparsemax,
     entmax15,
@@ -21,6 +21,7 @@ from regard.attention.align.soft import (
 __all__ = [
     "Addressing",
     "Align",
+    "AlignInput",
     "Aligned",
     "Draw",
     "Entmax15",
@@ -28,7 +29,6 @@ __all__ = [
     "LocalMonotonic",
     "LocalPredictive",
     "Monotonic",
-    "SinkSoftmax",
     "Softmax",
     "Sparsemax",
     "StraightThrough",

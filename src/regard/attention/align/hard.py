@@ -1,7 +1,5 @@
 """Alignments that read one key: sampled, straight-through and monotonic."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -9,6 +7,7 @@ from torch.nn import functional
 from regard.attention.align.soft import (
     Align,
     Aligned,
+    AlignInput,
     Draw,
     dense_mask,
     pad_keys,
@@ -16,7 +15,7 @@ from regard.attention.align.soft import (
 )
 from regard.attention.masks import Mask
 from regard.maps.reductions import row_entropy
-from regard.shapes import Float, Int, Query, Scores, Weights, to_float32
+from regard.shapes import Float, Int, Scores, Weights, to_float32
 
 
 class Hard(Align):
@@ -40,23 +39,20 @@ class Hard(Align):
         self.soft_share = soft_share
         self.register_buffer("baseline", torch.zeros(()))
 
-    def forward(
-        self,
-        scores: Scores,
-        mask: Mask | None = None,
-        query: Query | None = None,
-        state: Any = None,
-    ) -> Aligned:
+    def forward(self, inputs: AlignInput) -> Aligned:
+        scores, mask, _, state = inputs
         soft = softmax(scores, mask)
         if not scores.shape[-1]:
             return Aligned(soft, state)
         if not self.training:
-            return Aligned(one_hot(soft.argmax(-1), soft, mask), state)
+            hard = one_hot(soft.argmax(-1), soft, mask)
+            return Aligned(hard, state)
         if state is None:
             numbers = torch.rand(scores.shape[:-2], device=scores.device)
             state = numbers < self.soft_share
         keys = sample_keys(soft.detach())
-        probability = soft.gather(-1, keys[..., None])[..., 0]
+        probability = soft.gather(-1, keys[..., None])
+        probability = probability[..., 0]
         not_sampled = state[..., None] | (probability == 0)
         log_probability = torch.where(not_sampled, 1.0, probability).log()
         hard = one_hot(keys, soft, mask)
@@ -82,20 +78,18 @@ class StraightThrough(Align):
             raise ValueError(f"temperature is {temperature}; it must be above 0")
         self.temperature = temperature
 
-    def forward(
-        self,
-        scores: Scores,
-        mask: Mask | None = None,
-        query: Query | None = None,
-        state: Any = None,
-    ) -> Aligned:
+    def forward(self, inputs: AlignInput) -> Aligned:
+        scores, mask, *_ = inputs
         noisy = to_float32(scores)
         if self.training:
-            noisy = noisy - torch.empty_like(noisy).exponential_().log()
-        soft = softmax(noisy / self.temperature, mask).to(scores.dtype)
+            noise = torch.empty_like(noisy).exponential_()
+            noisy = noisy - noise.log()
+        soft = softmax(noisy / self.temperature, mask)
+        soft = soft.to(scores.dtype)
         if not scores.shape[-1]:
             return Aligned(soft)
-        hard = one_hot(soft.detach().argmax(-1), soft, mask)
+        best = soft.detach().argmax(-1)
+        hard = one_hot(best, soft, mask)
         return Aligned(hard + (soft - soft.detach()))
 
 
@@ -111,7 +105,9 @@ def sample_keys(probabilities: Weights) -> Int[Tensor, "*batch query"]:
 
 
 def one_hot(
-    keys: Int[Tensor, "*batch query"], weights: Weights, mask: Mask | None
+    keys: Int[Tensor, "*batch query"],
+    weights: Weights,
+    mask: Mask | None,
 ) -> Weights:
     """Return 1 at each query's key, 0 elsewhere and where the mask forbids it."""
     indices = torch.arange(weights.shape[-1], device=weights.device)
@@ -143,13 +139,8 @@ class Monotonic(Align):
         self.offset = nn.Parameter(torch.tensor(float(offset)))
         self.noise = noise
 
-    def forward(
-        self,
-        scores: Scores,
-        mask: Mask | None = None,
-        query: Query | None = None,
-        state: Tensor | None = None,
-    ) -> Aligned:
+    def forward(self, inputs: AlignInput) -> Aligned:
+        scores, mask, _, state = inputs
         if not scores.shape[-1]:
             return Aligned(scores, state)
         energy = to_float32(scores) + self.offset
@@ -160,8 +151,7 @@ class Monotonic(Align):
         if state is not None:
             last = pad_keys(state, scores.shape[-1])
         rows = []
-        for index in range(scores.shape[-2]):
-            row, readable = energy[..., index, :], allowed[..., index, :]
+        for row, readable in zip(energy.unbind(-2), allowed.unbind(-2), strict=True):
             if self.training:
                 weights = last = expect_weights(row, readable, last)
             else:
@@ -169,8 +159,14 @@ class Monotonic(Align):
                 has_read = weights.sum(-1, keepdim=True) > 0
                 last = torch.where(has_read, weights, last)
             rows.append(weights)
-        weights = torch.stack(rows, -2) if rows else torch.zeros_like(scores)
-        return Aligned(weights.to(scores.dtype), last)
+        return Aligned(stack_rows(rows, scores), last)
+
+
+def stack_rows(rows: list[Tensor], scores: Scores) -> Weights:
+    """Return the weights of single queries as one tensor, in the dtype of the scores."""
+    if not rows:
+        return torch.zeros_like(scores)
+    return torch.stack(rows, -2).to(scores.dtype)
 
 
 def expect_weights(energy: Tensor, allowed: Tensor, last: Tensor) -> Tensor:
@@ -182,8 +178,9 @@ def expect_weights(energy: Tensor, allowed: Tensor, last: Tensor) -> Tensor:
     before = log_pass.cumsum(-1) - log_pass  # of passing all keys before j
     # differences of logarithms, because a quotient of products would be 0 / 0
     path = (before[..., :, None] - before[..., None, :]).tril().exp().tril()
-    reached = (path @ last[..., None])[..., 0]
-    return energy.sigmoid().masked_fill(~allowed, 0.0) * reached
+    reached = path @ last[..., None]
+    chosen = energy.sigmoid().masked_fill(~allowed, 0.0)
+    return chosen * reached[..., 0]
 
 
 def choose_first_key(energy: Tensor, allowed: Tensor, last: Tensor) -> Tensor:
@@ -193,7 +190,8 @@ def choose_first_key(energy: Tensor, allowed: Tensor, last: Tensor) -> Tensor:
     """
     ahead = last.cumsum(-1) > 0
     chosen = (energy > 0) & allowed & ahead
-    return (chosen & (chosen.cumsum(-1) == 1)).to(energy.dtype)
+    first = chosen & (chosen.cumsum(-1) == 1)
+    return first.to(energy.dtype)
 
 
 def one_hot_first(scores: Scores) -> Float[Tensor, "*batch key"]:

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.align.hard import one_hot_first
+from regard.attention.align.hard import one_hot_first, stack_rows
 from regard.attention.align.soft import (
     Align,
     Aligned,
+    AlignInput,
     dense_mask,
     memory_lengths,
     softmax,
@@ -41,37 +42,27 @@ class Local(Align):
         self.window = window
 
     @abstractmethod
-    def find_centers(
-        self,
-        shape: torch.Size,
-        lengths: Tensor,
-        query: Query | None = None,
-        state: Any = None,
-    ) -> tuple[Tensor, Any]:
+    def find_centers(self, inputs: AlignInput, lengths: Tensor) -> tuple[Tensor, Any]:
         """Return the centers of the windows and the state after these queries.
 
         Args:
-            shape: `(*batch, query)`.
+            inputs: The input of the alignment.
             lengths: Lengths of the memory.
-            query: The queries.
-            state: The state after earlier queries.
         """
 
     def window_weights(
-        self, scores: Scores, distance: Tensor, allowed: Tensor
+        self,
+        scores: Scores,
+        distance: Tensor,
+        allowed: Tensor,
     ) -> Tensor:
         """Return the weights of keys at these distances from the centers."""
         return softmax(scores, (distance.abs() <= self.window) & allowed)
 
-    def forward(
-        self,
-        scores: Scores,
-        mask: Mask | None = None,
-        query: Query | None = None,
-        state: Any = None,
-    ) -> Aligned:
+    def forward(self, inputs: AlignInput) -> Aligned:
+        scores, mask, _, _ = inputs
         lengths = memory_lengths(mask, scores)
-        centers, state = self.find_centers(scores.shape[:-1], lengths, query, state)
+        centers, state = self.find_centers(inputs, lengths)
         positions = torch.arange(scores.shape[-1], device=scores.device)
         distance = positions - centers[..., None]
         weights = self.window_weights(scores, distance, dense_mask(mask, scores))
@@ -93,16 +84,17 @@ class LocalMonotonic(Local):
 
     def find_centers(
         self,
-        shape: torch.Size,
+        inputs: AlignInput,
         lengths: Tensor,
-        query: Query | None = None,
-        state: Any = None,
     ) -> tuple[Tensor, Tensor]:
-        batch, queries = shape[0], shape[-1]
+        shape = inputs.scores.shape[:-1]
+        state = inputs.state
         device = lengths.device
+        queries = shape[-1]
         if state is None:
-            state = torch.zeros(batch, dtype=torch.int64, device=device)
-        first = state.view(-1, *[1] * (len(shape) - 1))
+            state = torch.zeros(shape[0], dtype=torch.int64, device=device)
+        ones = [1] * (len(shape) - 1)
+        first = state.view(-1, *ones)
         steps = first + torch.arange(queries, device=device)
         return torch.minimum(steps, lengths - 1), state + queries
 
@@ -126,30 +118,28 @@ class LocalPredictive(Local):
         self.hidden = nn.Linear(query_width, width, bias=False)
         self.place = nn.Linear(width, 1, bias=False)
 
-    def find_centers(
-        self,
-        shape: torch.Size,
-        lengths: Tensor,
-        query: Query | None = None,
-        state: Any = None,
-    ) -> tuple[Tensor, None]:
+    def find_centers(self, inputs: AlignInput, lengths: Tensor) -> tuple[Tensor, None]:
         """Return the centers.
 
         Raises:
-            ValueError: `query` is None.
+            ValueError: There are no queries.
         """
-        if query is None:
+        if inputs.query is None:
             raise ValueError("local-p needs the queries to predict its windows")
-        return self.predict_centers(query, lengths), None
+        return self.predict_centers(inputs.query, lengths), None
 
     def predict_centers(self, query: Query, lengths: Tensor) -> Tensor:
         """Return the center p of each query, `(*batch, query)`."""
-        share = self.place(self.hidden(query).tanh())[..., 0].sigmoid()
+        hidden = self.hidden(query).tanh()
+        share = self.place(hidden)[..., 0].sigmoid()
         # half precision cannot tell positions apart beyond 256
         return lengths * to_float32(share)
 
     def window_weights(
-        self, scores: Scores, distance: Tensor, allowed: Tensor
+        self,
+        scores: Scores,
+        distance: Tensor,
+        allowed: Tensor,
     ) -> Tensor:
         # a query that is NaN and may read nothing has weights 0
         distance = distance.masked_fill(~allowed, 0.0)
@@ -184,39 +174,38 @@ class Addressing(Align):
 
     def __init__(self, shift: int = 1):
         super().__init__()
-        self.shift, self.width = shift, 2 * shift + 3
+        self.shift = shift
+        self.width = 2 * shift + 3
 
-    def forward(
-        self,
-        scores: Scores,
-        mask: Mask | None = None,
-        query: Query | None = None,
-        state: Tensor | None = None,
-    ) -> Aligned:
+    def forward(self, inputs: AlignInput) -> Aligned:
         """Turn scores into weights.
 
         Raises:
             ValueError: `query` is None: its last numbers are needed.
         """
+        scores, mask, query, state = inputs
         if query is None:
             raise ValueError(
                 "addressing needs the queries: their last numbers define the move"
             )
         numbers = to_float32(query[..., -self.width :])
         gates, moves, powers = numbers.split([1, 2 * self.shift + 1, 1], -1)
-        gates, moves = gates.sigmoid(), moves.softmax(-1)
+        gates = gates.sigmoid()
+        moves = moves.softmax(-1)
         powers = 1 + functional.softplus(powers)
         content = softmax(to_float32(scores), mask)
         last = one_hot_first(content) if state is None else state
         rows = []
-        for index in range(scores.shape[-2] if scores.shape[-1] else 0):
+        queries = scores.shape[-2] if scores.shape[-1] else 0
+        row_mask = None
+        for index in range(queries):
             mixed = torch.lerp(last, content[..., index, :], gates[..., index, :])
             moved = shift_weights(mixed, moves[..., index, :])
-            row_mask = None if mask is None else mask.select_queries([index])
+            if mask is not None:
+                row_mask = mask.select_queries([index])
             last = sharpen(moved, powers[..., index, :], row_mask)
             rows.append(last)
-        weights = torch.stack(rows, -2) if rows else torch.zeros_like(scores)
-        return Aligned(weights.to(scores.dtype), last)
+        return Aligned(stack_rows(rows, scores), last)
 
 
 def shift_weights(weights: Row, moves: Float[Tensor, "*batch move"]) -> Row:
@@ -232,22 +221,29 @@ def shift_weights(weights: Row, moves: Float[Tensor, "*batch move"]) -> Row:
     Raises:
         ValueError: There are fewer keys than the furthest move.
     """
-    reach, keys = moves.shape[-1] // 2, weights.shape[-1]
+    reach = moves.shape[-1] // 2
+    keys = weights.shape[-1]
     if reach > keys:
         raise ValueError(
             f"{keys} keys, fewer than the shift of {reach}; it would wrap more than once"
         )
-    end, start = weights[..., keys - reach :], weights[..., :reach]
-    ring = torch.cat([end, weights, start], -1).unfold(-1, 2 * reach + 1, 1)
-    return (ring @ moves.flip(-1)[..., None])[..., 0]
+    end = weights[..., keys - reach :]
+    start = weights[..., :reach]
+    ring = torch.cat([end, weights, start], -1)
+    neighbors = ring.unfold(-1, 2 * reach + 1, 1)
+    shifted = neighbors @ moves.flip(-1)[..., None]
+    return shifted[..., 0]
 
 
 def sharpen(
-    weights: Row, power: Float[Tensor, "*batch 1"], mask: Mask | None = None
+    weights: Row,
+    power: Float[Tensor, "*batch 1"],
+    mask: Mask | None = None,
 ) -> Row:
     """Return w(i)^gamma / sum_j w(j)^gamma over the allowed keys (equation 9).
 
     It uses logarithms, since the powers of many small, even weights would underflow.
     """
-    logarithms = (weights + torch.finfo(weights.dtype).tiny).log()
-    return softmax((power * logarithms)[..., None, :], mask)[..., 0, :]
+    tiny = torch.finfo(weights.dtype).tiny
+    scores = power * (weights + tiny).log()
+    return softmax(scores[..., None, :], mask)[..., 0, :]

@@ -4,12 +4,10 @@ import torch
 from torch import Tensor
 
 from regard.maps.reductions import logarithm, row_entropy
-from regard.shapes import Float, Int, Weights
+from regard.shapes import Ids, Numbers, Weights
 
 
-def doubly_stochastic(
-    weights: Weights, readable: Tensor | None = None
-) -> Float[Tensor, "*batch"]:
+def doubly_stochastic(weights: Weights, readable: Tensor | None = None) -> Numbers:
     """Return sum_i (1 - sum_t a_ti)^2: each key should get a total weight of 1.
 
     Xu 2015, 1502.03044, equation 14.
@@ -24,7 +22,7 @@ def doubly_stochastic(
     return missing.sum(-1)
 
 
-def entropy(weights: Weights) -> Float[Tensor, "*batch"]:
+def entropy(weights: Weights) -> Numbers:
     """Return -sum_t sum_i a_ti log a_ti, in nats; a weight of 0 adds 0.
 
     Adding it to a loss sharpens the weights, subtracting it spreads them.
@@ -32,7 +30,7 @@ def entropy(weights: Weights) -> Float[Tensor, "*batch"]:
     return row_entropy(weights).sum(-1)
 
 
-def coverage(weights: Weights) -> Float[Tensor, "*batch"]:
+def coverage(weights: Weights) -> Numbers:
     """Return sum_t sum_i min(a_ti, sum_{u < t} a_ui): weight on keys read before.
 
     See 2017, 1704.04368, equation 12.
@@ -41,7 +39,7 @@ def coverage(weights: Weights) -> Float[Tensor, "*batch"]:
     return weights.minimum(before).sum((-2, -1))
 
 
-def guidance(weights: Weights, links: Weights) -> Float[Tensor, "*batch"]:
+def guidance(weights: Weights, links: Weights) -> Numbers:
     """Return -sum_t sum_i g_ti log a_ti: the weights should follow the given links.
 
     Chen 2016, 1607.01628, equation 5.
@@ -56,10 +54,10 @@ def guidance(weights: Weights, links: Weights) -> Float[Tensor, "*batch"]:
 
 def diagonal(
     weights: Weights,
-    queries: Int[Tensor, "*batch"],
-    keys: Int[Tensor, "*batch"],
+    queries: Ids,
+    keys: Ids,
     spread: float = 0.2,
-) -> Float[Tensor, "*batch"]:
+) -> Numbers:
     """Return sum_t sum_i a_ti (1 - exp(-(i/I - t/T)^2 / 2g^2)).
 
     This is weight far from the diagonal, for outputs in the order of their keys, such

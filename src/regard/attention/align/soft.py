@@ -34,6 +34,22 @@ class Draw(NamedTuple):
     baseline: Tensor
 
 
+class AlignInput(NamedTuple):
+    """The input of an alignment.
+
+    scores: `(*batch, query, key)`.
+    mask: The keys that each query may read; None for all.
+    query: The queries, for alignments that compute their window or move from them.
+    state: What the alignment carries from step to step, batch first; None before the
+        first query. It is returned in `Aligned` and never stored on the module.
+    """
+
+    scores: Scores
+    mask: Mask | None = None
+    query: Query | None = None
+    state: Any = None
+
+
 class Aligned(NamedTuple):
     """The result of an alignment.
 
@@ -48,12 +64,9 @@ class Aligned(NamedTuple):
 
 
 class Align(nn.Module, ABC):
-    """A way to turn scores into weights.
+    """A way to turn scores into weights: `align(scores, mask, query, state)`.
 
-    `query` is for alignments that compute their window or move from it. `state` is what
-    an alignment carries from step to step, batch first: it is None before the first
-    query, is returned in `Aligned`, and is never stored on the module. The memory may
-    have grown between steps; the new keys have had no weight so far.
+    The memory may have grown between steps; the new keys have had no weight so far.
     """
 
     query_width: int | None = None
@@ -65,14 +78,18 @@ class Align(nn.Module, ABC):
     like a complete one."""
 
     @abstractmethod
-    def forward(
+    def forward(self, inputs: AlignInput) -> Aligned:
+        """Turn scores into weights of the same shape."""
+
+    def __call__(
         self,
         scores: Scores,
         mask: Mask | None = None,
         query: Query | None = None,
         state: Any = None,
     ) -> Aligned:
-        """Turn scores `(*batch, query, key)` into weights of the same shape."""
+        """Turn scores into weights, see `AlignInput`."""
+        return super().__call__(AlignInput(scores, mask, query, state))
 
 
 def dense_mask(mask: Mask | None, scores: Scores) -> Tensor:
@@ -99,6 +116,12 @@ def pad_keys(weights: Float[Tensor, "*batch _"], keys: int) -> Rows:
     return functional.pad(weights, (0, keys - weights.shape[-1]))
 
 
+def _forbidden(mask: Mask | Tensor) -> Tensor:
+    if isinstance(mask, Mask):
+        mask = mask.dense()
+    return ~mask
+
+
 def softmax(scores: Scores, mask: Mask | Tensor | None = None) -> Weights:
     """Return a_i = exp(e_i) / sum_j exp(e_j) over the allowed keys.
 
@@ -108,52 +131,18 @@ def softmax(scores: Scores, mask: Mask | Tensor | None = None) -> Weights:
     """
     if mask is None:
         return torch.softmax(scores, -1)
-    forbidden = ~(mask.dense() if isinstance(mask, Mask) else mask)
+    forbidden = _forbidden(mask)
     lowest = torch.finfo(scores.dtype).min
-    weights = torch.softmax(scores.masked_fill(forbidden, lowest), -1)
+    allowed = scores.masked_fill(forbidden, lowest)
+    weights = torch.softmax(allowed, -1)
     return weights.masked_fill(forbidden, 0.0)
 
 
 class Softmax(Align):
     """Soft, global alignment (Bahdanau 2015, equation 6)."""
 
-    def forward(
-        self,
-        scores: Scores,
-        mask: Mask | None = None,
-        query: Query | None = None,
-        state: Any = None,
-    ) -> Aligned:
-        return Aligned(softmax(scores, mask))
-
-
-class SinkSoftmax(Align):
-    """a_i = exp(e_i) / (exp(s) + sum_j exp(e_j)), with a learned score s of nothing.
-
-    Rows sum to less than 1 (gpt-oss, OpenAI 2025, 2508.10925).
-
-    Args:
-        heads: Number of heads, each with its own s; None for a lookup without heads.
-    """
-
-    def __init__(self, heads: int | None = None):
-        super().__init__()
-        self.heads = heads
-        self.sink = nn.Parameter(torch.zeros(() if heads is None else (heads, 1, 1)))
-
-    def forward(
-        self,
-        scores: Scores,
-        mask: Mask | None = None,
-        query: Query | None = None,
-        state: Any = None,
-    ) -> Aligned:
-        sink = self.sink.to(scores.dtype).expand(*scores.shape[:-1], 1)
-        allowed = None
-        if mask is not None:
-            allowed = functional.pad(mask.dense(), (0, 1), value=True)
-        weights = softmax(torch.cat([scores, sink], -1), allowed)
-        return Aligned(weights[..., :-1])
+    def forward(self, inputs: AlignInput) -> Aligned:
+        return Aligned(softmax(inputs.scores, inputs.mask))
 
 
 def sparsemax(scores: Rows, mask: Mask | Tensor | None = None) -> Rows:
@@ -168,11 +157,11 @@ def sparsemax(scores: Rows, mask: Mask | Tensor | None = None) -> Rows:
         return scores
     shifted, forbidden = _shift_by_max(to_float32(scores), mask)
     with torch.no_grad():
-        ordered = shifted.sort(-1, descending=True).values
-        count = torch.arange(1, ordered.shape[-1] + 1, device=scores.device)
+        ordered, count = _sort(shifted)
         above = 1 + count * ordered > ordered.cumsum(-1)
     tau = _find_threshold(shifted, ordered, above, _sparsemax_threshold)
-    return _zero((shifted - tau).relu(), forbidden).to(scores.dtype)
+    weights = (shifted - tau).relu()
+    return _zero(weights, forbidden).to(scores.dtype)
 
 
 def entmax15(scores: Rows, mask: Mask | Tensor | None = None) -> Rows:
@@ -186,17 +175,27 @@ def entmax15(scores: Rows, mask: Mask | Tensor | None = None) -> Rows:
         return scores
     shifted, forbidden = _shift_by_max(to_float32(scores) / 2, mask)
     with torch.no_grad():
-        ordered = shifted.sort(-1, descending=True).values
-        count = torch.arange(1, ordered.shape[-1] + 1, device=scores.device)
-        sums, squares = ordered.cumsum(-1), ordered.square().cumsum(-1)
+        ordered, count = _sort(shifted)
+        sums = ordered.cumsum(-1)
+        squares = ordered.square().cumsum(-1)
         spread = squares - sums.square() / count
-        above = sums / count - ((1 - spread) / count).clamp(min=0).sqrt() <= ordered
+        distance = ((1 - spread) / count).clamp(min=0).sqrt()
+        above = sums / count - distance <= ordered
     tau = _find_threshold(shifted, ordered, above, _entmax15_threshold)
-    return _zero((shifted - tau).relu().square(), forbidden).to(scores.dtype)
+    weights = (shifted - tau).relu().square()
+    return _zero(weights, forbidden).to(scores.dtype)
+
+
+def _sort(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the scores, best first, and how many there are up to each."""
+    ordered = scores.sort(-1, descending=True).values
+    count = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
+    return ordered, count
 
 
 def _shift_by_max(
-    scores: Tensor, mask: Mask | Tensor | None
+    scores: Tensor,
+    mask: Mask | Tensor | None,
 ) -> tuple[Tensor, Tensor | None]:
     """Subtract the row's best allowed score, and return which keys are forbidden.
 
@@ -204,14 +203,17 @@ def _shift_by_max(
     """
     forbidden = None
     if mask is not None:
-        forbidden = ~(mask.dense() if isinstance(mask, Mask) else mask)
-        scores = scores.masked_fill(forbidden, torch.finfo(scores.dtype).min)
+        forbidden = _forbidden(mask)
+        lowest = torch.finfo(scores.dtype).min
+        scores = scores.masked_fill(forbidden, lowest)
     best = scores.detach().amax(-1, keepdim=True)
     return (scores - best).clamp(min=-2.0), forbidden
 
 
 def _zero(weights: Tensor, forbidden: Tensor | None) -> Tensor:
-    return weights if forbidden is None else weights.masked_fill(forbidden, 0.0)
+    if forbidden is None:
+        return weights
+    return weights.masked_fill(forbidden, 0.0)
 
 
 def _find_threshold(
@@ -228,7 +230,8 @@ def _find_threshold(
     with torch.no_grad():
         last = above.sum(-1, keepdim=True).clamp(min=1) - 1
         least = ordered.gather(-1, last)
-        inside = ~(scores <= compute(scores, ~(scores < least)))  # NaN is inside
+        tau = compute(scores, ~(scores < least))
+        inside = ~(scores <= tau)  # NaN is inside
     return compute(scores, inside)
 
 
@@ -241,8 +244,10 @@ def _sparsemax_threshold(scores: Tensor, inside: Tensor) -> Tensor:
 def _entmax15_threshold(scores: Tensor, inside: Tensor) -> Tensor:
     """Return tau, such that the squares of what the scores exceed it by sum to 1."""
     count = inside.sum(-1, keepdim=True)
-    mean = scores.masked_fill(~inside, 0.0).sum(-1, keepdim=True) / count
-    spread = (scores - mean).masked_fill(~inside, 0.0).square().sum(-1, keepdim=True)
+    total = scores.masked_fill(~inside, 0.0).sum(-1, keepdim=True)
+    mean = total / count
+    differences = (scores - mean).masked_fill(~inside, 0.0)
+    spread = differences.square().sum(-1, keepdim=True)
     tiny = torch.finfo(scores.dtype).tiny
     return mean - ((1 - spread) / count).clamp(min=tiny).sqrt()
 
@@ -250,24 +255,12 @@ def _entmax15_threshold(scores: Tensor, inside: Tensor) -> Tensor:
 class Sparsemax(Align):
     """Sparse alignment by `sparsemax`."""
 
-    def forward(
-        self,
-        scores: Scores,
-        mask: Mask | None = None,
-        query: Query | None = None,
-        state: Any = None,
-    ) -> Aligned:
-        return Aligned(sparsemax(scores, mask))
+    def forward(self, inputs: AlignInput) -> Aligned:
+        return Aligned(sparsemax(inputs.scores, inputs.mask))
 
 
 class Entmax15(Align):
     """Sparse alignment by `entmax15`."""
 
-    def forward(
-        self,
-        scores: Scores,
-        mask: Mask | None = None,
-        query: Query | None = None,
-        state: Any = None,
-    ) -> Aligned:
-        return Aligned(entmax15(scores, mask))
+    def forward(self, inputs: AlignInput) -> Aligned:
+        return Aligned(entmax15(inputs.scores, inputs.mask))

@@ -1,16 +1,16 @@
 """Generated English sentences with their French translation and word alignment.
 
-The grammar is small but has what makes alignment hard: adjectives after their noun, pronouns before their verb, one
-word for two around a third (not: ne ... pas), words without counterpart (does), one noun for three words, articles that
-depend on a later noun, and words that move from the end of one sentence to the beginning of the other."""
+The grammar is small but has what makes alignment hard: adjectives after their noun,
+pronouns before their verb, one word for two around a third (not: ne ... pas), words
+without counterpart (does), one noun for three words, articles that depend on a later
+noun, and words that move from the end of one sentence to the beginning of the other.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from regard.data.generated.synthetic import disjoint_sets
-from regard.maps.links import Links
+from regard.data.pairs import Pair
 
 MASCULINE = {
     "cat": "chat",
@@ -97,122 +97,108 @@ JOINING = {"and": "et", "but": "mais", "because": "car", "so": "donc"}
 
 
 class Phrase(NamedTuple):
-    """Source words, and target words, each with the index of the source word that it translates."""
+    """Source words, and target words, each with the index of its source word."""
 
     source: list[str]
     target: list[tuple[str, int]]
 
 
-@dataclass(frozen=True)
-class Bitext:
-    """A sentence, its translation, and their word alignment. Blanks separate the words."""
-
-    text: str
-    translation: str
-    links: Links
-
-
-def generate(
-    sizes: tuple[int, int, int], clauses: int, seed: int
-) -> tuple[list[Bitext], ...]:
-    """Training, validation and test sentences of one to `clauses` clauses, without duplicates. `sizes` are the sizes of
-    the three sets.
-
-    Raises:
-        InputError: there are too few different sentences.
-    """
-    return disjoint_sets(
-        sizes,
-        seed,
-        lambda part, random: make(random.randint(1, clauses), random),
-        "bitext",
-    )
-
-
-def make(clauses: int, random: Random) -> Bitext:
-    """Generate one sentence."""
-    parts = [clause(random)]
+def make(clauses: int, random: Random) -> Pair:
+    """Generate a sentence of so many clauses with its translation and alignment."""
+    parts = [make_clause(random)]
     for _ in range(clauses - 1):
-        parts += [word(random, JOINING), clause(random)]
-    whole = chained([*parts, Phrase(["."], [(".", 0)])])
-    links = frozenset((place, number) for number, (_, place) in enumerate(whole.target))
-    return Bitext(
-        " ".join(whole.source), " ".join(word for word, _ in whole.target), links
-    )
+        parts += [make_word(random, JOINING), make_clause(random)]
+    source, target = join_phrases([*parts, Phrase(["."], [(".", 0)])])
+    links = frozenset((index, number) for number, (_, index) in enumerate(target))
+    return Pair(" ".join(source), " ".join(word for word, _ in target), "", links=links)
 
 
-def clause(random: Random) -> Phrase:
-    """Subject, verb and object, perhaps a place, perhaps a time, which comes first in French."""
-    parts = [noun_phrase(random), verb_phrase(random)]
+def make_clause(random: Random) -> Phrase:
+    """Generate subject, verb and object, perhaps a place and a time, first in French."""
+    parts = [make_noun_phrase(random), make_verb_phrase(random)]
     if random.random() < 0.5:
-        parts.append(chained([word(random, PLACES), noun_phrase(random)]))
+        place = make_word(random, PLACES)
+        parts.append(join_phrases([place, make_noun_phrase(random)]))
     order = list(range(len(parts)))
     if random.random() < 0.4:
         order.insert(0, len(parts))
-        parts.append(word(random, TIMES))
-    return chained(parts, order)
+        parts.append(make_word(random, TIMES))
+    return join_phrases(parts, order)
 
 
-def verb_phrase(random: Random) -> Phrase:
-    """A verb, perhaps negated or with an adverb, and its object: a pronoun before the verb or a noun after it."""
+def make_verb_phrase(random: Random) -> Phrase:
+    """Generate a verb, perhaps negated or with an adverb, and its object.
+
+    The object is a pronoun before the verb or a noun after it.
+    """
     third, (plain, verb) = random.choice(list(VERBS.items()))
     way = random.choice(("plain", "plain", "often", "not", "never"))
     adverb = random.choice(list(OFTEN))
-    source = {
-        "plain": [third],
-        "often": [adverb, third],
-        "not": ["does", "not", plain],
-        "never": ["never", third],
-    }[way]
-    at = len(source) - 1
-    before, after = {
-        "plain": ([], []),
-        "often": ([], [(OFTEN[adverb], 0)]),
-        "not": ([("ne", 1)], [("pas", 1)]),
-        "never": ([("ne", 0)], [("jamais", 0)]),
-    }[way]
+    source = [third]
+    before = []
+    after = []
+    if way == "often":
+        source = [adverb, third]
+        after = [(OFTEN[adverb], 0)]
+    elif way == "not":
+        source = ["does", "not", plain]
+        before = [("ne", 1)]
+        after = [("pas", 1)]
+    elif way == "never":
+        source = ["never", third]
+        before = [("ne", 0)]
+        after = [("jamais", 0)]
+    translation = (verb, len(source) - 1)
     if random.random() < 0.3:
         pronoun = random.choice(list(PRONOUNS))
-        return Phrase(
-            [*source, pronoun],
-            [*before, (PRONOUNS[pronoun], at + 1), (verb, at), *after],
-        )
-    return chained([Phrase(source, [*before, (verb, at), *after]), noun_phrase(random)])
+        before.append((PRONOUNS[pronoun], len(source)))
+        source.append(pronoun)
+        return Phrase(source, [*before, translation, *after])
+    phrase = Phrase(source, [*before, translation, *after])
+    return join_phrases([phrase, make_noun_phrase(random)])
 
 
-def noun_phrase(random: Random) -> Phrase:
-    """Determiner, perhaps adjectives of either kind, and noun. French forms agree with the noun's gender."""
+def make_noun_phrase(random: Random) -> Phrase:
+    """Generate determiner, perhaps adjectives of either kind, and noun.
+
+    French forms agree with the noun's gender.
+    """
     nouns, gender = random.choice(((MASCULINE, 0), (FEMININE, 1)))
-    noun, determiner = random.choice(list(nouns)), random.choice(list(DETERMINERS))
-    first = random.choice(list(BEFORE)) if random.random() < 0.3 else None
-    second = random.choice(list(AFTER)) if random.random() < 0.4 else None
-    source = [item for item in (determiner, first, second, noun) if item is not None]
+    noun = random.choice(list(nouns))
+    determiner = random.choice(list(DETERMINERS))
+    source = [determiner]
     target = [(DETERMINERS[determiner][gender], 0)]
-    target += [(BEFORE[first][gender], 1)] if first else []
-    target += [(piece, len(source) - 1) for piece in nouns[noun].split()]
-    target += [(AFTER[second][gender], len(source) - 2)] if second else []
+    if random.random() < 0.3:
+        before = random.choice(list(BEFORE))
+        source.append(before)
+        target.append((BEFORE[before][gender], 1))
+    after = None
+    if random.random() < 0.4:
+        after = random.choice(list(AFTER))
+        source.append(after)
+    last = len(source)
+    source.append(noun)
+    for piece in nouns[noun].split():
+        target.append((piece, last))
+    if after is not None:
+        target.append((AFTER[after][gender], last - 1))
     return Phrase(source, target)
 
 
-def word(random: Random, words: dict[str, str]) -> Phrase:
-    """A random word of a list."""
-    chosen = random.choice(list(words))
-    return Phrase([chosen], [(words[chosen], 0)])
+def make_word(random: Random, words: dict[str, str]) -> Phrase:
+    """Choose a word of a list."""
+    word = random.choice(list(words))
+    return Phrase([word], [(words[word], 0)])
 
 
-def chained(phrases: Sequence[Phrase], order: Sequence[int] | None = None) -> Phrase:
-    """Concatenate phrases, in the target in another `order` if given."""
-    starts = [
-        sum(len(phrase.source) for phrase in phrases[:number])
-        for number in range(len(phrases))
-    ]
-    source = [item for phrase in phrases for item in phrase.source]
+def join_phrases(
+    phrases: Sequence[Phrase], order: Sequence[int] | None = None
+) -> Phrase:
+    """Join phrases, in the target in another `order` if given."""
+    source: list[str] = []
+    targets = []
+    for phrase in phrases:
+        targets.append([(word, len(source) + index) for word, index in phrase.target])
+        source += phrase.source
     order = range(len(phrases)) if order is None else order
-    return Phrase(
-        source,
-        [
-            (item, starts[part] + at)
-            for part in order
-            for item, at in phrases[part].target
-        ],
-    )
+    return Phrase(source, [item for number in order for item in targets[number]])

@@ -1,17 +1,14 @@
 """Generated dates in free form and their ISO form."""
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
-from babel import Locale
-from babel.dates import DateTimeFormat, tokenize_pattern
-from babel.localedata import locale_identifiers
-
-from regard.data.generated.synthetic import disjoint_sets
+from regard.data.pairs import Pair
 from regard.errors import InputError
 from regard.extras import how_to_install
 
@@ -91,83 +88,100 @@ _LONGER = {
     "Tuesday": ("Tues",),
     "Thursday": ("Thur", "Thurs"),
 }  # alternatives to three letters
-_CASES: tuple[Callable[[str], str], ...] = (
-    str,
-    str,
-    str.lower,
-    str.upper,
-)  # as written half of the time
+_CASES = str, str, str.lower, str.upper
+"""As written half of the time."""
 
 
-@dataclass(frozen=True)
-class DateExample:
-    """A date in free form and as `YYYY-MM-DD`. `ambiguous`: the text has more than one reading."""
-
-    text: str
-    iso: str
-    pattern: str
-    ambiguous: bool
+Writer = Callable[[date, Random], Pair]
+FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(2099, 12, 31)
+Forms = Literal["unambiguous", "all"]
+VALID_SHARE = TEST_SHARE = 0.1
+"""The shares of the days for validation and test."""
 
 
-Writer = Callable[[date, Random], DateExample]
+def make_writer(forms: Forms, seed: int) -> Callable[[int, Random], Pair]:
+    """Return what writes a random day of a set, 0 to 2, in one of the forms.
+
+    No two sets have a common day.
+
+    Raises:
+        InputError: `forms` is "all" and Babel is not installed.
+    """
+    writers: tuple[Writer, ...] = (write_unambiguous,)
+    if forms == "all":
+        writers = (write_unambiguous, write_numeric, locale_writer())
+    first_day = FIRST_DAY.toordinal()
+    last_day = LAST_DAY.toordinal()
+    days = list(range(first_day, last_day + 1))
+    Random(f"{seed}/days").shuffle(days)
+    count = len(days)
+    first = int(count * (1 - VALID_SHARE - TEST_SHARE))
+    second = int(count * (1 - TEST_SHARE))
+    sets = (days[:first], days[first:second], days[second:])
+
+    def write(part: int, random: Random) -> Pair:
+        day = date.fromordinal(random.choice(sets[part]))
+        if forms != "all":
+            return write_unambiguous(day, random)
+        (writer,) = random.choices(writers, (4, 1, 5))
+        return writer(day, random)
+
+    return write
 
 
-def write_unambiguous(day: date, random: Random) -> DateExample:
+def _make_pair(day: date, text: str, form: str, is_ambiguous: bool) -> Pair:
+    group = "ambiguous" if is_ambiguous else ""
+    return Pair(text, day.isoformat(), f"({form})", group)
+
+
+def write_unambiguous(day: date, random: Random) -> Pair:
     """Write the day in one of PATTERNS, with varied case, commas and abbreviations."""
     pattern = random.choice(PATTERNS)
-    return DateExample(_written(day, random, pattern), day.isoformat(), pattern, False)
+    return _make_pair(day, _fill_pattern(day, random, pattern), pattern, False)
 
 
-def write_numeric(day: date, random: Random) -> DateExample:
+def write_numeric(day: date, random: Random) -> Pair:
     """Write the day in one of NUMERIC_PATTERNS."""
     pattern = random.choice(NUMERIC_PATTERNS)
-    ambiguous = "{yy}" in pattern or day_and_month_may_swap(day)
-    return DateExample(
-        _written(day, random, pattern), day.isoformat(), pattern, ambiguous
-    )
+    is_ambiguous = "{yy}" in pattern or day_and_month_may_swap(day)
+    return _make_pair(day, _fill_pattern(day, random, pattern), pattern, is_ambiguous)
 
 
 def day_and_month_may_swap(day: date) -> bool:
-    """Whether day and month in digits can be swapped to give another valid date."""
+    """Return whether day and month in digits can be swapped to give another date."""
     return day.day <= 12 and day.day != day.month
 
 
-def written_weekday(day: date, random: Random) -> int:
-    """The weekday to write (Monday is 0): the right one half of the time, else one of the other six."""
-    return (day.weekday() + (random.randint(1, 6) if random.random() < 0.5 else 0)) % 7
+def _choose_weekday(day: date, random: Random) -> int:
+    """Choose the weekday (Monday is 0): the right one half of the time."""
+    shift = random.randint(1, 6) if random.random() < 0.5 else 0
+    return (day.weekday() + shift) % 7
 
 
-def _written(day: date, random: Random, pattern: str) -> str:
-    month, weekday = MONTHS[day.month - 1], WEEKDAYS[written_weekday(day, random)]
+def _fill_pattern(day: date, random: Random, pattern: str) -> str:
+    month = MONTHS[day.month - 1]
+    weekday = WEEKDAYS[_choose_weekday(day, random)]
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(day.day % 10, "th")
     text = pattern.format(
         d=day.day,
         dd=f"{day.day:02}",
-        th=_ordinal(day.day),
+        th=f"{day.day}{'th' if 11 <= day.day <= 13 else ending}",
         m=day.month,
         mm=f"{day.month:02}",
         month=month,
-        mon=_abbreviated(month, random),
+        mon=_abbreviate(month, random),
         short=month[:3],
         y=day.year,
         yy=f"{day.year % 100:02}",
         weekday=weekday,
-        wd=_abbreviated(weekday, random),
+        wd=_abbreviate(weekday, random),
     )
     if random.random() < 0.3:
         text = text.replace(",", "")
     return random.choice(_CASES)(text)
 
 
-def _ordinal(number: int) -> str:
-    ending = (
-        "th"
-        if 11 <= number <= 13
-        else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    )
-    return f"{number}{ending}"
-
-
-def _abbreviated(name: str, random: Random) -> str:
+def _abbreviate(name: str, random: Random) -> str:
     short = random.choice((name[:3], *_LONGER.get(name, ())))
     return short if short == name else short + random.choice(("", "."))
 
@@ -178,182 +192,140 @@ _WIDTHS = {3: "abbreviated", 4: "wide", 5: "narrow"}
 
 @dataclass(frozen=True)
 class Form:
-    """A form of a date: literal text and (letter, count) fields as in Unicode TR 35."""
+    """A form of a date in a locale of Babel.
 
-    locale: Locale
+    Attributes:
+        locale: The locale.
+        label: The name of the form.
+        parts: Literal text and (letter, count) fields as in Unicode TR 35.
+        months: Names of the twelve months; empty when the month is in digits.
+    """
+
+    locale: Any
     label: str
     parts: tuple[str | tuple[str, int], ...]
     months: tuple[str, ...]
-    """Names of the twelve months; empty when the month is in digits."""
-    short_year: bool
-    year_first: bool
+
+    @property
+    def letters(self) -> dict[str, int]:
+        """The letters of the fields with their counts, in order."""
+        return dict(part for part in self.parts if isinstance(part, tuple))
+
+    @property
+    def appearance(self) -> tuple[object, ...]:
+        """Everything that determines the form's text."""
+        names = self.locale.days["format"]
+        weekdays = [tuple(names[width].values()) for width in ("abbreviated", "wide")]
+        era = self.locale.eras["abbreviated"][1]
+        return (
+            self.parts,
+            self.months,
+            tuple(weekdays) if {"E", "c"} & set(self.letters) else (),
+            era if "G" in self.letters else "",
+        )
+
+    def is_ambiguous(self, day: date, unclear: set[tuple[str, int]]) -> bool:
+        """Return whether the text of a day has two readings."""
+        if self.letters["y"] == 2:
+            return True
+        if self.months:
+            return (_plain(self.months[day.month - 1]), day.month) in unclear
+        order = [letter for letter in self.letters if letter in "yMLd"]
+        return order[0] != "y" and day_and_month_may_swap(day)
+
+    def write(self, day: date, random: Random) -> str:
+        """Write a day, with a weekday that is right half of the time."""
+        formats = importlib.import_module("babel.dates").DateTimeFormat
+        right = formats(day, self.locale)
+        monday = date(2001, 1, 1)
+        chosen = monday.replace(day=1 + _choose_weekday(day, random))
+        weekday = formats(chosen, self.locale)
+        text = ""
+        for part in self.parts:
+            if isinstance(part, tuple):
+                letter, count = part
+                part = (weekday if letter in "Ec" else right)[letter * count]
+            text += part
+        return text
 
 
 def locale_writer() -> Writer:
-    """A writer that chooses a language, then one of its forms."""
+    """Return a writer that chooses a language, then one of its forms.
+
+    Raises:
+        InputError: Babel is not installed.
+    """
     languages: dict[str, list[Form]] = {}
     for form in locale_forms():
         languages.setdefault(form.locale.language, []).append(form)
-    forms = [languages[name] for name in sorted(languages)]
-    unclear = _unclear_names([form for several in forms for form in several])
+    groups = [languages[name] for name in sorted(languages)]
+    unclear = _find_unclear_names([form for forms in groups for form in forms])
 
-    def write(day: date, random: Random) -> DateExample:
-        form = random.choice(random.choice(forms))
-        text = _spell_number(day, form, random)
-        return DateExample(
-            text, day.isoformat(), form.label, _is_ambiguous(day, form, unclear)
-        )
+    def write(day: date, random: Random) -> Pair:
+        form = random.choice(random.choice(groups))
+        text = form.write(day, random)
+        return _make_pair(day, text, form.label, form.is_ambiguous(day, unclear))
 
     return write
 
 
 @cache
 def locale_forms() -> tuple[Form, ...]:
-    """Every distinct form, in a fixed order. Forms that look the same in several locales occur once."""
+    """Return every distinct form, in a fixed order.
+
+    Forms that look the same in several locales occur once.
+    """
+    try:
+        babel = importlib.import_module("babel")
+        data = importlib.import_module("babel.localedata")
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "dates in all forms need Babel, which is not installed: "
+            f"{how_to_install('babel')} (or forms: unambiguous)"
+        ) from error
     forms: dict[tuple[object, ...], Form] = {}
-    for name in sorted(locale_identifiers()):
-        locale = Locale.parse(name)
+    for name in sorted(data.locale_identifiers()):
+        locale = babel.Locale.parse(name)
         for length in _LENGTHS:
             pattern = locale.date_formats[length].pattern
-            form = _form(locale, f"{name} {length}: {pattern}", pattern)
+            form = _parse_form(locale, f"{name} {length}: {pattern}", pattern)
             if form:
-                forms.setdefault(_appearance(form), form)
+                forms.setdefault(form.appearance, form)
     return tuple(forms.values())
 
 
-def _appearance(form: Form) -> tuple[object, ...]:
-    """Everything that determines the form's text."""
-    letters = {part[0] for part in form.parts if isinstance(part, tuple)}
-    weekdays = _weekdays(form.locale) if letters & {"E", "c"} else ()
-    return (
-        form.parts,
-        form.months,
-        weekdays,
-        form.locale.eras["abbreviated"][1] if "G" in letters else "",
-    )
-
-
-def _form(locale: Locale, label: str, pattern: str) -> Form | None:
-    parts = tuple(value for _, value in tokenize_pattern(pattern))
-    fields = [part for part in parts if isinstance(part, tuple)]
-    counts = dict(fields)
-    month = counts.get("M", counts.get("L", 0))
-    if not (month and "d" in counts and "y" in counts):
+def _parse_form(locale: Any, label: str, pattern: str) -> Form | None:
+    tokenize = importlib.import_module("babel.dates").tokenize_pattern
+    form = Form(locale, label, tuple(value for _, value in tokenize(pattern)), ())
+    width = form.letters.get("M", form.letters.get("L", 0))
+    if not (width and {"d", "y"} <= form.letters.keys()):
         return None
-    names = _month_names(locale, month) if month >= 3 else ()
-    order = [letter for letter, _ in fields if letter in "yMLd"]
-    return Form(locale, label, parts, names, counts["y"] == 2, order[0] == "y")
+    if width < 3:
+        return form
+    names = locale.months["format"][_WIDTHS[width]]
+    months = tuple(names[number] for number in range(1, 13))
+    is_named = any(letter.isalpha() for letter in months[0])
+    return Form(locale, label, form.parts, months if is_named else ())
 
 
-def _month_names(locale: Locale, count: int) -> tuple[str, ...]:
-    names = locale.months["format"][_WIDTHS[count]]
-    found = tuple(names[number] for number in range(1, 13))
-    return found if any(letter.isalpha() for letter in found[0]) else ()
+def _find_unclear_names(forms: list[Form]) -> set[tuple[str, int]]:
+    """Return (name, month) pairs whose name means another month elsewhere.
 
-
-def _weekdays(locale: Locale) -> tuple[str, ...]:
-    names = locale.days["format"]
-    return tuple(
-        names[width][number] for width in ("abbreviated", "wide") for number in range(7)
-    )
-
-
-def _unclear_names(forms: list[Form]) -> set[tuple[str, int]]:
-    """(Name, month) pairs whose name means another month elsewhere, as listopad does in Czech and Croatian.
-
-    English names count as clear: May is May, whatever it means in a rare language.
+    So does listopad in Czech and Croatian. English names count as clear: May is May,
+    whatever it means in a rare language.
     """
     meanings: dict[str, set[int]] = {}
     for form in forms:
         for number, name in enumerate(form.months, 1):
             meanings.setdefault(_plain(name), set()).add(number)
-    english = {
-        (name[:width].lower(), number)
-        for number, name in enumerate(MONTHS, 1)
-        for width in (3, None)
-    }
-    several = {
-        (name, number)
-        for name, numbers in meanings.items()
-        if len(numbers) > 1
-        for number in numbers
-    }
-    return several - english
+    unclear = set()
+    for name, numbers in meanings.items():
+        for number in numbers if len(numbers) > 1 else ():
+            english = MONTHS[number - 1].lower()
+            if name not in (english, english[:3]):
+                unclear.add((name, number))
+    return unclear
 
 
 def _plain(name: str) -> str:
     return name.lower().rstrip(".")
-
-
-def _is_ambiguous(day: date, form: Form, unclear: set[tuple[str, int]]) -> bool:
-    if form.short_year:
-        return True
-    if form.months:
-        return (_plain(form.months[day.month - 1]), day.month) in unclear
-    return not form.year_first and day_and_month_may_swap(day)
-
-
-def _spell_number(day: date, form: Form, random: Random) -> str:
-    right = DateTimeFormat(day, form.locale)
-    weekday = DateTimeFormat(
-        date(2001, 1, 1 + written_weekday(day, random)), form.locale
-    )  # the 1st was a Monday
-    written = []
-    for part in form.parts:
-        if isinstance(part, str):
-            written.append(part)
-        else:
-            letter, count = part
-            written.append((weekday if letter in "Ec" else right)[letter * count])
-    return "".join(written)
-
-
-FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(2099, 12, 31)
-Forms = Literal["unambiguous", "all"]
-_SHARES = (0.8, 0.1, 0.1)  # the shares of days for training, validation and test
-
-
-def generate(
-    sizes: tuple[int, int, int], forms: Forms, seed: int
-) -> tuple[list[DateExample], ...]:
-    """Training, validation and test examples without a common text or day. `sizes` are the sizes of the three sets.
-
-    The test set depends on its size, `forms` and `seed` only, so more training data does not change it. Raises
-    InputError when `forms` is "all" and Babel is not installed."""
-    write = write_unambiguous if forms == "unambiguous" else _writer_of_all()
-    days = _dealt_days(seed)
-
-    def make(part: int, random: Random) -> DateExample:
-        return write(date.fromordinal(random.choice(days[part])), random)
-
-    return disjoint_sets(sizes, seed, make, "dates")
-
-
-def _dealt_days(seed: int) -> list[list[int]]:
-    """The ordinals of all days, split at random into training, validation and test."""
-    days = list(range(FIRST_DAY.toordinal(), LAST_DAY.toordinal() + 1))
-    Random(f"{seed}/days").shuffle(days)
-    first, second = (
-        int(len(days) * _SHARES[0]),
-        int(len(days) * (_SHARES[0] + _SHARES[1])),
-    )
-    return [days[:first], days[first:second], days[second:]]
-
-
-def _writer_of_all() -> Writer:
-    try:
-        from regard.data.generated.dates import locale_writer
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] != "babel":
-            raise
-        raise InputError(
-            f"dates in all forms need Babel, which is not installed: {how_to_install('babel')} (or forms: unambiguous)"
-        ) from error
-    write_local = locale_writer()
-
-    def write(day: date, random: Random) -> DateExample:
-        return random.choices(
-            (write_unambiguous, write_numeric, write_local), (4, 1, 5)
-        )[0](day, random)
-
-    return write

@@ -1,125 +1,106 @@
-"""Generated rows of letters to copy or reverse: a task with a known alignment at any length."""
+"""Data sections of generated pairs: dates, questions, sentences and letters."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from random import Random
 from string import ascii_lowercase
-from typing import Literal, TypeVar
+from typing import Literal
 
 from regard.data.generated import bitext, questions
-from regard.data.generated.dates import DateExample, Forms, generate
-from regard.data.generated.synthetic import Example, Synthetic, disjoint_sets
+from regard.data.generated.dates import Forms, make_writer
+from regard.data.generated.synthetic import Synthetic, disjoint_sets
 from regard.data.pairs import Pair
 from regard.data.splits import Splits
 from regard.errors import InputError
-from regard.maps.links import Links
 
 Order = Literal["copy", "reverse"]
 
 
-@dataclass(frozen=True)
-class LetterExample:
-    """Letters separated by blanks, the output, and their alignment."""
+@dataclass(frozen=True, kw_only=True)
+class SyntheticPairs(Synthetic):
+    """Generated pairs for training, validation and test, without a common source."""
 
-    text: str
-    answer: str
-    links: Links
+    @abstractmethod
+    def maker(self) -> Callable[[int, Random], Pair]:
+        """Return what makes a pair of a set, 0 to 2."""
 
-
-def generate_letters(
-    sizes: tuple[int, int, int], order: Order, lengths: tuple[int, int], seed: int
-) -> tuple[list[LetterExample], ...]:
-    """Training, validation and test rows without duplicates. `sizes` are the sizes of the three sets; lengths are
-    uniform between the two `lengths`.
-
-    Raises:
-        InputError: there are too few different rows.
-    """
-    return disjoint_sets(
-        sizes,
-        seed,
-        lambda part, random: make(random.randint(*lengths), order, random),
-        "letters",
-    )
-
-
-def make(length: int, order: Order, random: Random) -> LetterExample:
-    """Generate one row."""
-    row = random.choices(ascii_lowercase, k=length)
-    places = range(length) if order == "copy" else range(length - 1, -1, -1)
-    answer = " ".join(row[place] for place in places)
-    return LetterExample(
-        " ".join(row),
-        answer,
-        frozenset((source, target) for target, source in enumerate(places)),
-    )
-
-
-_MOST_CLAUSES, _MOST_LETTERS = 10, 1_000
-E = TypeVar("E", bound=Example)
+    def load(self) -> Splits[Pair]:
+        """Generate all three sets. Raises InputError for too few different pairs."""
+        sets = disjoint_sets(self.sizes, self.seed, self.maker(), self.kind)
+        parts = []
+        for name, pairs in zip(("train", "valid", "test"), sets, strict=True):
+            places = (
+                f"{self.kind} {name} {number}" for number in range(1, len(pairs) + 1)
+            )
+            parts.append(
+                [
+                    replace(pair, place=f"{place} {pair.place}".rstrip())
+                    for place, pair in zip(places, pairs, strict=True)
+                ]
+            )
+        return Splits(*parts)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dates(Synthetic):
-    """Generated dates, free form to ISO. Pairs whose text has two readings are in the group "ambiguous"."""
+class Dates(SyntheticPairs):
+    """Generated dates, free form to ISO.
+
+    Pairs whose text has two readings are in the group "ambiguous".
+    """
 
     kind: Literal["dates"] = "dates"
     valid: int = 1_000
     test: int = 2_000
     forms: Forms = "unambiguous"
 
-    most_held_out = (
-        100_000  # a tenth of the days cannot give more texts without a long search
-    )
+    # A tenth of the days cannot give more texts without a long search.
+    most_held_out = 100_000
 
-    def load(self) -> Splits[Pair]:
-        """Generate all three sets. Raises InputError when `forms` is "all" and Babel is not installed."""
-        train, valid, test = generate(self.sizes, self.forms, self.seed)
-        return Splits(
-            _pairs("train", train), _pairs("valid", valid), _pairs("test", test)
-        )
+    def maker(self) -> Callable[[int, Random], Pair]:
+        """Return what makes a pair. Raises InputError for all forms without Babel."""
+        return make_writer(self.forms, self.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Questions(Synthetic):
-    """Generated questions about a context of `facts` facts. The links of a pair are between the requested words of the
-    answer and their places in the context."""
+class Questions(SyntheticPairs):
+    """Generated questions about a context of `facts` facts.
+
+    The links of a pair are between the requested words of the answer and their places in
+    the context.
+    """
 
     kind: Literal["questions"] = "questions"
     facts: int = 4
 
-    def load(self) -> Splits[Pair]:
-        """Generate all three sets. Raises InputError for an invalid number of facts."""
-        found = questions.generate(self.sizes, self.facts, self.seed)
-        return _splits("questions", found, lambda item: (item.answer, item.links))
+    def maker(self) -> Callable[[int, Random], Pair]:
+        """Return what makes a pair. Raises InputError for a wrong number of facts."""
+        most = len(questions.SUBJECTS)
+        if not 1 <= self.facts <= most:
+            raise InputError(f"questions: facts is {self.facts}; expected 1 to {most}")
+        return lambda part, random: questions.make(self.facts, random)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bitext(Synthetic):
-    """Generated English sentences of one to `clauses` clauses with their French and its word alignment."""
+class Bitext(SyntheticPairs):
+    """Generated English sentences of one to `clauses` clauses with aligned French."""
 
     kind: Literal["bitext"] = "bitext"
     clauses: int = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.clauses <= _MOST_CLAUSES:
-            raise InputError(
-                f"bitext: clauses is {self.clauses}; expected 1 to {_MOST_CLAUSES}"
-            )
+        if not 1 <= self.clauses <= 10:
+            raise InputError(f"bitext: clauses is {self.clauses}; expected 1 to 10")
 
-    def load(self) -> Splits[Pair]:
-        """Generate all three sets."""
-        return _splits(
-            "bitext",
-            bitext.generate(self.sizes, self.clauses, self.seed),
-            lambda item: (item.translation, item.links),
-        )
+    def maker(self) -> Callable[[int, Random], Pair]:
+        """Return what makes a pair."""
+        return lambda part, random: bitext.make(random.randint(1, self.clauses), random)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Letters(Synthetic):
-    """Generated rows of `least` to `most` letters to copy or reverse, with their alignment."""
+class Letters(SyntheticPairs):
+    """Generated rows of `least` to `most` letters to copy or reverse, aligned."""
 
     kind: Literal["letters"] = "letters"
     order: Order = "reverse"
@@ -128,43 +109,22 @@ class Letters(Synthetic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.least <= self.most <= _MOST_LETTERS:
+        if not 1 <= self.least <= self.most <= 1000:
             raise InputError(
-                f"letters: least is {self.least} and most {self.most}; expected 1 <= least <= most <= {_MOST_LETTERS}"
+                f"letters: least is {self.least} and most {self.most}; expected 1 <= "
+                "least <= most <= 1000"
             )
 
-    def load(self) -> Splits[Pair]:
-        """Generate all three sets. Raises InputError if there are too few rows of these lengths."""
-        found = generate_letters(
-            self.sizes, self.order, (self.least, self.most), self.seed
-        )
-        return _splits("letters", found, lambda item: (item.answer, item.links))
+    def maker(self) -> Callable[[int, Random], Pair]:
+        """Return what makes a pair."""
+        lengths = self.least, self.most
+        return lambda part, random: make(random.randint(*lengths), self.order, random)
 
 
-def _pairs(name: str, examples: list[DateExample]) -> list[Pair]:
-    return [
-        Pair(
-            item.text,
-            item.iso,
-            f"dates {name} {number} ({item.pattern})",
-            "ambiguous" if item.ambiguous else "",
-        )
-        for number, item in enumerate(examples, 1)
-    ]
-
-
-def _splits(
-    kind: str, sets: Sequence[Sequence[E]], target: Callable[[E], tuple[str, Links]]
-) -> Splits[Pair]:
-    """Generated examples as pairs, with their places and links."""
-    named = zip(("train", "valid", "test"), sets, strict=True)
-    train, valid, test = (
-        [
-            Pair(entry.text, text, f"{kind} {name} {number}", links=links)
-            for number, (entry, (text, links)) in enumerate(
-                ((item, target(item)) for item in found), 1
-            )
-        ]
-        for name, found in named
-    )
-    return Splits(train, valid, test)
+def make(length: int, order: Order, random: Random) -> Pair:
+    """Generate a row of letters with its copy, or reversed, and their alignment."""
+    letters = random.choices(ascii_lowercase, k=length)
+    indices = range(length) if order == "copy" else range(length - 1, -1, -1)
+    target = " ".join(letters[index] for index in indices)
+    links = frozenset((source, number) for number, source in enumerate(indices))
+    return Pair(" ".join(letters), target, "", links=links)

@@ -1,15 +1,14 @@
-"""Generated questions about who taught what and when. The place of each answer in the context is known.
+"""Generated questions about who taught what and when, whose answers have known places.
 
-A context has a few facts, each about another teacher, another subject and a term, in varied wording and order, with
-filler sentences between them. A question is about one part of one fact, given the other two."""
+A context has a few facts, each about another teacher, another subject and a term, in
+varied wording and order, with filler sentences between them. A question is about one part
+of one fact, given the other two.
+"""
 
-from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from regard.data.generated.synthetic import disjoint_sets
-from regard.errors import InputError
-from regard.maps.links import Links
+from regard.data.pairs import Pair
 
 TEACHERS = [
     "Abel",
@@ -148,59 +147,33 @@ FORMS = (
 )
 
 
-@dataclass(frozen=True)
-class Question:
-    """A question with its context, and the answer. `links` are between the unknown words of the answer and their places
-    in the context; blanks separate the words."""
+def make(facts: int, random: Random) -> Pair:
+    """Generate a question with its context, and the answer.
 
-    text: str
-    answer: str
-    links: Links
-
-
-def generate(
-    sizes: tuple[int, int, int], facts: int, seed: int
-) -> tuple[list[Question], ...]:
-    """Training, validation and test questions without a common text. `sizes` are the sizes of the three sets. The test
-    set depends on its size, `facts` and `seed` only.
-
-    Raises:
-        InputError: fewer than one fact, or more than there are subjects.
+    The links are between the unknown words of the answer and their places in the context.
     """
-    if not 1 <= facts <= len(SUBJECTS):
-        raise InputError(f"questions: facts is {facts}; expected 1 to {len(SUBJECTS)}")
-    return disjoint_sets(
-        sizes, seed, lambda part, random: make(facts, random), "questions"
-    )
-
-
-def make(facts: int, random: Random) -> Question:
-    """Generate one question."""
-    stated = [
-        {"teacher": teacher, "subject": subject, "term": random.choice(TERMS)}
-        for teacher, subject in zip(
-            random.sample(TEACHERS, facts), random.sample(SUBJECTS, facts), strict=True
-        )
-    ]
-    fact, form = stated[0], random.choice(FORMS)
+    teachers = random.sample(TEACHERS, facts)
+    subjects = random.sample(SUBJECTS, facts)
+    stated = []
+    for teacher, subject in zip(teachers, subjects, strict=True):
+        term = random.choice(TERMS)
+        stated.append({"teacher": teacher, "subject": subject, "term": term})
+    fact = stated[0]
+    form = random.choice(FORMS)
     random.shuffle(stated)
+    unknown = f"{{{form.unknown}}}"
     words = form.question.format(**fact).split()
-    places: list[int] = []
+    first = 0
     for item in stated:
-        template = random.choice(STATEMENTS).split()
-        for part in template:
-            piece = part.format(**item).split()
-            if item is fact and part == f"{{{form.unknown}}}":
-                places = list(range(len(words), len(words) + len(piece)))
-            words += piece
-        words += random.choice(BETWEEN).split() if random.random() < 0.5 else []
-    answer: list[str] = []
-    links = set()
-    for part in form.answer.split():
-        piece = part.format(**fact).split()
-        if part == f"{{{form.unknown}}}":
-            links = {
-                (place, len(answer) + number) for number, place in enumerate(places)
-            }
-        answer += piece
-    return Question(" ".join(words), " ".join(answer), frozenset(links))
+        for part in random.choice(STATEMENTS).split():
+            if item is fact and part == unknown:
+                first = len(words)
+            words += part.format(**item).split()
+        if random.random() < 0.5:
+            words += random.choice(BETWEEN).split()
+    before, _, _ = form.answer.partition(unknown)
+    begin = len(before.format(**fact).split())
+    size = len(unknown.format(**fact).split())
+    links = frozenset((first + number, begin + number) for number in range(size))
+    answer = form.answer.format(**fact)
+    return Pair(" ".join(words), answer, "", links=links)

@@ -63,33 +63,36 @@ class Message:
 
 
 def generate_topics(
-    sizes: tuple[int, int, int], most: int, seed: int
+    sizes: tuple[int, int, int], topics: int, seed: int
 ) -> tuple[list[Message], ...]:
-    """Training, validation and test messages without a common text, about at most `most` topics each. Raises InputError
-    for a number of topics that there are not."""
-    if not 1 <= most <= len(CLAUSES):
-        raise InputError(f"topics: most is {most}; expected 1 to {len(CLAUSES)}")
+    """Generate three sets of messages about at most so many topics each.
+
+    Raises:
+        InputError: There are not so many topics.
+    """
+    if not 1 <= topics <= len(CLAUSES):
+        raise InputError(f"topics: most is {topics}; expected 1 to {len(CLAUSES)}")
     return disjoint_sets(
-        sizes, seed, lambda part, random: make_message(most, random), "topics"
+        sizes, seed, lambda part, random: make_message(topics, random), "topics"
     )
 
 
-def make_message(most: int, random: Random) -> Message:
-    """Generate one message: a clause for each topic, and one or two about none, in any order."""
-    topics = random.sample(sorted(CLAUSES), random.randint(0, most))
-    templates = [random.choice(CLAUSES[topic]) for topic in topics]
+def make_message(topics: int, random: Random) -> Message:
+    """Generate a message: a clause for each topic, and one or two about none."""
+    chosen = random.sample(sorted(CLAUSES), random.randint(0, topics))
+    templates = [random.choice(CLAUSES[topic]) for topic in chosen]
     templates += random.sample(OTHERS, random.randint(1, 2))
     random.shuffle(templates)
     return Message(
         " , ".join(fill_template(template, random) for template in templates),
-        tuple(sorted(topics)),
+        tuple(sorted(chosen)),
     )
 
 
 def fill_template(template: str, random: Random) -> str:
-    """A clause, with one of the words of each choice."""
-    before, found, after = template.partition("{")
-    if not found:
+    """Return a clause, with one of the words of each choice."""
+    before, brace, after = template.partition("{")
+    if not brace:
         return before
     choices, _, after = after.partition("}")
     return before + random.choice(choices.split("|")) + fill_template(after, random)
@@ -150,31 +153,26 @@ def make_named_sentence(random: Random) -> Sentence:
 
 
 def stem(random: Random) -> str:
-    """A name that a person or a place may have."""
+    """Make a name that a person or a place may have."""
     middle = f"{{{MIDDLES}}}" if random.random() < 0.5 else ""
     return fill_template(f"{{{BEGINNINGS}}}{middle}{{{ENDINGS}}}", random).capitalize()
 
 
 def person(random: Random) -> str:
-    """A first name and a last name, or the last name alone."""
-    return (
-        fill_template(f"{{{FIRST}}} ", random) + stem(random)
-        if random.random() < 0.6
-        else stem(random)
-    )
+    """Make a first name and a last name, or the last name alone."""
+    first = fill_template(f"{{{FIRST}}} ", random) if random.random() < 0.6 else ""
+    return first + stem(random)
 
 
 def place(random: Random) -> str:
-    """A place, which may be new, upper or lower."""
-    return (
-        f"{random.choice(('New', 'Upper', 'Lower'))} {stem(random)}"
-        if random.random() < 0.2
-        else stem(random)
-    )
+    """Make a place, which may be new, upper or lower."""
+    prefixes = ("New ", "Upper ", "Lower ")
+    prefix = random.choice(prefixes) if random.random() < 0.2 else ""
+    return prefix + stem(random)
 
 
 def organisation(random: Random) -> str:
-    """A firm that is named after a person or a place."""
+    """Make a firm that is named after a person or a place."""
     return f"{stem(random)} {random.choice(KINDS)}"
 
 
@@ -205,10 +203,10 @@ TEMPLATES = (
 
 @dataclass(frozen=True)
 class PronounSentence(Sentence):
-    """A sentence with the noun that "it" stands for, and the other noun."""
+    """A sentence with the noun that "it" stands for, and the other noun, the distractor."""
 
     referent: str
-    other: str
+    distractor: str
 
 
 def generate_pronouns(

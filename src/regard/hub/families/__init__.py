@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping
 
-from regard.hub.families import bert, gpt2, llama, marian, vit
+from regard.hub.families.bert import BertFamily
+from regard.hub.families.gpt2 import GPT2Family
+from regard.hub.families.llama import LlamaFamily
+from regard.hub.families.marian import MarianFamily
+from regard.hub.families.vit import VitFamily
 from regard.hub.families.weights import Family
 
 FAMILIES: Mapping[str, Family] = {
-    "bert": bert.FAMILY,
-    "gpt2": gpt2.FAMILY,
-    "marian": marian.FAMILY,
-    "vit": vit.FAMILY,
-    "deit": vit.FAMILY,
-    **dict.fromkeys(llama.VARIANTS, llama.FAMILY),
+    "bert": BertFamily(),
+    "gpt2": GPT2Family(),
+    "marian": MarianFamily(),
+    "vit": VitFamily(),
+    "llama": LlamaFamily(),
 }
 """The family of each published model type."""

@@ -1,14 +1,15 @@
 """BERT: published configuration and weights, in both directions."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from regard.errors import InputError
 from regard.hub.families.weights import (
+    TEXT_TASKS,
     Family,
     Part,
-    keep,
     linear,
     read_activation,
     require,
@@ -45,91 +46,78 @@ PREDICTIONS = (
     Part("cls.predictions.bias", ("predictions.output.bias",)),
 )
 NEXT_SENTENCE = linear("cls.seq_relationship", "next_sentence")
+CLASSIFIER = (*POOLER, *linear("classifier", "output"))
 HEADS = {
-    "classification": (*POOLER, *linear("classifier", "output")),
-    "multi-label": (*POOLER, *linear("classifier", "output")),
-    "regression": (*POOLER, *linear("classifier", "output")),
+    **dict.fromkeys(TEXT_TASKS, CLASSIFIER),
     "tagging": linear("classifier", "output"),
     "extractive-qa": linear("qa_outputs", "output"),
 }
 CLASSES = {
-    "classification": "BertForSequenceClassification",
-    "multi-label": "BertForSequenceClassification",
-    "regression": "BertForSequenceClassification",
+    **dict.fromkeys(TEXT_TASKS, "BertForSequenceClassification"),
     "tagging": "BertForTokenClassification",
     "extractive-qa": "BertForQuestionAnswering",
 }
-SIZES = {
-    "layers": "num_hidden_layers",
-    "width": "hidden_size",
-    "heads": "num_attention_heads",
-    "hidden": "intermediate_size",
-    "context": "max_position_embeddings",
-    "segments": "type_vocab_size",
-    "dropout": "hidden_dropout_prob",
-    "epsilon": "layer_norm_eps",
-}
 
 
-def read_config(values: Any, architecture: str) -> BertConfig:
-    """Read a published configuration."""
-    sizes = {field: getattr(values, key) for field, key in SIZES.items()}
-    pretraining = architecture == "BertForPreTraining"
-    return BertConfig(
-        **sizes,
-        activation=read_activation(values.hidden_act),
-        predictions=pretraining or architecture == "BertForMaskedLM",
-        pooler=architecture
-        not in (
-            "BertForMaskedLM",
-            "BertForTokenClassification",
-            "BertForQuestionAnswering",
-        ),
-        next_sentence=pretraining,
-    )
+class BertFamily(Family):
+    """BERT with every head."""
 
-
-def write_config(config: BertConfig, task: str) -> dict[str, Any]:
-    """Write a published configuration."""
-    require(config, positions="learned", relative=None, embedding=None, pooled="tanh")
-    if config.discriminator:
-        raise InputError("model.discriminator is true; a published BERT has none")
-    if not config.segments:
-        raise InputError("model.segments is 0; a published BERT has at least one")
-    if task in CLASSES:
-        architecture = CLASSES[task]
-    elif config.next_sentence and config.predictions:
-        architecture = "BertForPreTraining"
-    else:
-        architecture = "BertForMaskedLM" if config.predictions else "BertModel"
-    return {
-        "architectures": [architecture],
-        "model_type": "bert",
-        **{key: getattr(config, field) for field, key in SIZES.items()},
-        "attention_probs_dropout_prob": 0.0,
-        "hidden_act": write_activation(config.activation),
+    sizes: ClassVar[Mapping[str, str]] = {
+        "layers": "num_hidden_layers",
+        "width": "hidden_size",
+        "heads": "num_attention_heads",
+        "hidden": "intermediate_size",
+        "context": "max_position_embeddings",
+        "segments": "type_vocab_size",
+        "dropout": "hidden_dropout_prob",
+        "epsilon": "layer_norm_eps",
     }
+    fixed: ClassVar[Mapping[str, Any]] = {"is_decoder": False}
 
+    def read_config(self, values: Any, architecture: str) -> BertConfig:
+        """Read a published configuration."""
+        pretraining = architecture == "BertForPreTraining"
+        return BertConfig(
+            **self.read_sizes(values),
+            activation=read_activation(values.hidden_act),
+            predictions=pretraining or architecture == "BertForMaskedLM",
+            pooler=architecture
+            in ("BertModel", "BertForPreTraining", "BertForSequenceClassification"),
+            next_sentence=pretraining,
+        )
 
-def parts(config: BertConfig, task: str) -> tuple[Part, ...]:
-    """Return the table of weights of a model with the head of a task."""
-    encoder = ENCODER + (SEGMENTS if config.segments else ())
-    if task in HEADS:
-        return (*encoder, *HEADS[task])
-    return (
-        *encoder,
-        *(POOLER if config.pooler else ()),
-        *(PREDICTIONS if config.predictions else ()),
-        *(NEXT_SENTENCE if config.next_sentence else ()),
-    )
+    def write_config(self, config: BertConfig, task: str) -> dict[str, Any]:
+        """Write a published configuration."""
+        require(config, positions="learned")
+        if not config.segments:
+            raise InputError("model.segments is 0; a published BERT has at least one")
+        architecture = "BertForMaskedLM" if config.predictions else "BertModel"
+        if config.next_sentence and config.predictions:
+            architecture = "BertForPreTraining"
+        return {
+            "architectures": [CLASSES.get(task, architecture)],
+            "model_type": "bert",
+            **self.write_sizes(config),
+            "attention_probs_dropout_prob": 0.0,
+            "hidden_act": write_activation(config.activation),
+        }
 
+    def parts(self, config: BertConfig, task: str) -> tuple[Part, ...]:
+        """Return the table of weights of a model with the head of a task."""
+        encoder = ENCODER + (SEGMENTS if config.segments else ())
+        if task in HEADS:
+            return (*encoder, *HEADS[task])
+        return (
+            *encoder,
+            *(POOLER if config.pooler else ()),
+            *(PREDICTIONS if config.predictions else ()),
+            *(NEXT_SENTENCE if config.next_sentence else ()),
+        )
 
-def to_ours(tensors: dict[str, Tensor], config: BertConfig) -> dict[str, Tensor]:
-    """Repeat the embedding as the weight of the predictions."""
-    if config.predictions and "predictions.norm.weight" in tensors:
-        return tensors | {PREDICTED: tensors[TABLE]}
-    return tensors
-
-
-CONSUMED = frozenset({*SIZES.values(), "hidden_act"})
-FAMILY = Family(CONSUMED, read_config, write_config, parts, to_ours, keep)
+    def to_ours(
+        self, tensors: dict[str, Tensor], config: BertConfig
+    ) -> dict[str, Tensor]:
+        """Repeat the embedding as the weight of the predictions."""
+        if "predictions.norm.weight" in tensors:
+            return tensors | {PREDICTED: tensors[TABLE]}
+        return tensors

@@ -1,16 +1,16 @@
-"""Published tensors and the parameters they become: one table per family, used in both directions."""
+"""Published tensors and the parameters they become: one table, in both directions."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from regard.errors import InputError
+from regard.errors import InputError, RunError
 from regard.models.attention import ActivationName
 
-LISTED = 10
 ACTIVATIONS: Mapping[str, ActivationName] = {
     "gelu": "gelu",
     "gelu_new": "gelu-tanh",
@@ -22,44 +22,8 @@ ACTIVATIONS: Mapping[str, ActivationName] = {
     "swish": "silu",
 }
 """Published activations; of several names for one the first is written."""
-NEUTRAL = frozenset(
-    {
-        "architectures",
-        "attention_dropout",
-        "attention_probs_dropout_prob",
-        "attn_pdrop",
-        "bos_token_id",
-        "classifier_dropout",
-        "cls_token_id",
-        "decoder_start_token_id",
-        "dtype",
-        "embd_pdrop",
-        "eos_token_id",
-        "finetuning_task",
-        "forced_eos_token_id",
-        "gradient_checkpointing",
-        "id2label",
-        "initializer_range",
-        "is_encoder_decoder",
-        "label2id",
-        "mask_token_id",
-        "max_length",
-        "model_type",
-        "num_beams",
-        "pad_token_id",
-        "problem_type",
-        "sep_token_id",
-        "task_specific_params",
-        "tokenizer_class",
-        "torch_dtype",
-        "transformers_version",
-        "use_cache",
-        "vocab_size",
-        "_name_or_path",
-        "_num_labels",
-    }
-)
-"""Keys of configurations that do not change what a trained model computes."""
+TEXT_TASKS = ("classification", "multi-label", "regression")
+"""The tasks of published classifiers of texts."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +38,6 @@ class Part:
     ours: tuple[str, ...]
     transposed: bool = False
 
-    def of_layer(self, number: int) -> "Part":
-        """Return the part of one layer."""
-        ours = tuple(name.format(number) for name in self.ours)
-        return Part(self.published.format(number), ours, self.transposed)
-
 
 def linear(published: str, *ours: str, transposed: bool = False) -> tuple[Part, Part]:
     """Return the weight and bias of a linear map, or of several published as one."""
@@ -90,124 +49,104 @@ def linear(published: str, *ours: str, transposed: bool = False) -> tuple[Part, 
     )
 
 
-@dataclass(frozen=True)
-class Family:
-    """The published form of one of regard's models.
+class Family(ABC):
+    """The published form of one of regard's models."""
 
-    consumed: Keys of a published configuration that `read_config` reads.
-    read_config: From a configuration of transformers and the name of its class to the
-        configuration of ours; raises InputError for values that ours does not compute.
-    write_config: From ours and the name of a task to config.json without labels; raises
-        InputError for values that no published model has.
-    parts: The table of weights, for a configuration of ours and the name of a task.
-    to_ours, to_published: What remains to be done with tensors after and before the
-        table is applied.
-    """
+    sizes: ClassVar[Mapping[str, str]]
+    """The published key of each field of our configuration that has one."""
+    fixed: ClassVar[Mapping[str, Any]]
+    """Published keys with the only value that our model computes."""
 
-    consumed: frozenset[str]
-    read_config: Callable[[Any, str], Any]
-    write_config: Callable[[Any, str], dict[str, Any]]
-    parts: Callable[[Any, str], Sequence[Part]]
-    to_ours: Callable[[dict[str, Tensor], Any], dict[str, Tensor]]
-    to_published: Callable[[dict[str, Tensor], Any], dict[str, Tensor]]
-
-    def check(self, values: Any) -> None:
-        """Refuse a configuration with a value that nobody reads.
-
-        Args:
-            values: The configuration object of transformers.
+    @abstractmethod
+    def read_config(self, values: Any, architecture: str) -> Any:
+        """Return our configuration for one of transformers and the name of its class.
 
         Raises:
-            InputError: A key that changes what is computed differs from the library's
-                default for the model type.
+            InputError: Our model does not compute it.
         """
-        defaults = type(values)().to_dict()
-        for key, value in values.to_dict().items():
-            is_default = value is None or value == defaults.get(key)
-            if not is_default and key not in self.consumed and key not in NEUTRAL:
-                raise InputError(f"{key} is {value!r}")
 
+    @abstractmethod
+    def write_config(self, config: Any, task: str) -> dict[str, Any]:
+        """Return config.json without labels for a configuration of ours and a task.
 
-def keep(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:
-    """Return the tensors as they are."""
-    return tensors
+        Raises:
+            InputError: No published model has such a value.
+        """
 
+    @abstractmethod
+    def parts(self, config: Any, task: str) -> Sequence[Part]:
+        """Return the table of weights of a model with the head of a task."""
 
-def read_weights(
-    parts: Sequence[Part], weights: Mapping[str, Tensor], layers: int
-) -> dict[str, Tensor]:
-    """Convert published tensors to parameters.
+    def to_ours(self, tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:
+        """Return parameters of tensors to which the table was applied."""
+        return tensors
 
-    Raises:
-        InputError: Tensors are missing, unknown or indivisible; ten of each are listed.
-    """
-    expected = list(_all_layers(parts, layers))
-    names = {part.published for part in expected}
-    missing = [part.published for part in expected if part.published not in weights]
-    unknown = sorted(set(weights) - names)
-    uneven = [
-        part.published
-        for part in expected
-        if part.published in weights
-        and (
-            not weights[part.published].ndim
-            or len(_oriented(part, weights)) % len(part.ours)
-        )
-    ]
-    problems = {"missing": missing, "unknown": unknown, "of another shape": uneven}
-    if any(problems.values()):
-        listed = [
-            f"{len(names)} {problem}: {list_names(names)}"
-            for problem, names in problems.items()
-            if names
-        ]
-        raise InputError(
-            f"the tensors are not those of such a model: {'; '.join(listed)}"
-        )
-    result = {}
-    for part in expected:
-        chunks = _oriented(part, weights).chunk(len(part.ours))
-        result |= dict(zip(part.ours, chunks, strict=True))
-    return result
+    def to_published(
+        self, tensors: dict[str, Tensor], config: Any
+    ) -> dict[str, Tensor]:
+        """Return the tensors to which the table is applied."""
+        return tensors
 
+    def read_sizes(self, values: Any) -> dict[str, Any]:
+        """Return the fields of our configuration that have a published key.
 
-def write_weights(
-    parts: Sequence[Part], parameters: Mapping[str, Tensor], layers: int
-) -> dict[str, Tensor]:
-    """Convert parameters to published tensors."""
-    result = {}
-    for part in _all_layers(parts, layers):
-        tensor = torch.cat([parameters[name] for name in part.ours])
-        result[part.published] = tensor.mT.contiguous() if part.transposed else tensor
-    return result
+        Raises:
+            InputError: A key of `fixed` has another value.
+        """
+        for key, value in self.fixed.items():
+            if getattr(values, key, value) != value:
+                raise InputError(f"{key} is {getattr(values, key)!r}")
+        return {name: getattr(values, key) for name, key in self.sizes.items()}
 
+    def write_sizes(self, config: Any) -> dict[str, Any]:
+        """Return the published keys of fields of our configuration."""
+        return {key: getattr(config, name) for name, key in self.sizes.items()}
 
-def _all_layers(parts: Sequence[Part], layers: int) -> Iterator[Part]:
-    for part in parts:
-        if "{}" in part.published:
-            yield from (part.of_layer(number) for number in range(layers))
-        else:
-            yield part
+    def read(
+        self, weights: Mapping[str, Tensor], config: Any, task: str
+    ) -> dict[str, Tensor]:
+        """Return the parameters of our model for the tensors of a published one.
 
+        Raises:
+            RunError: Tensors are missing or unknown.
+        """
+        parameters = {}
+        table = list(self._all_parts(config, task))
+        names = weights.keys() ^ {part.published for part in table}
+        if names:
+            raise RunError(f"{min(names)} is missing or unknown")
+        for part in table:
+            tensor = weights[part.published]
+            tensor = tensor.mT if part.transposed else tensor
+            chunks = tensor.chunk(len(part.ours)) if len(part.ours) > 1 else [tensor]
+            parameters |= dict(zip(part.ours, chunks, strict=True))
+        return self.to_ours(parameters, config)
 
-def _oriented(part: Part, weights: Mapping[str, Tensor]) -> Tensor:
-    tensor = weights[part.published]
-    return tensor.mT if part.transposed and tensor.ndim > 1 else tensor
+    def write(
+        self, parameters: Mapping[str, Tensor], config: Any, task: str
+    ) -> dict[str, Tensor]:
+        """Return the tensors of a published model for the parameters of ours."""
+        values = self.to_published(dict(parameters), config)
+        weights = {}
+        for part in self._all_parts(config, task):
+            tensor = torch.cat([values[name] for name in part.ours])
+            weights[part.published] = (
+                tensor.mT.contiguous() if part.transposed else tensor
+            )
+        return weights
 
-
-def list_names(names: Sequence[str]) -> str:
-    """Return the first ten names and the number of the others as text."""
-    listed = ", ".join(names[:LISTED])
-    more = len(names) - LISTED
-    return listed + (f" and {more} more" if more > 0 else "")
+    def _all_parts(self, config: Any, task: str) -> Iterator[Part]:
+        for part in self.parts(config, task):
+            if "{}" not in part.published:
+                yield part
+                continue
+            for number in range(config.layers):
+                ours = tuple(name.format(number) for name in part.ours)
+                yield Part(part.published.format(number), ours, part.transposed)
 
 
 def read_activation(name: str) -> ActivationName:
-    """Return our name of a published activation.
-
-    Raises:
-        InputError: regard has no such activation.
-    """
+    """Return our name of a published activation. Raise InputError for an unknown one."""
     if name not in ACTIVATIONS:
         raise InputError(f"the activation is {name}")
     return ACTIVATIONS[name]

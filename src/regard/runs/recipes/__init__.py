@@ -38,7 +38,8 @@ def path_of(name_or_file: str) -> Path:
         InputError: There is neither, two packages add the recipe, or its package
             lacks the file.
     """
-    path, recipes = Path(name_or_file), names()
+    path = Path(name_or_file)
+    recipes = names()
     try:
         is_recipe_folder = name_or_file in recipes and path.is_dir()
         if path.exists() and not is_recipe_folder:

@@ -46,13 +46,6 @@ const showKinds = () => {
   byId("kinds").replaceChildren(element("span", {}, "Also compute:"), ...others.map(box));
 };
 
-// The runs that take the same requests as this one and answer alike, if there are any.
-const showComparable = () => {
-  const others = run.comparable || [], former = byId("other").value, option = (value, name) => element("option", { value, selected: value === former }, name);
-  byId("beside").hidden = others.length === 0;
-  byId("other").replaceChildren(option("", "no other run"), ...others.map((name) => option(name, name)));
-};
-
 // `size` is the rows of a text, or the types of a file.
 const field = ([name, label, kind, size]) => {
   const attributes = kind === "file" ? { type: "file", accept: size } : { rows: size, dir: "auto", spellcheck: false };
@@ -74,7 +67,6 @@ const choose = (name) => {
   for (const each of byId("fields").querySelectorAll("textarea")) each.value = kept[each.id] || "";
   byId("choices").replaceChildren(...["temperature", "seed", ...(run.kind === "prompt" ? ["tokens"] : [])].map(number));
   byId("settings").hidden = !can("stream");
-  showComparable();
   byId("write-temperature").value = run.temperature ?? "";
   byId("others").hidden = true;
   byId("list").replaceChildren();
@@ -236,17 +228,6 @@ const predict = () => during("Predicting ...", async (signal) => {
   return found.label ? `${found.label}.` : "Done.";
 });
 
-const compare = (other) => during("Comparing ...", async (signal) => {
-  again = () => compare(other);
-  byId("list").replaceChildren();
-  byId("others").hidden = true;
-  const body = await (can("stream") ? streamBody() : example()), { answers, view } = await request(run.name, "compare", { ...body, ...kinds(), other }, signal);
-  const half = (found) => element("span", {}, element("small", {}, element("bdi", {}, found.run)), element("span", { dir: "auto" }, ...content(found, body)));
-  const warnings = answers.flatMap((found) => (found.warnings || []).map((each) => `${each} (${found.run})`));
-  await show([element("span", { className: "two" }, ...answers.map(half))], view, warnings);
-  return `${run.name} and ${other}, side by side.`;
-});
-
 // A prompt has the same limit of tokens as its stream.
 const search = () => during("Searching ...", async (signal) => {
   const beam = Number(byId("width").value), body = await example(), { tokens } = sampling();
@@ -270,10 +251,8 @@ const attribute = (button, body, { text: target, finished }) => during("Predicti
 
 byId("request").addEventListener("submit", (event) => {
   event.preventDefault();
-  const other = byId("other").value;
-  return other ? compare(other) : can("stream") ? stream(() => streamBody()) : predict();
+  return can("stream") ? stream(() => streamBody()) : predict();
 });
-byId("other").addEventListener("change", () => { if (again) byId("request").requestSubmit(); });
 byId("request").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target.tagName === "TEXTAREA" && (event.ctrlKey || event.metaKey || (run.kind === "text" && !event.shiftKey))) {
     event.preventDefault();

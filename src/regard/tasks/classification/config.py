@@ -1,14 +1,13 @@
-"""The run file of text classification, and the part of it that all tasks with labelled texts share."""
+"""The run file of text classification, and what all tasks with labelled texts share."""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar
 
 from regard.config.registry import Registry
-from regard.errors import InputError
 from regard.models.catalog import CLASSIFIERS, ClassifierConfig
 from regard.models.elmo import ElmoStates
 from regard.tasks.class_prediction import ClassWeights
-from regard.tasks.classification.data import LabelledData, LabelledTables
+from regard.tasks.classification.data import LabelledTables
 from regard.tasks.classification.inputs import Form
 from regard.tasks.fine_tuning import FineTuning, PretrainedPart, PretrainedSource
 from regard.text import Tokenizer
@@ -16,12 +15,10 @@ from regard.text.kinds import WHOLE_WORDS
 
 STATES = "model.embedding.elmo"
 C = TypeVar("C", bound="TextConfig")
-
-
 FORMS = Registry(
     "regard.tasks.classification",
     {
-        "text": "inputs:OneText",
+        "text": "inputs:Form",
         "attended-text": "documents:WholeTexts",
         "document": "documents:Documents",
         "last-text": "inputs:LastText",
@@ -34,94 +31,65 @@ FORMS = Registry(
 )
 
 
-def form_class(model: str) -> type[Form[Any]]:
-    """Return the class of the form that the classifier of this name has.
-
-    Raises:
-        InputError: An unknown form.
-    """
-    name = CLASSIFIERS[model].form
-    if name not in FORMS:
-        raise InputError(
-            f"the classifier {model} has the form {name!r}; expected one of {', '.join(FORMS)}"
-        )
-    return FORMS[name]
-
-
-def form_of(
-    config: ClassifierConfig, tokenizer: Tokenizer, *, truncate: bool
-) -> Form[Any]:
-    """Return the form of a model.
-
-    `truncate` cuts texts that are longer than the model can take, which is refused
-    otherwise.
-    """
-    return form_class(config.name)(tokenizer, config, truncate=truncate)
-
-
 @dataclass(frozen=True, kw_only=True)
 class TextConfig(FineTuning, PretrainedSource):
-    """A run file of labelled texts or pairs of texts.
-
-    `truncate` cuts texts that are longer than the model can take, in training and
-    prediction; otherwise they are refused.
-    """
+    """A run file of labelled texts or pairs of texts."""
 
     takes: ClassVar[tuple[str, ...]] = tuple(CLASSIFIERS)
 
-    data: LabelledData
+    data: Any
     model: ClassifierConfig | None = None
     truncate: bool = False
+    """Cut texts that are longer than the model takes; otherwise they are refused."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.training.label_smoothing and self.task != "classification":
+            raise ValueError("training.label_smoothing is for classes; leave it out")
         if self.model is None:
             return
-        paired = self.data.second is not None
-        if (2 if paired else 1) not in form_class(self.model.name).texts:
+        name = self.model.name
+        second = self.data.second
+        count = 1 if second is None else 2
+        if count not in FORMS[CLASSIFIERS[name].form].texts:
+            remedy = "name the column of the source with data.second"
             raise ValueError(
-                f"the model {self.model.name} reads one text, and data.second names another; leave it out"
-                if paired
-                else f"the model {self.model.name} reads two texts; name the column of the source with data.second"
+                f"the model {name} reads two texts; {remedy}"
+                if second is None
+                else f"the model {name} reads one text; remove data.second"
             )
-        if (
-            self.states is not None
-            and self.tokenizer is not None
-            and self.tokenizer.kind not in WHOLE_WORDS
-        ):
+        kind = self.tokenizer and self.tokenizer.kind
+        if self.states is not None and kind and kind not in WHOLE_WORDS:
             raise ValueError(
-                f"tokenizer.kind is {self.tokenizer.kind}; {STATES} reads words, expected {' or '.join(WHOLE_WORDS)}"
+                f"tokenizer.kind is {kind}; {STATES} reads words, expected "
+                f"{' or '.join(WHOLE_WORDS)}"
             )
 
     @property
     def states(self) -> ElmoStates | None:
-        """The run whose states replace the model's embedding table.
-
-        None for a model with a table.
-        """
+        """The run whose states replace the model's table of embeddings, if any does."""
         embedding = getattr(self.model, "embedding", None)
         return embedding if isinstance(embedding, ElmoStates) else None
 
     @property
-    def pretrained_part(self) -> PretrainedPart | None:
+    def source_part(self) -> PretrainedPart | None:
         """The model of those states."""
         if self.states is None:
             return None
-        has_sizes = self.states.sizes is not None
         return PretrainedPart(
             STATES,
             self.states.elmo,
             "bidirectional-language-model",
             "`regard train elmo`",
-            has_sizes,
+            self.states.sizes is not None,
         )
 
     def with_sizes(self: C, source: Any) -> C:
         """Return the run file with the sizes of the pretrained model."""
-        assert self.model is not None
         assert self.states is not None
+        model: Any = self.model
         states = replace(self.states, sizes=source.model)
-        return replace(self, model=replace(self.model, embedding=states))  # pyright: ignore[reportCallIssue]
+        return replace(self, model=replace(model, embedding=states))
 
     @property
     def classifier(self) -> ClassifierConfig:
@@ -129,12 +97,18 @@ class TextConfig(FineTuning, PretrainedSource):
         assert self.model is not None
         return self.model
 
+    def form(self, tokenizer: Tokenizer) -> Form:
+        """Return how the model reads texts."""
+        form = FORMS[CLASSIFIERS[self.classifier.name].form]
+        return form(tokenizer, self.classifier, truncate=self.truncate)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Classification(TextConfig):
-    """A run file, whose labels are classes; a text has one. `class_weights` weigh the classes in the loss, by default
-    all by 1: `balanced`, so that a rare class counts as much as a frequent one, or numbers of some classes."""
+    """A run file whose labels are classes; a text has one."""
 
     task: Literal["classification"] = "classification"
     data: LabelledTables
     class_weights: ClassWeights = None
+    """The weights of classes in the loss, all 1 by default. `balanced` counts each class
+    as much as another."""

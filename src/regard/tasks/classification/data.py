@@ -1,81 +1,58 @@
-"""The `data:` section of a run file for classification: texts, or pairs of texts, with their classes."""
+"""The `data:` section of a run file for classification: texts with their classes."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from regard.config.file_kinds import Kind
-from regard.data.data_files import Mixed, TableFiles
+from regard.data.data_files import TableFiles
 from regard.data.rows import Row
 from regard.data.splits import check_share
 from regard.errors import InputError
 
 L = TypeVar("L")
+Column = str | int
 
 
 @dataclass(frozen=True)
 class Labelled(Generic[L]):
-    """One text or two, the label, and where they came from (`file:line`), for error messages; `sentences` of one text
-    that came cut into them."""
+    """One text or two with a label."""
 
     texts: tuple[str, ...]
     label: L
     place: str
+    """Where they came from, `file:line`."""
     sentences: tuple[str, ...] = ()
-
-
-Value = str | int
-
-
-@runtime_checkable
-class LabelledData(Protocol):
-    """A `data:` section with labelled texts."""
-
-    @property
-    def second(self) -> Value | None: ...
-
-    def tests(self) -> Sequence[Labelled[Any]]: ...
-
-    def read(self, path: str) -> Sequence[Labelled[Any]]: ...
-
-    def with_columns(
-        self, names: str | None, *, skip_bad: bool = False
-    ) -> "LabelledData":
-        """Return the section with other columns, as `Tabular.with_columns`."""
-        ...
+    """The sentences of one text that came cut into them."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledTables(Mixed[Labelled[Any]], TableFiles[Labelled[Any]]):
+class LabelledTables(TableFiles[Labelled]):
     """A table for each set of texts, or pairs of texts, with their labels.
 
-    An imported run has none to train on. In JSON, `text` may be the list of a text's
-    sentences and `label` a whole number. Without `valid`, the share `held_out` of each
-    class is for validation. Or `fold` names a column of the training file whose values
-    choose the sets: folds, or names such as train and test.
-
-    text: The column of the text, or its number from 1; in JSON the text may be a list of
-        sentences.
-    second: The column of the other text of a pair.
-    label: The column of the label.
-    ignore: A label whose rows are left out, such as SNLI's -, where annotators do not
-        agree.
-    fold: A column of the training file by whose values sets are chosen.
-    valid_folds: The values of `fold` whose rows are for validation.
-    test_folds: The values of `fold` whose rows are the test set.
+    Without `valid`, the share `held_out` of each class is for validation. Or `fold`
+    names a column of the training file whose values choose the sets. An imported run
+    has no table to train on.
     """
 
     kind: Literal["labelled"] = "labelled"
     train: str | None = None
     valid: str | None = None
     test: str | None = None
-    text: Value = "text"
-    second: Value | None = None
-    label: Value = "label"
+    text: Column = "text"
+    """The column of the text, or its number from 1; in JSON it may be a list of sentences."""
+    second: Column | None = None
+    """The column of the other text of a pair."""
+    label: Column = "label"
+    """The column of the label, in JSON also a whole number."""
     ignore: str | None = None
-    fold: Value | None = None
-    valid_folds: tuple[Value, ...] = ()
-    test_folds: tuple[Value, ...] = ()
+    """A label whose rows are left out, such as SNLI's -, where annotators do not agree."""
+    fold: Column | None = None
+    """A column of the training file by whose values the sets are chosen."""
+    valid_folds: tuple[Column, ...] = ()
+    """The values of `fold` whose rows are for validation."""
+    test_folds: tuple[Column, ...] = ()
+    """The values of `fold` whose rows are the test set."""
 
     recognised: ClassVar[tuple[Kind, ...]] = ("table",)
     example_type = Labelled[str]
@@ -84,45 +61,41 @@ class LabelledTables(Mixed[Labelled[Any]], TableFiles[Labelled[Any]]):
 
     def __post_init__(self) -> None:
         check_share(self.held_out, self.kind)
-        self._check_folds()
+        valid = map(str, self.valid_folds)
+        test = map(str, self.test_folds)
+        if (
+            (self.fold is None) == bool(self.valid_folds or self.test_folds)
+            or (self.valid_folds and self.valid is not None)
+            or (self.test_folds and self.test is not None)
+            or {*valid} & {*test}
+        ):
+            raise InputError(
+                "labelled: fold needs valid_folds or test_folds, different ones, for "
+                "sets without a file"
+            )
         columns = {**self.split_column, **self.columns}
         self.check_columns(columns, self.train, self.valid, self.test)
 
-    def _check_folds(self) -> None:
-        valid, test = {*map(str, self.valid_folds)}, {*map(str, self.test_folds)}
-        if (self.fold is None) != (not valid and not test):
-            raise InputError(
-                "labelled: fold, and valid_folds or test_folds, go together; give both "
-                "or neither"
-            )
-        if (valid and self.valid is not None) or (test and self.test is not None):
-            raise InputError("labelled: one set has both a file and folds; choose one")
-        if valid & test:
-            raise InputError(
-                f"labelled: fold {min(valid & test)} is for validation and test; "
-                "choose one"
-            )
-
     @property
-    def columns(self) -> dict[str, Value]:
+    def columns(self) -> dict[str, Column]:
         """The columns that are read, by their keys."""
         second = {} if self.second is None else {"second": self.second}
         return {"text": self.text, **second, "label": self.label}
 
     @property
-    def row_columns(self) -> dict[str, Value]:
+    def row_columns(self) -> dict[str, Column]:
         """The columns with the text last, which may be a list of sentences."""
         columns = self.columns
         text = columns.pop("text")
         return {**columns, "text": text}
 
     @property
-    def number_columns(self) -> tuple[Value, ...]:
+    def number_columns(self) -> tuple[Column, ...]:
         """The columns that may hold numbers in JSON."""
         return (self.label,)
 
     @property
-    def split_column(self) -> Mapping[str, Value]:
+    def split_column(self) -> Mapping[str, Column]:
         """The column of the folds, if there is one."""
         return {} if self.fold is None else {"fold": self.fold}
 
@@ -133,22 +106,21 @@ class LabelledTables(Mixed[Labelled[Any]], TableFiles[Labelled[Any]]):
         return {key: [*map(str, folds)] for key, folds in names.items() if folds}
 
     def check_split_values(
-        self, values: Sequence[str], examples: Sequence[Labelled[Any]]
+        self, values: Sequence[str], examples: Sequence[Labelled]
     ) -> None:
         """Raise InputError for a fold that no row has."""
-        allowed = set(values)
         for value in map(str, (*self.valid_folds, *self.test_folds)):
-            if value not in allowed:
+            if value not in values:
                 raise InputError(
                     f"{self.train}: no row has {value} for {self.fold!r}; there are "
-                    f"{', '.join(sorted(allowed)[:10])}"
+                    f"{', '.join(sorted({*values})[:10])}"
                 )
 
-    def stratum(self, example: Labelled[Any]) -> Any:
+    def stratum(self, example: Labelled) -> Any:
         """Return the label."""
         return example.label
 
-    def parse(self, row: Row) -> Labelled[Any] | None:
+    def parse(self, row: Row) -> Labelled | None:
         """Return the example of a row.
 
         Raises:
@@ -157,7 +129,7 @@ class LabelledTables(Mixed[Labelled[Any]], TableFiles[Labelled[Any]]):
         *second, label, text = row.fields
         if label == self.ignore:
             return None
-        sentences = (text, *row.others)
+        sentences = (text, *row.alternatives)
         return Labelled(
             (" ".join(sentences), *second),
             self.parse_label(label, row.place),

@@ -1,269 +1,217 @@
-"""Attribution of an answer in the one window that has it."""
-
-from __future__ import annotations
+"""A trained model that answers questions, and what an answer reads in its window."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from regard.attention.record import record
-from regard.attribution.aggregation import (
-    check_kinds,
-    supported_text_kinds,
-    to_single_map,
-)
+from regard.attribution.aggregation import check_kinds, text_kinds
 from regard.attribution.gradients import select_log_probabilities
 from regard.attribution.kinds import Kind
-from regard.attribution.self_attention import attribute_gradient, attribute_text
 from regard.data.batches import bert_input
 from regard.data.questions import Question
-from regard.data.records import Records, get_value, parse_object
+from regard.data.records import Records, parse_object
 from regard.data.rows import convert_files
 from regard.data.tokens import Limit, parts_of, report_cut, side
 from regard.errors import InputError
 from regard.maps.alignment import Alignment, TextWeights
-from regard.maps.heads import Side
-from regard.maps.lookups import Lookups, mean_alignment, with_maps
+from regard.maps.lookups import Lookups, mean_alignment
 from regard.models.catalog import build_span_model
 from regard.models.span_reader import SpanReader
 from regard.pictures.heatmap import heatmap
 from regard.pictures.shaded_text import draw_shaded_text
 from regard.pictures.style import round_up
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.attribution import (
-    Attribution,
-    append_ellipsis,
-    prepend_ellipsis,
-    shade_parts,
+from regard.tasks.attribution import Attribution, add_ellipses, shade_parts
+from regard.tasks.base import attribute_tokens
+from regard.tasks.extractive_qa.data import (
+    ExtractiveQA,
+    Window,
+    WindowSplitter,
+    find_tokens,
 )
-from regard.tasks.extractive_qa.data import ExtractiveQA
-from regard.tasks.extractive_qa.training import (
-    Span,
-    WindowedQuestions,
-    cutter_of,
-    split_windows,
-)
+from regard.tasks.extractive_qa.training import Span, SpanFinder
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr
 from regard.tasks.run import Run, text_warnings
 from regard.tasks.tokenizers import TOKENIZER
 from regard.text import Tokenizer
 
-READS = {"align": "words", "compare": "states"}
-"""The lookups of a span reader from context to question, with the names that a picture gives them."""
-
-
-def attribute_window(
-    model: nn.Module,
-    tokenizer: Tokenizer,
-    cut: WindowedQuestions,
-    kind: Kind,
-    maps: Sequence[int] | None,
-) -> tuple[Lookups, Alignment]:
-    """Return one kind of attribution in the one window.
-
-    Every layer and head, and the one map of those with numbers `maps`.
-
-    Raises:
-        InputError: the model has no such map.
-    """
-    if isinstance(model, SpanReader):
-        lookups = _from_context(model, cut)
-        return lookups, mean_alignment(lookups, maps)
-    if kind == "gradient":
-        gradient = _gradient(model, tokenizer, cut, maps)
-        return to_single_map(gradient, kind), gradient
-    names = str(model.self_attention)
-    return attribute_text(
-        model, names, _side(tokenizer, cut), lambda: cut.answers(model), maps, kind=kind
-    )
-
-
-def _from_context(model: SpanReader, cut: WindowedQuestions) -> Lookups:
-    """Return what each word of the context reads of the question.
-
-    Its words, then their states.
-    """
-    (question,), window = cut.questions, cut.windows[0][0]
-    with record(model, only=[*READS]) as result:
-        cut.logits(model, [window])
-    words, length = cut.cutter.question_words(question), len(window.part)
-    weights = np.stack(
-        [result[name][:, :length].double().cpu().numpy() for name in READS]
-    )
-    context = tuple(
-        question.context[begin:end].strip() for begin, end in window.offsets
-    )
-    return Lookups(weights, words, context, layers=tuple(READS.values()))
-
-
-def _gradient(
-    model: nn.Module,
-    tokenizer: Tokenizer,
-    cut: WindowedQuestions,
-    maps: Sequence[int] | None,
-) -> Alignment:
-    """Gradient x input of the log-probabilities of the best span's first and last token."""
-    window, (span,) = cut.windows[0][0], cut.answers(model)
-    begins, ends = ([pair[side] for pair in window.offsets] for side in (0, 1))
-    places = [
-        window.first + begins.index(span.start),
-        window.first + ends.index(span.end),
-    ]
-    tokens = _side(tokenizer, cut).pieces
-    targets = [
-        f"{name}: {tokens[place]}"
-        for name, place in zip(("begins", "ends"), places, strict=True)
-    ]
-    return attribute_gradient(
-        model,
-        tokens,
-        targets,
-        lambda: select_log_probabilities(cut.logits(model, [window])[0].T, places),
-        maps,
-    )
-
-
-def _side(tokenizer: Tokenizer, cut: WindowedQuestions) -> Side:
-    """Return the labels of a window in one row, special tokens included."""
-    window, question = cut.windows[0][0], cut.questions[0]
-    ids, _ = bert_input(tokenizer.special, window.question, window.part)
-    return side(tokenizer, ids, texts=[question.question, question.context])
-
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+READS = {"align": "words", "compare": "states"}
+"""The lookups of a span reader from context to question, with their names in a picture."""
 AROUND = 12
 """The words that are drawn on either side of an answer."""
-
-
-def of_one_row(
-    tokenizer: Tokenizer,
-    cut: WindowedQuestions,
-    span: Span | None,
-    weights: Alignment,
-    title: str,
-) -> Figure:
-    """The question and the window that has the answer, shaded by what the answer reads of them, its words framed."""
-    return draw_shaded_text(answer_weights(tokenizer, cut, span, weights), title=title)
-
-
-def of_two_sides(
-    cut: WindowedQuestions, span: Span | None, weights: Alignment, title: str
-) -> Figure:
-    """Return what the words of the answer.
-
-    They are in brackets, and those around it read of the question.
-    """
-    visible, places = around_answer(is_inside(cut, span), weights)
-    words = f"words {places.start + 1} to {places.stop} of {len(weights.target)}"
-    return heatmap(
-        visible,
-        title=f"{title}\n{words}{', the answer in brackets' if span else ''}",
-        vmax=round_up(visible.weights),
-    )
-
-
-def answer_weights(
-    tokenizer: Tokenizer, cut: WindowedQuestions, span: Span | None, weights: Alignment
-) -> TextWeights:
-    """What the answer reads, the mean over its tokens or over the targets of a gradient, as shares of the words of the
-    question and of the window, beyond which an ellipsis is; of no answer, what the first position reads. Special tokens
-    are left out."""
-    (question,), window, places = cut.questions, cut.windows[0][0], is_inside(cut, span)
-    full = tokenizer.offsets(question.context)
-    rows = weights.weights
-    if len(rows) == len(weights.source):
-        rows = rows[[window.first + place for place in places] or [0]]
-    row, current = (
-        rows.mean(0),
-        tokenizer.offsets(question.question)[: len(window.question)],
-    )
-    context = parts_of(question.context, window.offsets)
-    context = (
-        append_ellipsis(context)
-        if full and window.offsets[-1][1] < full[-1][1]
-        else context
-    )
-    context = (
-        prepend_ellipsis(context)
-        if full and window.offsets[0][0] > full[0][0]
-        else context
-    )
-    parts = [parts_of(question.question, current), context]
-    amounts = [
-        row[1 : 1 + len(current)],
-        row[window.first : window.first + len(window.part)],
-    ]
-    before = len(parts[0].labels)
-    framed = frozenset(before + parts[1].indices[place] for place in places)
-    return replace(shade_parts(parts, amounts, "the answer"), framed=framed)
-
-
-def around_answer(places: Sequence[int], weights: Alignment) -> tuple[Alignment, slice]:
-    """The rows of an answer at these places, in brackets, with `AROUND` words on either side, and where they are; the
-    first rows without an answer."""
-    labels, first, last = list(weights.target), 0, AROUND
-    if places:
-        first, last = places[0], places[-1]
-        labels[first] = f"[{labels[first]}"
-        labels[last] = f"{labels[last]}]"
-    visible = slice(max(0, first - AROUND), min(len(labels), last + 1 + AROUND))
-    return Alignment(
-        weights.weights[visible], weights.source, tuple(labels[visible])
-    ), visible
-
-
-def is_inside(cut: WindowedQuestions, span: Span | None) -> list[int]:
-    """Return the tokens of the part of the one window that a span has."""
-    if span is None:
-        return []
-    offsets = cut.windows[0][0].offsets
-    return [
-        place
-        for place, (begin, end) in enumerate(offsets)
-        if begin < span.end and end > span.start
-    ]
-
-
 NO_ANSWER = "no answer in the context"
 READ = "attention weights: what the answer reads"
 COMPARED = "attention weights: what each word of the context reads of the question"
-NAMES = "question", "context"
 FORM = '{"question": "Who won?", "context": "The cat won."}'
 """An example as a line of JSON."""
+Pair = tuple[str, str]
+"""A question and its context."""
 
 
 @dataclass(frozen=True, repr=False)
 class SpanPrediction(ShortRepr):
-    """A span of the context, its characters `start` to `end`, and the sum of the logits of both. The text is empty
-    where the context has no answer."""
+    """A span of the context; the text is empty where the context has no answer."""
 
     text: str
     start: int
     end: int
     score: float
+    """The sum of the logits of its first and last token."""
 
     def lines(self) -> list[str]:
-        """Return the span."""
+        """Return the span on one line."""
         return [" ".join(self.text.split())]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return dict(vars(self))
 
 
-class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
-    """A trained model with its tokenizer and its run file.
+@dataclass(frozen=True)
+class WindowAttribution:
+    """The attribution of an answer in the one window that has it."""
 
-    An example is a question and its context.
+    finder: SpanFinder
+    question: Question
+    window: Window
+    span: Span | None
+    """The answer, if there is one."""
+
+    @property
+    def first(self) -> int:
+        """The position of the part's first token."""
+        return self.finder.splitter.first(self.window)
+
+    @property
+    def places(self) -> list[int]:
+        """The tokens of the answer, counted in the part."""
+        if self.span is None:
+            return []
+        return find_tokens(self.window.offsets, self.span.start, self.span.end)
+
+    def attribute(self, options: AttributionOptions) -> tuple[Lookups, Alignment]:
+        """Return every layer and head of all kinds, and one map of the first kind.
+
+        Raises:
+            InputError: The model has no such map.
+        """
+        if isinstance(self.finder.model, SpanReader):
+            lookups = self.record_reader(self.finder.model)
+            return lookups, mean_alignment(lookups, options.maps)
+        tokenizer = self.finder.splitter.tokenizer
+        window = self.window
+        ids, _ = bert_input(tokenizer.special, window.question, window.part)
+        texts = [self.question.question, self.question.context]
+        labels = side(tokenizer, ids, texts=texts)
+
+        def explain() -> tuple[list[str], Any]:
+            (span,) = self.finder.find([(self.question, [window])])
+            begins, ends = zip(*window.offsets, strict=True)
+            at = [begins.index(span.start), ends.index(span.end)]
+            positions = [self.first + place for place in at]
+            begin, end = (labels.pieces[position] for position in positions)
+
+            def score() -> Tensor:
+                (logits,) = self.finder.logits([window])
+                return select_log_probabilities(logits.T, positions)
+
+            return [f"begins: {begin}", f"ends: {end}"], score
+
+        return attribute_tokens(
+            self.finder.model,
+            labels,
+            lambda: self.finder.logits([window]),
+            explain,
+            options,
+        )
+
+    def record_reader(self, model: SpanReader) -> Lookups:
+        """Return what each word of the context reads of the question.
+
+        Its words, then their states.
+        """
+        with record(model, only=[*READS]) as maps:
+            self.finder.logits([self.window])
+        length = len(self.window.part)
+        weights = [maps[name][:, :length].double().cpu().numpy() for name in READS]
+        words = self.finder.splitter.question_words(self.question)
+        spans = self.window.offsets
+        context = tuple(self.question.context[a:b].strip() for a, b in spans)
+        return Lookups(np.stack(weights), words, context, layers=tuple(READS.values()))
+
+    def shade(self, weights: Alignment) -> TextWeights:
+        """Return what the answer reads of the question and of the window, its words framed.
+
+        It is the mean over the answer's tokens or over the targets of a gradient; of no
+        answer, what the first position reads. Special tokens are left out.
+        """
+        tokenizer = self.finder.splitter.tokenizer
+        question = self.question
+        window = self.window
+        rows = weights.weights
+        first = self.first
+        if len(rows) == len(weights.source):
+            rows = rows[[first + place for place in self.places] or [0]]
+        row = rows.mean(0)
+        count = len(window.question)
+        asked = parts_of(
+            question.question, tokenizer.offsets(question.question)[:count]
+        )
+        context = parts_of(question.context, window.offsets)
+        spans = tokenizer.offsets(question.context)
+        part = add_ellipses(
+            context,
+            before=window.offsets[0][0] > spans[0][0],
+            after=window.offsets[-1][1] < spans[-1][1],
+        )
+        amounts = [row[1 : 1 + count], row[first : first + len(window.part)]]
+        parts = [asked, part]
+        words = {len(asked.labels) + part.indices[place] for place in self.places}
+        shaded = shade_parts(parts, amounts, "the answer")
+        return replace(shaded, framed=frozenset(words))
+
+    def draw(self, weights: Alignment, title: str) -> "Figure":
+        """Draw what the answer reads, or what the words around it read of the question."""
+        if not isinstance(self.finder.model, SpanReader):
+            return draw_shaded_text(self.shade(weights), title=title)
+        visible, places = select_around(self.places, weights)
+        words = f"words {places.start + 1} to {places.stop} of {len(weights.target)}"
+        note = ", the answer in brackets" if self.places else ""
+        title = f"{title}\n{words}{note}"
+        return heatmap(visible, title=title, vmax=round_up(visible.weights))
+
+
+def select_around(places: Sequence[int], weights: Alignment) -> tuple[Alignment, slice]:
+    """Select the rows of an answer, in brackets, with `AROUND` words on either side.
+
+    Without an answer the first rows.
+
+    Returns:
+        The rows, and where they are.
     """
+    labels = list(weights.target)
+    first = 0
+    last = AROUND
+    if places:
+        first = places[0]
+        last = places[-1]
+        labels[first] = f"[{labels[first]}"
+        labels[last] = f"{labels[last]}]"
+    rows = slice(max(0, first - AROUND), min(len(labels), last + 1 + AROUND))
+    return Alignment(weights.weights[rows], weights.source, tuple(labels[rows])), rows
+
+
+class ExtractiveQARun(Run[Pair, SpanPrediction]):
+    """A trained model with its tokenizer. An example is a question and its context."""
 
     config: ExtractiveQA
     model: nn.Module
@@ -276,50 +224,41 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
     data_hint = "give a file of questions"
 
     def __init__(self, config: ExtractiveQA, model: nn.Module, tokenizer: Tokenizer):
-        self.config, self.model, self.tokenizer = config, model, tokenizer
+        self.config = config
+        self.model = model
+        self.tokenizer = tokenizer
+        self.finder = SpanFinder(model, WindowSplitter(tokenizer, config))
 
     @classmethod
-    def open(cls, run: RunDirectory, config: ExtractiveQA) -> ExtractiveQARun:
-        """Return the run in a folder, its model with fresh weights.
+    def open(cls, folder: RunDirectory, config: ExtractiveQA) -> "ExtractiveQARun":
+        """Open the run in a folder, its model with fresh weights.
 
         Raises:
-            InputError: A damaged tokenizer.
+            InputError: The tokenizer is damaged.
         """
-        tokenizer = Tokenizer.load(run.file(TOKENIZER))
+        tokenizer = Tokenizer.load(folder.file(TOKENIZER))
         return cls(config, build_span_model(config.reader, tokenizer.size), tokenizer)
 
-    def warnings(self, example: tuple[str, str]) -> list[str]:
-        return text_warnings(
-            self.tokenizer, {"question": example[0], "context": example[1]}
-        )
+    def warnings(self, example: Pair) -> list[str]:
+        return text_warnings(self.tokenizer, self.record(example))
 
     @property
-    def _longest(self) -> Limit:
+    def _limit(self) -> Limit:
         return Limit(self.config.longest_question, 0, "longest_question", "questions")
 
-    def cut(self, example: tuple[str, str]) -> str:
+    def cut(self, example: Pair) -> str:
         tokens = len(self.tokenizer.encode(example[0]))
-        return self._longest.report(1, 1) if tokens > self._longest.tokens else ""
+        return self._limit.report(1, 1) if tokens > self._limit.tokens else ""
 
-    def parse(self, line: str, place: str = "text 1") -> tuple[str, str]:
-        """The texts of an object with `question` and `context`, or with the columns that the run was trained on."""
-        current = (
-            str(self.config.data.question),
-            str(self.config.data.context),
-        )  # numbers are keys of no object
-        also = (
-            ""
-            if current == NAMES
-            else f", or with the keys {current[0]!r} and {current[1]!r} of its training data"
-        )
-        record, fault = parse_object(line, FORM + also)
-        for names in (NAMES, current) if isinstance(record, Mapping) else ():
-            match [get_value(record, name) for name in names]:
-                case [str(question), str(context)]:
-                    return question, context
+    def parse(self, line: str, place: str = "text 1") -> Pair:
+        """Return the texts of an object with `question` and `context`."""
+        record, fault = parse_object(line, FORM)
+        match record:
+            case {"question": str(question), "context": str(context)}:
+                return question, context
         raise InputError(f"{place}: {fault}")
 
-    def example(self, values: Mapping[str, Any]) -> tuple[str, str]:
+    def example(self, values: Mapping[str, Any]) -> Pair:
         """Return a question and its context."""
         return values["question"], values["context"]
 
@@ -328,118 +267,93 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         if isinstance(self.model, SpanReader):
             return ("weights",)
         names: Any = self.model.self_attention
-        return supported_text_kinds(self.model, names)
+        return text_kinds(self.model, names)
 
     def description(self) -> dict[str, Any]:
-        return super().description() | {
-            "kind": "question",
-            "model": self.config.reader.name,
-        }
+        kind = {"kind": "question", "model": self.config.reader.name}
+        return super().description() | kind
 
-    def record(self, example: tuple[str, str]) -> dict[str, Any]:
-        return dict(zip(NAMES, example, strict=True))
+    def record(self, example: Pair) -> dict[str, Any]:
+        return {"question": example[0], "context": example[1]}
 
     def read(
         self, files: Sequence[Path | Records], options: EvaluationOptions
     ) -> list[Question]:
-        """Return the questions of files of SQuAD.
-
-        Raises:
-            InputError: As `Questions.read`.
-        """
+        """Return the questions of files, as `Questions.read` does."""
         data = self.config.data.with_columns(options.columns, skip_bad=options.skip_bad)
-        cutter = cutter_of(self.tokenizer, self.config)
 
-        def cut(item: Question) -> Question:
-            cutter.windows(item)
-            return item
+        def check(question: Question) -> Question:
+            self.finder.splitter.split(question)
+            return question
 
-        return convert_files(files, data.read, cut, skip_bad=data.skip_bad)
+        return convert_files(files, data.read, check, skip_bad=data.skip_bad)
 
     def compute_metrics(
         self, examples: Sequence[Question], options: EvaluationOptions
     ) -> dict[str, float]:
         """Return exact match and F1 of SQuAD, in percent."""
-        windows = split_windows(examples, self.tokenizer, self.config)
-        return windows.compute_metrics(self.model)
+        split = self.finder.splitter.split
+        return self.finder.compute_metrics([(item, split(item)) for item in examples])
 
     def _predict(
-        self, examples: Sequence[tuple[str, str]], options: PredictOptions
+        self, examples: Sequence[Pair], options: PredictOptions
     ) -> list[SpanPrediction]:
         """Return the answer to each question.
 
         Raises:
-            InputError: A question or context that is blank.
+            InputError: A question or context is blank.
         """
-        cut = self._split(examples)
-        report_cut(
-            self._longest, sum(map(bool, map(self.cut, examples))), len(examples)
-        )
-        result = cut.answers(self.model)
+        cut = sum(bool(self.cut(example)) for example in examples)
+        asked = self._ask(examples)
+        report_cut(self._limit, cut, len(examples))
+        spans = self.finder.find(asked)
         return [
-            SpanPrediction(text, item.start, item.end, item.score)
+            SpanPrediction(text, span.start, span.end, span.score)
             if text
-            else SpanPrediction("", 0, 0, item.none)
-            for text, item in zip(cut.texts(result), result, strict=True)
+            else SpanPrediction("", 0, 0, span.none)
+            for text, span in zip(self.finder.texts(asked, spans), spans, strict=True)
         ]
 
-    def _attribute(
-        self, example: tuple[str, str], options: AttributionOptions
-    ) -> Attribution:
-        """BERT: the attention between the tokens of the answer's window, special tokens included; for the kind
-        gradient, gradient x input of the log-probabilities of the answer's first and last token. A span reader: what
-        each word of the context reads of the question.
+    def _attribute(self, example: Pair, options: AttributionOptions) -> Attribution:
+        """Return the attention between the tokens of the answer's window.
+
+        A gradient is of the log-probabilities of the answer's first and last token. Of a
+        span reader, what each word of the context reads of the question.
 
         Raises:
-            InputError: question or context is blank, or the model has no such map.
+            InputError: Question or context is blank, or the model has no such map.
         """
         check_kinds(options.list_kinds(), self.kinds)
         (answer,) = self._predict([example], PredictOptions())
-        cut = self._split([example])
-        windows = [replace(cut, windows=[[window]]) for window in cut.windows[0]]
-        best = max(windows, key=lambda item: item.answers(self.model)[0].score)
-        results = [
-            attribute_window(self.model, self.tokenizer, best, kind, options.maps)
-            for kind in options.list_kinds()
-        ]
-        span = best.answers(self.model)[0] if answer.text else None
-        lookups, weights = with_maps(*(entry for entry, _ in results)), results[0][1]
-        title = f"{example[0]} → {answer.text or NO_ANSWER}"
+        ((question, windows),) = self._ask([example])
+        spans = self.finder.find([(question, [window]) for window in windows])
+        pairs = zip(windows, spans, strict=True)
+        window, span = max(pairs, key=lambda pair: pair[1].score)
+        chosen = span if answer.text else None
+        attribution = WindowAttribution(self.finder, question, window, chosen)
+        lookups, weights = attribution.attribute(options)
+        detail = READ
+        averaged = "all layers and heads"
         if isinstance(self.model, SpanReader):
-            detail, averaged, draw = (
-                COMPARED,
-                "words and states",
-                partial(of_two_sides, best, span, weights),
-            )
-        else:
-            draw = partial(of_one_row, self.tokenizer, best, span, weights)
-            detail, averaged = READ, "all layers and heads"
+            detail = COMPARED
+            averaged = "words and states"
         if options.maps is None:
             detail += f", the mean of {averaged}"
         return Attribution(
             answer,
-            title,
+            f"{example[0]} → {answer.text or NO_ANSWER}",
             (lookups,),
             weights,
             options,
             has_heads=True,
-            draw=draw,
+            draw=lambda title: attribution.draw(weights, title),
             detail=detail,
         )
 
-    def _split(self, questions: Sequence[tuple[str, str]]) -> WindowedQuestions:
-        """Return questions in windows.
-
-        Raises:
-            InputError: A blank question or context.
-        """
-        for number, item in enumerate(questions, 1):
-            if not all(text.strip() for text in item):
-                raise InputError(
-                    f"question {number}: question or context is blank; give both"
-                )
-        numbered = [
-            Question(*question, (), f"question {number}")
-            for number, question in enumerate(questions, 1)
-        ]
-        return split_windows(numbered, self.tokenizer, self.config)
+    def _ask(self, pairs: Sequence[Pair]) -> list[tuple[Question, list[Window]]]:
+        """Return questions with their windows. Raises InputError for blank texts."""
+        asked = []
+        for number, (question, context) in enumerate(pairs, 1):
+            example = Question(question, context, (), f"question {number}")
+            asked.append((example, self.finder.splitter.split(example)))
+        return asked

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from regard.decoding.search import Search
-from regard.images import Augmentation, Preparation
+from regard.images import Augmentation, Pixels, Preparation
 from regard.metrics import TextMetricName
 from regard.models.catalog import CaptionerConfig
 from regard.tasks.fine_tuning import PretrainedPart, PretrainedSource
-from regard.tasks.image_captioning.data import CaptionShards, CaptionTables, Scenes
+from regard.tasks.image_captioning.data import Captioned, CaptionTables, Scenes
 from regard.text import TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
 from regard.training.settings import Training
@@ -23,7 +23,7 @@ class ImageCaptioning(PretrainedSource):
     """
 
     task: Literal["image-captioning"] = "image-captioning"
-    data: Scenes | CaptionTables | CaptionShards
+    data: Scenes | CaptionTables
     tokenizer: TokenizerSettings
     images: Preparation = field(default_factory=Preparation)
     augmentation: Augmentation = field(default_factory=Augmentation)
@@ -39,8 +39,13 @@ class ImageCaptioning(PretrainedSource):
     def __post_init__(self) -> None:
         if not self.metrics:
             raise ValueError("`metrics` is empty; name at least one")
-        if self.pretrained_part is None or self.pretrained_part.has_sizes:
-            self._check_images()
+        if self.source_part is None or self.source_part.has_sizes:
+            if self.images.size not in (None, self.model.image):
+                raise ValueError(
+                    f"images.size is {self.images.size}, but model.image is "
+                    f"{self.model.image}; remove images.size"
+                )
+            self.images.check_channels(self.model.channels)
         if self.augmentation.flip and isinstance(self.data, Scenes):
             raise ValueError(
                 "augmentation.flip turns left into right, which the captions of scenes describe; set it false"
@@ -54,15 +59,8 @@ class ImageCaptioning(PretrainedSource):
                 "attention_losses.guided needs word links, and images have none; remove it"
             )
 
-    def _check_images(self) -> None:
-        if self.images.size not in (None, self.model.image):
-            raise ValueError(
-                f"images.size is {self.images.size}, but model.image is {self.model.image}; remove images.size"
-            )
-        self.images.check_channels(self.model.channels)
-
     @property
-    def pretrained_part(self) -> PretrainedPart | None:
+    def source_part(self) -> PretrainedPart | None:
         """The trunk of the model."""
         trunk = self.model.trunk
         if trunk is None:
@@ -93,3 +91,18 @@ class ImageCaptioning(PretrainedSource):
     def cells(self) -> int:
         """The number of cells of an image, the decoder's memory."""
         return self.model.side**2
+
+    def read_pixels(self, image: Captioned) -> Pixels:
+        """Read an image as the model's input. Raises InputError for an unreadable one."""
+        size = self.model.image
+        channels = self.model.channels
+        return self.images.pixels(image.image, size, channels, image.place)
+
+    def check_image(self, image: Captioned) -> Captioned:
+        """Return the image. Raises InputError for one that can't be read."""
+        self.read_pixels(image)
+        return image
+
+    def normalize(self, caption: str) -> str:
+        """Return a caption as the tokenizer reads it, lowercased with `lower`."""
+        return caption.lower() if self.lower else caption

@@ -1,32 +1,24 @@
-"""Images with captions: from tables, folders and shards, or drawn scenes."""
+"""Images with captions: from tables and folders, or drawn scenes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard.config.file_kinds import Kind, suffix
+from regard.config.file_kinds import Kind
 from regard.data.batches import Batch, collate
-from regard.data.data_files import DataFiles, TableFiles
+from regard.data.data_files import TableFiles
 from regard.data.generated.synthetic import Synthetic
-from regard.data.image_shards import (
-    RECORD,
-    Part,
-    parquet_parts,
-    read_label,
-    shard_files,
-    tar_samples,
-)
 from regard.data.media_files import MediaFiles
-from regard.data.rows import Row, iterate_converted
+from regard.data.rows import Row
 from regard.data.splits import Splits
 from regard.errors import InputError
-from regard.images import SUFFIXES, Image, Pixels, read_image
+from regard.images import SUFFIXES, Image, read_image
 from regard.shapes import Float, Int
 from regard.text.special import SPECIAL, SpecialTokens
 
@@ -34,26 +26,18 @@ Box = tuple[float, float, float, float]
 """Top, left, bottom and right of a part of an image, as shares of its sides."""
 SPLITS = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
 """The names of each set in the column `split`."""
-CAPTION_FILE = ".txt"
-"""The ending of the file with an image's captions, one a line."""
 
 
 @dataclass(frozen=True, eq=False)
 class Captioned:
     """An image with its reference captions."""
 
-    source: Image | Part
-    """The image, or its bytes in a shard, which are read whenever they are needed."""
+    image: Image
     captions: tuple[str, ...]
     place: str
     """Its `file:line`, for messages."""
     boxes: Mapping[str, Box] = field(default_factory=dict)
     """Where the objects are that words of the captions name."""
-
-    @property
-    def image(self) -> Image:
-        """The image."""
-        return self.source.read() if isinstance(self.source, Part) else self.source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +101,7 @@ class CaptionTables(TableFiles[Captioned]):
     def check_split_values(
         self, values: Sequence[str], examples: Sequence[Captioned]
     ) -> None:
-        """Raise InputError for the name of no set, and for sets without images."""
+        """Raise InputError for the name of no set."""
         names = [name for aliases in SPLITS.values() for name in aliases]
         for value, example in zip(values, examples, strict=True):
             if value not in names:
@@ -125,17 +109,19 @@ class CaptionTables(TableFiles[Captioned]):
                     f"{example.place}: {self.split} is {value!r}; expected one of "
                     f"{', '.join(names)}"
                 )
-        for key in ("train", "valid"):
-            if not set(SPLITS[key]) & set(values):
-                raise InputError(
-                    f"{self.train}: no record whose {self.split} is "
-                    f"{' or '.join(SPLITS[key])}"
-                )
 
     def check_splits(self, splits: Splits[Captioned]) -> None:
         """Raise InputError for an image in two sets, unless a file is given twice."""
-        if self.train not in (self.valid, self.test):
-            check_disjoint_images(splits)
+        locations: dict[str, str] = {}
+        for images in splits.by_name.values():
+            for image in images:
+                place = locations.get(str(image.image))
+                if place is not None and self.train not in (self.valid, self.test):
+                    raise InputError(
+                        f"{image.place}: image {image.image} is in another set too, "
+                        f"{place}; keep it in one set"
+                    )
+            locations |= {str(image.image): image.place for image in images}
 
     def group(self, example: Captioned) -> str:
         """Return the image, whose captions stay in one set."""
@@ -143,148 +129,41 @@ class CaptionTables(TableFiles[Captioned]):
 
     def examples(self, path: str) -> Iterator[Captioned]:
         """Yield the images of a table or folder. Raises InputError as `load` does."""
-        return (image for _, image in self._images(path, {}))
+        return (image for _, image in self.entries(path))
 
     def entries(self, path: str) -> Iterator[tuple[str, Captioned]]:
-        """Yield the images of a table or folder, each after the name of its set."""
-        return self._images(path, self.split_column)
-
-    def parse(self, row: Row) -> Captioned:
-        """Return the image of a row. Raises InputError for one that is not there."""
-        file = self.files.find(row.fields[-2], row.place)
-        if self.skip_bad:  # before images are held out, so that none of those is bad
-            read_image(file)
-        return Captioned(file, (row.fields[-1], *row.others), row.place)
-
-    def _images(
-        self, path: str, split: Mapping[str, str | int]
-    ) -> Iterator[tuple[str, Captioned]]:
+        """Yield each image once, with the captions of all its rows, after its set."""
         folder = Path(path)
         table = self.files.table_in(folder) if folder.is_dir() else path
         if table is None:
-            files = self.files.within(folder)
+            files = self.files.list_within(folder)
             for image, lines in self.files.texts(folder, files):
-                location = str(image.with_suffix(CAPTION_FILE))
+                location = str(image.with_suffix(".txt"))
                 yield "", Captioned(image, tuple(lines), location)
             return
-        names: dict[str, str] = {}
+        if self.split is not None:
+            entries = super().entries(str(table))
+        else:
+            entries = (("", image) for image in super().examples(str(table)))
+        merged: dict[tuple[str, str], Captioned] = {}
+        for name, image in entries:
+            key = (name, str(image.image))
+            first = merged.get(key)
+            if first is None:
+                merged[key] = image
+            else:
+                captions = dict.fromkeys((*first.captions, *image.captions))
+                merged[key] = replace(first, captions=tuple(captions))
+        for (name, _), image in merged.items():
+            yield name, image
 
-        def parse(row: Row) -> Captioned:
-            names[row.place] = row.fields[0] if split else ""
-            return self.parse(row)
-
-        rows = self.streamed(table, {**split, **self.columns})
-        images_of: dict[str, list[Captioned]] = {}
-        for image in iterate_converted(rows, parse, path, skip_bad=self.skip_bad):
-            images_of.setdefault(names[image.place], []).append(image)
-        for name, images in images_of.items():
-            for image in merge_captions(images):
-                yield name, image
-
-
-def merge_captions(images: Sequence[Captioned]) -> list[Captioned]:
-    """Give the first of several rows of an image the captions of all."""
-    merged: dict[str, Captioned] = {}
-    for image in images:
-        first = merged.setdefault(str(image.image), image)
-        if first is not image:
-            captions = tuple(dict.fromkeys((*first.captions, *image.captions)))
-            merged[str(image.image)] = replace(first, captions=captions)
-    return list(merged.values())
-
-
-def check_disjoint_images(splits: Splits[Captioned]) -> None:
-    """Raise InputError for an image that is in two sets."""
-    locations: dict[str, str] = {}
-    for images in (splits.train, splits.valid, splits.test):
-        for image in images:
-            if (place := locations.get(str(image.image))) is not None:
-                raise InputError(
-                    f"{image.place}: image {image.image} is in another set too, {place}; "
-                    "keep it in one set"
-                )
-        locations |= {str(image.image): image.place for image in images}
-
-
-@dataclass(frozen=True)
-class CaptionSample:
-    """An image of a shard by its place there, with its captions."""
-
-    part: Part
-    captions: tuple[str, ...]
-    place: str
-
-    def captioned(self) -> Captioned:
-        """Return the image, which is read when it is needed."""
-        return Captioned(self.part, self.captions, self.place)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CaptionShards(DataFiles[Captioned]):
-    """Sets of .tar or .parquet files: one, or a folder or a pattern of several.
-
-    In a tar file, consecutive files of one name up to its first dot are a sample: an
-    image, and its captions in a `.txt` file, one a line, or under `captions` in a
-    `.json` file. Without `valid`, images of the training set are held out.
-    """
-
-    kind: Literal["caption-shards"] = "caption-shards"
-    train: str | None = None
-    valid: str | None = None
-    test: str | None = None
-    image: str = "image"
-    """The column of the bytes of the image's file in a Parquet table."""
-    captions: str = "captions"
-    """The column of the captions there, or their key in JSON."""
-
-    recognised: ClassVar[tuple[Kind, ...]] = ("shards",)
-    example_type = CaptionSample
-    convert = CaptionSample.captioned
-    noun = "images"
-    expected = "shards of images with captions, as .tar files"
-
-    @property
-    def columns(self) -> dict[str, str | int]:
-        """The columns of image and captions of a Parquet table."""
-        return {"image": self.image, "captions": self.captions}
-
-    def keep_valid(self, examples: Sequence[Any]) -> Sequence[Any]:
-        """Return the held out images, which stay on disk."""
-        return examples
-
-    def examples(self, path: str) -> Iterator[CaptionSample]:
-        """Yield the samples of shards. Raises InputError for an invalid file."""
-        for file in shard_files(path):
-            if suffix(file) == "parquet":
-                hint = f" under {self.captions!r}"
-                for place, part, value in parquet_parts(file, self.columns):
-                    captions = parse_captions(value, place, hint)
-                    yield CaptionSample(part, captions, place)
-                continue
-            hint = (
-                f"; expected a {CAPTION_FILE} file, or a {RECORD} file with "
-                f"{self.captions!r}"
-            )
-            for key, parts, image in tar_samples(file):
-                value = read_label(
-                    file, parts, (CAPTION_FILE, str.splitlines), self.captions
-                )
-                captions = parse_captions(value, f"{file}: sample {key!r}", hint)
-                part = Part(file, *parts[image])
-                yield CaptionSample(part, captions, f"{file}:{key}{image}")
-
-
-def parse_captions(value: Any, place: str, hint: str) -> tuple[str, ...]:
-    """Return the captions of a text or a list, without blank ones.
-
-    Raises:
-        InputError: There is none, or an item is no text.
-    """
-    items = value if isinstance(value, list) else [value]
-    captions = [item.strip() for item in items if isinstance(item, str)]
-    if len(captions) < len(items) or not any(captions):
-        raise InputError(f"{place}: has no caption{hint}")
-    return tuple(filter(None, captions))
+    def parse(self, row: Row) -> Captioned:
+        """Return the image of a row. Raises InputError for one that is not there."""
+        name, caption = row.fields
+        file = self.files.find(name, row.place)
+        if self.skip_bad:  # before images are held out, so that none of those is bad
+            read_image(file)
+        return Captioned(file, (caption, *row.alternatives), row.place)
 
 
 @dataclass(frozen=True, repr=False)
@@ -375,49 +254,47 @@ class Scenes(Synthetic):
 
     def _make(self, name: str) -> list[Captioned]:
         random = Random(f"scenes/{self.seed}/{name}")
-        count = getattr(self, name)
         return [
             make_scene(random, self.size, f"scenes {name} {number}")
-            for number in range(1, count + 1)
+            for number in range(1, getattr(self, name) + 1)
         ]
 
 
 def make_scene(random: Random, size: int, place: str) -> Captioned:
     """Draw two shapes, with their captions and boxes."""
-    shapes, colors = random.sample(list(SHAPES), 2), random.sample(list(COLORS), 2)
+    shapes = random.sample(list(SHAPES), 2)
+    colors = random.sample(list(COLORS), 2)
     direction = random.choice(list(RELATIONS))
-    pixels = np.full((size, size, 3), random.randint(30, 130), dtype=np.uint8)
+    gray = random.randint(30, 130)
+    pixels = np.full((size, size, 3), gray, dtype=np.uint8)
+    centers = (np.arange(size) + 0.5) / size
     boxes: dict[str, Box] = {}
     names: dict[str, str] = {}
-    for number, (shape, color) in enumerate(zip(shapes, colors, strict=True)):
+    for number, shape in enumerate(shapes):
+        color = colors[number]
         half = random.uniform(SMALLEST, LARGEST)
         y = random.uniform(half, 0.5 - half) + 0.5 * number
         x = random.uniform(half, 1 - half)
         if direction == "across":
             y, x = x, y
-        paint_shape(pixels, shape, COLORS[color], (y, x), half)
+        down = (centers - y) / half
+        across = (centers - x) / half
+        inside = SHAPES[shape](*np.meshgrid(down, across, indexing="ij"))
+        pixels[inside] = COLORS[color]
         boxes[shape] = (y - half, x - half, y + half, x + half)
         names[shape] = f"a {color} {shape}"
-    return Captioned(pixels, tuple(describe_scene(names, boxes)), place, boxes)
+    captions = tuple(describe_scene(names, boxes))
+    return Captioned(pixels, captions, place, boxes)
 
 
 def describe_scene(names: Mapping[str, str], boxes: Mapping[str, Box]) -> Iterator[str]:
     """Yield two captions for each direction in which two shapes do not overlap."""
     for axis, (before, behind) in enumerate(RELATIONS.values()):
-        first, second = sorted(names, key=lambda shape, axis=axis: boxes[shape][axis])
-        if boxes[first][axis + 2] <= boxes[second][axis]:
+        first, second = names
+        if boxes[first][axis] > boxes[second][axis]:
+            first, second = second, first
+        end = boxes[first][axis + 2]
+        start = boxes[second][axis]
+        if end <= start:
             yield f"{names[first]} is {before} {names[second]}"
             yield f"{names[second]} is {behind} {names[first]}"
-
-
-def paint_shape(
-    pixels: Pixels,
-    shape: str,
-    color: tuple[int, int, int],
-    middle: tuple[float, float],
-    half: float,
-) -> None:
-    """Paint a shape; its middle and half its side are shares of the image's side."""
-    y, x = ((np.arange(len(pixels)) + 0.5) / len(pixels) - at for at in middle)
-    inside = SHAPES[shape](y[:, None] / half + 0 * x, x / half + 0 * y[:, None])
-    pixels[inside] = color

@@ -1,13 +1,10 @@
 """Training of captioners: images and captions in batches, the loss and the set-up."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from torch import nn
 
-from regard.data.cache import CachedSet, Chunks, JsonCodec, split_into_chunks
 from regard.data.images import digest_image
 from regard.data.rows import convert_sets
 from regard.data.splits import Splits
@@ -18,18 +15,12 @@ from regard.tasks.base import (
     Setup,
     TokenBatchObjective,
     check_beam,
-    digest_on_disk,
     digest_splits,
     setup_task,
 )
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import CaptionBatch, Captioned, collate_captions
-from regard.tasks.image_captioning.run import (
-    ImageCaptioningRun,
-    check_image,
-    read_caption,
-    read_pixels,
-)
+from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.options import EvaluationOptions
 from regard.tasks.summary import (
     DataSummary,
@@ -65,26 +56,31 @@ class CaptionObjective(TokenBatchObjective[Captioned, CaptionBatch]):
         config: ImageCaptioning,
         model: Captioner,
     ):
-        self.tokenizer, self.config = tokenizer, config
+        self.tokenizer = tokenizer
+        self.config = config
         self.metric = config.metrics[0]
         self.attention_loss = AttentionLoss(config.attention_losses, model.decoder)
-        self.captions = encode_captions(train, tokenizer, config)
-        cells = np.full(len(self.captions.items), config.cells, dtype=np.int32)
-        targets = np.maximum(cells, self.captions.lengths + 1)
-        lengths = np.stack([cells, targets], 1)
+        self.captions = [
+            (image, tokenizer.encode(config.normalize(text)))
+            for image in train
+            for text in image.captions
+        ]
+        lengths = [
+            (config.cells, max(config.cells, len(ids) + 1)) for _, ids in self.captions
+        ]
         super().__init__(train, valid, config.training, lengths, "captions")
 
     def place(self, index: int) -> str:
-        return self._image_of(index).place
+        return self.captions[index][0].place
 
     def batch(self, epoch: int, indices: list[int]) -> CaptionBatch:
         examples = []
         for index in indices:
-            pixels = read_pixels(self._image_of(index), self.config)
+            image, ids = self.captions[index]
+            pixels = self.config.read_pixels(image)
             seed = self.settings.seed
             augmented = self.config.augmentation(pixels, seed, epoch, index)
-            image = self.config.images.tensor(augmented)
-            examples.append((image, self.captions.items[index]))
+            examples.append((self.config.images.tensor(augmented), ids))
         return collate_captions(examples, self.config.cells, self.tokenizer.special)
 
     def loss(
@@ -105,22 +101,6 @@ class CaptionObjective(TokenBatchObjective[Captioned, CaptionBatch]):
         run = ImageCaptioningRun(self.config, model, self.tokenizer)
         return run.compute_metrics(self.valid, EvaluationOptions(beam=1))
 
-    def _image_of(self, index: int) -> Captioned:
-        """Return the image of a training caption."""
-        return self.train[int(self.captions.owners[index])]
-
-
-def encode_captions(
-    images: Sequence[Captioned], tokenizer: Tokenizer, config: ImageCaptioning
-) -> Chunks[list[int]]:
-    """Encode all captions of images, one after the other; on disk they are cached."""
-
-    def encode(image: Captioned) -> list[list[int]]:
-        return [tokenizer.encode(read_caption(text, config)) for text in image.captions]
-
-    name = f"captions {tokenizer.digest} {config.lower}"
-    return split_into_chunks(images, name, encode, len, JsonCodec(list, list))
-
 
 def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setup:
     """Read images and captions, check every image, and build model and objective.
@@ -128,20 +108,10 @@ def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setu
     Raises:
         InputError: The images, the captions or the model are invalid.
     """
-    splits = config.data.load()
-    if isinstance(splits.train, CachedSet):
-        data_digest = digest_on_disk(
-            splits,
-            f"read as {config.images} {config.model.image} {config.model.channels}",
-            lambda image: check_image(image, config),
-            identify,
-        )
-    else:
-        splits = convert_sets(
-            splits, lambda image: check_image(image, config), config.data
-        )
-        data_digest = digest_splits(splits, identify)
-    texts = CaptionTexts(splits.train, config)
+    splits = convert_sets(config.data.load(), config.check_image, config.data)
+    texts = [
+        config.normalize(text) for image in splits.train for text in image.captions
+    ]
     tokenizer = load_or_train(folder, config.tokenizer, texts)
     model = build_captioner(config.model, tokenizer.size)
     check_beam(config.search.beam, tokenizer.size, "vocabulary")
@@ -155,9 +125,9 @@ def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setu
         model,
         task,
         splits,
-        data_digest,
+        digest_splits(splits, identify),
         summarize(config, splits, tokenizer),
-        counts=[f"{len(task.captions.items):,} captions"],
+        counts=[f"{len(task.captions):,} captions"],
         details=details,
         tokenizers={TOKENIZER: tokenizer},
         pretrained={} if trunk is None else PRETRAINED,
@@ -174,14 +144,15 @@ def summarize(
 ) -> DataSummary:
     """Summarize images, and lengths and unknown characters of captions."""
     captions: dict[str, list[str]] = {}
-    for name, images in splits.named.items():
+    for name, images in splits.by_name.items():
         captions[name] = [
-            read_caption(text, config)
+            config.normalize(text)
             for image in sample_evenly(images)
             for text in image.captions
         ]
     unknown = measure_unknown_shares(tokenizer, captions)
-    train, first = sample_evenly(splits.train), splits.train[0]
+    train = sample_evenly(splits.train)
+    first = splits.train[0]
     description, warnings = describe_images(
         [image.image for image in train],
         config.model.image,
@@ -207,16 +178,3 @@ def summarize(
         request={"image": encode_for_request(first.image)},
         warnings=(*warnings, *warn_unknown(tokenizer, held_out)),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class CaptionTexts:
-    """The captions of images as the tokenizer reads them, iterable again."""
-
-    examples: Sequence[Captioned]
-    config: ImageCaptioning
-
-    def __iter__(self) -> Iterator[str]:
-        for image in self.examples:
-            for caption in image.captions:
-                yield read_caption(caption, self.config)

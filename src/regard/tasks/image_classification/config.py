@@ -3,10 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from regard.data.image_shards import ImageShards
-from regard.data.images import IdxImages, ImageFolders, ImageTables
+from regard.data.images import IdxImages, ImageFolders, ImageTables, LabelledImage
 from regard.data.inputs import first_image
-from regard.images import Augmentation, Preparation
+from regard.images import Augmentation, Pixels, Preparation
 from regard.models.catalog import ImageClassifierConfig
 from regard.models.vit import VitConfig
 from regard.tasks.class_prediction import ClassWeights
@@ -57,3 +59,15 @@ class ImageClassification:
     def first_image(self) -> str | None:
         """The first training image in a file of many; None for images in files."""
         return first_image(self.data.train)
+
+    def read_pixels(self, image: LabelledImage) -> Pixels:
+        """Read an image as the model's input. Raises InputError for an unreadable one."""
+        size = self.size
+        channels = self.model.channels
+        return self.images.pixels(image.image, size, channels, image.place)
+
+    def check_image(self, image: LabelledImage) -> LabelledImage:
+        """Return the image. Raises InputError for a file that can't be read."""
+        if not isinstance(image.source, np.ndarray):
+            self.read_pixels(image)
+        return image

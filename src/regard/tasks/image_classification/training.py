@@ -1,14 +1,16 @@
 """Training of image classifiers: the loss and the set-up."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.data.batches import Batch
-from regard.data.cache import CachedSet, Zipped
+from regard.data.cache import CachedSet, LazyMap, cache_value
 from regard.data.images import LabelledImage, digest_image
 from regard.data.rows import convert_sets
 from regard.data.splits import Splits
@@ -20,7 +22,7 @@ from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.base import (
     Setup,
     TokenBatchObjective,
-    digest_on_disk,
+    digest,
     digest_splits,
     setup_task,
 )
@@ -29,23 +31,18 @@ from regard.tasks.class_prediction import (
     compute_class_weights,
     count_labels,
     describe_constant_accuracy,
-    imbalance,
     index_classes,
     sort_labels,
 )
 from regard.tasks.image_classification.config import ImageClassification
-from regard.tasks.image_classification.run import (
-    ImageClassificationRun,
-    check_image,
-    read_pixels,
-)
+from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.summary import (
     DataSummary,
+    count_classes,
     describe_images,
     describe_rows,
     encode_for_request,
     sample_evenly,
-    sort_counts,
 )
 from regard.training.objectives import Carried, Loss
 
@@ -83,14 +80,16 @@ class ImageClassificationObjective(TokenBatchObjective[ClassifiedImage, ImageBat
         return self.train[index][0].place
 
     def batch(self, epoch: int, indices: list[int]) -> ImageBatch:
-        examples = []
+        images = []
+        classes = []
         for index in indices:
             image, label = self.train[index]
-            pixels = read_pixels(image, self.config)
+            pixels = self.config.read_pixels(image)
             seed = self.settings.seed
             augmented = self.config.augmentation(pixels, seed, epoch, index)
-            examples.append((self.config.images.tensor(augmented), label))
-        return collate_images(examples)
+            images.append(self.config.images.tensor(augmented))
+            classes.append(label)
+        return ImageBatch(torch.stack(images), torch.tensor(classes))
 
     def loss(
         self,
@@ -101,8 +100,13 @@ class ImageClassificationObjective(TokenBatchObjective[ClassifiedImage, ImageBat
     ) -> Loss:
         assert isinstance(model, Vit | PretrainedVision)
         weights = None if self.weights is None else self.weights.to(batch.pixels.device)
-        logits, smoothing = model.both(batch.pixels), self.settings.label_smoothing
-        total = distillation(logits, batch.classes, batch.classes, smoothing, weights)
+        total = functional.cross_entropy(
+            model(batch.pixels),
+            batch.classes,
+            weights,
+            reduction="sum",
+            label_smoothing=self.settings.label_smoothing,
+        )
         return Loss(total, len(batch.classes))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
@@ -113,44 +117,6 @@ class ImageClassificationObjective(TokenBatchObjective[ClassifiedImage, ImageBat
         return compute_class_metrics(run.classify(images), classes)
 
 
-def collate_images(
-    examples: Sequence[tuple[Float[Tensor, "channel height width"], int]],
-) -> ImageBatch:
-    """Collate images of one size with their classes.
-
-    Raises ValueError for no images.
-    """
-    if not examples:
-        raise ValueError("collate_images() got no examples; expected at least one")
-    classes = torch.tensor([label for _, label in examples], dtype=torch.int64)
-    return ImageBatch(torch.stack([pixels for pixels, _ in examples]), classes)
-
-
-def distillation(
-    logits: tuple[Float[Tensor, "batch class"], Float[Tensor, "batch class"]],
-    classes: Int[Tensor, " batch"],
-    taught: Int[Tensor, " batch"],
-    smoothing: float = 0.0,
-    weights: Float[Tensor, " class"] | None = None,
-) -> Float[Tensor, ""]:
-    """Average two weighted cross-entropies, each summed (Touvron 2021, equation 3).
-
-    Args:
-        logits: Those of the first token, and those of the second.
-        classes: What the first token predicts.
-        taught: What the second predicts: the classes of a teacher.
-        smoothing: Label smoothing.
-        weights: The weight of each class.
-    """
-    first, second = (
-        functional.cross_entropy(
-            scores, labels, weights, reduction="sum", label_smoothing=smoothing
-        )
-        for scores, labels in zip(logits, (classes, taught), strict=True)
-    )
-    return (first + second) / 2
-
-
 def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> Setup:
     """Read and check every image, and build model and objective.
 
@@ -159,19 +125,18 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
     """
     splits = config.data.load()
 
-    def check(image: LabelledImage) -> LabelledImage:
-        return check_image(image, config)
-
     if isinstance(splits.train, CachedSet):
         reading = f"read as {config.images} {config.size} {config.model.channels}"
-        data_digest = digest_on_disk(splits, reading, check, identify)
+        data_digest = digest_on_disk(splits, reading, config.check_image, identify)
     else:
-        splits = convert_sets(splits, check, config.data)
+        splits = convert_sets(splits, config.check_image, config.data)
         data_digest = digest_splits(splits, identify)
     counts = count_labels(splits.train)
     labels = sort_labels(counts, config.data.train, config.training.start)
     train, valid, _ = (
-        Zipped(images, index_classes(labels, images))
+        LazyMap(
+            range(len(images)), partial(_pair_at, images, index_classes(labels, images))
+        )
         for images in (splits.train, splits.valid, splits.test)
     )
     weights = compute_class_weights(config.class_weights, labels, counts)
@@ -183,9 +148,15 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
         summarize(config, splits),
         details=[f"{len(labels)} classes", f"{config.positions} positions an image"],
         files={LABELS: labels},
-        fresh=("output.", "taught.", "head."),
+        fresh=("output.", "head."),
         simplest=describe_constant_accuracy(count_labels(splits.valid)),
     )
+
+
+def _pair_at(
+    images: Sequence[LabelledImage], classes: Sequence[int], index: int
+) -> tuple[LabelledImage, int]:
+    return images[index], classes[index]
 
 
 def identify(image: LabelledImage) -> str:
@@ -197,15 +168,13 @@ def summarize(
     config: ImageClassification, splits: Splits[LabelledImage]
 ) -> DataSummary:
     """Summarize the images, and what the model reads of them."""
-    classes = sort_counts(count_labels(splits.train))
+    classes = count_classes(count_labels(splits.train))
     images, warnings = describe_images(
         [image.image for image in sample_evenly(splits.train)],
         config.size,
         config.model.channels,
         cropped=config.images.shape == "kept",
     )
-    if not config.class_weights:
-        warnings = (*warnings, *imbalance(classes))
     first = splits.train[0]
     return DataSummary(
         unit="images",
@@ -216,3 +185,33 @@ def summarize(
         request={"image": encode_for_request(first.image)},
         warnings=warnings,
     )
+
+
+def digest_on_disk(
+    splits: Splits[LabelledImage],
+    reading: str,
+    decodable: Callable[[LabelledImage], LabelledImage],
+    line: Callable[[LabelledImage], str],
+) -> str:
+    """Return the digest of images on disk, cached by how they are read.
+
+    Args:
+        splits: The sets.
+        reading: Describes how images are read.
+        decodable: Returns an image after decoding it once.
+        line: Returns the text that identifies an image.
+
+    Raises:
+        InputError: An image cannot be read.
+    """
+
+    def describe(images: Sequence[LabelledImage]) -> Iterator[str]:
+        return (line(decodable(image)) for image in images)
+
+    def digest_once(images: Sequence[LabelledImage]) -> str:
+        return cache_value(images, reading, lambda: digest(describe(images)))
+
+    valid = digest_once(splits.valid)
+    digest_once(splits.test)
+    parts = chain(describe(splits.train), map(line, splits.valid))
+    return cache_value(splits.train, f"{reading} {valid}", lambda: digest(parts))

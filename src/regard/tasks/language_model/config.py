@@ -10,6 +10,7 @@ from regard.decoding.search import Search
 from regard.models.catalog import LanguageModelConfig
 from regard.models.language_model import check_smoothing
 from regard.nn.decoders import Before
+from regard.tasks.task import refuse_teacher_forcing
 from regard.text import TokenizerSettings
 from regard.training.settings import Training
 
@@ -47,13 +48,7 @@ class LanguageModelling:
             raise ValueError(
                 "tokenizer.dropout is for seq2seq; a language model is trained on one segmentation"
             )
-        if (
-            self.training.teacher_forcing < 1
-            or self.training.teacher_forcing_end not in (None, 1.0)
-        ):
-            raise ValueError(
-                "training.teacher_forcing is for seq2seq; a language model reads the text alone"
-            )
+        refuse_teacher_forcing(self.training)
 
     @property
     def tokenizer_settings(self) -> TokenizerSettings:

@@ -1,16 +1,13 @@
 """Likelihoods of texts under a language model, also with a continuous cache."""
 
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Annotated
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from regard.attention import attend
@@ -28,6 +25,8 @@ CHUNK = 512
 """Tokens in one pass of a model without a limited context."""
 BATCH_ROWS = 8
 """Windows in one pass of a model with a limited context."""
+CachePast = tuple[Tensor, Tensor]
+"""States `(batch, past, width)` and the token after each, `(batch, past)`."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +45,11 @@ class TokenStream:
 
     def __getitem__(self, item: slice) -> Tensor:
         first, last, _ = item.indices(len(self))
-        number = bisect_right(self.starts, first) - 1
-        chunks = [np.empty(0)]
-        while number < len(self.parts) and self.starts[number] < last:
-            start = self.starts[number]
-            chunks.append(self.parts[number][max(0, first - start) : last - start])
-            number += 1
-        return torch.from_numpy(np.concatenate(chunks).astype(np.int64))
+        pieces = [
+            part[max(0, first - start) : max(0, last - start)]
+            for start, part in zip(self.starts, self.parts, strict=False)
+        ]
+        return torch.from_numpy(np.concatenate(pieces).astype(np.int64))
 
 
 def token_stream(tokenizer: Tokenizer, texts: Sequence[str]) -> TokenStream:
@@ -83,45 +80,39 @@ class ContinuousCache:
     p is the model's.
     """
 
-    size: Annotated[int, Field(ge=1)] = 2000
-    share: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    sharpness: Annotated[float, Field(ge=0)] = 0.3
+    size: int = 2000
+    share: float = 0.1
+    sharpness: float = 0.3
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise ValueError(f"the cache's size is {self.size}; it must be at least 1")
-        if not 0 < self.share < 1:
+        if self.size < 1 or not 0 < self.share < 1 or not self.sharpness >= 0:
             raise ValueError(
-                f"the cache's share is {self.share}; it must be above 0 and below 1"
+                f"the cache is {self.size} {self.share} {self.sharpness}; expected a size "
+                "of at least 1, a share between 0 and 1, and a sharpness of at least 0"
             )
-        if not self.sharpness >= 0:
-            raise ValueError(
-                f"the cache's sharpness is {self.sharpness}; it must be at least 0"
-            )
-
-    def empty(self, like: Float[Tensor, "batch position width"]) -> "CachePast":
-        """Return the empty past."""
-        tokens = torch.zeros(len(like), 0, dtype=torch.int64, device=like.device)
-        return CachePast(like[:, :0], tokens)
 
     def mix(
         self,
         losses: Float[Tensor, "batch position"],
         features: Float[Tensor, "batch position width"],
         expected: Int[Tensor, "batch position"],
-        past: "CachePast",
-    ) -> tuple[Float[Tensor, "batch position"], "CachePast"]:
+        past: CachePast | None = None,
+    ) -> tuple[Float[Tensor, "batch position"], CachePast]:
         """Return -log p of the tokens `expected`, and the past that includes them.
 
         Args:
             losses: -log p under the model alone.
             features: The inputs of the output layer.
             expected: The tokens.
-            past: The states before.
+            past: The states before, if there are any, and the token after each.
         """
-        states = torch.cat([past.states, features], 1)
-        tokens = torch.cat([past.tokens, expected], 1)
-        queries, keys = features.shape[1], states.shape[1]
+        states = features
+        tokens = expected
+        if past is not None:
+            states = torch.cat([past[0], features], 1)
+            tokens = torch.cat([past[1], expected], 1)
+        queries = features.shape[1]
+        keys = states.shape[1]
         mask = window(
             queries,
             keys,
@@ -136,15 +127,7 @@ class ContinuousCache:
         repeated = (weights * (tokens[:, None] == expected[..., None])).sum(-1)
         share = self.share * weights.sum(-1)  # zero where there is no past
         mixed = -((1 - share) * (-losses).exp() + self.share * repeated).log()
-        return mixed, CachePast(states[:, -self.size :], tokens[:, -self.size :])
-
-
-@dataclass(frozen=True)
-class CachePast:
-    """States `(batch, past, width)` and the token after each, `(batch, past)`."""
-
-    states: Tensor
-    tokens: Tensor
+        return mixed, (states[:, -self.size :], tokens[:, -self.size :])
 
 
 @torch.no_grad()
@@ -175,7 +158,8 @@ def token_losses(
 def _stateful_losses(
     model: LanguageModel, tokens: Tensor, cache: ContinuousCache | None
 ) -> Tensor:
-    state, past = model.begin(1), None
+    state = model.begin(1)
+    past = None
     chunks = [model.zeros(0)]
     for start in range(0, len(tokens) - 1, CHUNK):
         chunk = tokens[start : start + CHUNK + 1][None]
@@ -186,7 +170,6 @@ def _stateful_losses(
                 raise ValueError(
                     "a cache is for models that do not copy; this one has a copy mechanism"
                 )
-            past = past or cache.empty(features)
             losses, past = cache.mix(losses, features, chunk[:, 1:], past)
         chunks.append(losses[0])
         state = model.detach_state(state) or state
@@ -194,34 +177,35 @@ def _stateful_losses(
 
 
 def _window_losses(model: LanguageModel, tokens: Tensor, context: int) -> Tensor:
-    count, step = len(tokens) - 1, max(1, context // 2)
-    done = min(context, count)
-    result = model.zeros(count)
-    if done:
-        result[:done] = _last_losses(model, tokens[None, : done + 1], done)[0]
-    ends = [*range(done + step, count, step), count] if count > done else []
-    batches = [
-        ends[start : start + BATCH_ROWS] for start in range(0, len(ends), BATCH_ROWS)
-    ]
+    count = len(tokens) - 1
+    step = max(1, context // 2)
+    losses = model.zeros(count)
+    if not count:
+        return losses
+    ends = [*range(context, count, step), count]
+    batches = [ends[:1]]
+    for first in range(1, len(ends), BATCH_ROWS):
+        batches.append(ends[first : first + BATCH_ROWS])
 
     def compute(ends: list[int]) -> Tensor:
-        windows = torch.stack([tokens[end - context : end + 1] for end in ends])
-        return _last_losses(model, windows, step).cpu()
+        """Return the losses at the end of the windows that end there."""
+        size = step if ends[0] > context else ends[0]
+        windows = []
+        for end in ends:
+            start = max(0, end - context)
+            windows.append(tokens[start : end + 1])
+        rows = torch.stack(windows)
+        features, _ = model.run(rows[:, :-1], model.begin(len(rows)))
+        _, losses = model.output.loss(features[:, -size:], rows[:, -size:])
+        return losses.cpu()
 
-    for batch, losses in zip(batches, compute_batches(compute, batches), strict=True):
-        for end, row in zip(batch, losses, strict=True):
-            result[done:end] = row[done - end :]
+    done = 0
+    for batch, rows in zip(batches, compute_batches(compute, batches), strict=True):
+        for end, row in zip(batch, rows, strict=True):
+            new = end - done
+            losses[done:end] = row[-new:]
             done = end
-    return result
-
-
-def _last_losses(
-    model: LanguageModel, windows: Int[Tensor, "row position"], count: int
-) -> Float[Tensor, "row last"]:
-    """Return the losses of the last tokens of each window, each window independent."""
-    features, _ = model.run(windows[:, :-1], model.begin(len(windows)))
-    assert isinstance(features, Tensor)
-    return model.output.loss(features[:, -count:], windows[:, -count:])[1]
+    return losses
 
 
 def measure_texts(
@@ -238,7 +222,8 @@ def measure_texts(
         `bits_per_character`: of characters and ends of texts.
     """
     losses = token_losses(model, token_stream(tokenizer, texts)[:], cache).double()
-    total, tokens = float(losses.sum()), len(losses)
+    total = float(losses.sum())
+    tokens = len(losses)
     words = sum(len(text.split()) + 1 for text in texts)
     characters = sum(len(text) + 1 for text in texts)
     return {

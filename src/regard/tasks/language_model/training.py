@@ -4,27 +4,24 @@ Batches are pure functions of the seed and the epoch. Every epoch cuts the text 
 positions. The first token is input only.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from regard.data import order
 from regard.data.batches import Batch, batch_rows
-from regard.data.splits import Splits
-from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.models.catalog import build_language_model
 from regard.models.language_model import LanguageModel
 from regard.shapes import Int
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.base import Setup, check_beam, digest_splits
+from regard.tasks.base import Setup, check_beam, digest_splits, setup_task
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.likelihood import (
+    TokenStream,
     describe_convention,
     measure_texts,
     token_stream,
@@ -32,7 +29,6 @@ from regard.tasks.language_model.likelihood import (
 from regard.tasks.summary import summarize_text
 from regard.tasks.tokenizers import TOKENIZER, load_or_train
 from regard.text import Tokenizer
-from regard.training.devices import count_parameters
 from regard.training.objectives import Carried, Loss
 from regard.training.settings import Training
 
@@ -47,40 +43,24 @@ class WindowBatch(Batch):
     """Whether it starts from an empty state, or continues the batch before."""
 
 
-@runtime_checkable
-class Tokens(Protocol):
-    """One long sequence of tokens, whose slices are tensors."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, item: slice, /) -> Tensor: ...
-
-
 @dataclass(frozen=True)
-class Windows(ABC):
+class Windows:
     """Batches of `rows` windows, `size` tokens long, of a text of tokens."""
 
-    tokens: Tokens
+    tokens: TokenStream | Tensor
     size: int
     rows: int
     seed: int
 
     def __post_init__(self) -> None:
-        needed, count = self.rows * self.size + 1, len(self.tokens)
+        needed = self.rows * self.size + 1
+        count = len(self.tokens)
         if count < needed:
             raise InputError(
                 f"training text: shorter than one batch: needed {needed} tokens "
                 f"({self.rows} x {self.size} and one), found {count}; add text, or lower "
                 "training.batch_tokens or window"
             )
-
-    @abstractmethod
-    def batches(self, epoch: int) -> order.Order:
-        """Return an epoch's batches as lists of examples, in the order of training."""
-
-    @abstractmethod
-    def batch(self, epoch: int, examples: Sequence[int]) -> WindowBatch:
-        """Return the batch of the windows with these indices."""
 
     def sample_start(self, epoch: int, rows: int) -> int:
         """Sample where an epoch's first window starts, which leaves `rows` windows."""
@@ -141,18 +121,20 @@ class Consecutive(Windows):
 class LanguageModelObjective:
     """Maximum likelihood of each token given those before it."""
 
-    metric, higher_is_better = "perplexity", False
+    metric = "perplexity"
+    higher_is_better = False
 
     def __init__(
         self,
-        windows: Windows,
+        windows: Shuffled | Consecutive,
         valid: Sequence[str],
         tokenizer: Tokenizer,
         settings: Training,
-        model: LanguageModel,
     ):
-        self.windows, self.valid, self.tokenizer = windows, valid, tokenizer
-        self.settings, self.model = settings, model
+        self.windows = windows
+        self.valid = valid
+        self.tokenizer = tokenizer
+        self.settings = settings
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
         return self.windows.batches(epoch)
@@ -180,12 +162,12 @@ class LanguageModelObjective:
 
 
 def make_windows(
-    tokens: Tokens,
+    tokens: TokenStream | Tensor,
     model: LanguageModel,
     settings: Training,
     window: int,
     processes: int,
-) -> Windows:
+) -> Shuffled | Consecutive:
     """Cut the training text: in order for a model with a carried state, else shuffled.
 
     Raises:
@@ -197,16 +179,12 @@ def make_windows(
             f"window is {window} and the model's context {model.context}; make them equal, "
             "so that all of its positions are trained and no others are used"
         )
-    rows = count_rows(len(tokens), window, settings.batch_tokens)
+    reason = f"the training text of {len(tokens):,} tokens is shorter than one batch"
+    parts = (len(tokens) - 1) // window
+    rows = batch_rows(parts, window, settings.batch_tokens, reason)
     if model.detach_state(model.begin(1)) is None:
         return Shuffled(tokens, window, rows, settings.seed)
     return Consecutive(tokens, window, rows, settings.seed, processes)
-
-
-def count_rows(tokens: int, window: int, most: int) -> int:
-    """Return the windows of a batch of `most` tokens; fewer for a short text."""
-    reason = f"the training text of {tokens:,} tokens is shorter than one batch"
-    return batch_rows((tokens - 1) // window, window, most, reason)
 
 
 def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Setup:
@@ -215,34 +193,23 @@ def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Se
     Raises:
         InputError: The text, the model or the search is invalid.
     """
-    splits, settings = config.data.load(), config.training
+    splits = config.data.load()
+    settings = config.training
     tokenizer = load_or_train(folder, config.tokenizer_settings, splits.train)
-    check_search(config.search, tokenizer.size)
+    check_beam(config.search.beam, tokenizer.size, "vocabulary")
     model = build_language_model(config.model, tokenizer.size, tokenizer.special)
     tokens = token_stream(tokenizer, splits.train)
     windows = make_windows(tokens, model, settings, config.window, processes)
-    return Setup(
+    return setup_task(
         model,
-        LanguageModelObjective(windows, splits.valid, tokenizer, settings, model),
-        digest_texts(splits),
-        f"{len(tokens):,} tokens to train on; a vocabulary of {tokenizer.size:,}; "
-        f"{count_parameters(model):,} parameters; {describe_convention(model)}",
-        {TOKENIZER: tokenizer},
-        splits.test,
-        data=summarize_text(config.data, splits, tokenizer),
+        LanguageModelObjective(windows, splits.valid, tokenizer, settings),
+        splits,
+        digest_splits(splits, "{}\n".format),
+        summarize_text(config.data, splits, tokenizer),
+        details=[
+            f"{len(tokens):,} tokens",
+            f"a vocabulary of {tokenizer.size:,}",
+            describe_convention(model),
+        ],
+        tokenizers={TOKENIZER: tokenizer},
     )
-
-
-def check_search(search: Search, vocabulary: int) -> None:
-    """Raise InputError for a beam that is too wide, or a penalty with a source."""
-    for name in ("coverage_penalty", "brevity_penalty"):
-        if getattr(search, name):
-            raise InputError(
-                f"search.{name} needs a source, which a language model has not; leave it 0"
-            )
-    check_beam(search.beam, vocabulary, "vocabulary")
-
-
-def digest_texts(splits: Splits[str]) -> str:
-    """Identify the training and the validation texts."""
-    return digest_splits(splits, "{}\n".format)

@@ -1,30 +1,37 @@
 """The run file of masked language models, their documents and the masks."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from random import Random
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from regard.config.file_kinds import Kind
-from regard.data.batches import Batch, Ids, bert_input, count_special, pad_rows
+from regard.data.batches import (
+    Batch,
+    Ids,
+    bert_input,
+    count_special,
+    pad_rows,
+    token_batches,
+)
 from regard.data.data_files import DataFiles
 from regard.data.texts import check_tail, lines_of
 from regard.errors import InputError
-from regard.models.bert import BertConfig
+from regard.models.catalog import MaskedModelConfig
 from regard.shapes import Int
+from regard.tasks.task import refuse_teacher_forcing
 from regard.text import TokenizerSettings
 from regard.text.special import MASKED, SpecialTokens
 from regard.training.settings import Training
 
 Document = tuple[str, ...]
 """The sentences or paragraphs of a document."""
-P = TypeVar("P")
 HEADING = re.compile(r"\s*=\s+[^=].*[^=]\s+=\s*")
 HIDDEN, REPLACED = 0.8, 0.1
 """The shares of tokens that the mask and random tokens replace; the rest stay."""
@@ -59,34 +66,23 @@ class Documents(DataFiles[Document]):
         self, train: Sequence[Document]
     ) -> tuple[Sequence[Document], Sequence[Document]]:
         """Hold out the last documents, or the last lines of a single one."""
-        if len(train) > 1:
-            documents, held_out = self._cut_tail(train)
-            return list(documents), list(held_out)
-        (document,) = train
-        lines, held_out = self._cut_tail(document)
-        return [lines], [held_out]
-
-    def _cut_tail(self, parts: Sequence[P]) -> tuple[tuple[P, ...], tuple[P, ...]]:
-        """Cut off the last parts. Raises InputError for a single one."""
+        parts: Any = train if len(train) > 1 else train[0]
         count = len(parts) - max(1, round(self.held_out * len(parts)))
         if count < 1:
             raise InputError(
                 f"{self.train}: one line is too few to hold some out; give data.valid"
             )
-        return tuple(parts[:count]), tuple(parts[count:])
+        if len(train) > 1:
+            return list(parts[:count]), list(parts[count:])
+        return [parts[:count]], [parts[count:]]
 
     def examples(self, path: str) -> Iterator[Document]:
         """Yield the documents of a file. Raises InputError as `load` does."""
-        return self.documents(lines_of(path, self.text, apart=True))
-
-    def documents(self, lines: Iterable[str]) -> Iterator[Document]:
-        """Yield the documents of lines."""
         document: list[str] = []
-        for line in lines:
+        for line in lines_of(path, self.text, apart=True):
+            ends = not line.strip()
             if self.between == "heading":
                 ends = HEADING.fullmatch(line) is not None
-            else:
-                ends = not line.strip()
             if ends and document:
                 yield tuple(document)
                 document = []
@@ -102,8 +98,6 @@ class Masking:
 
     share: Annotated[float, Field(gt=0, lt=1)] = 0.15
     """The share of all tokens."""
-    whole_words: bool = False
-    """Choose whole words."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,7 +145,7 @@ class MaskedTexts:
     def __init__(
         self,
         documents: Sequence[Sequence[Ids]],
-        inside: Sequence[bool],
+        size: int,
         masking: Masking,
         context: int,
         *,
@@ -163,7 +157,7 @@ class MaskedTexts:
 
         Args:
             documents: Each the tokens of its sentences.
-            inside: Whether a token, by its id, continues the word before it.
+            size: The number of entries of the vocabulary.
             masking: The choice of tokens to predict.
             context: Largest number of tokens of a text.
             paired: Whether texts come in pairs.
@@ -182,23 +176,26 @@ class MaskedTexts:
         packing = pack_halves if paired else pack
         spans = [packing(sentences, room) for sentences in documents]
         self.spans = list(filter(None, spans))
-        if len(self.spans) < (2 if paired else 1):
-            needed = "two documents, to pair one with another"
+        if len(self.spans) < 1 + paired:
+            needed = (
+                "two documents, to pair one with another" if paired else "a document"
+            )
             raise InputError(
                 f"training text: has {len(self.spans)} documents with text in them; "
-                f"expected {needed if paired else 'a document'}"
+                f"expected {needed}"
             )
-        self.inside, self.masking, self.special = inside, masking, special
-        self.paired, self.seed = paired, seed
-        self.ordinary = [
-            token for token in range(len(inside)) if token not in special.all
-        ]
+        self.masking = masking
+        self.special = special
+        self.paired = paired
+        self.seed = seed
         # The last span of a document has none behind it and is no A, since whether B
         # follows must not show in A.
-        self.starts: list[tuple[int, int]] = []
-        for document, spans in enumerate(self.spans):
-            count = max(1, len(spans) - 1) if paired else len(spans)
-            self.starts += [(document, index) for index in range(count)]
+        self.starts = [
+            (document, index)
+            for document, spans in enumerate(self.spans)
+            for index in range(max(1, len(spans) - paired))
+        ]
+        self.ordinary = [i for i in range(size) if i not in special.all]
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -207,14 +204,25 @@ class MaskedTexts:
         """Return A, B if there are pairs, and whether B follows A."""
         document, index = self.starts[example]
         spans = self.spans[document]
+        first = spans[index]
         if not self.paired:
-            return spans[index], None, 1
+            return first, None, 1
         random = Random(f"{self.seed}/{epoch}/{example}/pair")
-        if index + 1 < len(spans) and random.random() < 0.5:
-            return spans[index], spans[index + 1], 1
-        number = random.randrange(len(self.spans) - 1)
-        second = random.choice(self.spans[number + (number >= document)])
-        return spans[index], second, 0
+        following = index + 1
+        if following < len(spans) and random.random() < 0.5:
+            return first, spans[following], 1
+        other = random.randrange(len(self.spans) - 1)
+        if other >= document:
+            other += 1
+        second = random.choice(self.spans[other])
+        return first, second, 0
+
+    def batches(self, tokens: int, seed: int, epoch: int) -> Sequence[list[int]]:
+        """Return an epoch's batches of at most `tokens` tokens, as lists of indices."""
+        lengths = [self.length(epoch, example) for example in range(len(self))]
+        return token_batches(
+            [(length, length) for length in lengths], tokens, seed, epoch
+        )
 
     def length(self, epoch: int, example: int) -> int:
         """Return the length of the text, special tokens included."""
@@ -223,9 +231,11 @@ class MaskedTexts:
 
     def batch(self, epoch: int, examples: Sequence[int]) -> MaskedBatch:
         """Return a batch of the texts with these indices, masked."""
-        texts, segments, follows = [], [], []
+        texts = []
+        segments = []
+        follows = []
+        expected = []
         positions: list[tuple[int, int]] = []
-        expected: list[int] = []
         for row, example in enumerate(examples):
             first, second, follow = self.pair(epoch, example)
             ids, parts = bert_input(self.special, first, second)
@@ -237,8 +247,7 @@ class MaskedTexts:
             segments.append(parts)
             follows.append(follow)
         tokens, lengths = pad_rows(texts)
-        width = tokens.shape[1]
-        places = [row * width + position for row, position in positions]
+        places = [row * tokens.shape[1] + position for row, position in positions]
         return MaskedBatch(
             tokens,
             lengths,
@@ -250,32 +259,21 @@ class MaskedTexts:
 
     def _choose(self, ids: Ids, random: Random) -> list[int]:
         """Choose the positions to predict, at least one."""
-        words: list[list[int]] = []
-        for position, token in enumerate(ids):
-            if token in (self.special.start, self.special.end):
-                continue
-            follows = words and words[-1][-1] == position - 1
-            if self.masking.whole_words and follows and self.inside[token]:
-                words[-1].append(position)
-            else:
-                words.append([position])
-        count = max(1, round(self.masking.share * sum(map(len, words))))
-        random.shuffle(words)
-        chosen: list[int] = []
-        for word in words:
-            if not chosen or len(chosen) + len(word) <= count:
-                chosen += word
-        return sorted(chosen)
+        ends = self.special.start, self.special.end
+        positions = [index for index, token in enumerate(ids) if token not in ends]
+        count = max(1, round(self.masking.share * len(positions)))
+        random.shuffle(positions)
+        return sorted(positions[:count])
 
     def _mask(self, ids: Ids, chosen: Sequence[int], random: Random) -> Ids:
         """Replace tokens by masks and random tokens."""
         assert self.special.mask is not None
         masked = list(ids)
         for position in chosen:
-            draw = random.random()
-            if draw < HIDDEN:
+            sample = random.random()
+            if sample < HIDDEN:
                 masked[position] = self.special.mask
-            elif draw < HIDDEN + REPLACED:
+            elif sample < HIDDEN + REPLACED:
                 masked[position] = self.ordinary[random.randrange(len(self.ordinary))]
         return masked
 
@@ -290,27 +288,22 @@ class MaskedLanguageModelling:
 
     task: Literal["masked-language-model"] = "masked-language-model"
     data: Documents
-    tokenizer: TokenizerSettings
-    model: BertConfig
+    model: MaskedModelConfig
+    tokenizer: TokenizerSettings | None = None
     masking: Masking = field(default_factory=Masking)
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
         training = self.training
-        if training.batch_tokens < self.model.context:
+        if training.batch_tokens < (self.model.context or 0):
             raise ValueError(
                 f"training.batch_tokens is {training.batch_tokens}, less than one text of "
                 f"model.context {self.model.context}; raise it or shorten the context"
             )
-        if self.tokenizer.dropout:
+        if self.tokenizer is None and self.model.name != "pretrained":
+            raise ValueError("tokenizer is missing; describe it")
+        if self.tokenizer is not None and self.tokenizer.dropout:
             raise ValueError(
                 "tokenizer.dropout is for seq2seq; blanks are in texts of one segmentation"
             )
-        if training.teacher_forcing < 1 or training.teacher_forcing_end not in (
-            None,
-            1.0,
-        ):
-            raise ValueError(
-                "training.teacher_forcing is for seq2seq; a text with blanks is read at "
-                "once"
-            )
+        refuse_teacher_forcing(self.training)

@@ -2,28 +2,26 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.attribution.aggregation import LAYERED
+from regard.attribution.aggregation import text_kinds
 from regard.attribution.gradients import select_log_probabilities
 from regard.attribution.kinds import Kind
-from regard.data.batches import pad_rows, token_batches
-from regard.data.records import Records
-from regard.data.texts import with_column
+from regard.data.batches import pad_rows
 from regard.data.tokens import side
 from regard.errors import InputError, quote
 from regard.metrics import perplexity
 from regard.models.bert import Bert
+from regard.models.catalog import MASKED_MODELS
+from regard.models.pretrained import PretrainedMaskedLM
 from regard.nonfinite import check_output
 from regard.shapes import Float
-from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.base import Explanation, TextAttribution
+from regard.tasks.base import Explanation, TextRun, attribute_tokens
 from regard.tasks.masked_language_model.config import (
     Document,
     MaskedLanguageModelling,
@@ -31,10 +29,9 @@ from regard.tasks.masked_language_model.config import (
 )
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr, TextPrediction, flat
-from regard.tasks.run import Run, refuse_one, text_warnings
-from regard.tasks.tokenizers import TOKENIZER, check_mask
+from regard.tasks.run import refuse_one
+from regard.tasks.tokenizers import check_mask
 from regard.text import Tokenizer
-from regard.text.kinds import INSIDE
 from regard.work import checkpoint, compute_batches
 
 BLANK = "[MASK]"
@@ -43,8 +40,6 @@ BATCH_ROWS = 64
 """Texts in one batch of inference."""
 SEED = 0
 """The seed of the masks in held-out texts."""
-SPACES = ("Ġ", "▁")
-"""How entries begin that have a space before them: byte pairs, SentencePiece."""
 Pool = Literal["mean", "first"]
 
 
@@ -74,19 +69,14 @@ class FilledText(ShortRepr):
         return self.blanks[0][0].text
 
     def lines(self) -> list[str]:
-        """Return the text, or with several ways a line for each."""
+        """Return the text, or with several ways number, probability, token and text."""
         if all(len(ways) == 1 for ways in self.blanks):
             return [flat(self.text)]
-        return self.rows()
-
-    def rows(self) -> list[str]:
-        """Return the blank's number, probability, token and text of each way."""
-        rows = []
-        for number, ways in enumerate(self.blanks, 1):
-            for way in ways:
-                text = flat(way.text)
-                rows.append(f"{number}\t{way.probability:.4f}\t{way.token}\t{text}")
-        return rows
+        return [
+            f"{number}\t{way.probability:.4f}\t{way.token}\t{flat(way.text)}"
+            for number, ways in enumerate(self.blanks, 1)
+            for way in ways
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -94,11 +84,11 @@ class FilledText(ShortRepr):
         return {"filled": self.text, "blanks": blanks}
 
 
-class MaskedLanguageModelRun(Run[str, FilledText]):
+class MaskedLanguageModelRun(TextRun[FilledText]):
     """A trained model with its tokenizer and its run file. Examples have blanks."""
 
     config: MaskedLanguageModelling
-    model: Bert
+    model: Bert | PretrainedMaskedLM
     supports = {
         "predict": frozenset({"n_best"}),
         "evaluate": frozenset({"files", "columns"}),
@@ -106,35 +96,16 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
     }
     data_hint = "give a file of documents"
 
-    def __init__(
-        self, config: MaskedLanguageModelling, model: Bert, tokenizer: Tokenizer
-    ):
-        self.config, self.model, self.tokenizer = config, model, tokenizer
-
-    @classmethod
-    def open(
-        cls, run: RunDirectory, config: MaskedLanguageModelling
-    ) -> "MaskedLanguageModelRun":
-        """Open the run in a folder, its model with initial weights."""
-        tokenizer = Tokenizer.load(run.file(TOKENIZER))
+    @staticmethod
+    def build(
+        config: MaskedLanguageModelling, tokenizer: Tokenizer
+    ) -> Bert | PretrainedMaskedLM:
         check_mask(tokenizer)
-        return cls(config, Bert(tokenizer.size, config.model), tokenizer)
+        return MASKED_MODELS[config.model.name](tokenizer.size, config.model)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        return LAYERED
-
-    def warnings(self, text: str) -> list[str]:
-        return text_warnings(self.tokenizer, {"text": text})
-
-    def parse(self, line: str, place: str = "text 1") -> str:
-        return line
-
-    def read(
-        self, files: Sequence[Path | Records], options: EvaluationOptions
-    ) -> list[Document]:
-        data = with_column(self.config.data, options.columns)
-        return [document for file in files for document in data.read(str(file))]
+        return text_kinds(self.model, self.model.self_attention)
 
     def compute_metrics(
         self, examples: Sequence[Document], options: EvaluationOptions
@@ -195,14 +166,23 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         """
         refuse_one(texts, "texts")
         ids = [self._with_special(text, self.tokenizer.encode(text)) for text in texts]
-        vectors = [torch.zeros(0, self.config.model.width)]
+        model = self.model
+        read = model.states if isinstance(model, PretrainedMaskedLM) else model
+        vectors = []
         for first in range(0, len(ids), BATCH_ROWS):
             checkpoint()
             rows = ids[first : first + BATCH_ROWS]
-            for row, states in zip(rows, self._states(rows).cpu(), strict=True):
+            tokens, lengths = pad_rows(rows)
+            with check_output(model):
+                batch = read(tokens.to(self.device), lengths.to(self.device)).cpu()
+            for row, states in zip(rows, batch, strict=True):
                 states = states[: len(row)] if pool == "mean" else states[:1]
-                vectors.append(states.mean(0)[None])
-        return torch.cat(vectors)
+                vectors.append(states.mean(0))
+        return (
+            torch.stack(vectors)
+            if vectors
+            else torch.zeros(0, getattr(self.config.model, "width", 0))
+        )
 
     @torch.no_grad()
     def layers(self, text: str) -> tuple[list[str], Float[Tensor, "layer token width"]]:
@@ -213,14 +193,17 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         Raises:
             InputError: The text is too long.
         """
+        if isinstance(self.model, PretrainedMaskedLM):
+            raise InputError("a pretrained model has no states of every layer here")
         ids = self.tokenizer.encode(text)
-        tokens, lengths = pad_rows([self._with_special(text, ids)])
-        layers = self.model.encoder.run_layers(
-            tokens.to(self.device), lengths.to(self.device)
-        )
+        row = self._with_special(text, ids)
+        rows = torch.tensor([row], device=self.device)
+        lengths = torch.tensor([len(row)], device=self.device)
         with check_output(self.model):
-            states = torch.cat(list(layers))
-        return self.tokenizer.pieces(ids), states[:, 1:-1].cpu()
+            layers = list(self.model.encoder.run_layers(rows, lengths))
+            states = torch.cat(layers)
+        inner = states[:, 1:-1]
+        return self.tokenizer.pieces(ids), inner.cpu()
 
     @torch.no_grad()
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
@@ -231,18 +214,16 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         text = example
         if BLANK in text and self.model.predictions is not None:
             text = self._fill(example, 1, BLANK)[0][0].text
-        ids = self._encode_blanks(example, BLANK)
+        ids, positions = self._encode_blanks(example, BLANK)
 
         def explain() -> Explanation:
             self._require_predictions()
-            positions = self._blanks(ids)
             if not positions:
                 raise InputError(
                     f"{quote(example)} has no blank, and a gradient is of the token that "
                     f"fills one; write {BLANK} there"
                 )
-            logits = self._logits(ids, positions)
-            tokens = self._fill_ordinary(logits, -torch.inf).argmax(-1).tolist()
+            tokens = self._probabilities(ids, positions).argmax(-1).tolist()
             return self.tokenizer.pieces(tokens), lambda: select_log_probabilities(
                 self._logits(ids, positions), tokens
             )
@@ -250,24 +231,12 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         *parts, last = example.split(BLANK)
         texts = [*(part.rstrip() for part in parts), last]
         labels = side(self.tokenizer, ids, texts=texts)
-        attribution = TextAttribution(
-            self.model, labels, lambda: self._states([ids]), explain
+        lookups, weights = attribute_tokens(
+            self.model, labels, lambda: self._states([ids]), explain, options
         )
-        lookups, weights = attribution.collect(options)
         return Attribution(
             TextPrediction(text), example, (lookups,), weights, options, has_heads=True
         )
-
-    def _blanks(self, ids: Sequence[int]) -> list[int]:
-        mask = self.tokenizer.special.mask
-        return [position for position, token in enumerate(ids) if token == mask]
-
-    def _fill_ordinary(self, scores: Tensor, least: float) -> Tensor:
-        """Give ids that never fill a blank the score `least`."""
-        special, size = self.tokenizer.special, self.tokenizer.size
-        tokens = [*special.all, *range(size - special.unused, size)]
-        indices = torch.tensor(tokens, device=scores.device)
-        return scores.index_fill(-1, indices, least)
 
     def _logits(
         self, ids: Sequence[int], positions: Sequence[int]
@@ -276,26 +245,35 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         assert self.model.predictions is not None
         return self.model.predictions(self._states([ids])[0, positions])
 
-    def _fill(self, text: str, best: int, blank: str) -> list[list[FilledBlank]]:
-        if blank not in text:
-            raise InputError(f"{quote(text)} has no blank; write {blank} where one is")
-        ids = self._encode_blanks(text, blank)
-        positions = self._blanks(ids)
+    def _probabilities(
+        self, ids: Sequence[int], positions: Sequence[int]
+    ) -> Float[Tensor, "place vocabulary"]:
+        """Return the probabilities at blanks, 0 for ids that never fill one."""
+        special = self.tokenizer.special
+        size = self.tokenizer.size
         probabilities = self._logits(ids, positions).softmax(-1).cpu()
-        probabilities = self._fill_ordinary(probabilities, 0.0)
-        filled = list(ids)
-        for position, token in zip(
-            positions, probabilities.argmax(-1).tolist(), strict=True
-        ):
-            filled[position] = token
+        probabilities[:, [*special.all, *range(size - special.unused, size)]] = 0.0
+        return probabilities
+
+    def _fill(self, text: str, best: int, blank: str) -> list[list[FilledBlank]]:
+        ids, positions = self._encode_blanks(text, blank)
+        if not positions:
+            raise InputError(f"{quote(text)} has no blank; write {blank} where one is")
+        probabilities = self._probabilities(ids, positions)
+        likeliest = probabilities.argmax(-1).tolist()
+        for position, token in zip(positions, likeliest, strict=True):
+            ids[position] = token
         blanks = []
         for position, row in zip(positions, probabilities, strict=True):
             checkpoint()
-            top, ways = row.topk(best), []
-            for probability, token in zip(*map(Tensor.tolist, top), strict=True):
-                tokens = [*filled[1:position], token, *filled[position + 1 : -1]]
+            ways = []
+            values, tokens = row.topk(best)
+            for probability, token in zip(
+                values.tolist(), tokens.tolist(), strict=True
+            ):
+                filled = [*ids[1:position], token, *ids[position + 1 : -1]]
                 piece = self.tokenizer.pieces([token])[0]
-                decoded = self.tokenizer.decode(tokens)
+                decoded = self.tokenizer.decode(filled)
                 ways.append(FilledBlank(decoded, piece, probability))
             blanks.append(ways)
         return blanks
@@ -306,8 +284,11 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         with check_output(self.model):
             return self.model(tokens.to(self.device), lengths.to(self.device))
 
-    def _encode_blanks(self, text: str, blank: str) -> list[int]:
+    def _encode_blanks(self, text: str, blank: str) -> tuple[list[int], list[int]]:
         """Encode a text with blanks, special tokens included.
+
+        Returns:
+            The tokens, and the positions of the blanks.
 
         Raises:
             InputError: The text is too long.
@@ -319,16 +300,18 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         for part in parts:
             # what fills a blank brings its own space
             ids += [*self.tokenizer.encode(part.rstrip()), mask]
-        return self._with_special(text, [*ids, *self.tokenizer.encode(last)])
+        ids = self._with_special(text, [*ids, *self.tokenizer.encode(last)])
+        return ids, [index for index, token in enumerate(ids) if token == mask]
 
     def _with_special(self, text: str, ids: Sequence[int]) -> list[int]:
         context = self.config.model.context
+        special = self.tokenizer.special
         if len(ids) + 2 > context:
             raise InputError(
                 f"{quote(text)} has {len(ids)} tokens and two special tokens, but the model "
                 f"takes {context}; shorten it"
             )
-        return [self.tokenizer.special.start, *ids, self.tokenizer.special.end]
+        return [special.start, *ids, special.end]
 
     def _require_predictions(self) -> None:
         if self.model.predictions is None:
@@ -348,13 +331,9 @@ def mask_documents(
 ) -> MaskedTexts:
     """Return documents as masked texts. Raises InputError where there are too few."""
     ids = [list(map(tokenizer.encode, document)) for document in documents]
-    if tokenizer.backend["model"].get("type") == "WordPiece":
-        inside = [entry.startswith(INSIDE) for entry in tokenizer.vocabulary]
-    else:
-        inside = [not entry.startswith(SPACES) for entry in tokenizer.vocabulary]
     return MaskedTexts(
         ids,
-        inside,
+        tokenizer.size,
         config.masking,
         config.model.context,
         paired=paired,
@@ -363,17 +342,11 @@ def mask_documents(
     )
 
 
-def cut_batches(
-    texts: MaskedTexts, tokens: int, seed: int, epoch: int
-) -> Sequence[list[int]]:
-    """Return an epoch's batches of texts."""
-    lengths = [texts.length(epoch, example) for example in range(len(texts))]
-    return token_batches([(length, length) for length in lengths], tokens, seed, epoch)
-
-
 @torch.no_grad()
-def measure_masked(model: Bert, texts: MaskedTexts, tokens: int) -> dict[str, float]:
-    """Return accuracy, in per cent, and perplexity of masked tokens.
+def measure_masked(
+    model: Bert | PretrainedMaskedLM, texts: MaskedTexts, tokens: int
+) -> dict[str, float]:
+    """Return accuracy, in percent, and perplexity of masked tokens.
 
     For a model that predicts it, `next-sentence` is the accuracy of whether one text
     follows another.
@@ -384,18 +357,21 @@ def measure_masked(model: Bert, texts: MaskedTexts, tokens: int) -> dict[str, fl
         batch = texts.batch(0, examples).to(device)
         states = model(batch.tokens, batch.lengths, batch.segments)
         assert model.predictions is not None
-        logits = model.predictions(states.flatten(0, 1)[batch.places])
+        masked = states.flatten(0, 1)[batch.places]
+        logits = model.predictions(masked)
         total = functional.cross_entropy(logits, batch.expected, reduction="sum")
-        right = int((logits.argmax(-1) == batch.expected).sum())
+        hits = logits.argmax(-1) == batch.expected
         following = predict_next(model, states)
-        if following is None or batch.follows is None:
-            return float(total), right, len(batch.places), 0, 0
-        right_pairs = int((following.argmax(-1) == batch.follows).sum())
-        return float(total), right, len(batch.places), right_pairs, len(batch.follows)
+        right_pairs = 0
+        pairs = 0
+        if following is not None and batch.follows is not None:
+            pair_hits = following.argmax(-1) == batch.follows
+            right_pairs = int(pair_hits.sum())
+            pairs = len(batch.follows)
+        return float(total), int(hits.sum()), len(batch.places), right_pairs, pairs
 
-    counts = compute_batches(count, cut_batches(texts, tokens, SEED, 0))
-    sums = map(sum, zip(*counts, strict=True))
-    total, right, places, right_pairs, pairs = sums
+    counts = compute_batches(count, texts.batches(tokens, SEED, 0))
+    total, right, places, right_pairs, pairs = map(sum, zip(*counts, strict=True))
     metrics = {
         "masked-accuracy": 100 * right / places,
         "perplexity": perplexity(total / places),
@@ -405,7 +381,7 @@ def measure_masked(model: Bert, texts: MaskedTexts, tokens: int) -> dict[str, fl
     return metrics
 
 
-def predict_next(model: Bert, states: Tensor) -> Tensor | None:
+def predict_next(model: Bert | PretrainedMaskedLM, states: Tensor) -> Tensor | None:
     """Return the logits of whether B follows A, None for a model without them."""
     if model.next_sentence is None or model.pooler is None:
         return None

@@ -10,6 +10,8 @@ from torch.nn import functional
 from regard.data.splits import Splits
 from regard.errors import InputError
 from regard.models.bert import Bert
+from regard.models.catalog import MASKED_MODELS
+from regard.models.pretrained import PretrainedMaskedLM
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.base import Setup, digest, setup_task
 from regard.tasks.masked_language_model.config import (
@@ -19,7 +21,6 @@ from regard.tasks.masked_language_model.config import (
     MaskedTexts,
 )
 from regard.tasks.masked_language_model.run import (
-    cut_batches,
     mask_documents,
     measure_masked,
     predict_next,
@@ -34,14 +35,18 @@ from regard.training.settings import Training
 class MaskedObjective:
     """The cross-entropy of masked tokens, and of whether the second text follows."""
 
-    metric, higher_is_better = "masked-accuracy", True
+    metric = "masked-accuracy"
+    higher_is_better = True
 
     def __init__(self, train: MaskedTexts, valid: MaskedTexts, settings: Training):
-        self.train, self.valid, self.settings = train, valid, settings
+        self.train = train
+        self.valid = valid
+        self.settings = settings
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
-        tokens, seed = self.settings.batch_tokens, self.settings.seed
-        return cut_batches(self.train, tokens, seed, epoch)
+        tokens = self.settings.batch_tokens
+        seed = self.settings.seed
+        return self.train.batches(tokens, seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> MaskedBatch:
         return self.train.batch(epoch, indices)
@@ -53,12 +58,10 @@ class MaskedObjective:
         update: int,
         carried: Carried | None = None,
     ) -> Loss:
-        assert isinstance(model, Bert)
+        assert isinstance(model, Bert | PretrainedMaskedLM)
         assert model.predictions is not None
-        states, count = (
-            model(batch.tokens, batch.lengths, batch.segments),
-            len(batch.places),
-        )
+        states = model(batch.tokens, batch.lengths, batch.segments)
+        count = len(batch.places)
         features = model.predictions.features(states.flatten(0, 1)[batch.places])
         total, _ = model.predictions.output.loss(features[None], batch.expected[None])
         following = predict_next(model, states)
@@ -68,7 +71,7 @@ class MaskedObjective:
         return Loss(total, count, read=int(batch.lengths.sum()))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        assert isinstance(model, Bert)
+        assert isinstance(model, Bert | PretrainedMaskedLM)
         return measure_masked(model, self.valid, self.settings.batch_tokens)
 
 
@@ -86,12 +89,14 @@ def setup(
             "trained"
         )
     splits = config.data.load()
+    assert config.tokenizer is not None
     tokenizer = load_or_train(
         folder, config.tokenizer, list(chain.from_iterable(splits.train))
     )
     check_mask(tokenizer)
-    model = Bert(tokenizer.size, config.model)
-    paired, seed = config.model.next_sentence, config.training.seed
+    model = MASKED_MODELS[config.model.name](tokenizer.size, config.model)
+    paired = config.model.next_sentence
+    seed = config.training.seed
     train, valid = (
         mask_documents(documents, tokenizer, config, paired=paired, seed=seed)
         for documents in (splits.train, splits.valid)

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.data.cache import is_large
-from regard.data.pairs import Pair, Parallel, Table, read_parallel
+from regard.data.pairs import Pair, Parallel, Table
 from regard.data.records import Records
 from regard.data.splits import HeldOut, Splits
 from regard.data.tables import Tabular
@@ -24,8 +23,6 @@ from regard.training.settings import Training
 
 Files = str | tuple[str, ...]
 """A table, or files of the source and each language; an empty tuple is none."""
-Row = tuple[Pair, ...]
-"""A source with its target in each language."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +59,11 @@ class Multiparallel(HeldOut, Tabular):
                 )
         for key in ("train", "valid", "test"):
             self._check_count(f"multiparallel: {key}", getattr(self, key))
+        if self.skip_bad:
+            raise InputError(
+                "multiparallel: skip_bad would leave a row out of some languages only; "
+                "correct the bad rows"
+            )
 
     def _check_count(self, name: str, files: Files) -> None:
         expected = len(self.languages) + 1
@@ -94,69 +96,43 @@ class Multiparallel(HeldOut, Tabular):
                 "data.train is not given; expected a table, or files as "
                 f"--set 'data.train=[{files}]'"
             )
-        paths = [self.train] if isinstance(self.train, str) else self.train
-        if is_large(paths) and not self.skip_bad:
-            return {name: self.alone(name).load() for name in self.names}
-        train, valid = self._read(self.train), self._read(self.valid)
-        if not valid:
-            count = f"{paths[0]}: {len(train):,} sources"
-            train, valid = self.hold_out(train, count, lambda row: row[0].source)
-        sets = [
-            self._by_language(rows) for rows in (train, valid, self._read(self.test))
-        ]
-        return {name: Splits(*(rows[name] for rows in sets)) for name in self.names}
+        if isinstance(self.train, str):  # check the columns under their own keys
+            next(self.stream_rows(self.train, self.columns))
+        return {name: self.alone(name).load() for name in self.names}
 
-    def read(self, files: Sequence[Path | Records]) -> dict[str, list[Pair]]:
+    def read(self, files: Sequence[Path | Records]) -> dict[str, Sequence[Pair]]:
         """Read the pairs by language of other files, or of a table.
 
         Raises:
             InputError: A record is invalid; it names file and line.
         """
-        paths = str(files[0]) if len(files) == 1 else tuple(map(str, files))
+        if len(files) == 1:
+            return {name: self.alone(name).read(files[0]) for name in self.names}
+        paths = tuple(map(str, files))
         self._check_count("evaluation", paths)
-        return self._by_language(self._read(paths))
+        numbered = enumerate(self.names, 1)
+        return {name: Parallel().read((paths[0], paths[n])) for n, name in numbered}
 
     def alone(self, language: str) -> Parallel | Table:
         """Return the data section of one language."""
         index = self.names.index(language)
-        sets = {"train": self.train, "valid": self.valid, "test": self.test}
-        if isinstance(self.train, str):
-            tables: dict[str, Any] = {
-                key: path for key, path in sets.items() if isinstance(path, str)
-            }
-            return Table(
-                **tables,
-                source=self.source,
-                target=self.languages[index],
-                held_out=self.held_out,
-                split_seed=self.split_seed,
-                delimiter=self.delimiter,
-                quoting=self.quoting,
-                skip_bad=self.skip_bad,
-            )
-        pairs: dict[str, Any] = {
-            key: (paths[0], paths[index + 1])
-            for key, paths in sets.items()
-            if paths and not isinstance(paths, str)
+        fields: dict[str, Any] = {
+            "held_out": self.held_out,
+            "split_seed": self.split_seed,
         }
-        return Parallel(**pairs, held_out=self.held_out, split_seed=self.split_seed)
-
-    def _read(self, files: Files) -> list[Row]:
-        if not files:
-            return []
-        if not isinstance(files, str):
-            sides = [read_parallel(files[0], target) for target in files[1:]]
-            return list(zip(*sides, strict=True))
-        rows: list[Row] = []
-        for row in self.rows(files, self.columns):
-            source, *targets = row.fields
-            rows.append(tuple(Pair(source, target, row.place) for target in targets))
-        return rows
-
-    def _by_language(self, rows: Sequence[Row]) -> dict[str, list[Pair]]:
-        return {
-            name: [row[index] for row in rows] for index, name in enumerate(self.names)
-        }
+        for key in ("train", "valid", "test"):
+            if files := getattr(self, key):
+                table = isinstance(files, str)
+                fields[key] = files if table else (files[0], files[index + 1])
+        if not isinstance(self.train, str):
+            return Parallel(**fields)
+        return Table(
+            source=self.source,
+            target=self.languages[index],
+            delimiter=self.delimiter,
+            quoting=self.quoting,
+            **fields,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,7 @@
 """Translation into several languages: one encoder with a decoder for each."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -11,13 +10,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.data.batches import PairBatch, token_batches
-from regard.data.cache import cache_value
+from regard.data.batches import PairBatch
 from regard.data.pairs import Pair
 from regard.data.records import Records
-from regard.data.splits import Splits
-from regard.data.tokens import Tokenizers, count_together, report_cut
-from regard.decoding.texts import limit_of, search_ids, source_ids
+from regard.data.tokens import Tokenizers, count_together
+from regard.decoding.texts import search_ids
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.models.catalog import build
@@ -28,7 +25,13 @@ from regard.pictures.text import show_invisible
 from regard.pictures.views import PAGE_REMEDY, check_size
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.base import Setup, digest
+from regard.tasks.base import (
+    Setup,
+    TokenBatchObjective,
+    check_beam,
+    digest,
+    setup_task,
+)
 from regard.tasks.multi_target.data import MultiTarget
 from regard.tasks.options import (
     SAMPLING,
@@ -38,21 +41,20 @@ from regard.tasks.options import (
     PredictOptions,
 )
 from regard.tasks.prediction import GeneratedText, ShortRepr
-from regard.tasks.run import Run, output_warnings, text_warnings
+from regard.tasks.run import Run, output_warnings
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.metrics import Scoring
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.tasks.seq2seq.training import (
     Seq2SeqObjective,
-    check_search,
-    pairs_summary,
+    digest_pairs,
     sources_of,
+    summarize_pairs,
     targets_of,
 )
 from regard.tasks.summary import join_summaries
 from regard.tasks.tokenizers import SOURCE, train_on_examples
 from regard.text import Tokenizer
-from regard.training.devices import count_parameters
 from regard.training.objectives import Carried, Loss
 from regard.training.schedules import forcing
 from regard.training.settings import Training
@@ -60,27 +62,29 @@ from regard.training.settings import Training
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+ByLanguage = Mapping[str, Tokenizers]
+
 
 def target_file(language: str) -> str:
     """Return the name of the file with a language's tokenizer."""
     return f"target.{language}.tokenizer.json"
 
 
-def load_tokenizers(folder: RunDirectory, config: MultiTarget) -> dict[str, Tokenizers]:
+def load_tokenizers(folder: RunDirectory, config: MultiTarget) -> ByLanguage:
     """Load the run's tokenizers by language."""
     source = Tokenizer.load(folder.file(SOURCE))
-    return {
-        name: Tokenizers(source, Tokenizer.load(folder.file(target_file(name))))
-        for name in config.data.names
-    }
+    tokenizers = {}
+    for name in config.data.names:
+        target = Tokenizer.load(folder.file(target_file(name)))
+        tokenizers[name] = Tokenizers(source, target)
+    return tokenizers
 
 
-def build_many(config: MultiTarget, tokenizers: Mapping[str, Tokenizers]) -> OneToMany:
+def build_many(config: MultiTarget, tokenizers: ByLanguage) -> OneToMany:
     """Build the model with fresh weights."""
-    models = {
-        name: build(config.model, *sides.sizes, sides.special)
-        for name, sides in tokenizers.items()
-    }
+    models = {}
+    for name, sides in tokenizers.items():
+        models[name] = build(config.model, *sides.sizes, sides.special)
     return OneToMany(models)
 
 
@@ -90,10 +94,11 @@ def average_languages(
     """Return the mean of each metric, and each language's own as `metric/language`."""
     names = list(next(iter(scores.values())))
     result = {name: fmean(score[name] for score in scores.values()) for name in names}
-    for name in names:
-        for language, score in scores.items():
-            result[f"{name}/{language}"] = score[name]
-    return result
+    return result | {
+        f"{name}/{language}": score[name]
+        for name in names
+        for language, score in scores.items()
+    }
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,35 +110,12 @@ class MultiTargetPrediction(ShortRepr):
     @property
     def texts(self) -> dict[str, str]:
         """The text in each language."""
-        return {
-            language: prediction.text
-            for language, prediction in self.predictions.items()
-        }
+        return {name: output.text for name, output in self.predictions.items()}
 
     @property
     def text(self) -> str:
         """The lines of all languages."""
         return "\n".join(self.lines())
-
-    @property
-    def score(self) -> float:
-        """The sum of the log-probabilities."""
-        return sum(prediction.score for prediction in self.predictions.values())
-
-    @property
-    def finished(self) -> bool:
-        """Whether the output is finished in every language."""
-        return all(prediction.finished for prediction in self.predictions.values())
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Always empty: no phrases constrain several languages."""
-        return ()
-
-    @property
-    def alternatives(self) -> tuple["MultiTargetPrediction", ...]:
-        """Always empty: each language has one prediction."""
-        return ()
 
     def lines(self) -> list[str]:
         """Return a line for each language: its name, a tab and the text."""
@@ -142,12 +124,8 @@ class MultiTargetPrediction(ShortRepr):
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        predictions = self.predictions.items()
-        return {
-            "languages": {
-                language: prediction.to_json() for language, prediction in predictions
-            }
-        }
+        outputs = self.predictions.items()
+        return {"languages": {name: output.to_json() for name, output in outputs}}
 
 
 class MultiTargetRun(Run[str, MultiTargetPrediction]):
@@ -162,13 +140,23 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
     }
     data_hint = "give a table, or a file of each language"
 
-    def __init__(
-        self,
-        config: MultiTarget,
-        model: OneToMany,
-        tokenizers: Mapping[str, Tokenizers],
-    ):
-        self.config, self.model, self.tokenizers = config, model, tokenizers
+    def __init__(self, config: MultiTarget, model: OneToMany, tokenizers: ByLanguage):
+        self.config = config
+        self.model = model
+        self.tokenizers = tokenizers
+        self.runs: dict[str, Seq2SeqRun] = {}
+        for name, sides in tokenizers.items():
+            alone = Seq2Seq(
+                data=config.data.alone(name),
+                tokenizers=TokenizerPair(config.source, config.target),
+                model=config.model,
+                metrics=config.metrics,
+                training=config.training,
+                search=config.search,
+                truncate=config.truncate,
+            )
+            self.runs[name] = Seq2SeqRun(alone, model.of(name).eval(), sides)
+        self.first = next(iter(self.runs.values()))
 
     @classmethod
     def open(cls, folder: RunDirectory, config: MultiTarget) -> "MultiTargetRun":
@@ -176,40 +164,12 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         tokenizers = load_tokenizers(folder, config)
         return cls(config, build_many(config, tokenizers), tokenizers)
 
-    def of(self, language: str) -> Seq2SeqRun:
-        """Return the run of one language, which shares its weights with this one.
-
-        Raises:
-            InputError: The run has no such language.
-        """
-        config = self.config
-        if language not in config.data.names:
-            raise InputError(
-                f"{language!r} is not a language of this run; it has "
-                f"{', '.join(config.data.names)}"
-            )
-        alone = Seq2Seq(
-            data=config.data.alone(language),
-            tokenizers=TokenizerPair(config.source, config.target),
-            model=config.model,
-            metrics=config.metrics,
-            training=config.training,
-            search=config.search,
-            truncate=config.truncate,
-        )
-        model = self.model.of(language).eval()
-        return Seq2SeqRun(alone, model, self.tokenizers[language])
-
     def parts(self) -> dict[str, Seq2SeqRun]:
-        """Return a run for each language."""
-        return {language: self.of(language) for language in self.tokenizers}
-
-    @property
-    def _first(self) -> Tokenizers:
-        return next(iter(self.tokenizers.values()))
+        """Return a run for each language, which shares its weights with this one."""
+        return self.runs
 
     def warnings(self, text: str) -> list[str]:
-        return text_warnings(self._first.source, {"text": text})
+        return self.first.warnings(text)
 
     def prediction_warnings(self, prediction: MultiTargetPrediction) -> list[str]:
         warnings: list[str] = []
@@ -218,7 +178,7 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         return warnings
 
     def cut(self, text: str) -> str:
-        return next(iter(self.parts().values())).cut(text)
+        return self.first.cut(text)
 
     def parse(self, line: str, place: str = "text 1") -> str:
         return line
@@ -234,56 +194,51 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         self, texts: Sequence[str], options: PredictOptions
     ) -> list[MultiTargetPrediction]:
         """Predict every language; each text is encoded once."""
-        runs = self.parts()
-        longest = self.model.max_source
-        truncate = self.config.truncate
-        ids, cut = source_ids(longest, self._first, texts, truncate=truncate)
-        if limit := limit_of(longest):
-            report_cut(limit, cut, len(texts))
         search = options.search(self.config.search)
-        hypotheses = search_ids([run.model for run in runs.values()], ids, search)
+        models = [run.model for run in self.runs.values()]
+        hypotheses = search_ids(models, self.first.encode_sources(texts), search)
         attention = options.attention is not False
         outputs = [
-            run.predictions(texts, best, attention=attention)
-            for run, best in zip(runs.values(), hypotheses, strict=True)
+            run.write_texts(texts, best, attention=attention)
+            for run, best in zip(self.runs.values(), hypotheses, strict=True)
         ]
+        rows = zip(*outputs, strict=True)
         return [
-            MultiTargetPrediction(dict(zip(runs, row, strict=True)))
-            for row in zip(*outputs, strict=True)
+            MultiTargetPrediction(
+                {name: best for name, (best, *_) in zip(self.runs, row, strict=True)}
+            )
+            for row in rows
         ]
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
         """Attribute each language's output to the text, one below another."""
-        parts = {
-            name: run.attribute(example, options) for name, run in self.parts().items()
-        }
-        predictions: dict[str, GeneratedText] = {}
-        lookups, weights, pieces, first_rows = [], [], [], {}
-        for language, part in parts.items():
-            assert isinstance(part.prediction, GeneratedText)  # no output is forced
+        predictions: dict[str, Any] = {}
+        lookups = []
+        weights = []
+        pieces = []
+        groups = {}
+        detail = ""
+        source: tuple[str, ...] = ()
+        for language, run in self.runs.items():
+            part = run.attribute(example, options)
             predictions[language] = part.prediction
             lookups += [replace(lookup, name=language) for lookup in part.lookups]
             weights.append(part.weights.weights)
-            first_rows[len(pieces)] = language
-            pieces += [show_invisible(piece) for piece in part.weights.target]
-        first = next(iter(parts.values()))
-        stacked = Alignment(
-            np.concatenate(weights), first.weights.source, tuple(pieces)
-        )
+            groups[len(pieces)] = language
+            pieces += map(show_invisible, part.weights.target)
+            source = part.weights.source
+            detail = part.mean_of_heads
+        stacked = Alignment(np.concatenate(weights), source, tuple(pieces))
 
         def draw(title: str) -> "Figure":
-            check_size(len(stacked.source), len(stacked.target), PAGE_REMEDY)
+            check_size(len(source), len(pieces), PAGE_REMEDY)
             end = choose_scale_end(stacked.weights)
-            return heatmap(stacked, title=title, vmax=end, groups=first_rows)
+            return heatmap(stacked, title=title, vmax=end, groups=groups)
 
+        prediction = MultiTargetPrediction(predictions)
+        tuples = tuple(lookups)
         return Attribution(
-            MultiTargetPrediction(predictions),
-            example,
-            tuple(lookups),
-            stacked,
-            options,
-            draw=draw,
-            detail=first.mean_of_heads,
+            prediction, example, tuples, stacked, options, draw=draw, detail=detail
         )
 
     def _load_test_set(self, data: Any) -> Mapping[str, Sequence[Pair]]:
@@ -308,7 +263,7 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
                     "data.test"
                 )
         scores: dict[str, dict[str, float]] = {}
-        for name, run in self.parts().items():
+        for name, run in self.runs.items():
             # all languages have the same sources, whose cuts are logged once
             with count_together(logged=not scores):
                 scores[name] = run.evaluate(examples[name], beam=options.beam)
@@ -326,43 +281,17 @@ class ManyBatch:
         return ManyBatch({name: part.to(device) for name, part in self.parts.items()})
 
 
-class MultiTargetObjective:
+class MultiTargetObjective(TokenBatchObjective[Pair, Any]):
     """Maximum likelihood of all targets of a source."""
 
-    def __init__(
-        self,
-        splits: Mapping[str, Splits[Pair]],
-        tokenizers: Mapping[str, Tokenizers],
-        settings: Training,
-        scoring: Scoring,
-        *,
-        model: OneToMany,
-        truncate: bool = False,
-    ):
-        self.settings = settings
-        self.parts = {
-            name: Seq2SeqObjective(
-                sets,
-                tokenizers[name],
-                settings,
-                scoring,
-                model=model.of(name),
-                truncate=truncate,
-            )
-            for name, sets in splits.items()
-        }
-        self.first = next(iter(self.parts.values()))
-        self.metric = self.first.metric
-        self.higher_is_better = self.first.higher_is_better
-        self.lengths = np.stack([part.lengths for part in self.parts.values()]).max(0)
-
-    def place(self, index: int) -> str:
-        """Return the file and line of a source."""
-        return self.first.place(index)
-
-    def batches(self, epoch: int) -> Sequence[list[int]]:
-        tokens, seed = self.settings.batch_tokens, self.settings.seed
-        return token_batches(self.lengths, tokens, seed, epoch)
+    def __init__(self, parts: Mapping[str, Seq2SeqObjective], settings: Training):
+        """Join objectives by language, whose models share their encoder."""
+        self.parts = parts
+        first = next(iter(parts.values()))
+        self.metric = first.metric
+        self.higher_is_better = first.higher_is_better
+        lengths = np.stack([part.lengths for part in parts.values()]).max(0)
+        super().__init__(first.train, first.valid, settings, lengths, "sources")
 
     def batch(self, epoch: int, indices: list[int]) -> ManyBatch:
         parts = self.parts.items()
@@ -370,12 +299,11 @@ class MultiTargetObjective:
 
     def loss(
         self,
-        model: nn.Module,
+        model: Any,
         batch: ManyBatch,
         update: int,
         carried: Carried | None = None,
     ) -> Loss:
-        assert isinstance(model, OneToMany)
         first = next(iter(batch.parts.values()))
         features = model.features(
             first.source,
@@ -383,9 +311,10 @@ class MultiTargetObjective:
             {name: part.target_in for name, part in batch.parts.items()},
             forcing(self.settings, update),
         )
-        totals, tokens = [], 0
+        totals = []
+        tokens = 0
+        smoothing = self.settings.label_smoothing
         for name, part in batch.parts.items():
-            smoothing = self.settings.label_smoothing
             output = model.output(name)
             totals.append(output.loss(features[name], part.target_out, smoothing)[0])
             tokens += part.target_tokens
@@ -406,66 +335,43 @@ def setup(config: MultiTarget, folder: RunDirectory, processes: int) -> Setup:
         InputError: The data, the model or the search is invalid.
     """
     splits = config.data.load()
+    first = next(iter(splits.values()))
     if folder.has(SOURCE) and all(folder.has(target_file(name)) for name in splits):
         tokenizers = load_tokenizers(folder, config)
     else:
-        tokenizers = train_tokenizers(config, splits)
+        source = train_on_examples(first.train, config.source, "source", sources_of)
+        tokenizers = {}
+        for name, sets in splits.items():
+            target = train_on_examples(sets.train, config.target, "target", targets_of)
+            tokenizers[name] = Tokenizers(source, target)
     model = build_many(config, tokenizers)
-    for name, sides in tokenizers.items():
-        check_search(config.search, sides.target.size, model.of(name))
-    objective = MultiTargetObjective(
-        splits,
-        tokenizers,
-        config.training,
-        Scoring(config.metrics, config.search.with_beam(beam=1)),
-        model=model,
-        truncate=config.truncate,
-    )
-    if config.output_bias == "frequencies":
-        for name, part in objective.parts.items():
-            model.of(name).decoder.output.start_from(part.frequencies())
-    first = next(iter(splits.values()))
+    scoring = Scoring(config.metrics, config.search.with_beam(beam=1), config.truncate)
     files = {SOURCE: next(iter(tokenizers.values())).source}
-    for name, sides in tokenizers.items():
-        files[target_file(name)] = sides.target
-    summaries = [
-        pairs_summary(config.data, sets, tokenizers[name], target=name)
-        for name, sets in splits.items()
-    ]
-    return Setup(
-        model,
-        objective,
-        _digest(splits),
-        f"{len(first.train):,} sources to train on, {len(first.valid):,} to validate, "
-        f"{len(first.test):,} to test, in {', '.join(splits)}; "
-        f"{count_parameters(model):,} parameters",
-        files,
-        {name: sets.test for name, sets in splits.items()} if first.test else {},
-        data=join_summaries(summaries),
-    )
-
-
-def train_tokenizers(
-    config: MultiTarget, splits: Mapping[str, Splits[Pair]]
-) -> dict[str, Tokenizers]:
-    """Train the tokenizers on the training texts."""
-    first = next(iter(splits.values())).train
-    source = train_on_examples(first, config.source, "source", sources_of)
-    tokenizers = {}
+    parts = {}
+    summaries = []
     for name, sets in splits.items():
-        target = train_on_examples(sets.train, config.target, "target", targets_of)
-        tokenizers[name] = Tokenizers(source, target)
-    return tokenizers
-
-
-def _digest(splits: Mapping[str, Splits[Pair]]) -> str:
-    """Identify the training and validation pairs of all languages."""
-
-    def lines(pairs: Iterable[Pair]) -> Iterable[str]:
-        return (f"{pair.source}\0{pair.target}\n" for pair in pairs)
-
-    sets = list(splits.values())
-    valid = digest(lines(chain.from_iterable(split.valid for split in sets)))
-    pairs = chain.from_iterable(chain(split.train, split.valid) for split in sets)
-    name = f"digest {[*splits]} {valid}"
-    return cache_value(sets[0].train, name, lambda: digest(lines(pairs)))
+        sides = tokenizers[name]
+        alone = model.of(name)
+        check_beam(config.search.beam, sides.target.size, "target vocabulary")
+        parts[name] = Seq2SeqObjective(
+            sets,
+            sides,
+            config.training,
+            scoring,
+            model=alone,
+        )
+        if config.output_bias == "frequencies":
+            alone.decoder.output.start_from(parts[name].frequencies())
+        files[target_file(name)] = sides.target
+        summaries.append(summarize_pairs(config.data, sets, sides, target=name))
+    tests = {name: sets.test for name, sets in splits.items()} if first.test else {}
+    return setup_task(
+        model,
+        MultiTargetObjective(parts, config.training),
+        first,
+        digest(map(digest_pairs, splits.values())),
+        join_summaries(summaries),
+        details=[f"in {', '.join(splits)}"],
+        tokenizers=files,
+        tests=tests,
+    )

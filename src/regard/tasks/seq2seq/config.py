@@ -8,7 +8,6 @@ from regard.data.pairs import Parallel, Squad, Table
 from regard.data.texts import Dialogue
 from regard.decoding.search import Search
 from regard.models.catalog import ModelConfig
-from regard.tasks.fine_tuning import WordVectors
 from regard.tasks.seq2seq.metrics import MetricName
 from regard.text import TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
@@ -35,11 +34,11 @@ class TokenizerPair:
     def one_vocabulary(self) -> bool:
         """Whether both sides have the same entries.
 
-        A published model has two unigram segmentations of one vocabulary.
+        A published model has two segmentations of one vocabulary.
         """
         return self.shared or (
             self.target is not None
-            and self.source.kind == self.target.kind == "unigram"
+            and self.source.kind == self.target.kind == "pipeline"
         )
 
 
@@ -57,8 +56,6 @@ class Seq2Seq:
     metrics: tuple[MetricName, ...]
     """Metrics of validation and test; the first chooses the best weights."""
     tokenizers: TokenizerPair = UNDECIDED
-    vectors: WordVectors | None = None
-    """Word vectors that the table of the source's words starts from."""
     training: Training = field(default_factory=Training)
     search: Search = field(default_factory=Search)
     truncate: bool = False
@@ -71,8 +68,6 @@ class Seq2Seq:
     def __post_init__(self) -> None:
         if not self.metrics:
             raise ValueError("`metrics` is empty; name at least one")
-        if self.vectors is not None:
-            self.vectors.check_start(self.training.start)
         if self.tokenizers == UNDECIDED and self.model.name != "pretrained":
             raise ValueError("tokenizers is missing; describe source and target")
         if self.model.one_tokenizer and not self.tokenizers.shared:

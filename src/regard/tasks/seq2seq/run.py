@@ -1,15 +1,15 @@
 """A trained sequence-to-sequence model: `load(folder).predict(texts)`."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from regard.attribution.aggregation import supported_kinds
+from regard.attribution.aggregation import source_kinds
 from regard.attribution.cross_attention import (
     attribute_by_weights,
     attribute_cross_attention,
@@ -21,10 +21,10 @@ from regard.data.pairs import Pair, Squad, Table, read_pair_files, tests_of
 from regard.data.records import Records
 from regard.data.texts import Dialogue, context
 from regard.data.tokens import Tokenizers, replace_absent_copies, report_cut
-from regard.decoding.constraints import encode_constraints, encode_prefix, lacks
+from regard.decoding.beam import missing
+from regard.decoding.constraints import encode_constraints, encode_prefix
 from regard.decoding.engine import Engine, can_convert
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.search import Search
 from regard.decoding.streaming import StreamEvent, StreamSource, check_prefixes
 from regard.decoding.texts import (
     check_lengths,
@@ -51,7 +51,7 @@ from regard.tasks.options import (
     PredictOptions,
     StreamOptions,
 )
-from regard.tasks.prediction import GeneratedText, TextPrediction, drop_repeats
+from regard.tasks.prediction import GeneratedText, TextPrediction, rank_distinct
 from regard.tasks.run import Run, text_warnings
 from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.metrics import Scoring, log_tokenization, score_pairs
@@ -76,7 +76,7 @@ class Seq2SeqRun(Run[str, GeneratedText]):
     model: EncoderDecoder
     supports = {
         "predict": frozenset(
-            {"beam", "n_best", *SEARCHING, "prefix", "phrases", "mbr", "attention"}
+            {"beam", "n_best", *SEARCHING, "prefix", "phrases", "attention"}
         ),
         "stream": frozenset({*SEARCHING, "prefix", "prefix_tokens", "candidates"}),
         "evaluate": frozenset({"files", "beam", "columns", "skip_bad"}),
@@ -87,7 +87,9 @@ class Seq2SeqRun(Run[str, GeneratedText]):
     data_hint = "give files of pairs"
 
     def __init__(self, config: Seq2Seq, model: EncoderDecoder, tokenizers: Tokenizers):
-        self.config, self.model, self.tokenizers = config, model, tokenizers
+        self.config = config
+        self.model = model
+        self.tokenizers = tokenizers
         self.engine: Engine | None = None
 
     @classmethod
@@ -112,9 +114,8 @@ class Seq2SeqRun(Run[str, GeneratedText]):
 
     def cut(self, text: str) -> str:
         limit = limit_of(self.model.max_source)
-        if limit is None or len(self.tokenizers.source_ids(text)) < limit.tokens:
-            return ""
-        return limit.report(1, 1)
+        tokens = self.tokenizers.source_ids(text)
+        return limit.report(1, 1) if limit and len(tokens) >= limit.tokens else ""
 
     def parse(self, line: str, place: str = "text 1") -> str:
         return line
@@ -134,7 +135,7 @@ class Seq2SeqRun(Run[str, GeneratedText]):
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        return supported_kinds(self.model)
+        return source_kinds(self.model)
 
     def description(self) -> dict[str, Any]:
         return super().description() | {
@@ -145,89 +146,70 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         }
 
     def check_size(self, example: str, options: AttributionOptions, most: int) -> None:
-        source, target = len(self.tokenizers.source_ids(example)) + 1, most
+        target = most
         if options.target_tokens is not None:
             target = len(options.target_tokens)
         elif options.target is not None:
             target = len(self.tokenizers.target_ids(options.target, example)) + 1
+        source = len(self.tokenizers.source_ids(example)) + 1
         if source * target > most * most:
             raise InputError(
                 f"the text has {source} tokens and its output up to {target}; a page shows "
                 f"{most} x {most} cells"
             )
 
-    def ensemble(self, others: Sequence[Run[Any, Any]]) -> "Seq2SeqRun":
+    def ensemble(self, runs: Sequence[Run[Any, Any]]) -> "Seq2SeqRun":
         """Return a run that predicts by the mean of all probabilities.
 
         Raises:
             InputError: A run is of another task or has other tokenizers, or not all can
                 read words that only a source has.
         """
-        sides, models = self.tokenizers, [self.model]
-        digests = sides.source.digest, sides.target.digest
         if self.engine is not None and self.engine.int8:
             raise InputError("an ensemble has no 8-bit form. Remove --int8.")
-        for number, run in enumerate(others, 1):
+
+        def digests(sides: Tokenizers) -> tuple[str, str]:
+            return sides.source.digest, sides.target.digest
+
+        for number, run in enumerate(runs, 1):
             if not isinstance(run, Seq2SeqRun):
                 raise InputError(
                     f"run {number} to add is of the task {run.config.task}; expected "
                     f"{self.config.task}"
                 )
-            added = run.tokenizers
-            if digests != (added.source.digest, added.target.digest):
+            if digests(run.tokenizers) != digests(self.tokenizers):
                 raise InputError(
                     f"run {number} to add has other tokenizers; train it with the same "
                     "data and settings"
                 )
-            models.append(run.model)
+        models = [run.model for run in (self, *runs)]
         try:
-            return Seq2SeqRun(self.config, Ensemble(models).eval(), sides)
+            model = Ensemble(models).eval()
         except ValueError as error:
             raise InputError(f"the runs make no ensemble: {error}") from None
+        return Seq2SeqRun(self.config, model, self.tokenizers)
 
     def conversation(self, options: PredictOptions) -> "DialogueSession":
         """Begin a conversation. Raises InputError for a run without dialogue."""
         return DialogueSession(self, options)
 
-    def search(self, beam: int | None = None) -> Search:
-        """Return the run's search, or one with this beam and without sampling."""
-        return self.config.search.with_beam(beam)
-
     def _predict(
         self, texts: Sequence[str], options: PredictOptions
     ) -> list[GeneratedText]:
-        search, sides = options.search(self.config.search), self.tokenizers
+        search = options.search(self.config.search)
+        sides = self.tokenizers
         constraints = encode_constraints(
             sides,
             texts,
             options.count_hypotheses(search),
             options.prefix,
             options.phrases,
-            options.banned,
         )
-        ids = self._encode(texts)
+        ids = self.encode_sources(texts)
         (results,) = search_ids([self.model], ids, search, constraints, self.engine)
-        if not options.mbr:
-            results = [
-                drop_repeats(
-                    hypotheses,
-                    lambda output, text=text: sides.text(output.tokens, text),
-                    options.n_best,
-                )
-                for text, hypotheses in zip(texts, results, strict=True)
-            ]
         attention = options.attention is not False
-        predictions = self.predictions(texts, results, attention=attention)
-        complete = []
-        for text, hypotheses, prediction in zip(
-            texts, results, predictions, strict=True
-        ):
-            missing = lacks(sides, text, hypotheses, options.phrases)
-            prediction = prediction.with_missing(missing)
-            complete.append(
-                prediction.choose_least_risk() if options.mbr else prediction
-            )
-        return complete
+        outputs = self.write_texts(texts, results, options.phrases, attention=attention)
+        return [rank_distinct(group, options.n_best) for group in outputs]
 
     def _stream(
         self,
@@ -236,19 +218,21 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         active: Callable[[int], bool],
     ) -> Iterator[StreamEvent]:
         """Yield tokens with weights on the pieces of their source, END last."""
-        sides, search = self.tokenizers, options.search(self.config.search)
+        sides = self.tokenizers
+        search = options.search(self.config.search)
         ids, _ = source_ids(
             self.model.max_source, sides, texts, truncate=self.config.truncate
         )
-        prefixes, sources = [], []
+        prefixes = []
+        sources = []
         for text, source in zip(texts, ids, strict=True):
             prefix = options.encode_prefix(partial(encode_prefix, sides, text))
             size = sides.target.size + len(sides.own_words(text))
             check_prefixes([prefix], size, sides.target.special)
-            labels = sides.source_labels(sides.ended_source(source), text)
+            labels, _ = sides.sides(sides.end_source(source), [], text)
             prefixes.append(prefix)
-            sources.append(StreamSource(labels, forced=len(prefix)))
-        constraints = encode_constraints(sides, texts, 1, "", (), options.banned)
+            sources.append(StreamSource([*labels.pieces], forced=len(prefix)))
+        constraints = encode_constraints(sides, texts, 1, "")
         steps = stream_ids(
             self.model,
             ids,
@@ -263,96 +247,109 @@ class Seq2SeqRun(Run[str, GeneratedText]):
             pieces = partial(sides.target_pieces, source=source)
             yield StreamEvent.of(step, sources[step.row], text, pieces)
 
-    def predictions(
+    def write_texts(
         self,
         texts: Sequence[str],
         results: Sequence[Sequence[Hypothesis]],
+        phrases: Sequence[str] = (),
         *,
         attention: bool = True,
-    ) -> list[GeneratedText]:
-        """Return the predictions of hypotheses for each text, best first."""
-        pairs = [
-            (text, hypothesis)
-            for text, hypotheses in zip(texts, results, strict=True)
-            for hypothesis in hypotheses
-        ]
-        alignments: Sequence[Alignment | None] = [None] * len(pairs)
-        if attention and self.model.decoder.source_attention is not None:
-            alignments = self._align(pairs)
-        outputs = iter(
-            [
-                self._make_text(*pair, alignment)
-                for pair, alignment in zip(pairs, alignments, strict=True)
-            ]
-        )
-        predictions = []
-        for hypotheses in results:
-            best, *alternatives = [next(outputs) for _ in hypotheses]
-            predictions.append(replace(best, alternatives=tuple(alternatives)))
-        return predictions
+    ) -> list[list[GeneratedText]]:
+        """Return the outputs of hypotheses for each text, best first.
 
-    def _make_text(
-        self, source: str, hypothesis: Hypothesis, alignment: Alignment | None
-    ) -> GeneratedText:
-        tokens = self._end(hypothesis)
-        return GeneratedText(
-            self.tokenizers.text(hypothesis.tokens, source),
-            hypothesis.score,
-            hypothesis.finished,
-            tuple(self.tokenizers.target_pieces(tokens, source)),
-            alignment,
-        )
+        Args:
+            texts: The sources.
+            results: Hypotheses for each source.
+            phrases: Phrases that each output should contain.
+            attention: Whether outputs have their attention to the source.
+        """
+        sides = self.tokenizers
+        longest = self.model.max_source
+        sources, _ = source_ids(longest, sides, texts, truncate=True)
+        maps: Iterator[Any] = repeat(None)
+        if attention and self.model.decoder.source_attention is not None:
+            pairs = [
+                (source, self._end(hypothesis))
+                for source, hypotheses in zip(sources, results, strict=True)
+                for hypothesis in hypotheses
+            ]
+            maps = iter(attribute_by_weights(self.model, pairs))
+        groups = []
+        for text, source, hypotheses in zip(texts, sources, results, strict=True):
+            required = {phrase: sides.target_ids(phrase, text) for phrase in phrases}
+            outputs = []
+            for hypothesis in hypotheses:
+                target = self._end(hypothesis)
+                weights = next(maps)
+                alignment = None
+                if weights is not None:
+                    labels = sides.sides(sides.end_source(source), target, text)
+                    alignment = Alignment(weights, *(side.pieces for side in labels))
+                lacking = [
+                    p for p in phrases if missing(hypothesis.tokens, required[p])
+                ]
+                output = GeneratedText(
+                    sides.text(hypothesis.tokens, text),
+                    hypothesis.score,
+                    hypothesis.finished,
+                    tuple(sides.target_pieces(target, text)),
+                    alignment,
+                    missing=tuple(lacking),
+                )
+                outputs.append(output)
+            groups.append(outputs)
+        return groups
 
     def _end(self, hypothesis: Hypothesis) -> list[int]:
         """Return the tokens of an output, END included if it is finished."""
         tokens = list(hypothesis.tokens)
-        return self.tokenizers.ended_target(tokens) if hypothesis.finished else tokens
-
-    def _align(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
-        """Return the attention of each output to its text."""
-        sides, longest = self.tokenizers, self.model.max_source
-        texts = [text for text, _ in outputs]
-        sources, _ = source_ids(longest, sides, texts, truncate=True)
-        targets = [self._end(hypothesis) for _, hypothesis in outputs]
-        pairs = list(zip(sources, targets, strict=True))
-        alignments = []
-        for weights, (source, target), text in zip(
-            attribute_by_weights(self.model, pairs), pairs, texts, strict=True
-        ):
-            labels = sides.sides(sides.ended_source(source), target, text)
-            pieces = [side.pieces for side in labels]
-            alignments.append(Alignment(weights, *pieces))
-        return alignments
+        return self.tokenizers.end_target(tokens) if hypothesis.finished else tokens
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
         """Attribute the predicted or forced output to the text.
 
         With another role it is the self-attention of the encoder or the decoder.
         """
-        cross, kinds = options.role in (None, "cross"), options.list_kinds()
+        is_cross = options.role in (None, "cross")
+        kinds = options.list_kinds()
         attends = self.model.decoder.source_attention is not None
-        if cross and not attends and kinds != ("gradient",):
+        if is_cross and not attends and kinds != ("gradient",):
             raise InputError(
                 "the run's model does not attend to its source, so there is nothing to draw"
             )
-        (source,) = self._encode([example])
+        sides = self.tokenizers
+        forced = options.target
+        (source,) = self.encode_sources([example])
         prediction, target = self._write_output(example, source, options)
-        results = [
-            self._attribute_kind(example, source, target, kind, options)
-            for kind in kinds
-        ]
+        # the step after the last token exists only where the end was its result
+        inputs = target[:-1]
+        rows = target if is_cross else [sides.target.special.start, *inputs]
+        labels = sides.sides(sides.end_source(source), rows, example, forced)
+
+        def attribute(kind: Kind) -> tuple[Lookups, Alignment]:
+            """Return every layer and head of one kind, and the one map of those chosen."""
+            if options.role in (None, "cross"):
+                return attribute_cross_attention(
+                    self.model, (source, target), labels, kind, options.maps
+                )
+            return attribute_self_attention(
+                self.model, options.role, (source, inputs), labels, options.maps, kind
+            )
+
+        results = [attribute(kind) for kind in kinds]
         lookups = with_maps(*(lookups for lookups, _ in results))
         return Attribution(
             prediction, example, (lookups,), results[0][1], options, has_heads=True
         )
 
-    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+    def encode_sources(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode sources, and log how many were cut.
 
         Raises:
             InputError: One is longer than the model takes, without `truncate`.
         """
-        longest, truncate = self.model.max_source, self.config.truncate
+        longest = self.model.max_source
+        truncate = self.config.truncate
         ids, cut = source_ids(longest, self.tokenizers, texts, truncate=truncate)
         if limit := limit_of(longest):
             report_cut(limit, cut, len(texts))
@@ -363,44 +360,20 @@ class Seq2SeqRun(Run[str, GeneratedText]):
     ) -> tuple[GeneratedText | TextPrediction, list[int]]:
         """Return the forced or predicted output and its tokens."""
         sides = self.tokenizers
+        limit = self.model.max_target
         if options.target_tokens is not None:
             tokens = list(options.target_tokens)
             return TextPrediction(sides.text(tokens, text)), tokens
         if options.target is not None:
-            target = sides.target_ids(options.target, text)
-            check_lengths(
-                self.model.max_target, [target], ["the target"], side="target"
-            )
-            target = replace_absent_copies(target, source, sides.target)
-            target = sides.ended_target(target) if options.finished else target
-            return TextPrediction(options.target), target
-        (((best, *_),),) = search_ids([self.model], [source], self.search(options.beam))
-        return self._make_text(text, best, None), self._end(best)
-
-    def _attribute_kind(
-        self,
-        text: str,
-        source: list[int],
-        target: list[int],
-        kind: Kind,
-        options: AttributionOptions,
-    ) -> tuple[Lookups, Alignment]:
-        """Return every layer and head of one kind, and the one map of those chosen."""
-        sides, forced = self.tokenizers, options.target
-        ended = sides.ended_source(source)
-        if options.role in (None, "cross"):
-            labels = sides.sides(ended, target, text, forced)
-            pair = source, target
-            return attribute_cross_attention(
-                self.model, pair, labels, kind, options.maps
-            )
-        # the step after the last token exists only where the end was its result
-        inputs = target[:-1]
-        rows = [sides.target.special.start, *inputs]
-        labels = sides.sides(ended, rows, text, forced)
-        return attribute_self_attention(
-            self.model, options.role, (source, inputs), labels, options.maps, kind
-        )
+            tokens = sides.target_ids(options.target, text)
+            check_lengths(limit, [tokens], ["the target"], side="target")
+            tokens = replace_absent_copies(tokens, source, sides.target)
+            tokens = sides.end_target(tokens) if options.finished else tokens
+            return TextPrediction(options.target), tokens
+        search = self.config.search.with_beam(options.beam)
+        ((best, *_),) = search_ids([self.model], [source], search)[0]
+        ((prediction,),) = self.write_texts([text], [[best]], attention=False)
+        return prediction, self._end(best)
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """Return the log-probability of each token of each target, the end last.
@@ -423,7 +396,8 @@ class Seq2SeqRun(Run[str, GeneratedText]):
             raise InputError(
                 "the run's model does not attend to its source, so it aligns nothing"
             )
-        source, target = self.tokenizers.source, self.tokenizers.target
+        source = self.tokenizers.source
+        target = self.tokenizers.target
         examples = encode_pairs(self.model, self.tokenizers, pairs)
         maps = []
         for pair, weights in zip(
@@ -459,10 +433,10 @@ class Seq2SeqRun(Run[str, GeneratedText]):
     ) -> dict[str, float]:
         """Return the run's metrics on pairs, and on each of their groups."""
         config = self.config
-        search = self.search(options.beam)
+        search = config.search.with_beam(options.beam)
         scoring = Scoring(config.metrics, search, config.truncate, self.engine)
         if config.truncate:
-            self._encode(
+            self.encode_sources(
                 [pair.source for pair in examples]
             )  # counts those that are cut
         log_tokenization(examples, config.metrics)
@@ -480,7 +454,9 @@ class DialogueSession:
                 "on dialogue"
             )
         run.check_supported("predict", options)
-        self.run, self.options, self.data = run, options, data
+        self.run = run
+        self.options = options
+        self.data = data
         self.turns: list[str] = []
 
     def reply(self, text: str, place: str = "text 1") -> GeneratedText:
@@ -497,12 +473,13 @@ class DialogueSession:
 
     def source(self, place: str) -> str:
         """Return the last turns, as many as the model was trained on and reads."""
-        count, longest = self.data.turns, self.data.longest
-        limit, encode = self.run.model.max_source, self.run.tokenizers.source_ids
-        source = context(self.turns, count, longest)
-        while limit is not None and count > 1 and len(encode(source)) >= limit:
-            count -= 1
-            source = context(self.turns, count, longest)
+        limit = self.run.model.max_source
+        encode = self.run.tokenizers.source_ids
+        for count in range(self.data.turns, 0, -1):
+            source = context(self.turns, count, self.data.longest)
+            if limit is None or len(encode(source)) < limit:
+                return source
+        source = context(self.turns, min(self.data.turns, 1), self.data.longest)
         truncate = self.run.config.truncate
         check_lengths(limit, [encode(source)], [place], truncate=truncate)
         return source

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from itertools import chain, product
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,8 @@ from regard.data.cache import cache_table
 from regard.data.pairs import Pair
 from regard.data.shards import Ragged, Shard, ShardTable
 from regard.data.splits import Splits
-from regard.data.swapped_sides import COPIED, are_sides_swapped, target_length_ratio
+from regard.data.swapped_sides import are_sides_swapped
 from regard.data.tokens import Tokenizers, replace_absent_copies
-from regard.decoding.search import Search
 from regard.decoding.texts import check_lengths
 from regard.errors import InputError
 from regard.models.catalog import build
@@ -36,23 +35,11 @@ from regard.tasks.base import (
     digest_splits,
     setup_task,
 )
-from regard.tasks.fine_tuning import add_vector_texts, initialize_word_vectors
 from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.metrics import PERPLEXITY, Scoring, score_pairs
 from regard.tasks.seq2seq.run import load_tokenizers
-from regard.tasks.summary import (
-    DataSummary,
-    Lengths,
-    abridge,
-    describe_rows,
-    measure_unknown_shares,
-    request_of,
-    sample_evenly,
-    warn_repeated,
-    warn_unknown,
-)
+from regard.tasks.summary import DataSummary, summarize_texts
 from regard.tasks.tokenizers import SOURCE, TARGET, train_on_examples
-from regard.text import Tokenizer
 from regard.text.words import word_indices
 from regard.training.attention_losses import AttentionLoss, AttentionLosses
 from regard.training.objectives import Carried, Loss
@@ -60,8 +47,6 @@ from regard.training.settings import Training
 
 Limits = tuple[int | None, int | None]
 """The most tokens of a source and of a target that the model takes, END included."""
-PieceLinks = list[tuple[int, int]]
-"""A target piece and a source piece, counted from 0."""
 log = logging.getLogger("regard")
 
 
@@ -101,7 +86,8 @@ def encode_pairs(
 def pair_ids(table: ShardTable, index: int) -> tuple[list[int], list[int]]:
     """Return the ids of a pair."""
     shard, row = table.at(index)
-    source, target = shard.columns["source"][row], shard.columns["target"][row]
+    source = shard.columns["source"][row]
+    target = shard.columns["target"][row]
     return source.tolist(), target.tolist()
 
 
@@ -112,57 +98,28 @@ def warn_cut(name: str, cut: int, count: int, limit: int | None) -> None:
         log.warning(message, cut, count, name, limit)
 
 
-def link_pieces(pairs: Sequence[Pair], tokenizers: Tokenizers) -> list[PieceLinks]:
+def link_pieces(
+    pairs: Sequence[Pair], tokenizers: Tokenizers, targets: int, sources: int
+) -> Float[Tensor, "pair target source"]:
     """Link every piece of a target word to every piece of each linked source word.
 
-    Raises:
-        InputError: No pair has links, or the segmentation changes every epoch.
+    Returns:
+        A row for each target piece, which sums to 1, or to 0 without links.
     """
-    if all(pair.links is None for pair in pairs):
-        raise InputError(
-            "attention_losses.guided needs word links; name their file in data.links"
-        )
-    if uses_dropout(tokenizers):
-        raise InputError(
-            "attention_losses.guided needs pieces that stay; set the tokenizers' dropout "
-            "to 0"
-        )
-    links = []
-    for pair in pairs:
-        sources = _pieces_of_words(tokenizers.source, pair.source)
-        targets = _pieces_of_words(tokenizers.target, pair.target)
-        pieces: PieceLinks = []
-        for source, target in sorted(pair.links or ()):
-            pieces += product(targets[target], sources[source])
-        links.append(pieces)
-    return links
+    links = torch.zeros(len(pairs), targets, sources)
+    for matrix, pair in zip(links, pairs, strict=True):
+        source_words = word_indices(pair.source, tokenizers.source.offsets(pair.source))
+        target_words = word_indices(pair.target, tokenizers.target.offsets(pair.target))
+        pair_links = pair.links or ()
+        for row, target_word in enumerate(target_words):
+            for column, source_word in enumerate(source_words):
+                if (source_word, target_word) in pair_links:
+                    matrix[row, column] = 1.0
+    sums = links.sum(-1, keepdim=True)
+    return links / sums.clamp(min=1.0)
 
 
-def uses_dropout(tokenizers: Tokenizers) -> bool:
-    """Return whether a segmentation is sampled anew in every epoch."""
-    sides = tokenizers.source, tokenizers.target
-    return any(side.settings.dropout > 0 for side in sides)
-
-
-def link_rows(
-    links: Sequence[PieceLinks], targets: int, sources: int
-) -> Float[Tensor, "pair target source"]:
-    """Return each target piece's links as a row that sums to 1, or to 0 without any."""
-    rows = torch.zeros(len(links), targets, sources)
-    for row, pieces in zip(rows, links, strict=True):
-        for target, source in pieces:
-            row[target, source] = 1.0
-    return rows / rows.sum(-1, keepdim=True).clamp(min=1.0)
-
-
-def _pieces_of_words(tokenizer: Tokenizer, text: str) -> list[list[int]]:
-    words: list[list[int]] = [[] for _ in text.split()]
-    for piece, word in enumerate(word_indices(text, tokenizer.offsets(text))):
-        words[word].append(piece)
-    return words
-
-
-def pairs_summary(
+def summarize_pairs(
     data: Any, splits: Splits[Pair], tokenizers: Tokenizers, *, target: str = "target"
 ) -> DataSummary:
     """Summarize pairs; how many are cut is in the log already.
@@ -176,74 +133,22 @@ def pairs_summary(
     Raises:
         InputError: Source and target of a set are exchanged.
     """
-    first, sources, targets = splits.train[0], [], []
-    for pair in sample_evenly(splits.train):
-        ids = tokenizers.target_ids(pair.target, pair.source)
-        sources.append(tokenizers.ended_source(tokenizers.source_ids(pair.source)))
-        targets.append(tokenizers.ended_target(ids))
-    source_pieces = tokenizers.source_pieces(sources[0], first.source)
-    target_pieces = tokenizers.target_pieces(targets[0], first.source)
-    unknown, warnings = _find_unknown(splits, tokenizers, target)
-    return DataSummary(
-        unit="pairs",
-        rows=describe_rows(data, splits),
-        lengths={
-            "source": Lengths.of(list(map(len, sources))),
-            target: Lengths.of(list(map(len, targets))),
-        },
-        unknown=unknown,
-        unknown_unit=tokenizers.source.unknown_unit,
-        example={
-            "source": abridge(source_pieces, len(sources[0])),
-            target: abridge(target_pieces, len(targets[0])),
-        },
-        request=request_of(text=first.source),
-        warnings=(
-            *_check_sides(splits, copying=tokenizers.copying),
-            *warn_repeated(data, splits, lambda pair: pair.source),
-            *warnings,
-        ),
-    )
-
-
-def _find_unknown(
-    splits: Splits[Pair], tokenizers: Tokenizers, target: str
-) -> tuple[dict[str, float], list[str]]:
-    """Return the shares of unknown characters, and warnings unless words copy."""
-    plural = "targets" if target == "target" else target
-    sources, targets = {}, {}
-    for name, pairs in splits.named.items():
-        if sample := sample_evenly(pairs) if len(pairs) else []:
-            sources[f"{name} sources"] = [pair.source for pair in sample]
-            targets[f"{name} {plural}"] = [pair.target for pair in sample]
-    read = measure_unknown_shares(tokenizers.source, sources)
-    written = measure_unknown_shares(tokenizers.target, targets)
-    if tokenizers.copying:
-        return read | written, []
-    warnings = warn_unknown(tokenizers.source, read)
-    return read | written, warnings + warn_unknown(tokenizers.target, written)
-
-
-def _check_sides(splits: Splits[Pair], *, copying: bool) -> list[str]:
-    """Return a warning where the sides of all sets may be exchanged.
-
-    Raises:
-        InputError: Those of one set are.
-    """
     for name, pairs in (("valid", splits.valid), ("test", splits.test)):
         if are_sides_swapped(splits.train, pairs):
             raise InputError(
                 f"data.{name}: its sources are like the targets of data.train, and its "
                 "targets like their sources; exchange source and target of one of the two"
             )
-    times = target_length_ratio(splits.train)
-    if not copying or times <= COPIED:
-        return []
-    return [
-        f"the targets are {times:.0f} times as long as the sources, and this model copies "
-        "words of its source; if the shorter text should be predicted, exchange source and "
-        "target"
-    ]
+    return summarize_texts(
+        data,
+        splits,
+        {
+            "source": (tokenizers.source, lambda pair: pair.source),
+            target: (tokenizers.target, lambda pair: pair.target),
+        },
+        unit="pairs",
+        warn=not tokenizers.copying,
+    )
 
 
 class Seq2SeqObjective(TokenBatchObjective[Pair, PairBatch]):
@@ -258,7 +163,6 @@ class Seq2SeqObjective(TokenBatchObjective[Pair, PairBatch]):
         *,
         model: EncoderDecoder,
         attention: AttentionLosses | None = None,
-        truncate: bool = False,
     ):
         """Encode the pairs.
 
@@ -267,15 +171,26 @@ class Seq2SeqObjective(TokenBatchObjective[Pair, PairBatch]):
                 takes without `truncate`, or model or data do not support an attention
                 loss.
         """
-        self.tokenizers, self.scoring = tokenizers, replace(scoring, truncate=truncate)
+        self.tokenizers = tokenizers
+        self.scoring = scoring
         self.metric = scoring.metrics[0]
         self.higher_is_better = self.metric != PERPLEXITY
         self.limits = (model.max_source, model.max_target)
         attention = AttentionLosses() if attention is None else attention
         self.attention_loss = AttentionLoss(attention, model.decoder)
-        self.links = link_pieces(splits.train, tokenizers) if attention.guided else None
+        sides = tokenizers.source, tokenizers.target
+        self.has_dropout = any(side.settings.dropout > 0 for side in sides)
+        self.is_guided = bool(attention.guided)
+        has_links = any(pair.links is not None for pair in splits.train)
+        if self.is_guided and (self.has_dropout or not has_links):
+            raise InputError(
+                "attention_losses.guided needs word links, whose file data.links names, and "
+                "tokenizers without dropout"
+            )
+        truncate = scoring.truncate
         for name, pairs in (("validation", splits.valid), ("test", splits.test)):
-            ids, places = tokenizers.all_source_ids(pairs), [p.place for p in pairs]
+            ids = tokenizers.all_source_ids(pairs)
+            places = [p.place for p in pairs]
             _, cut = check_lengths(model.max_source, ids, places, truncate=truncate)
             warn_cut(f"{name} sources", cut, len(pairs), model.max_source)
         self.ids = encode_pairs(
@@ -283,14 +198,14 @@ class Seq2SeqObjective(TokenBatchObjective[Pair, PairBatch]):
         )
         lengths = self.ids.lengths("source", "target")
         lengths += 1  # in place: ten million pairs would need another 80 megabytes
-        self.random = uses_dropout(tokenizers)
         super().__init__(
             splits.train, splits.valid, settings, lengths, "pairs", strict=True
         )
 
     def frequencies(self) -> Float[Tensor, "token"]:
         """Count each entry of the vocabulary in the training targets, END included."""
-        size, special = self.tokenizers.target.size, self.tokenizers.target.special
+        size = self.tokenizers.target.size
+        special = self.tokenizers.target.special
         counts = np.zeros(size, dtype=np.int64)
         for shard in self.ids.shards:
             tokens = shard.columns["target"].values
@@ -301,14 +216,13 @@ class Seq2SeqObjective(TokenBatchObjective[Pair, PairBatch]):
 
     def batch(self, epoch: int, indices: list[int]) -> PairBatch:
         """Return a batch; BPE-dropout depends on the seed, the epoch and the pair."""
-        encode = self._sample_ids if self.random else self._ids
-        examples = [encode(epoch, index) for index in indices]
+        examples = [self._encode(epoch, index) for index in indices]
         batch = collate(examples, *self.tokenizers.special, multiple=LENGTH_MULTIPLE)
-        if self.links is None:
+        if not self.is_guided:
             return batch
-        links = [self.links[index] for index in indices]
-        rows = link_rows(links, batch.target_in.shape[1], batch.source.shape[1])
-        return replace(batch, links=rows)
+        pairs = [self.train[index] for index in indices]
+        sizes = batch.target_in.shape[1], batch.source.shape[1]
+        return replace(batch, links=link_pieces(pairs, self.tokenizers, *sizes))
 
     def loss(
         self,
@@ -326,19 +240,17 @@ class Seq2SeqObjective(TokenBatchObjective[Pair, PairBatch]):
         assert isinstance(model, EncoderDecoder)
         return score_pairs(model, self.tokenizers, self.valid, self.scoring)
 
-    def _ids(self, epoch: int, index: int) -> tuple[list[int], list[int]]:
+    def _encode(self, epoch: int, index: int) -> tuple[list[int], list[int]]:
+        if self.has_dropout:
+            name = f"{self.settings.seed}/{epoch}/{index}".encode()
+            seed = int.from_bytes(blake2b(name, digest_size=7).digest())
+            pair = self.train[index]
+            source = self.tokenizers.source.encode_with_dropout(pair.source, seed)
+            target = self.tokenizers.target.encode_with_dropout(pair.target, seed + 1)
+            lengths = zip(self.limits, (source, target), strict=True)
+            if all(limit is None or len(ids) < limit for limit, ids in lengths):
+                return source, target
         return pair_ids(self.ids, index)
-
-    def _sample_ids(self, epoch: int, index: int) -> tuple[list[int], list[int]]:
-        name = f"{self.settings.seed}/{epoch}/{index}".encode()
-        seed = int.from_bytes(blake2b(name, digest_size=7).digest())
-        pair = self.train[index]
-        source = self.tokenizers.source.encode_with_dropout(pair.source, seed)
-        target = self.tokenizers.target.encode_with_dropout(pair.target, seed + 1)
-        for limit, ids in zip(self.limits, (source, target), strict=True):
-            if limit is not None and len(ids) >= limit:
-                return pair_ids(self.ids, index)
-        return source, target
 
 
 def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
@@ -348,62 +260,49 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
         InputError: The data, the model or the search is invalid.
     """
     splits = config.data.load()
-    texts = None
-    if config.vectors is not None:
-        read = texts_of if config.tokenizers.target is None else sources_of
-        texts = add_vector_texts(config.vectors, list(read(splits.train)), folder)
     if folder.has(SOURCE) and folder.has(TARGET):
         tokenizers = load_tokenizers(folder, config)
     else:
-        tokenizers = train_tokenizers(config, splits, texts)
+        tokenizers = train_tokenizers(config, splits.train)
     model = build(config.model, *tokenizers.sizes, tokenizers.special)
-    initialize_word_vectors(
-        model.encoder, config.vectors, tokenizers.source, texts or (), folder
-    )
-    check_search(config.search, tokenizers.target.size, model)
+    check_beam(config.search.beam, tokenizers.target.size, "target vocabulary")
     task = Seq2SeqObjective(
         splits,
         tokenizers,
         config.training,
-        Scoring(config.metrics, config.search.with_beam(beam=1)),
+        Scoring(config.metrics, config.search.with_beam(beam=1), config.truncate),
         model=model,
         attention=config.attention_losses,
-        truncate=config.truncate,
     )
     if config.output_bias == "frequencies":
         model.decoder.output.start_from(task.frequencies())
-    source, target = tokenizers.source, tokenizers.target
+    source = tokenizers.source
+    target = tokenizers.target
     return setup_task(
         model,
         task,
         splits,
         digest_pairs(splits),
-        pairs_summary(config.data, splits, tokenizers),
+        summarize_pairs(config.data, splits, tokenizers),
         details=[f"vocabularies of {source.size:,} and {target.size:,}"],
         tokenizers={SOURCE: source, TARGET: target},
     )
 
 
-def train_tokenizers(
-    config: Seq2Seq, splits: Splits[Pair], texts: list[str] | None = None
-) -> Tokenizers:
-    """Train the tokenizers on the training pairs, the source's on `texts` if any."""
-    settings, train = config.tokenizers, splits.train
-    if texts is not None:
-        source = Tokenizer.train(settings.source, texts)
-    elif settings.target is None:
-        source = train_on_examples(train, settings.source, "both", texts_of)
-    else:
-        source = train_on_examples(train, settings.source, "source", sources_of)
+def train_tokenizers(config: Seq2Seq, pairs: Sequence[Pair]) -> Tokenizers:
+    """Train the tokenizers on the training pairs."""
+    settings = config.tokenizers
     if settings.target is None:
-        return Tokenizers(source, source, config.copying)
-    target = train_on_examples(train, settings.target, "target", targets_of)
+        tokenizer = train_on_examples(
+            pairs,
+            settings.source,
+            "both",
+            lambda pairs: chain(sources_of(pairs), targets_of(pairs)),
+        )
+        return Tokenizers(tokenizer, tokenizer, config.copying)
+    source = train_on_examples(pairs, settings.source, "source", sources_of)
+    target = train_on_examples(pairs, settings.target, "target", targets_of)
     return Tokenizers(source, target)
-
-
-def texts_of(pairs: Sequence[Pair]) -> Iterator[str]:
-    """Return the sources of pairs, then the targets."""
-    return chain(sources_of(pairs), targets_of(pairs))
 
 
 def sources_of(pairs: Sequence[Pair]) -> Iterator[str]:
@@ -419,17 +318,3 @@ def targets_of(pairs: Sequence[Pair]) -> Iterator[str]:
 def digest_pairs(splits: Splits[Pair]) -> str:
     """Identify the training and the validation pairs."""
     return digest_splits(splits, lambda pair: f"{pair.source}\0{pair.target}\n")
-
-
-def check_search(search: Search, vocabulary: int, model: EncoderDecoder) -> None:
-    """Check a search before hours are spent on training.
-
-    Raises:
-        InputError: The vocabulary can't fill the beam, or a model with a coverage
-            penalty does not attend to its source.
-    """
-    if search.coverage_penalty and model.decoder.source_attention is None:
-        raise InputError(
-            "search.coverage_penalty needs a model that attends to its source; leave it 0"
-        )
-    check_beam(search.beam, vocabulary, "target vocabulary")

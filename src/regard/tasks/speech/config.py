@@ -6,7 +6,7 @@ from typing import Literal
 from regard.audio import LogMel, Masking
 from regard.decoding.search import Search
 from regard.metrics import ErrorRateName
-from regard.models.recogniser import ChorowskiConfig, SpeechTransformerConfig
+from regard.models.recogniser import ChorowskiConfig
 from regard.tasks.speech.data import SpeechTables
 from regard.tasks.speech.digits import SpokenDigits
 from regard.text import TokenizerSettings
@@ -29,7 +29,7 @@ class Speech:
     masking: Masking = field(default_factory=Masking)
     """What training hides of the features."""
     tokenizer: TokenizerSettings
-    model: ChorowskiConfig | SpeechTransformerConfig
+    model: ChorowskiConfig
     metrics: tuple[ErrorRateName, ...] = ("word-error-rate", "character-error-rate")
     """Metrics of validation and test; the first chooses the best weights."""
     training: Training = field(default_factory=Training)

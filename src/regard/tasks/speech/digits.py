@@ -9,7 +9,6 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from random import Random
 from typing import Annotated, Literal
 
@@ -101,21 +100,28 @@ def synthesize(digit: int, rate: int, speaker: int, recording: int) -> np.ndarra
     """Synthesize a digit, 0.9 at its loudest; a function of its arguments only."""
     voice = Random(f"speaker/{speaker}")
     random = Random(f"recording/{speaker}/{digit}/{recording}")
-    pitch, tract = voice.uniform(90, 220), voice.uniform(0.9, 1.15)
+    pitch = voice.uniform(90, 220)
+    tract = voice.uniform(0.9, 1.15)
     pace = voice.uniform(0.85, 1.2)
-    pitch, pace = pitch * random.uniform(0.94, 1.06), pace * random.uniform(0.9, 1.1)
+    pitch *= random.uniform(0.94, 1.06)
+    pace *= random.uniform(0.9, 1.1)
     phones = [PHONES[name] for name in SOUNDS[digit]]
-    counts = [
-        max(STEP, round(phone.seconds * pace * random.uniform(0.85, 1.15) * rate))
-        for phone in phones
-    ]
-    edges = np.cumsum([0, *counts])
+    edges = [0]
+    for phone in phones:
+        seconds = phone.seconds * pace * random.uniform(0.85, 1.15)
+        count = max(STEP, round(seconds * rate))
+        edges.append(edges[-1] + count)
     noise = np.random.default_rng(random.getrandbits(32)).standard_normal(edges[-1])
-    samples = synthesize_voice(phones, edges, rate, pitch, tract)
-    for phone, first, last in zip(phones, edges, edges[1:], strict=False):
+    samples = synthesize_voice(phones, np.array(edges), rate, pitch, tract)
+    for phone, (first, last) in zip(phones, itertools.pairwise(edges), strict=True):
         if phone.noise:
-            band = filter_band(noise[first:last], phone.band, rate)
-            samples[first:last] += phone.noise * band * np.hanning(last - first)
+            count = last - first
+            low, high = phone.band
+            spectrum = np.fft.rfft(noise[first:last])
+            frequency = np.fft.rfftfreq(count, 1 / rate)
+            inside = (frequency >= low) & (frequency <= high)
+            band = np.fft.irfft(spectrum * inside, count)
+            samples[first:last] += phone.noise * band * np.hanning(count)
     return 0.9 * samples / abs(samples).max()
 
 
@@ -123,40 +129,30 @@ def synthesize_voice(
     phones: Sequence[Phone], edges: np.ndarray, rate: int, pitch: float, tract: float
 ) -> np.ndarray:
     """Sum harmonics of a falling pitch, weighted by the gains of three resonances."""
-    time = np.arange(edges[-1])
+    count = edges[-1]
+    time = np.arange(count)
+    coarse = np.arange(0, count + STEP, STEP)
     middles = (edges[1:] + edges[:-1]) / 2
-    coarse = np.arange(0, edges[-1] + STEP, STEP)
-    formants = [
-        tract * np.interp(coarse, middles, [phone.formants[n] for phone in phones])
-        for n in range(3)
-    ]
-    loudness = np.interp(coarse, middles, [phone.voice for phone in phones])
-    fundamental = pitch * np.linspace(1.08, 0.9, len(time))
+    formants = []
+    for values in zip(*[phone.formants for phone in phones], strict=True):
+        formants.append(tract * np.interp(coarse, middles, values))
+    voices = [phone.voice for phone in phones]
+    loudness = np.interp(coarse, middles, voices)
+    fundamental = pitch * np.linspace(1.08, 0.9, count)
     phase = 2 * np.pi * np.cumsum(fundamental) / rate
-    samples = np.zeros(len(time))
-    for harmonic in range(1, int(rate / 2 / (1.08 * pitch))):
-        gains = [
-            resonance_gain(harmonic * pitch, formant, bandwidth)
-            for formant, bandwidth in zip(formants, BANDWIDTHS, strict=True)
-        ]
+    samples = np.zeros(count)
+    highest = int(rate / 2 / (1.08 * pitch))
+    for harmonic in range(1, highest):
+        frequency = harmonic * pitch
+        gains = []
+        for formant, bandwidth in zip(formants, BANDWIDTHS, strict=True):
+            distance = (formant**2 - frequency**2) ** 2
+            width = (bandwidth * frequency) ** 2
+            gains.append(formant**2 / np.sqrt(distance + width))
         gain = np.prod(gains, 0) / harmonic
-        samples += np.interp(time, coarse, gain * loudness) * np.sin(harmonic * phase)
+        envelope = np.interp(time, coarse, gain * loudness)
+        samples += envelope * np.sin(harmonic * phase)
     return samples
-
-
-def resonance_gain(
-    frequency: float, formant: np.ndarray, bandwidth: float
-) -> np.ndarray:
-    """Return the gain of a resonance at a frequency."""
-    distance = (formant**2 - frequency**2) ** 2
-    return formant**2 / np.sqrt(distance + (bandwidth * frequency) ** 2)
-
-
-def filter_band(noise: np.ndarray, band: tuple[int, int], rate: int) -> np.ndarray:
-    """Keep the frequencies of a band."""
-    spectrum, frequency = np.fft.rfft(noise), np.fft.rfftfreq(len(noise), 1 / rate)
-    inside = (frequency >= band[0]) & (frequency <= band[1])
-    return np.fft.irfft(spectrum * inside, len(noise))
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,33 +187,18 @@ def read_recordings(path: str) -> list[Recording]:
     Raises:
         InputError: It is another file, or its arrays do not fit together.
     """
-    if Path(path).is_dir():
-        raise InputError(
-            f"{path}: is a folder; expected an .npz file with the arrays "
-            f"{', '.join(NAMES)}"
-        )
     audio, start, digit, number, speaker, names = arrays(path, NAMES)
     counts = {len(start) - 1, len(digit), len(number), len(speaker)}
     if (
         len(counts) > 1
         or audio.dtype != np.int16
-        or start.dtype.kind != "i"
-        or names.dtype.kind != "U"
+        or digit.max(initial=0) > 9
+        or speaker.max(initial=0) >= len(names)
+        or not (np.diff(start, append=len(audio) + 1) > 0).all()
     ):
         raise InputError(
-            f"{path}: its arrays do not fit together; expected int16 audio, and one start, "
-            "digit, ... each"
-        )
-    in_order = len(digit) and start[0] == 0 and (np.diff(start) > 0).all()
-    if (
-        not in_order
-        or start[-1] != len(audio)
-        or digit.max() > 9
-        or speaker.max() >= len(names)
-    ):
-        raise InputError(
-            f"{path}: a start, digit or speaker is out of range; expected digits 0 to 9, "
-            "starts in order"
+            f"{path}: its arrays do not fit together; expected int16 audio, and for each "
+            "recording its start in order, a digit 0 to 9, its number and its speaker"
         )
     recordings = []
     for row, (first, last) in enumerate(itertools.pairwise(start)):
@@ -238,21 +219,15 @@ class DigitString:
     gain: float
     seed: int
 
-    @property
-    def edges(self) -> list[tuple[int, int]]:
-        """The samples at which each recording begins and ends."""
-        edges, end = [], 0
-        for pause, part in zip(self.pauses, self.parts, strict=False):
-            edges.append((end + pause, end + pause + len(part.samples)))
-            end = edges[-1][1]
-        return edges
-
-    def sound(self) -> Sound:
+    def __call__(self) -> Sound:
         """Join the recordings."""
-        count = self.edges[-1][1] + self.pauses[-1]
+        count = sum(self.pauses) + sum(len(part.samples) for part in self.parts)
         noise = HUM * np.random.default_rng(self.seed).standard_normal(count)
         samples = noise.astype(np.float32)
-        for (first, last), part in zip(self.edges, self.parts, strict=True):
+        last = 0
+        for pause, part in zip(self.pauses, self.parts, strict=False):
+            first = last + pause
+            last = first + len(part.samples)
             samples[first:last] += np.float32(self.gain) * part.samples
         return Sound(samples.clip(-1, 1), RATE)
 
@@ -299,66 +274,62 @@ class SpokenDigits(SyntheticOfLengths):
         """Join the strings of all three sets, each by a generator of its own.
 
         Raises:
-            InputError: `recordings` is no such file.
+            InputError: `recordings` is no such file, or a set has no recording.
         """
-        pool = self._read_pool()
+        pool = synthesize_all()
+        if self.recordings is not None:
+            pool = read_recordings(self.recordings)
         return Splits(*(self._make(name, pool) for name in ("train", "valid", "test")))
 
-    def tests(self) -> list[Utterance]:
+    def tests(self) -> Sequence[Utterance]:
         """Join the strings of the test set. Raises InputError as `load`."""
-        return self._make("test", self._read_pool())
-
-    def _read_pool(self) -> list[Recording]:
-        if self.recordings is None:
-            pool = synthesize_all()
-        else:
-            pool = read_recordings(self.recordings)
-        names = sorted({recording.speaker for recording in pool})
-        held_out = self.held_out_speaker
-        if held_out is not None and (held_out not in names or len(names) < 2):
-            raise InputError(
-                f"spoken-digits: held_out_speaker is {held_out!r}; expected one of "
-                f"{', '.join(names)}, with others beside it"
-            )
-        return pool
+        return self.load().test
 
     def _make(self, name: str, pool: Sequence[Recording]) -> list[Utterance]:
-        speakers: dict[str, dict[int, list[Recording]]] = {}
-        for recording in pool:
-            held_out = recording.speaker == self.held_out_speaker
-            is_allowed = self.held_out_speaker is None or held_out == (name == "test")
-            if set_of(recording.number) == name and is_allowed:
-                digits = speakers.setdefault(recording.speaker, {})
-                digits.setdefault(recording.digit, []).append(recording)
+        speakers = self._select(name, pool)
         count = getattr(self, name)
         if not speakers and count:
+            known = sorted({recording.speaker for recording in pool})
             raise InputError(
-                f"{self.recordings}: no recording of the set {name}; recordings 0 to 4 are "
-                "the test set"
+                f"spoken-digits: no recording of the set {name}; recordings 0 to 4 are the "
+                f"test set, and the speakers are {', '.join(known)}"
             )
         random = Random(f"spoken-digits/{self.seed}/{name}")
-        return [
-            self._join(random, speakers, f"spoken-digits {name} {number}")
-            for number in range(1, count + 1)
-        ]
+        names = sorted(speakers)
+        utterances = []
+        for number in range(1, count + 1):
+            recordings = speakers[random.choice(names)]
+            digits = sorted(recordings)
+            length = random.randint(self.least, self.most)
+            parts = []
+            for _ in range(length):
+                digit = random.choice(digits)
+                parts.append(random.choice(recordings[digit]))
+            pauses = []
+            for _ in range(length + 1):
+                seconds = random.uniform(self.shortest, self.longest)
+                pauses.append(round(seconds * RATE))
+            decibels = -random.uniform(0, self.quieter)
+            gain = 10 ** (decibels / 20)
+            seed = random.getrandbits(32)
+            joined = DigitString(tuple(parts), tuple(pauses), gain, seed)
+            transcript = " ".join(DIGITS[part.digit] for part in parts)
+            place = f"spoken-digits {name} {number}"
+            utterances.append(Utterance(joined, transcript, place))
+        return utterances
 
-    def _join(
-        self,
-        random: Random,
-        speakers: dict[str, dict[int, list[Recording]]],
-        place: str,
-    ) -> Utterance:
-        digits = speakers[random.choice(sorted(speakers))]
-        count = random.randint(self.least, self.most)
-        parts = tuple(
-            random.choice(digits[random.choice(sorted(digits))]) for _ in range(count)
-        )
-        pauses = tuple(
-            round(random.uniform(self.shortest, self.longest) * RATE)
-            for _ in range(count + 1)
-        )
-        gain = 10 ** (-random.uniform(0, self.quieter) / 20)
-        joined = DigitString(parts, pauses, gain, random.getrandbits(32))
-        spans = tuple((first / RATE, last / RATE) for first, last in joined.edges)
-        transcript = " ".join(DIGITS[part.digit] for part in parts)
-        return Utterance(joined, transcript, place, spans)
+    def _select(
+        self, name: str, pool: Sequence[Recording]
+    ) -> dict[str, dict[int, list[Recording]]]:
+        """Return the recordings of a set, by speaker and digit."""
+        speakers: dict[str, dict[int, list[Recording]]] = {}
+        for recording in pool:
+            if set_of(recording.number) != name:
+                continue
+            if self.held_out_speaker is not None:
+                held_out = recording.speaker == self.held_out_speaker
+                if held_out != (name == "test"):
+                    continue
+            digits = speakers.setdefault(recording.speaker, {})
+            digits.setdefault(recording.digit, []).append(recording)
+        return speakers

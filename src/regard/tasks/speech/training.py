@@ -1,14 +1,18 @@
 """Training of speech recognizers: the loss and the set-up."""
 
+import hashlib
 from base64 import b64encode
 from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+from pathlib import Path
 
-from torch import Tensor, nn
+from torch import nn
 
 from regard.audio import encode_audio
 from regard.data.rows import convert_sets
 from regard.data.splits import Splits
-from regard.models.recogniser import Recogniser
+from regard.models.recogniser import Chorowski
 from regard.nn.encoder_decoder import MemoryReader
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.base import (
@@ -24,9 +28,9 @@ from regard.tasks.speech.data import (
     SpeechBatch,
     Utterance,
     collate_speech,
-    digest_sound,
+    normalize,
 )
-from regard.tasks.speech.run import SpeechRun, build
+from regard.tasks.speech.run import SpeechRun
 from regard.tasks.summary import (
     DataSummary,
     Lengths,
@@ -59,9 +63,10 @@ class SpeechObjective(TokenBatchObjective[Utterance, SpeechBatch]):
         frames: Sequence[int],
         tokenizer: Tokenizer,
         config: Speech,
-        model: Recogniser,
+        model: Chorowski,
     ):
-        self.tokenizer, self.config = tokenizer, config
+        self.tokenizer = tokenizer
+        self.config = config
         self.metric = config.metrics[0]
         self.attention_loss = AttentionLoss(config.attention_losses, model.decoder)
         self.ids = [tokenizer.encode(sound.transcript) for sound in train]
@@ -69,7 +74,8 @@ class SpeechObjective(TokenBatchObjective[Utterance, SpeechBatch]):
         super().__init__(train, valid, config.training, lengths, "sounds", strict=True)
 
     def batch(self, epoch: int, indices: list[int]) -> SpeechBatch:
-        masking, seed = self.config.masking, self.settings.seed
+        masking = self.config.masking
+        seed = self.settings.seed
         examples = []
         for index in indices:
             features = self.train[index].features(self.config.audio)
@@ -83,30 +89,24 @@ class SpeechObjective(TokenBatchObjective[Utterance, SpeechBatch]):
         update: int,
         carried: Carried | None = None,
     ) -> Loss:
-        assert isinstance(model, Recogniser)
+        assert isinstance(model, Chorowski)
         memory = model.encoder(batch.frames, batch.frame_lengths)
         reader = MemoryReader(model.decoder)
         total = self.attention_loss.of(reader, (memory,), batch, self.settings, update)
         if model.connectionist is not None:
             share = self.config.model.ctc
-            ctc = self._connectionist_loss(model, memory.value, batch)
+            ctc = model.connectionist(
+                memory.value,
+                batch.source_lengths,
+                batch.target_out[:, :-1],
+                (batch.target_out != IGNORED).sum(1) - 1,
+                blank=self.tokenizer.special.start,
+            )
             total = (1 - share) * total + share * ctc
         return Loss(total, batch.target_tokens)
 
-    def _connectionist_loss(
-        self, model: Recogniser, states: Tensor, batch: SpeechBatch
-    ) -> Tensor:
-        assert model.connectionist is not None
-        return model.connectionist(
-            states,
-            batch.source_lengths,
-            batch.target_out[:, :-1],
-            (batch.target_out != IGNORED).sum(1) - 1,
-            blank=self.tokenizer.special.start,
-        )
-
     def validate(self, model: nn.Module) -> dict[str, float]:
-        assert isinstance(model, Recogniser)
+        assert isinstance(model, Chorowski)
         run = SpeechRun(self.config, model, self.tokenizer)
         return run.compute_metrics(self.valid, EvaluationOptions(beam=1))
 
@@ -119,30 +119,38 @@ def setup(config: Speech, folder: RunDirectory, processes: int) -> Setup:
     """
 
     def measure(sound: Utterance) -> tuple[Utterance, int]:
-        return sound.normalize_transcript(config.lower), sound.frames(config.audio)
+        text = normalize(sound.transcript, config.lower)
+        return replace(sound, transcript=text), sound.frames(config.audio)
 
     measured = convert_sets(config.data.load(), measure, config.data)
     splits = Splits(
-        *([sound for sound, _ in sounds] for sounds in measured.named.values())
+        *([sound for sound, _ in sounds] for sounds in measured.by_name.values())
     )
     frames = [count for _, count in measured.train]
     transcripts = [sound.transcript for sound in splits.train]
     tokenizer = load_or_train(folder, config.tokenizer, transcripts)
-    model = build(config, tokenizer.size)
+    model = SpeechRun.build(config, tokenizer.size)
     check_beam(config.search.beam, tokenizer.size, "vocabulary")
     hours = sum(frames) * config.audio.seconds / 3600
     return setup_task(
         model,
         SpeechObjective(splits.train, splits.valid, frames, tokenizer, config, model),
         splits,
-        digest_splits(
-            splits, lambda sound: f"{digest_sound(sound)}\0{sound.transcript}\n"
-        ),
+        digest_splits(splits, identify),
         summarize(config, splits, frames, tokenizer),
         counts=[f"{hours:.2f} hours"],
         details=[f"a vocabulary of {tokenizer.size:,}"],
         tokenizers={TOKENIZER: tokenizer},
     )
+
+
+def identify(utterance: Utterance) -> str:
+    """Return a sound with its transcript as a line, for the digest of the data."""
+    if isinstance(utterance.audio, Path | str):
+        content = Path(utterance.audio).read_bytes()
+    else:
+        content = utterance.read(inf).samples.tobytes()
+    return f"{hashlib.sha256(content).hexdigest()}\0{utterance.transcript}\n"
 
 
 def summarize(
@@ -154,7 +162,7 @@ def summarize(
     """Summarize the lengths of sounds and transcripts, and unknown characters."""
     transcripts = {
         name: [sound.transcript for sound in sample_evenly(sounds)]
-        for name, sounds in splits.named.items()
+        for name, sounds in splits.by_name.items()
     }
     unknown = measure_unknown_shares(tokenizer, transcripts)
     held_out = {name: share for name, share in unknown.items() if name != "train"}
@@ -179,27 +187,5 @@ def summarize(
             "recording": first.place,
             "transcript": describe_tokens(tokenizer, ids),
         },
-        warnings=(
-            *warn_long_transcripts(config, splits.train, frames),
-            *warn_unknown(tokenizer, held_out),
-        ),
+        warnings=tuple(warn_unknown(tokenizer, held_out)),
     )
-
-
-def warn_long_transcripts(
-    config: Speech, train: Sequence[Utterance], frames: Sequence[int]
-) -> list[str]:
-    """Return a warning where the search could not finish transcripts of letters."""
-    if config.tokenizer.kind != "character":
-        return []
-    search, count = config.search, 0
-    for sound, length in zip(train, frames, strict=True):
-        keys = round(length * config.keys_per_frame)
-        longest = keys * search.length_ratio + search.length_extra
-        count += len(sound.transcript) + 1 > longest
-    if not count:
-        return []
-    return [
-        f"{count} transcripts have more tokens than an output may have; raise "
-        "search.length_ratio, or check that sounds and transcripts belong together"
-    ]

@@ -1,21 +1,17 @@
-"""Spans of a text as tools for annotation write them in JSON: lists, objects, and the results of Label Studio."""
+"""Tagged texts: files with a word and its tag a line, or with the spans of texts in JSON."""
 
 import re
 from abc import abstractmethod
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import regex
 
 from regard.config.file_kinds import Kind, suffix
-from regard.config.yaml_tree import format_setting
 from regard.data.arrow_tables import parquet_records
-from regard.data.cache import is_large
 from regard.data.data_files import DataFiles
-from regard.data.delimited import column_names, read_csv
 from regard.data.files import iterate_numbered_lines
 from regard.data.generated.sentences import Sentence, generate_names, generate_pronouns
 from regard.data.generated.synthetic import Synthetic
@@ -26,235 +22,12 @@ from regard.data.records import (
     parse_json,
     records_in_memory,
 )
-from regard.data.rows import MissingColumns, Row, RowCollector
+from regard.data.rows import iterate_converted
 from regard.data.splits import Splits
-from regard.data.tables import KEYED
 from regard.errors import InputError, quote
 from regard.metrics import OUTSIDE, UNSPACED, to_bio
 from regard.models.catalog import TAGGERS, TaggerConfig
 from regard.tasks.fine_tuning import FineTuning
-
-SpanOf = tuple[int, int, str]
-"""The start and the end of a span, half-open in characters, and its label."""
-FORM = (
-    "'start' and 'end', whole numbers, and 'label', a text, or 'labels', a list of one"
-)
-
-
-def spans_of(items: Iterable[Any]) -> list[SpanOf] | str:
-    """Return the spans of a text, or what is wrong with one of them.
-
-    Relations, choices and other results of Label Studio that are no spans are left out.
-    """
-    results = []
-    for item in items:
-        if _other_result(item):
-            continue
-        span = _span(item)
-        if isinstance(span, str):
-            return span
-        results.append(span)
-    return results
-
-
-def key_in_list(record: Mapping[str, Any], name: str) -> str | None:
-    """The name of what is at `name` in the first item of each list that is on the way: of `annotations.result`
-    `annotations.0.result`. None if there is nothing."""
-    steps: list[str] = []
-    for step in name.split("."):
-        if (
-            isinstance(get_value(record, ".".join(steps)), list)
-            and not step.isdecimal()
-        ):
-            steps.append("0")
-        steps.append(step)
-    result = ".".join(steps)
-    return None if get_value(record, result) is ABSENT else result
-
-
-def _other_result(item: Any) -> bool:
-    """Return whether an item is a result of Label Studio without a place in the text."""
-    match item:
-        case {"value": Mapping() as value}:
-            return not {"start", "end"} <= value.keys()
-        case {"from_id": _, "to_id": _}:
-            return True
-    return False
-
-
-def _span(value: Any) -> SpanOf | str:
-    """Return the start, end and label of an object or a list, or what is wrong with it."""
-    match value:
-        case {"start": int(start), "end": int(end), "label": str(label)}:
-            return start, end, label
-        case {"start": int(start), "end": int(end), "labels": [str(label)]}:
-            return start, end, label
-        case {"start": int(start), "end": int(end), "labels": [_, _, *_] as labels}:
-            return f"the span {start} to {end} has the labels {', '.join(map(repr, labels))}, expected one"
-        case {"value": Mapping() as inner} if "start" not in value:
-            return _span(inner)
-        case [int(start), int(end), str(label)]:
-            return start, end, label
-        case Mapping():
-            return f"a span has the keys {', '.join(map(repr, value))}, expected {FORM}"
-    return f"a span is {quote(str(value))}, expected [start, end, label] or an object with {FORM}"
-
-
-MANY = 50
-"""So many different tags are plausible however few different words there are."""
-LONGEST = 100
-"""The words that a sentence has at most, if it is the only one of a file."""
-
-
-class ColumnCheck:
-    """What the sentences of the file at `path` have in the columns `word` and `tag`."""
-
-    def __init__(self, path: str, word: int, tag: int):
-        self.path, self.word, self.tag = path, word, tag
-        self.words, self.tags = set[str](), set[str]()
-        self.sentences, self.longest, self.counted = 0, 0, True
-
-    def add(self, words: Sequence[str], tags: Sequence[str]) -> None:
-        """Count the words and the tags of a sentence."""
-        self.words.update(words)
-        self.tags.update(tags)
-        self.sentences += 1
-        self.longest = max(self.longest, len(words))
-        self.counted = self.counted and list(words) == [
-            str(number) for number in range(1, len(words) + 1)
-        ]
-
-    def finish(self) -> None:
-        """Raise InputError for columns that hold no words and tags.
-
-        The words are numbers that count them, words and tags are exchanged, or a long
-        text has no blank line between sentences.
-        """
-        if self.counted and self.longest > 1:
-            raise InputError(
-                f"{self.path}:1: column {self.word} counts the words (1, 2, 3); name the word's column: --set "
-                f"data.word={self.word + 1}"
-            )
-        if len(self.tags) > max(MANY, len(self.words) / 2):
-            raise InputError(
-                f"{self.path}: {len(self.tags)} different tags in column {self.tag}, {len(self.words)} different words "
-                f"in column {self.word}; name the columns, counted from 1, with --set data.word=COLUMN --set "
-                "data.tag=COLUMN (in evaluate with --columns WORD,TAG)"
-            )
-        if self.sentences == 1 and self.longest > LONGEST:
-            raise InputError(
-                f"{self.path}: all {self.longest:,} words are one sentence, since no blank line separates sentences; "
-                "put an empty line behind each sentence"
-            )
-
-
-Columns = list[str]
-FIELDS = 10
-"""The columns of CoNLL-U."""
-CONLL_WORD = re.compile(r"\d+")
-OTHER = re.compile(r"\d+-\d+|\d+\.\d+")
-"""The first column of CoNLL-U's lines that are no words: a range of words, `4-5`, and an empty node, `2.1`."""
-
-
-def sentence_blocks(
-    lines: Iterable[tuple[int, str]],
-) -> Iterator[tuple[int, list[Columns]]]:
-    """Return the columns of each sentence's lines, with the number of the first.
-
-    Comments of CoNLL-U, its ranges of words and its empty nodes are left out.
-    """
-    block: list[tuple[int, Columns]] = []
-    for number, line in lines:
-        if line.strip() and not (line.startswith("# ") and " = " in line):
-            block.append(
-                (
-                    number,
-                    line.rstrip("\t ").split("\t") if "\t" in line else line.split(),
-                )
-            )
-        elif block and not line.strip():
-            yield from _sentence(block)
-            block = []
-    if block:
-        yield from _sentence(block)
-
-
-def _sentence(
-    block: Sequence[tuple[int, Columns]],
-) -> Iterator[tuple[int, list[Columns]]]:
-    """Return the lines of a block that are words.
-
-    Of a block of CoNLL-U without any there is no sentence.
-    """
-    rows = [row for _, row in block if not row[0].startswith("#")]
-    if rows and all(
-        len(row) == FIELDS and (CONLL_WORD.fullmatch(row[0]) or OTHER.fullmatch(row[0]))
-        for row in rows
-    ):
-        block = [(number, row) for number, row in block if CONLL_WORD.fullmatch(row[0])]
-    if block:
-        yield block[0][0], [row for _, row in block]
-
-
-SEVERAL = 20
-"""So many sentences of one word each are probably no sentences."""
-SentenceRows = tuple[int, list[str], list[str]]
-"""The number of a sentence's first line, its words, and their tags."""
-
-
-def sentences(
-    path: str, word: int, tag: int, *, skip_bad: bool
-) -> Iterator[SentenceRows]:
-    """Return the sentences of a table with a header.
-
-    One begins where the first column has another value than in the row before; an empty
-    cell goes on with the sentence. `word` and `tag` are the numbers of the other
-    columns, from 1, or from the end with -1.
-
-    Raises InputError for a table without these columns, one with a sentence for each word, and a bad row.
-    """
-    columns = _columns(path, word, tag)
-    count = longest = 0
-    for number, words, tags in _group_rows(
-        read_csv(path, columns, skip_bad=skip_bad, lists=(columns[0],))
-    ):
-        count, longest = count + 1, max(longest, len(words))
-        if count > SEVERAL and longest == 1:
-            raise InputError(
-                f"{path}: column {columns[0]!r} is another in each row, so that each word is a sentence; put a column "
-                "first that numbers the sentences"
-            )
-        yield number, words, tags
-
-
-def _columns(path: str, word: int, tag: int) -> tuple[str, str, str]:
-    """Return the names of the columns of sentences, words and tags."""
-    names = column_names(path)
-    remaining = names[1:]
-    if len(remaining) < 2 or max(abs(word), abs(tag)) > len(remaining):
-        result = ", ".join(map(repr, names))
-        raise InputError(
-            f"{path}: has the columns {result}; expected a header, first a column that numbers the sentences, and "
-            f"behind it the word in column {word} and its tag in column {tag} of these (data.word, data.tag)"
-        )
-    return names[0], remaining[word - (word > 0)], remaining[tag - (tag > 0)]
-
-
-def _group_rows(rows: Iterator[Row]) -> Iterator[SentenceRows]:
-    words, tags, first, current = list[str](), list[str](), 0, ""
-    for row in rows:
-        sentence, word, tag = row.fields
-        if words and sentence.strip() and sentence != current:
-            yield first, words, tags
-            words, tags = [], []
-        if not words:
-            first = int(row.place.rpartition(":")[2])
-        current = sentence if sentence.strip() else current
-        words.append(word.strip())
-        tags.append(tag.strip())
-    if words:
-        yield first, words, tags
-
 
 Place = tuple[int, int]
 """The characters `start` to `end` of a text, half-open."""
@@ -268,8 +41,10 @@ WORD = regex.compile(
     r"|\S"
 )
 """The words of a text, the same for reading, evaluating and predicting."""
-NUMBER = re.compile(r"-?\d+")
-NO_SENTENCE = "-DOCSTART-"
+COMMENT = re.compile(r"-DOCSTART-|# (newdoc|newpar|\S+ = )")
+NO_WORD = re.compile(r"\d+[-.]\d+")
+"""A range of words, `4-5`, or an empty node, `2.1`, in the first column of CoNLL-U."""
+OBJECTS = frozenset({"jsonl", "json", "parquet", "memory"})
 
 
 @dataclass(frozen=True)
@@ -279,24 +54,29 @@ class Tagged:
     text: str
     words: tuple[Place, ...]
     tags: tuple[str, ...]
-    origin: str
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A JSON object, its line, or the columns of a sentence's lines; with its `file:line`."""
+
+    content: Any
+    place: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaggedFiles(DataFiles[Tagged]):
-    """A file a set, optionally .gz; without `valid` the share `held_out` of the training texts is for validation.
+    """A file for each set, optionally .gz; without `valid` training texts are held out.
 
-    In .jsonl, .json and .parquet, the key `text` is a text, and `spans` a list of its spans: objects with `start`,
-    `end` (half-open, in characters) and `label`, or lists of these three, or Label Studio's results. A span begins and
-    ends with words; blanks and punctuation separate them. Or the text is a list of words, and `spans` the list of their
-    tags, in Parquet also as numbers with names.
+    In .jsonl, .json and .parquet, the key `text` is a text, and `spans` a list of its
+    spans: objects with `start`, `end` (half-open, in characters) and `label`, or lists of
+    these three. A span begins and ends with words; spaces and punctuation separate them.
+    Or the text is a list of words, and `spans` the list of their tags.
 
-    A .csv has a header and a word a row: the first column is another for each sentence, or empty in its further rows;
-    `word` and `tag` count the columns behind it.
-
-    In other files a line is a word with its columns, blanks or a tab between, and a blank line ends a sentence: the
-    column `word` and the column `tag`, counted from 1, or from the end with -1. Tags are in BIO, IOB1, BIOES or BILOU,
-    or plain, each a word of its own. Ranges of words and empty nodes of CoNLL-U are left out.
+    In other files a line is a word with its columns, spaces or a tab between, and a blank
+    line ends a sentence. Tags are in BIO, IOB1, BIOES or BILOU, or plain, each a word of
+    its own. Ranges of words and empty nodes of CoNLL-U are left out.
 
     text: The key of the text in JSON or Parquet, or of a list of words.
     spans: The key of the text's spans in JSON or Parquet, or of the list of the words' tags.
@@ -321,200 +101,146 @@ class TaggedFiles(DataFiles[Tagged]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.word == 0 or self.tag == 0:
+        if 0 in (self.word, self.tag):
             raise InputError(
-                "data.word and data.tag count from 1, or from the end with -1; one of them is 0"
+                "data.word and data.tag count from 1, or from the end with -1; one of "
+                "them is 0"
             )
 
     def examples(self, path: str) -> Iterator[Tagged]:
-        """Yield the texts of a file; of a large one with one in memory at a time."""
-        large = is_large([path])
-        collector, check = RowCollector(path, self.skip_bad), None
-        if suffix(path) in KEYED:
-            result = self._records(path, large=large)
-        elif suffix(path) == "csv":
-            rows = sentences(path, self.word, self.tag, skip_bad=self.skip_bad)
-            result = ((number, of_words(words, tags)) for number, words, tags in rows)
-        else:
-            check = ColumnCheck(path, self.word, self.tag)
-            result = self._sentences(path, check)
-        for number, tagged in result:
-            if not isinstance(tagged, Tagged):
-                collector.refuse(number, tagged)
-                continue
-            collector.row(number, (tagged.text,))
-            yield replace(tagged, origin=f"{path}:{number}")
-        collector.check(collector.kept)
-        if check:
-            check.finish()
-
-    def with_columns(
-        self, names: str | None, path: str, *, skip_bad: bool = False
-    ) -> "TaggedFiles":
-        """The section with other columns for the file at `path`, a comma between: the keys of text and spans in JSON,
-        else the numbers of word and tag. Raises InputError for others."""
-        current = replace(self, skip_bad=skip_bad or self.skip_bad)
-        if names is None:
-            return current
-        parts, keyed = (
-            [part.strip() for part in names.split(",")],
-            suffix(path) in KEYED,
-        )
-        if len(parts) != 2 or not all(
-            item if keyed else NUMBER.fullmatch(item) for item in parts
-        ):
-            expected = (
-                "the keys TEXT,SPANS"
-                if keyed
-                else "the numbers of the columns WORD,TAG, such as 1,-1"
-            )
-            raise InputError(f"columns is {names!r}; expected {expected}")
-        first, last = parts
-        return (
-            replace(current, text=first, spans=last)
-            if keyed
-            else replace(current, word=int(first), tag=int(last))
+        """Yield the texts of a file, with one in memory at a time."""
+        records = read_sentences(path)
+        parse = self.parse_sentence
+        if suffix(path) in OBJECTS:
+            records = read_objects(path)
+            parse = self.parse_object
+        return iterate_converted(
+            records,
+            lambda record: replace(parse(record.content), origin=record.place),
+            path,
+            skip_bad=self.skip_bad,
         )
 
-    def _records(self, path: str, *, large: bool) -> Iterator[tuple[int, Tagged | str]]:
-        """Return the text of each object with its number, or what is wrong with it.
+    def with_columns(self, names: str | None, path: str) -> "TaggedFiles":
+        """Return the section with other columns for a file.
 
-        An object without spans has none where another one has some.
+        Args:
+            names: The keys of text and spans in JSON, or the numbers of word and tag,
+                with a comma between.
+            path: The file.
 
         Raises:
-            MissingColumns: A key that no object has.
+            InputError: The names are of another form.
         """
-        retained = [] if large else list(_objects(path))
+        if names is None:
+            return self
+        match [name.strip() for name in names.split(",")]:
+            case [str(text), str(spans)] if suffix(path) in OBJECTS:
+                return replace(self, text=text, spans=spans)
+            case [str(word), str(tag)] if re.fullmatch(r"-?\d+,-?\d+", f"{word},{tag}"):
+                return replace(self, word=int(word), tag=int(tag))
+        raise InputError(
+            f"columns is {names!r}; expected the keys TEXT,SPANS of JSON, or the numbers "
+            "of the columns WORD,TAG, such as 1,-1"
+        )
 
-        def objects() -> Iterator[tuple[int, Any, str | None]]:
-            return _objects(path) if large else iter(retained)
-
+    def parse_object(self, content: Any) -> Tagged:
+        """Return the tagged text of a JSON object. Raises InputError for a bad one."""
+        if isinstance(content, str):
+            content, fault = parse_json(content)
+            if fault:
+                raise InputError(fault)
+        if not isinstance(content, Mapping):
+            raise InputError(f"expected an object, found {type(content).__name__}")
         for key, name in (("text", self.text), ("spans", self.spans)):
-            first = next(
-                (
-                    item
-                    for _, item, fault in objects()
-                    if not fault and isinstance(item, Mapping)
-                ),
-                None,
-            )
-            sound = (
-                example
-                for _, example, fault in objects()
-                if not fault and isinstance(example, Mapping)
-            )
-            if first is not None and all(
-                get_value(entry, name) is ABSENT for entry in sound
+            if get_value(content, name) is ABSENT:
+                raise InputError(
+                    f"no key {name!r} among {', '.join(map(repr, content))}; name yours "
+                    f"with --set data.{key}=KEY"
+                )
+        text = get_value(content, self.text)
+        spans = get_value(content, self.spans)
+        if isinstance(text, str):
+            return of_spans(text, list(map(parse_span, spans or ())))
+        for values in (text, spans):
+            if not (
+                isinstance(values, list) and all(isinstance(v, str) for v in values)
             ):
-                error = MissingColumns([name], list(first), "object", f"{path}: ")
-                lists = (
-                    [each for each, value in first.items() if isinstance(value, list)]
-                    if key == "spans"
-                    else []
+                raise InputError(
+                    f"expected a text and its spans, or a list of words {self.text!r} and "
+                    f"the list of their tags {self.spans!r}, such as 'B-PER'"
                 )
-                current = (
-                    key_in_list(first, name)
-                    or next(iter(lists), None)
-                    or error.closest(name)
-                    or "KEY"
-                )
-                raise error.advised(
-                    f"name yours with {format_setting(f'data.{key}', current)}",
-                    {"text": self.text, "spans": self.spans},
-                )
-        for number, record, fault in objects():
-            yield number, fault or self._of_record(record)
+        if not text or len(text) != len(spans):
+            raise InputError(f"{len(text)} words, {len(spans)} tags")
+        return of_words(text, spans)
 
-    def _of_record(self, record: Any) -> Tagged | str:
-        """Return the tagged text of an object, or what is wrong with it."""
-        match self._values(record) if isinstance(record, Mapping) else None:
-            case (str(text), spans):
-                result = spans_of(spans or ())
-                return result if isinstance(result, str) else of_spans(text, result)
-            case (list(words), list(tags)) if words and all(
-                isinstance(item, str) for item in (*words, *tags)
-            ):
-                return (
-                    of_words(words, tags)
-                    if len(words) == len(tags)
-                    else f"{len(words)} words, {len(tags)} tags"
+    def parse_sentence(self, rows: Sequence[Sequence[str]]) -> Tagged:
+        """Return the tagged text of a sentence's lines. Raises InputError for bad ones."""
+        needed = max(abs(self.word), abs(self.tag), 2)
+        for number, row in enumerate(rows, 1):
+            if len(row) < needed or len(row) != len(rows[0]):
+                raise InputError(
+                    f"word {number} has {len(row)} columns; expected at least {needed}, a "
+                    "word and its tag, and equally many in a sentence"
                 )
-            case (list(), [int(), *_]):
-                return (
-                    f"{self.spans!r} has numbers, expected tags such as 'B-PER'; "
-                    "replace each number by its tag's name"
-                )
-        return f"expected an object with the text {self.text!r} and the list {self.spans!r}"
-
-    def _values(self, record: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Return the text and the spans of an object; an absent one is empty."""
-        text, spans = (get_value(record, name) for name in (self.text, self.spans))
-        return text, () if spans is ABSENT else spans
-
-    def _sentences(
-        self, path: str, check: "ColumnCheck"
-    ) -> Iterator[tuple[int, Tagged | str]]:
-        """Yield the first line of each sentence with its text, or what is wrong."""
-        for number, rows in sentence_blocks(iterate_numbered_lines(path)):
-            if rows[0][0] == NO_SENTENCE:
-                continue
-            width, needed = len(rows[0]), max(abs(self.word), abs(self.tag), 2)
-            odd = next(
-                (
-                    place
-                    for place, row in enumerate(rows)
-                    if len(row) != width or width < needed
-                ),
-                None,
+        words, tags = (
+            [row[column - (column > 0)] for row in rows]
+            for column in (self.word, self.tag)
+        )
+        if len(words) > 1 and words == list(map(str, range(1, len(words) + 1))):
+            raise InputError(
+                f"column {self.word} counts the words (1, 2, 3); name the word's column: "
+                f"--set data.word={self.word + 1}"
             )
-            if odd is not None:
-                expected = (
-                    f"{width} as in line {number}"
-                    if width >= needed
-                    else f"at least {needed}"
-                )
-                yield (
-                    number + odd,
-                    f"{len(rows[odd])} columns, expected {expected}: a word, and its tag",
-                )
-                continue
-            words, tags = (
-                [row[column - (column > 0)] for row in rows]
-                for column in (self.word, self.tag)
-            )
-            check.add(words, to_bio(tags))
-            yield number, of_words(words, tags)
+        return of_words(words, tags)
 
 
-def _objects(path: str) -> Iterator[tuple[int, Any, str | None]]:
-    """Yield number, content and fault of each object of a file.
-
-    Raises:
-        InputError: The file is of another kind.
-    """
+def read_objects(path: str) -> Iterator[Record]:
+    """Yield the objects of a file; those of JSON lines are not parsed yet."""
     match suffix(path):
-        case "memory":
-            return (
-                (number, record, None)
-                for number, record in enumerate(records_in_memory(path), 1)
-            )
         case "jsonl":
-            return (
-                (number, *parse_json(line))
-                for number, line in iterate_numbered_lines(path)
-            )
+            objects: Any = iterate_numbered_lines(path)
         case "json":
-            return (
-                (number, item, None)
-                for number, item in enumerate(list_of_objects(path), 1)
-            )
+            objects = enumerate(list_of_objects(path), 1)
         case "parquet":
-            return (
-                (number, example, None)
-                for number, example in enumerate(parquet_records(path), 1)
-            )
-    expected = ".jsonl, .json, .parquet, or a word and its tag a line"
-    raise InputError(f"{path}: tags are read from {expected}; save it as one of these")
+            objects = enumerate(parquet_records(path), 1)
+        case _:
+            objects = enumerate(records_in_memory(path), 1)
+    for number, content in objects:
+        yield Record(content, f"{path}:{number}")
+
+
+def read_sentences(path: str) -> Iterator[Record]:
+    """Yield the columns of each sentence's lines, without comments."""
+    rows: list[list[str]] = []
+    place = ""
+    for number, line in chain(iterate_numbered_lines(path), [(0, "")]):
+        columns = line.rstrip("\t ").split("\t") if "\t" in line else line.split()
+        if not line.strip():
+            if rows:
+                yield Record(rows, place)
+            rows = []
+        elif not (
+            COMMENT.match(line)
+            or (len(columns) == 10 and NO_WORD.fullmatch(columns[0]))
+        ):
+            place = place if rows else f"{path}:{number}"
+            rows.append(columns)
+
+
+def parse_span(value: Any) -> tuple[int, int, str]:
+    """Return the start, end and label of a span. Raises InputError for another value."""
+    match value:
+        case (
+            {"start": int(start), "end": int(end), "label": str(label)}
+            | {"start": int(start), "end": int(end), "labels": [str(label)]}
+            | [int(start), int(end), str(label)]
+        ):
+            return start, end, label
+    raise InputError(
+        f"a span is {quote(str(value))}; expected [start, end, label], or an object with "
+        "'start' and 'end', whole numbers, and 'label', a text"
+    )
 
 
 def word_places(text: str) -> tuple[Place, ...]:
@@ -528,47 +254,50 @@ def of_words(words: Sequence[str], tags: Sequence[str]) -> Tagged:
     A word of a file that is several words of the text, such as `e-mail`, continues its tag,
     so that a tagger meets the same words in training and in use.
     """
-    text = " ".join(words)
-    places = word_places(text)
-    starts = list(accumulate((len(word) + 1 for word in words), initial=0))
-    bio, word_tags, previous = to_bio(tags), [], -1
-    for start, _ in places:
-        index = bisect_right(starts, start) - 1
-        tag = bio[index]
-        if index == previous and tag.startswith("B-"):
-            tag = f"I-{tag[2:]}"
-        word_tags.append(tag)
-        previous = index
-    return Tagged(text, places, tuple(word_tags), "")
+    places = []
+    word_tags = []
+    offset = 0
+    for word, tag in zip(words, to_bio(tags), strict=True):
+        for number, (start, end) in enumerate(word_places(word)):
+            places.append((offset + start, offset + end))
+            continues = number and tag.startswith("B-")
+            word_tags.append(f"I-{tag[2:]}" if continues else tag)
+        offset += len(word) + 1
+    return Tagged(" ".join(words), tuple(places), tuple(word_tags))
 
 
-def of_spans(text: str, spans: Sequence[Any]) -> Tagged | str:
-    """Return a text tagged by spans `(start, end, label)`, or what is wrong."""
+def of_spans(text: str, spans: Sequence[tuple[int, int, str]]) -> Tagged:
+    """Return a text tagged by spans `(start, end, label)`.
+
+    Raises:
+        InputError: The text is empty, or a span is not of words or overlaps another.
+    """
     words = word_places(text)
     if not words:
-        return "the text is empty"
-    starts, ends = (
-        {start: n for n, (start, _) in enumerate(words)},
-        {end: n for n, (_, end) in enumerate(words)},
-    )
+        raise InputError("the text is empty")
+    first_words = {}
+    last_words = {}
+    for index, (start, end) in enumerate(words):
+        first_words[start] = index
+        last_words[end] = index
     tags = [OUTSIDE] * len(words)
     for start, end, label in spans:
-        visible = f"the span {start} to {end}, {text[max(0, start) : end][:40]!r},"
-        if start not in starts or end not in ends or start >= end:
-            return f"{visible} does not begin and end with a word of the text"
-        first, last = starts[start], ends[end]
-        if any(tag != OUTSIDE for tag in tags[first : last + 1]):
-            return f"{visible} overlaps another one; a word has one tag"
-        tags[first : last + 1] = [f"B-{label}", *[f"I-{label}"] * (last - first)]
-    return Tagged(text, words, tuple(tags), "")
+        name = f"the span {start} to {end}, {text[max(0, start) : end][:40]!r},"
+        first = first_words.get(start)
+        last = last_words.get(end)
+        if first is None or last is None or last < first:
+            raise InputError(f"{name} does not begin and end with a word of the text")
+        for index in range(first, last + 1):
+            if tags[index] != OUTSIDE:
+                raise InputError(f"{name} overlaps another one; a word has one tag")
+            tags[index] = f"I-{label}"
+        tags[first] = f"B-{label}"
+    return Tagged(text, words, tuple(tags))
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratedSentences(Synthetic):
-    """Generated sentences with the spans of some words.
-
-    Files beside them have the columns of `TaggedFiles`.
-    """
+    """Generated sentences with the spans of some words."""
 
     train: int = 3_000
     valid: int = 200
@@ -580,25 +309,19 @@ class GeneratedSentences(Synthetic):
 
     def load(self) -> Splits[Tagged]:
         """Generate all three sets."""
-        return Splits(*map(_tag_sentences, self.sentences()))
+        return Splits(
+            *(
+                [
+                    replace(of_spans(s.text, s.spans), origin=f"sentence {number}")
+                    for number, s in enumerate(sentences, 1)
+                ]
+                for sentences in self.sentences()
+            )
+        )
 
     def tests(self) -> Sequence[Tagged]:
         """Return the sentences of the test set."""
         return self.load().test
-
-    def read(self, path: str) -> Sequence[Tagged]:
-        """Return the texts of a file with the default columns.
-
-        Raises:
-            InputError: As `TaggedFiles.read`.
-        """
-        return TaggedFiles().read(path)
-
-    def with_columns(
-        self, names: str | None, path: str, *, skip_bad: bool = False
-    ) -> TaggedFiles:
-        """Return the section for a file, as that of `TaggedFiles`."""
-        return TaggedFiles().with_columns(names, path, skip_bad=skip_bad)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -616,25 +339,13 @@ class Names(GeneratedSentences):
 
 @dataclass(frozen=True, kw_only=True)
 class Pronouns(GeneratedSentences):
-    """Generated sentences in which "it" stands for one of two nouns.
-
-    Its tag is that noun.
-    """
+    """Generated sentences in which "it" stands for one of two nouns, which is its tag."""
 
     kind: Literal["pronouns"] = "pronouns"
     train: int = 6_000
 
     def sentences(self) -> tuple[Sequence[Sentence], ...]:
         return generate_pronouns(self.sizes, self.seed)
-
-
-def _tag_sentences(sentences: Sequence[Sentence]) -> list[Tagged]:
-    result = (of_spans(sentence.text, list(sentence.spans)) for sentence in sentences)
-    return [
-        replace(item, origin=f"sentence {n}")
-        for n, item in enumerate(result, 1)
-        if isinstance(item, Tagged)
-    ]
 
 
 @dataclass(frozen=True, kw_only=True)

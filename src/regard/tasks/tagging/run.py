@@ -1,11 +1,8 @@
-"""The figure of a tagged text: for each entity the text, shaded by what the entity reads."""
-
-from __future__ import annotations
+"""A trained tagger: `load(folder).predict(texts)`."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,32 +10,32 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.attribution.aggregation import supported_text_kinds
+from regard.attribution.aggregation import text_kinds
 from regard.attribution.gradients import select_log_probabilities
 from regard.attribution.kinds import Kind
+from regard.data.batches import pad_rows
 from regard.data.records import Records
 from regard.data.tokens import parts_of, side
 from regard.errors import InputError
-from regard.maps.alignment import Alignment, TextWeights, Words, stack_texts
-from regard.maps.heads import Side
-from regard.metrics import OUTSIDE, Entity, find_entities
+from regard.maps.alignment import Alignment, TextWeights, stack_texts
+from regard.metrics import Entity, find_entities
 from regard.models.catalog import build_tagger
 from regard.pictures.shaded_text import draw_shaded_text
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.attribution import Attribution, append_ellipsis, shade_parts
-from regard.tasks.base import Explanation, TextAttribution
+from regard.tasks.attribution import Attribution, add_ellipses, shade_parts
+from regard.tasks.base import Explanation, attribute_tokens
 from regard.tasks.class_prediction import log_constant_accuracy
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr, flat
-from regard.tasks.run import Run, text_warnings
-from regard.tasks.tagging.data import Tagged, Tagging, word_places
+from regard.tasks.run import Run, log, text_warnings
+from regard.tasks.tagging.data import Place, Tagged, TaggedFiles, Tagging, word_places
 from regard.tasks.tagging.training import (
     Encoder,
     Part,
-    chosen_tags,
-    collate_parts,
-    metrics,
-    probabilities,
+    choose_tags,
+    compute_metrics,
+    compute_probabilities,
+    warn_cut,
 )
 from regard.tasks.tokenizers import TOKENIZER
 from regard.text import Tokenizer
@@ -46,93 +43,20 @@ from regard.text import Tokenizer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST = 10
-"""The most entities that are texts."""
-
-
-def of_entities(
-    text: str,
-    offsets: Sequence[tuple[int, int]],
-    part: Part,
-    result: Sequence[Entity],
-    weights: Alignment,
-    detail: str,
-    title: str,
-) -> Figure:
-    """Return the first entities, each with its own copy of the text.
-
-    Arguments are those of `entity_weights`, and what the picture shows.
-    """
-    lines = [
-        title,
-        detail,
-        *(
-            [f"the first {MOST} of {len(result)} entities"]
-            if len(result) > MOST
-            else []
-        ),
-    ]
-    return draw_shaded_text(
-        entity_weights(text, offsets, part, result[:MOST], weights),
-        title="\n".join(lines),
-    )
-
-
-def entity_weights(
-    text: str,
-    offsets: Sequence[tuple[int, int]],
-    part: Part,
-    result: Sequence[Entity],
-    weights: Alignment,
-) -> TextWeights:
-    """For each entity its label and the words of a part of the text, those of the entity framed, with their shares of
-    what the entity reads: the mean over its words, or its row of a gradient. Special tokens are left out.
-
-    offsets: the characters of each token of the text.
-    weights: (position of the part, position), or (entity, position).
-    """
-    current = offsets[: len(part.ids) - 2]
-    full = parts_of(text, current)
-    words = append_ellipsis(full) if len(current) < len(offsets) else full
-    texts = []
-    for number, entity in enumerate(result):
-        places = part.positions[entity.start : entity.end]
-        rows = weights.weights[
-            list(places) if len(weights.target) == len(part.ids) else [number]
-        ]
-        read = shade_parts([words], [rows.mean(0)[1 : 1 + len(current)]], "the entity")
-        texts.append(
-            _labelled(read, entity.label, [full.indices[place - 1] for place in places])
-        )
-    return stack_texts(texts)
-
-
-def _labelled(read: TextWeights, label: str, entity: Sequence[int]) -> TextWeights:
-    """Return a text behind its entity's label, which has no weight.
-
-    The entity's words are framed.
-    """
-    return TextWeights(
-        (f"{label}:", *read.labels),
-        np.concatenate([np.zeros(1), read.weights]),
-        read.name,
-        (0, *read.texts),
-        (False, *read.glued),
-        read.averaged,
-        frozenset(1 + word for word in entity),
-    )
+DRAWN = 10
+"""Largest number of entities in a figure."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """The characters `start` to `end` of a text, half-open, their label, and its probability: the product of those of
-    its words' tags."""
+    """The characters `start` to `end` of a text, half-open, with their label."""
 
     start: int
     end: int
     label: str
     text: str
     probability: float
+    """The product of the probabilities of its words' tags."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,44 +69,19 @@ class TagsPrediction(ShortRepr):
     @property
     def text(self) -> str:
         """The text with each span and its label in brackets."""
-        result, last = "", 0
+        result = ""
+        last = 0
         for span in self.spans:
             result += f"{self.source[last : span.start]}[{span.text} {span.label}]"
             last = span.end
         return result + self.source[last:]
 
     def lines(self) -> list[str]:
-        """Return the text with its spans, on one line."""
         return [flat(self.text)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the spans, as they are read in JSON lines."""
+        """Return the spans as JSON lines for training have them."""
         return {"spans": [dict(vars(span)) for span in self.spans]}
-
-
-def append_tags(read: Side, tags: Mapping[int, str]) -> Side:
-    """Return tokens and their words with the tags of tokens, by position, in brackets.
-
-    `O` is left out.
-    """
-    named = {position: tag for position, tag in tags.items() if tag != OUTSIDE}
-    of_words: dict[int, list[str]] = {}
-    for position, tag in named.items():
-        of_words.setdefault(read.words.indices[position], []).append(tag)
-    pieces = [
-        with_tags(label, [named[at]] if at in named else [])
-        for at, label in enumerate(read.pieces)
-    ]
-    words = [
-        with_tags(label, of_words.get(at, []))
-        for at, label in enumerate(read.words.labels)
-    ]
-    return Side(tuple(pieces), Words(tuple(words), read.words.indices))
-
-
-def with_tags(label: str, tags: Sequence[str]) -> str:
-    """Return a label with its tags, if it has some."""
-    return f"{label} ({', '.join(tags)})" if tags else label
 
 
 class TaggingRun(Run[str, TagsPrediction]):
@@ -204,190 +103,185 @@ class TaggingRun(Run[str, TagsPrediction]):
         tokenizer: Tokenizer,
         labels: Sequence[str],
     ):
-        self.config, self.model, self.tokenizer, self.labels = (
-            config,
-            model,
-            tokenizer,
-            tuple(labels),
-        )
+        self.config = config
+        self.model = model
+        self.tokenizer = tokenizer
+        self.labels = tuple(labels)
+        assert config.tagger.context is not None  # known once the model is built
         self.encoder = Encoder(tokenizer, config.tagger.context)
 
     @classmethod
-    def open(cls, run: RunDirectory, config: Tagging) -> TaggingRun:
-        """Return the run in a folder, its model with fresh weights.
-
-        Raises:
-            InputError: A damaged file.
-        """
-        tokenizer, labels = Tokenizer.load(run.file(TOKENIZER)), run.read_labels()
-        return cls(
-            config,
-            build_tagger(config.tagger, tokenizer.size, len(labels)),
-            tokenizer,
-            labels,
-        )
+    def open(cls, run: RunDirectory, config: Tagging) -> "TaggingRun":
+        """Open the run in a folder, its model with initial weights."""
+        tokenizer = Tokenizer.load(run.file(TOKENIZER))
+        labels = run.read_labels()
+        model = build_tagger(config.tagger, tokenizer.size, len(labels))
+        return cls(config, model, tokenizer, labels)
 
     def warnings(self, text: str) -> list[str]:
         return text_warnings(self.tokenizer, {"text": text})
 
     def prediction_warnings(self, prediction: TagsPrediction) -> list[str]:
-        return (
-            [] if prediction.spans else ["no entity is found: every word has the tag O"]
-        )
+        if prediction.spans:
+            return []
+        return ["no entity is found: every word has the tag O"]
 
     def parse(self, line: str, place: str = "text 1") -> str:
-        """Return the line."""
         return line
 
     @property
     def kinds(self) -> Sequence[Kind]:
-        return supported_text_kinds(self.model, self.model.self_attention)
+        return text_kinds(self.model, self.model.self_attention)
 
     def description(self) -> dict[str, Any]:
-        result = {label for _, _, label in find_entities(self.labels)}
         return super().description() | {
-            "kind": "document", "model": self.config.tagger.name, "classes": sorted(result)
-        }  # fmt: skip
+            "kind": "document",
+            "model": self.config.tagger.name,
+            "classes": sorted({label for _, _, label in find_entities(self.labels)}),
+        }
 
     def read(
         self, files: Sequence[Path | Records], options: EvaluationOptions
     ) -> list[Tagged]:
-        """Return the texts of files like the run's own.
-
-        Raises:
-            InputError: As `TaggedFiles.read`.
-        """
-        current, names = self.config.data, options.columns
-        sections = (
-            (
-                current.with_columns(names, str(file), skip_bad=options.skip_bad),
-                str(file),
-            )
-            for file in files
-        )
-        return [item for data, path in sections for item in data.read(path)]
+        data = self.config.data
+        if not isinstance(data, TaggedFiles):
+            data = TaggedFiles()
+        data = replace(data, skip_bad=options.skip_bad or data.skip_bad)
+        texts: list[Tagged] = []
+        for path in map(str, files):
+            texts += data.with_columns(options.columns, path).read(path)
+        return texts
 
     def compute_metrics(
         self, examples: Sequence[Tagged], options: EvaluationOptions
     ) -> dict[str, float]:
         """Return F1, precision and recall of entities and accuracy of tags, in percent."""
-        self.encoder.report_long((text.text, text.words) for text in examples)
         log_constant_accuracy(Counter(tag for text in examples for tag in text.tags))
-        return metrics(self.model, self.encoder, self.labels, examples)
+        parts = self._encode([(text.text, text.words) for text in examples])
+        return compute_metrics(self.model, parts, self.labels, examples)
 
     def _predict(
         self, examples: Sequence[str], options: PredictOptions
     ) -> list[TagsPrediction]:
-        """Return the spans of each text."""
         words = [word_places(text) for text in examples]
-        self.encoder.report_long(zip(examples, words, strict=True))
-        cut = [
-            self.encoder.parts(text, places)
-            for text, places in zip(examples, words, strict=True)
-        ]
-        result = probabilities(self.model, cut, [len(word) for word in words])
-        return [
-            TagsPrediction(text, tuple(self._spans(text, places, shares)))
-            for text, places, shares in zip(examples, words, result, strict=True)
-        ]
+        parts = self._encode(list(zip(examples, words, strict=True)))
+        results = compute_probabilities(self.model, parts, list(map(len, words)))
+        predictions = []
+        for text, places, rows in zip(examples, words, results, strict=True):
+            spans = []
+            for first, last, label in find_entities(choose_tags(rows, self.labels)):
+                start = places[first][0]
+                end = places[last - 1][1]
+                probability = float(rows[first:last].amax(-1).prod())
+                spans.append(Span(start, end, label, text[start:end], probability))
+            predictions.append(TagsPrediction(text, tuple(spans)))
+        return predictions
 
-    def _spans(
-        self, text: str, words: Sequence[tuple[int, int]], shares: torch.Tensor
-    ) -> list[Span]:
-        best = shares.amax(-1).tolist() if len(words) else []
-        results = []
-        for first, last, label in find_entities(chosen_tags(shares, self.labels)):
-            start, end = words[first][0], words[last - 1][1]
-            results.append(
-                Span(
-                    start,
-                    end,
-                    label,
-                    text[start:end],
-                    float(torch.tensor(best[first:last]).prod()),
-                )
-            )
-        return results
+    def _encode(self, texts: Sequence[tuple[str, Sequence[Place]]]) -> list[list[Part]]:
+        """Return the parts of texts, and log how many words are cut."""
+        parts = [self.encoder.parts(text, words) for text, words in texts]
+        for warning in warn_cut(parts, self.encoder.context):
+            log.warning(warning)
+        return parts
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
-        """The attention between the tokens of a text, special tokens included, of a longer one its first part; its
-        picture shades the text by what each entity reads. In brackets a word has its tag, unless that is O. For the
-        kind gradient, gradient x input of the log-probability of the first tag of each entity.
+        """Attribute the tokens of a text, or of its first part, to each other.
 
-        Raises:
-            InputError: the model has no such map; for a gradient, there is no entity.
+        The figure shades the text by what each entity reads. The gradient is that of the
+        log-probability of the first tag of each entity.
         """
         (prediction,) = self._predict([example], PredictOptions())
         words = word_places(example)
         part = self.encoder.parts(example, words)[0]
-        lookups, weights = TextAttribution(
-            self.model,
-            self._side(part, example),
-            lambda: self._logits(part),
-            lambda: self._explain(part, example, words),
-        ).collect(options)
-        within = find_entities(self._tags(part))
-        visible = Attribution(
+        positions = list(part.positions)
+        with torch.no_grad():
+            logits = self._logits(part)[positions]
+        tags = [self.labels[index] for index in logits.argmax(-1).tolist()]
+        entities = find_entities(tags)
+
+        def explain() -> Explanation:
+            if not entities:
+                raise InputError(
+                    "no entity is predicted, and a gradient explains the tag of one"
+                )
+            names = []
+            for first, last, label in entities:
+                start = words[part.words[first]][0]
+                end = words[part.words[last - 1]][1]
+                names.append(f"{label}: {example[start:end]}")
+            firsts = [entity.start for entity in entities]
+            indices = [self.labels.index(tags[first]) for first in firsts]
+            return names, lambda: select_log_probabilities(
+                self._logits(part)[[positions[first] for first in firsts]], indices
+            )
+
+        labels = side(self.tokenizer, part.ids, texts=[example])
+        lookups, weights = attribute_tokens(
+            self.model, labels, lambda: self._logits(part), explain, options
+        )
+        attribution = Attribution(
             prediction, prediction.text, (lookups,), weights, options, has_heads=True
         )
-        if not within:
-            return replace(visible, detail=f"no entity found; {visible.mean_of_heads}")
-        offsets = self.tokenizer.offsets(example)
-        detail = (
-            "the text once for each entity"
-            if options.kinds
-            else f"what each entity reads: {visible.mean_of_heads}"
-        )
-        return replace(
-            visible,
-            draw=partial(of_entities, example, offsets, part, within, weights, detail),
-        )
-
-    def _explain(
-        self, part: Part, text: str, words: Sequence[tuple[int, int]]
-    ) -> Explanation:
-        """Return the entities in a part, and the log-probabilities of their first tags.
-
-        Raises:
-            InputError: There is no entity.
-        """
-        tags = self._tags(part)
-        entities = find_entities(tags)
         if not entities:
-            raise InputError(
-                "no entity is predicted, and a gradient explains the tag of one"
-            )
-        names = []
-        for first, last, label in entities:
-            start, end = words[part.words[first]][0], words[part.words[last - 1]][1]
-            names.append(f"{label}: {text[start:end]}")
-        positions = [part.positions[entity.start] for entity in entities]
-        indices = [self.labels.index(tags[entity.start]) for entity in entities]
-        return names, lambda: select_log_probabilities(
-            self._logits(part)[positions], indices
+            detail = f"no entity found; {attribution.mean_of_heads}"
+            return replace(attribution, detail=detail)
+        detail = f"what each entity reads: {attribution.mean_of_heads}"
+        if options.kinds:
+            detail = "the text once for each entity"
+        if len(entities) > DRAWN:
+            detail += f"\nthe first {DRAWN} of {len(entities)} entities"
+        shades = shade_entities(
+            example, self.tokenizer.offsets(example), part, entities[:DRAWN], weights
         )
 
-    def _side(self, part: Part, text: str) -> Side:
-        """Return the labels of the tokens of a part, special tokens included.
+        def draw(title: str) -> "Figure":
+            return draw_shaded_text(shades, title=f"{title}\n{detail}")
 
-        In brackets a word's tag at its first token.
-        """
-        tags = self._tags(part)
-        return append_tags(
-            side(self.tokenizer, part.ids, texts=[text]),
-            dict(zip(part.positions, tags, strict=True)),
-        )
-
-    @torch.no_grad()
-    def _tags(self, part: Part) -> list[str]:
-        """Return the most likely tag of each word of a part."""
-        return [
-            self.labels[tag]
-            for tag in self._logits(part)[list(part.positions)].argmax(-1).tolist()
-        ]
+        return replace(attribution, draw=draw)
 
     def _logits(self, part: Part) -> torch.Tensor:
         """Return the logits of the tags at each position of a part."""
-        count = max(part.words, default=-1) + 1
-        batch = collate_parts([(part, [0] * count)]).to(self.device)
-        return self.model(batch.tokens, batch.lengths)[0]
+        tokens, lengths = pad_rows([part.ids])
+        return self.model(tokens.to(self.device), lengths.to(self.device))[0]
+
+
+def shade_entities(
+    text: str,
+    offsets: Sequence[Place],
+    part: Part,
+    entities: Sequence[Entity],
+    weights: Alignment,
+) -> TextWeights:
+    """Return, for each entity, its label and the text shaded by what it reads.
+
+    The entity's words are framed. Its weights are the mean over its words, or its row of a
+    gradient; special tokens are left out.
+
+    Args:
+        text: The text.
+        offsets: The characters of each token of the text.
+        part: The part of the text that is read.
+        entities: The entities of the part.
+        weights: Of shape (position, position) or (entity, position).
+    """
+    count = len(part.ids) - 2
+    words = parts_of(text, offsets[:count])
+    visible = add_ellipses(words, after=count < len(offsets))
+    texts = []
+    for number, (first, last, label) in enumerate(entities):
+        positions = part.positions[first:last]
+        is_square = len(weights.target) == len(part.ids)
+        rows = weights.weights[list(positions) if is_square else [number]]
+        read = shade_parts([visible], [rows.mean(0)[1 : 1 + count]], "the entity")
+        framed = {1 + words.indices[position - 1] for position in positions}
+        texts.append(
+            replace(
+                read,
+                labels=(f"{label}:", *read.labels),
+                weights=np.concatenate([np.zeros(1), read.weights]),
+                texts=(0, *read.texts),
+                glued=(False, *read.glued),
+                framed=frozenset(framed),
+            )
+        )
+    return stack_texts(texts)

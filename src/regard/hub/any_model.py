@@ -1,0 +1,697 @@
+"""Any model of the transformers library as a run, opened without an import."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.attribution.kinds import ROLES
+from regard.audio import LONGEST, read_audio, resample
+from regard.data.tokens import side
+from regard.errors import InputError, quote
+from regard.hub.sentence_vectors import SentenceModules, read_modules, text_folder
+from regard.images import read_image
+from regard.maps.heads import Side
+from regard.maps.lookups import (
+    Lookups,
+    Patches,
+    label_sinks,
+    mean_alignment,
+    patch_labels,
+    select_rows,
+)
+from regard.models.pretrained import (
+    Pretrained,
+    embedding_of,
+    position_limit,
+    run_plain,
+)
+from regard.models.published import (
+    accepts,
+    check_complete,
+    check_published,
+    convert_tokenizer,
+    find_published,
+    load_network,
+    load_part,
+    require_transformers,
+)
+from regard.tasks.attribution import Attribution
+from regard.tasks.language_model.run import text_behind
+from regard.tasks.options import (
+    SAMPLING,
+    AttributionOptions,
+    PredictOptions,
+    Verb,
+)
+from regard.tasks.prediction import GeneratedText, TextPrediction, rank_distinct
+from regard.tasks.run import Run
+
+SOUNDS = ("input_features", "input_values")
+"""The main inputs of models that read sounds."""
+PROCESSORS = ("preprocessor_config.json", "processor_config.json")
+"""Files of image processors; transformers 5 writes the second."""
+PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp"})
+OUTPUTS = {
+    "cross": "cross_attentions",
+    "self": "attentions",
+    "encoder": "encoder_attentions",
+    "decoder": "decoder_attentions",
+}
+"""The output of a network that has the maps of each role, the default role first."""
+NAMES: dict[str, str] = {"self": "self-attention", **ROLES}
+MOST_WEIGHTS = 100_000_000
+"""The most weights of all layers and heads, which take about 1 GB."""
+PAGE = 12_000_000
+"""The most weights of all roles on a page; beyond them the chosen role is alone."""
+WRITTEN = 20
+"""The most tokens that a model writes after a text."""
+SETTINGS = {
+    "beam": "num_beams",
+    "no_repeat": "no_repeat_ngram_size",
+    "repetition_penalty": "repetition_penalty",
+    "length_penalty": "length_penalty",
+}
+"""The library's names of options of a search."""
+MOST_PREFIXES = 8
+"""The most positions before the patches of an image."""
+Example = str | bytes
+"""A text, two texts with a tab between, the path of an image or a sound, or the bytes of
+such a file."""
+
+
+@dataclass(frozen=True)
+class NetworkInput:
+    """What a network reads for one example.
+
+    Attributes:
+        network: The part of the model that reads it: the whole or one tower.
+        tensors: The inputs by the names of its parameters.
+        text: The ids of a text; empty for an image or a sound.
+        pixels: An image as the network reads it.
+        seconds: The length of a sound.
+    """
+
+    network: Any
+    tensors: dict[str, Tensor]
+    text: tuple[int, ...] = ()
+    pixels: np.ndarray | None = None
+    seconds: float = 0.0
+
+    def label(self, count: int) -> tuple[Side, Patches | None]:
+        """Label `count` positions without text; return the image if they are patches."""
+        size = getattr(self.network.config, "patch_size", None)
+        if self.pixels is not None and isinstance(size, int):
+            rows, columns = (pixels // size for pixels in self.pixels.shape[:2])
+            first = count - rows * columns
+            if 0 <= first <= MOST_PREFIXES:
+                labels = ["[CLS]", *(f"token {number}" for number in range(1, first))]
+                places = Side.of([*labels[:first], *patch_labels(rows, columns)])
+                return places, Patches(self.pixels, rows, columns, first)
+        if self.seconds:
+            times = [number * self.seconds / count for number in range(count)]
+            return Side.of([f"{time:.2f} s" for time in times]), None
+        return Side.of([f"position {number}" for number in range(count)]), None
+
+
+@dataclass(frozen=True)
+class AnyModel:
+    """The configuration of a transformers model as a run."""
+
+    task: str = "transformers"
+    name: str = ""
+
+
+class TransformersRun(Run[Example, GeneratedText]):
+    """A published network with its tokenizer or processor."""
+
+    config: AnyModel
+    model: Pretrained
+    checks_finite = False
+    supports: Mapping[Verb, frozenset[str]] = {
+        "attribute": frozenset(
+            {"kinds", "maps", "role", "target", "target_tokens", "finished", "beam"}
+        )
+    }
+
+    def __init__(
+        self,
+        name: str,
+        network: Any,
+        *,
+        tokenizer: Any = None,
+        images: Any = None,
+        sounds: Any = None,
+        modules: SentenceModules | None = None,
+    ):
+        self.config = AnyModel(name=name)
+        self.model = Pretrained(network)
+        self.tokenizer = tokenizer
+        self.images = images
+        self.sounds = sounds
+        self.modules = modules
+        self.vocabulary: Any = None
+        if tokenizer is not None:
+            rows = embedding_of(network).weight.shape[0]
+            self.vocabulary = convert_tokenizer(tokenizer, rows, name)
+        if network.can_generate() and self.tokenizer is not None:
+            options = {"beam", "n_best", "tokens", *SAMPLING, *SETTINGS}
+            self.supports = {"predict": frozenset(options), **self.supports}
+        if self.sounds is not None:
+            self.inputs = {"audio": bytes}
+        elif self.images is not None and network.main_input_name == "pixel_values":
+            self.inputs = {"image": bytes}
+
+    @property
+    def network(self) -> Any:
+        """The model of transformers."""
+        return self.model.network
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether the model is an encoder-decoder."""
+        return bool(self.network.config.is_encoder_decoder)
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """The prompts of a sentence-transformers folder by name."""
+        return {} if self.modules is None else self.modules.prompts
+
+    def parse(self, line: str, place: str = "text 1") -> str:
+        """Return the example itself. Raise InputError for an empty one."""
+        if not line.strip():
+            raise InputError(
+                f"{place} is empty; write a text, or the path of an image or a sound"
+            )
+        return line
+
+    def example(self, values: Mapping[str, Any], /) -> Example:
+        """Return the text, or the bytes of an image or a sound.
+
+        Raises:
+            InputError: A model with images would take the text for a file's name; no
+                request of a server opens files.
+        """
+        if "text" not in self.inputs:
+            return next(values[name] for name in self.inputs)
+        suffix = Path(values["text"]).suffix
+        if suffix.lower() in PICTURES and self.images is not None:
+            raise InputError(
+                f"the text ends in {suffix}, a file's name; a server opens no files"
+            )
+        return self.parse(values["text"])
+
+    def record(self, example: Example) -> dict[str, Any]:
+        """Return the text; nothing of a file that was sent."""
+        return {"text": example} if isinstance(example, str) else {}
+
+    def samples(self, options: PredictOptions) -> bool:
+        """Return whether the options, or the model's own settings, sample."""
+        if options.temperature is None and options.beam is None:
+            return bool(self.network.generation_config.do_sample)
+        return bool(options.temperature)
+
+    def read_input(self, example: Example) -> NetworkInput:
+        """Prepare an example: a file for a model of images or sounds, else a text.
+
+        Raises:
+            InputError: A file cannot be read, or a text is empty or too long.
+        """
+        if self.sounds is not None:
+            return self._read_sound(example)
+        towers = dict(self.network.named_children())
+        is_image = isinstance(example, bytes) or (
+            "vision_model" in towers and Path(example).suffix.lower() in PICTURES
+        )
+        if self.network.main_input_name == "pixel_values" or is_image:
+            vision = towers.get("vision_model", self.network)
+            return self._read_image(self.network if self.is_pair else vision, example)
+        first, tab, second = str(example).partition("\t")
+        texts = (first, second) if tab else (first,)
+        return self.read_text(self.tokenizer(*texts, return_tensors="pt"), example)
+
+    def read_text(self, batch: Mapping[str, Tensor], text: Example) -> NetworkInput:
+        """Return the inputs that the network reads of what the tokenizer returned."""
+        towers = dict(self.network.named_children())
+        network = towers.get("text_model", self.network)
+        tensors = self._select_inputs(network, batch)
+        ids = tensors["input_ids"][0].tolist()
+        if not ids:
+            raise InputError(f"{quote(str(text))} has no token; write a text")
+        check_ids(network, ids)
+        return NetworkInput(network, tensors, tuple(ids))
+
+    def _select_inputs(
+        self, network: Any, batch: Mapping[str, Any]
+    ) -> dict[str, Tensor]:
+        return {
+            name: tensor.to(self.device)
+            for name, tensor in batch.items()
+            if accepts(network.forward, name)
+        }
+
+    def _read_image(self, network: Any, example: Example) -> NetworkInput:
+        if self.images is None:
+            raise InputError(
+                f"{self.config.name} has no {PROCESSORS[0]}, so an image cannot be "
+                "prepared for it"
+            )
+        batch = self.images(images=read_image(example), return_tensors="pt")
+        tensors = self._select_inputs(network, batch)
+        pixels = tensors["pixel_values"][0].float().cpu().numpy().transpose(1, 2, 0)
+        low = pixels.min()
+        high = pixels.max()
+        pixels = ((pixels - low) / max(high - low, 1e-9) * 255).round()
+        return NetworkInput(network, tensors, pixels=pixels.astype(np.uint8))
+
+    def _read_sound(self, example: Example) -> NetworkInput:
+        rate = self.sounds.sampling_rate
+        name = self.network.main_input_name
+        # models such as Whisper read windows of one length
+        longest = getattr(self.sounds, "n_samples", LONGEST * rate) / rate
+        sound = resample(read_audio(example, longest), rate)
+        batch = self.sounds(sound.samples, sampling_rate=rate, return_tensors="pt")
+        tensor = batch[name].to(self.device)
+        seconds = tensor.shape[-1] * getattr(self.sounds, "hop_length", 1) / rate
+        return NetworkInput(self.network, {name: tensor}, seconds=seconds)
+
+    def _predict(
+        self, examples: Sequence[Example], options: PredictOptions
+    ) -> list[GeneratedText]:
+        """Return what the model writes for each example, by the library's search."""
+        return [self._generate(example, options) for example in examples]
+
+    def _generate(self, example: Example, options: PredictOptions) -> GeneratedText:
+        inputs = self.read_input(example)
+        network = self.network
+        settings = self._search_settings(len(inputs.text), options)
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(1 if options.seed is None else options.seed)
+            result = network.generate(
+                **inputs.tensors,
+                **settings,
+                return_dict_in_generate=True,
+                output_scores=True,
+            )
+        before = 1 if self.is_pair else len(inputs.text)
+        ends = find_ends(network)
+        rows = result.sequences[:, before:].tolist()
+        lengths = [
+            next((place + 1 for place, id_ in enumerate(row) if id_ in ends), len(row))
+            for row in rows
+        ]
+        if "sequences_scores" in result:
+            scores = result.sequences_scores.tolist()
+        else:
+            steps = network.compute_transition_scores(
+                result.sequences, result.scores, normalize_logits=True
+            )
+            pairs = zip(steps, lengths, strict=True)
+            scores = [float(row[:length].sum()) for row, length in pairs]
+        prompt = None if self.is_pair else str(example)
+        texts = []
+        for row, length, score in zip(rows, lengths, scores, strict=True):
+            ids = tuple(row[:length])
+            if prompt is None:
+                text = self.vocabulary.decode(ids).strip()
+            else:
+                text = text_behind(prompt, ids, self.vocabulary)
+            tokens = tuple(self.vocabulary.pieces(ids))
+            is_finished = ids[-1] in ends
+            texts.append(
+                GeneratedText(text, score, is_finished, tokens, prompt=prompt, ids=ids)
+            )
+        first, *alternatives = texts
+        alternatives.sort(key=lambda text: (not text.finished, -text.score))
+        return rank_distinct([first, *alternatives], options.n_best)
+
+    def _search_settings(self, length: int, options: PredictOptions) -> dict[str, Any]:
+        """Return the library's settings for options behind a prompt of `length` tokens."""
+        network = self.network
+        chosen = options.chosen()
+        config = network.generation_config
+        tokens = options.tokens or config.max_new_tokens or WRITTEN
+        limit = None if self.is_pair else position_limit(network)
+        if limit is not None and length + tokens > limit:
+            raise InputError(
+                f"the prompt has {length} tokens and {tokens} more are requested, but the "
+                f"model has {limit:,} positions; shorten it, or request at most "
+                f"{max(0, limit - length)} (--tokens)"
+            )
+        settings: dict[str, Any] = {
+            "max_new_tokens": tokens,
+            "num_return_sequences": options.n_best,
+            "pad_token_id": config.pad_token_id or 0,
+        }
+        settings |= {
+            name: chosen[option]
+            for option, name in SETTINGS.items()
+            if option in chosen
+        }
+        if options.temperature:
+            top_k = options.top_k or 0
+            top_p = options.top_p or 1.0
+            sampling = {"temperature": options.temperature, "num_beams": 1}
+            return (
+                settings
+                | sampling
+                | {"do_sample": True, "top_k": top_k, "top_p": top_p}
+            )
+        if options.sampling.keys() - {"temperature"}:
+            raise InputError(
+                f"{min(options.sampling)} is for sampling; give a temperature too"
+            )
+        if options.beam or options.temperature == 0:
+            settings["do_sample"] = False
+        return settings
+
+    @torch.no_grad()
+    def _attribute(self, example: Example, options: AttributionOptions) -> Attribution:
+        """Attribute positions to each other, and an output to its source.
+
+        A decoder's map has the tokens that it writes, or those of the target, behind the
+        text.
+        """
+        if options.list_kinds() != ("weights",):
+            raise InputError(
+                f"a transformers model has no {options.list_kinds()[-1]}; import it, or "
+                "leave --kind out"
+            )
+        inputs = self.read_input(example)
+        output = self._write_output(example, inputs, options)
+        by_role = self.compute_lookups(inputs, output)
+        role: str | None = options.role
+        if not self.is_pair and role in ("encoder", "decoder"):
+            role = "self"
+        if role is not None and role not in by_role:
+            raise InputError(
+                f"{type(self.network).__name__} returns no maps of the role {role}; it "
+                f"has {', '.join(by_role)}"
+            )
+        lookups = [by_role.pop(role or next(iter(by_role))), *by_role.values()]
+        while len(lookups) > 1 and sum(item.weights.size for item in lookups) > PAGE:
+            lookups.pop()
+        title = example if isinstance(example, str) else "file"
+        if not inputs.text:
+            title = Path(title).name
+        return Attribution(
+            TextPrediction(self._describe(inputs, output) or title),
+            title,
+            tuple(lookups),
+            mean_alignment(lookups[0], options.maps),
+            options,
+            has_heads=True,
+        )
+
+    def _write_output(
+        self, example: Example, inputs: NetworkInput, options: AttributionOptions
+    ) -> tuple[int, ...]:
+        """Return the tokens of the target, or those that the model writes."""
+        network = self.network
+        ids = options.target_tokens
+        has_target = options.target is not None or ids is not None
+        can_write = network is inputs.network and "predict" in self.supports
+        if not can_write and not has_target and not self.is_pair:
+            return ()
+        if not can_write and has_target is not self.is_pair:
+            raise InputError(
+                f"{type(network).__name__} writes nothing by itself; "
+                + (
+                    "leave --target out"
+                    if has_target
+                    else "give its output by --target"
+                )
+            )
+        if options.target is not None:
+            text = options.target
+            is_pair = self.is_pair
+            encoding = self.tokenizer(text_target=text, add_special_tokens=is_pair)
+            ids = encoding["input_ids"]
+        elif ids is None:
+            limit = None if self.is_pair else position_limit(network)
+            room = WRITTEN if limit is None else limit - len(inputs.text)
+            if room < 1:
+                return ()
+            search = PredictOptions(tokens=min(WRITTEN, room), beam=options.beam or 1)
+            ids = self._generate(example, search).ids
+        check_ids(network, [*ids])
+        start = getattr(network.config, "decoder_start_token_id", None)
+        if not self.is_pair or start is None or [*ids[:1]] == [start]:
+            return tuple(ids)
+        return (start, *ids)
+
+    def compute_lookups(
+        self, inputs: NetworkInput, output: tuple[int, ...]
+    ) -> dict[str, Lookups]:
+        """Run the network once, and return its lookups by role, the default first.
+
+        Raises:
+            InputError: There are too many tokens or weights, or the network returns no
+                weights of queries by keys.
+        """
+        network = inputs.network
+        tensors = inputs.tensors
+        text = inputs.text
+        read = output[:-1] or output
+        written = output[1:]
+        if self.is_pair:
+            tensors = tensors | {"decoder_input_ids": self._single(read)}
+        elif output:
+            text = (*text, *output)
+            check_ids(network, text)
+            tensors = {"input_ids": self._single(text)}
+        check_size(network, max(len(text), len(output)))
+        lookups: dict[str, Lookups] = {}
+        for role, weights in run_with_weights(network, tensors).items():
+            patches = None
+            if role == "decoder":
+                source = side(self.vocabulary, read)
+            elif text:
+                source = side(self.vocabulary, text)
+            else:
+                source, patches = inputs.label(weights.shape[-1])
+            target = side(self.vocabulary, written) if role == "cross" else source
+            if weights.shape[2:] != (len(target.pieces), len(source.pieces)):
+                continue  # there is no output, or keys are no tokens
+            lookups[role] = label_sinks(
+                Lookups(
+                    weights.cpu().numpy(),
+                    source.pieces,
+                    target.pieces,
+                    NAMES[role],
+                    source_words=source.words,
+                    target_words=target.words,
+                    patches=patches,
+                )
+            )
+        if not lookups:
+            raise InputError(
+                f"the attention of {type(network).__name__} (model type "
+                f"{network.config.model_type}) cannot be shown: it returns no weights of "
+                "queries by keys"
+            )
+        if output and "self" in lookups:
+            first = len(inputs.text) - 1
+            new = side(self.vocabulary, output)
+            rows = slice(first, first + len(output))
+            new = select_rows(lookups["self"], rows, new.pieces, new.words)
+            lookups = {"written": replace(new, name="written tokens"), **lookups}
+        return lookups
+
+    def _single(self, ids: Sequence[int]) -> Tensor:
+        return torch.tensor([list(ids)], device=self.device)
+
+    def _describe(self, inputs: NetworkInput, output: tuple[int, ...]) -> str:
+        """Return the text that the model wrote, or the class; else an empty text."""
+        network = self.network
+        if output:
+            return self.vocabulary.decode(output).strip()
+        is_classifier = "Classification" in type(network).__name__
+        if is_classifier and inputs.network is network:
+            logits = network(**inputs.tensors).logits
+            if logits.ndim == 2:
+                return str(network.config.id2label[int(logits[0].argmax())])
+        return ""
+
+    @torch.no_grad()
+    def embed(
+        self,
+        texts: Sequence[Example],
+        *,
+        pool: Literal["mean", "first"] | None = None,
+        prompt: str | None = None,
+    ) -> Tensor:
+        """Return a vector for each text, image or sound, `(example, width)`.
+
+        That of the modules of a sentence-transformers folder; with `pool` or of another
+        model the mean or the first of the last states.
+
+        Args:
+            texts: The examples.
+            pool: The states of which the vector is made.
+            prompt: The name of a prompt of a sentence-transformers folder.
+
+        Raises:
+            InputError: The model cannot take an example, or there is no such prompt.
+        """
+        modules = self.modules
+        if modules is None or pool is not None:
+            if prompt is not None:
+                raise InputError(
+                    f"{self.config.name} has no prompt for such a vector; leave --prompt "
+                    "or --pool out"
+                )
+            rows = [self.states(self.read_input(text)) for text in texts]
+            vectors = [row[0] if pool == "first" else row.mean(0) for row in rows]
+            return torch.stack(vectors).float()
+        texts = [modules.prompt(prompt) + str(text) for text in texts]
+        rows = [self.states(modules.encode(self, text)) for text in texts]
+        return torch.stack([modules.vector(row) for row in rows])
+
+    def states(self, inputs: NetworkInput) -> Tensor:
+        """Return the last states of an example, of an encoder-decoder the encoder's."""
+        network = inputs.network
+        part = network.get_encoder() if self.is_pair else network.base_model
+        return part(**inputs.tensors).last_hidden_state[0]
+
+
+def check_ids(network: Any, ids: Sequence[int]) -> None:
+    """Check that a network embeds ids and has positions for them.
+
+    Raises:
+        InputError: It doesn't.
+    """
+    rows = embedding_of(network).weight.shape[0]
+    limit = position_limit(network)
+    if max(ids, default=0) >= rows:
+        raise InputError(
+            f"the tokenizer gives the id {max(ids)}, but the model has {rows:,} "
+            "embeddings; use the tokenizer that belongs to the model"
+        )
+    if limit is not None and len(ids) > limit:
+        raise InputError(
+            f"the text has {len(ids):,} tokens, but the model has {limit:,} positions; "
+            "shorten it"
+        )
+
+
+def check_size(network: Any, tokens: int) -> None:
+    """Raise InputError for a text with more weights than are kept."""
+    config = network.config.get_text_config()
+    maps = 1
+    for name in ("num_hidden_layers", "num_attention_heads"):
+        count = getattr(config, name, 1)
+        maps *= count if isinstance(count, int) else 1
+    if maps * tokens**2 > MOST_WEIGHTS:
+        limit = int((MOST_WEIGHTS / maps) ** 0.5)
+        raise InputError(
+            f"the text has {tokens:,} tokens, and {maps} maps of them are too large to "
+            f"show; shorten it to {limit:,} tokens, or record some rows or the greatest "
+            "weights with regard.record"
+        )
+
+
+def run_with_weights(network: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Run a network once, and return its weights `(layer, head, query, key)` by role."""
+    try:
+        outputs = run_plain(network, tensors)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the attention of {type(network).__name__} cannot be shown ({error})"
+        ) from error
+    # Longformer and LED have a column for each place of a window
+    is_windowed = "attention_window" in network.config.to_dict()
+    roles = {}
+    for role, name in OUTPUTS.items():
+        layers = [layer for layer in outputs.get(name) or () if layer is not None]
+        if layers and all(
+            layer.ndim == 4 and len(layer) == 1 and layer.shape == layers[0].shape
+            for layer in layers
+        ):
+            is_square = layers[0].shape[-1] == layers[0].shape[-2]
+            if role in ("cross", "decoder") or (is_square and not is_windowed):
+                roles[role] = torch.cat(layers).float()
+    return roles
+
+
+def find_ends(network: Any) -> set[int]:
+    """Return the tokens that end a text."""
+    ends = network.generation_config.eos_token_id
+    return {*ends} if isinstance(ends, list) else {ends} - {None}
+
+
+def open_model(name: Path | str, *, allow_missing: bool = False) -> TransformersRun:
+    """Open the transformers model in a folder, or on the hub by OWNER/NAME.
+
+    Args:
+        name: The folder, also that of a sentence-transformers model, or the name.
+        allow_missing: Whether parameters that the weights lack stay as initialized.
+
+    Raises:
+        InputError: The files are incomplete or unsafe, or the tokenizer does not belong
+            to the model.
+        RunError: The hub does not answer.
+    """
+    parent, _ = find_published(str(name))
+    require_transformers(str(parent.path))
+    folder = text_folder(parent)
+    config = check_published(folder)
+    library = require_transformers(str(folder.path))
+    names = config.get("architectures") or ["AutoModel"]
+    kind = getattr(library, str(names[0]), None)
+    is_model = isinstance(kind, type) and issubclass(kind, library.PreTrainedModel)
+    if not is_model and kind is not library.AutoModel:
+        raise InputError(
+            f"{folder.path}: transformers {library.__version__} has no model named "
+            f"{names[0]!r}. Install a newer version."
+        )
+    network, missing = load_network(kind, folder)
+    if not allow_missing:
+        check_complete(folder, network, missing)
+    reads = network.main_input_name
+    parts = {}
+    if reads == "input_ids" or network.config.is_encoder_decoder:
+        parts["tokenizer"] = load_part(folder, "AutoTokenizer")
+    if reads in SOUNDS:
+        parts["sounds"] = load_part(folder, "AutoFeatureExtractor")
+    elif any(folder.has(file) for file in PROCESSORS):
+        parts["images"] = load_part(folder, "AutoImageProcessor")
+    name = parent.path.resolve().name
+    network = network.eval()
+    return TransformersRun(name, network, **parts, modules=read_modules(parent))
+
+
+def show(model: Any, tokenizer: Any, text: str, /, **settings: Any) -> Attribution:
+    """Return the attention of a transformers model on a text, as `Run.attribute`.
+
+    A notebook displays its page, and `write` makes it a file.
+
+    Args:
+        model: The model.
+        tokenizer: Its tokenizer, or the image processor or feature extractor of a model
+            of images or sounds.
+        text: The text, or the path of an image or a sound.
+        **settings: Fields of `AttributionOptions`.
+
+    Raises:
+        InputError: The tokenizer is of another model, the input is too long, or the
+            attention of the model cannot be shown.
+    """
+    name = type(model).__name__
+    parts = {"tokenizer": tokenizer}
+    if model.main_input_name == "pixel_values":
+        parts = {"images": tokenizer}
+    elif model.main_input_name in SOUNDS:
+        parts["sounds"] = getattr(tokenizer, "feature_extractor", tokenizer)
+        parts["tokenizer"] = getattr(tokenizer, "tokenizer", None)
+    is_training = model.training
+    try:
+        run = TransformersRun(name, model.eval(), **parts)
+        return run.attribute(text, **settings)
+    finally:
+        model.train(is_training)

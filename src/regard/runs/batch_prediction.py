@@ -1,0 +1,388 @@
+"""Batch prediction: files in parts, computed by any number of processes or by Ray."""
+
+import hashlib
+import importlib
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.data.files import stat_stamp
+from regard.data.inputs import RawRow, RowReader, Span
+from regard.data.rows import RowCollector
+from regard.data.shards import RowProgress
+from regard.errors import InputError
+from regard.storage import atomic
+from regard.storage.lock import NAME as LOCK
+from regard.storage.lock import PAUSE, InUse, Lock, wait_for_lock
+from regard.storage.manifest import NAME as MANIFEST
+from regard.tasks.options import PredictOptions
+from regard.tasks.row_examples import row_example
+from regard.tasks.run import Run
+
+JOB, STATE = "job.json", "state"
+OUT, OUTPUT = "choose another --out", "choose another --output"
+BATCH = 256
+"""The rows that are computed together."""
+log = logging.getLogger("regard")
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A loaded model and what is computed of rows.
+
+    Attributes:
+        example: Returns the example of a row at a place; raises InputError.
+        records: Returns a record for each example; raises InputError.
+        batch_size: The most rows that are computed together.
+    """
+
+    example: Callable[[RawRow, str], Any]
+    records: Callable[[Sequence[Any], Sequence[RawRow]], list[dict[str, Any]]]
+    batch_size: int = BATCH
+
+
+def build_predictor(run: Run[Any, Any], options: PredictOptions) -> Worker:
+    """Build a worker that predicts."""
+
+    def make_example(row: RawRow, place: str) -> Any:
+        return row_example(run, row.content, place)
+
+    def predict(examples: Sequence[Any], rows: Sequence[RawRow]) -> list[Any]:
+        records = []
+        predictions = run.predict(examples, options)
+        for example, row, prediction in zip(examples, rows, predictions, strict=True):
+            values = row.content.values() if isinstance(row.content, Mapping) else ()
+            has_bytes = any(isinstance(value, bytes | np.ndarray) for value in values)
+            record = {} if has_bytes else run.record(example)
+            records.append(record | prediction.to_json())
+        return records
+
+    # what is sampled must not depend on the rows beside it
+    return Worker(make_example, predict, 1 if run.samples(options) else BATCH)
+
+
+def build_embedder(embed: Callable[[Sequence[str]], list[dict[str, Any]]]) -> Worker:
+    """Build a worker that embeds texts by a function of several texts."""
+
+    def make_example(row: RawRow, place: str) -> str:
+        return row.content if isinstance(row.content, str) else str(row.content["text"])
+
+    def compute(texts: Sequence[str], rows: Sequence[RawRow]) -> list[dict[str, Any]]:
+        pairs = zip(texts, embed(texts), strict=True)
+        return [{"text": text} | values for text, values in pairs]
+
+    return Worker(make_example, compute)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is computed.
+
+    Attributes:
+        verb: The command.
+        run: The folder of the run.
+        settings: The options, in plain values.
+        inputs: The files.
+        reader: How their rows are read.
+        part_rows: The most rows of an input in one part.
+        skip_bad: Whether bad rows are left out and counted.
+    """
+
+    verb: str
+    run: Path
+    settings: Mapping[str, Any]
+    inputs: Sequence[str]
+    reader: RowReader
+    part_rows: int
+    skip_bad: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the request, and the state of the run and the inputs.
+
+        Raises:
+            InputError: An input is missing.
+        """
+        files = [*map(str, self.inputs)]
+        for path in sorted(self.run.iterdir()) if self.run.is_dir() else ():
+            if path.suffix in (".safetensors", ".yaml"):
+                files.append(str(path))
+        return {
+            "verb": self.verb,
+            "run": str(self.run),
+            "settings": json.loads(json.dumps(self.settings, default=str)),
+            "columns": dict(self.reader.columns),
+            "inputs": list(map(str, self.inputs)),
+            "part_rows": self.part_rows,
+            "skip_bad": self.skip_bad,
+            STATE: list(map(stat_stamp, files)),
+        }
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job in its folder: the request, and the span of each part."""
+
+    folder: Path
+    request: Request
+    spans: Sequence[Span]
+
+    def part(self, number: int) -> Path:
+        """Return the file of a part, which is there once it is whole."""
+        return self.folder / f"part-{number:06}.jsonl"
+
+    def find_finished(self) -> set[int]:
+        """Return the numbers of the parts that are there."""
+        return {n for n in range(len(self.spans)) if self.part(n).exists()}
+
+    def count_rows(self, numbers: Iterable[int]) -> int:
+        """Return the number of rows of parts."""
+        return sum(self.spans[number].rows for number in numbers)
+
+
+def begin(folder: Path, request: Request) -> Job:
+    """Begin or continue the job in a folder.
+
+    Raises:
+        InputError: The folder has files of something else, or of another job; an input
+            cannot be read or lacks columns.
+        RunError: The folder cannot be written.
+    """
+    description = request.to_json()
+    path = folder / JOB
+    spans = []
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; {OUTPUT}")
+    if folder.is_dir() and not path.exists():
+        traces = {LOCK, JOB + atomic.SUFFIX}
+        if names := sorted({item.name for item in folder.iterdir()} - traces):
+            listed = ", ".join(names[:3])
+            raise InputError(f"{folder}: has other files ({listed}); {OUTPUT}")
+    for name in request.inputs:
+        spans += request.reader.spans(name, request.part_rows)
+    with atomic.remedy(OUT, OUTPUT):
+        with atomic.explain_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        with wait_for_lock(folder, str(folder), "begins the job"):
+            if path.exists():
+                check_description(path, description)
+            else:
+                atomic.write(path, json.dumps(description).encode())
+    return Job(folder, request, spans)
+
+
+def check_description(path: Path, description: Mapping[str, Any]) -> None:
+    """Raise InputError if the job of a file is another one than is described."""
+    try:
+        saved = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path}: is damaged ({error}); {OUT}") from error
+    for name, value in description.items():
+        if saved.get(name) == value:
+            continue
+        change = "the run or an input changed since"
+        if name == "inputs":
+            change = "it had other inputs"
+        elif name != STATE:
+            old = json.dumps(saved.get(name))
+            new = json.dumps(value)
+            change = f"{name} was {old[:60]}, now {new[:60]}"
+        raise InputError(
+            f"{path.parent}: has predictions of another job: {change}; {OUT}"
+        )
+
+
+def run_job(job: Job, worker: Worker) -> dict[str, Any]:
+    """Compute the parts that nobody has computed, and write the manifest.
+
+    A process takes a part by its lock, so processes need not know of each other; a
+    killed one loses its part, which another takes.
+
+    Returns:
+        The totals of the manifest.
+
+    Raises:
+        InputError: A row is bad and bad ones are not skipped; it names file and line.
+        RunError: A part cannot be written.
+    """
+    rank = int(os.environ.get("RANK", "0"))
+    count = len(job.spans)
+    first = rank * count // int(os.environ.get("WORLD_SIZE", "1"))
+    done = job.find_finished()
+    progress = begin_progress(job, silent=rank != 0)
+    with atomic.remedy(OUT, OUTPUT), progress:
+        while len(done) < count:
+            before = len(done)
+            for number in (*range(first, count), *range(first)):
+                if number not in done and take_part(job, number, worker, progress):
+                    done.add(number)
+                    progress.advance(job.count_rows(done))
+            if len(done) == before:
+                # others compute what is left; the part of one that dies is free
+                time.sleep(PAUSE)
+        return write_manifest(job)
+
+
+def begin_progress(job: Job, *, silent: bool = False) -> RowProgress:
+    """Return a bar of the rows of a job."""
+    rows = job.count_rows(range(len(job.spans)))
+    done = job.count_rows(job.find_finished())
+    title = f"{job.request.verb} {job.folder}"
+    return RowProgress(title, rows, done, silent=silent)
+
+
+def run_on_ray(job: Job, load: Callable[[], Worker]) -> dict[str, Any]:
+    """Compute a job as `run_job` does, on each free processor of a Ray cluster.
+
+    It is the cluster that this process is connected to, or that RAY_ADDRESS names, or
+    one of this machine. Ray starts the task of a lost node again on another one.
+
+    Args:
+        job: The job.
+        load: Loads the worker of a task.
+
+    Returns:
+        The totals of the manifest.
+
+    Raises:
+        InputError: A row is bad and bad ones are not skipped; it names file and line.
+        RunError: A part cannot be written.
+    """
+    ray = importlib.import_module("ray")
+    if not ray.is_initialized():
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    free = int(ray.available_resources().get("CPU", 0))
+    count = max(1, min(free, len(job.spans)))
+    compute = ray.remote(run_job_in)
+    waiting = tasks = [compute.remote(os.getcwd(), job, load) for _ in range(count)]
+    try:
+        with begin_progress(job) as progress:
+            while waiting:
+                ended, waiting = ray.wait(waiting, timeout=1)
+                ray.get(ended)
+                progress.advance(job.count_rows(job.find_finished()))
+        return ray.get(tasks[0])
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from error
+
+
+def run_job_in(folder: str, job: Job, load: Callable[[], Worker]) -> dict[str, Any]:
+    """Compute a job whose paths may be relative to a folder."""
+    os.chdir(folder)
+    return run_job(job, load())
+
+
+def take_part(job: Job, number: int, worker: Worker, progress: RowProgress) -> bool:
+    """Compute and write a part; False if another process computes it."""
+    span = job.spans[number]
+    request = job.request
+    path = job.part(number)
+    try:
+        lock = Lock(job.folder, f".{path.name}.lock")
+    except InUse:
+        return False
+    try:
+        if path.exists():
+            return True
+        collector = RowCollector(span.path, request.skip_bad, "--skip-bad")
+        # a file's first row that lacks columns lacks them throughout, a later one does not
+        collector.kept = span.lines
+        rows = list(request.reader.rows(span, collector))
+        records = compute_rows(rows, worker, collector, progress)
+        count = len(records) + collector.skipped
+        if count != span.rows:
+            raise InputError(
+                f"{span.path}: has {count} rows from line {span.lines + 1} on, where "
+                f"{span.rows} were counted; it changed since, so {OUT}"
+            )
+        if collector.skipped:
+            log.warning(
+                "%s: skipped %d rows (first: %s)",
+                *(path, collector.skipped, collector.first),
+            )
+        lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
+        # a lone surrogate becomes its escape in JSON
+        atomic.write(path, "".join(lines).encode("utf-8", "backslashreplace"))
+    finally:
+        lock.release()
+    return True
+
+
+def compute_rows(
+    rows: Sequence[RawRow],
+    worker: Worker,
+    collector: RowCollector,
+    progress: RowProgress,
+) -> list[dict[str, Any]]:
+    """Return the records of the rows that are not skipped, in their order."""
+    places = [f"{collector.path}:{row.number}" for row in rows]
+    examples: dict[int, Any] = {}
+    records: dict[int, dict[str, Any]] = {}
+
+    def refuse(index: int, error: InputError) -> None:
+        reason = str(error).removeprefix(f"{places[index]}: ")
+        collector.refuse(rows[index].number, reason.removeprefix("text 1: "))
+
+    def compute(batch: Sequence[int]) -> None:
+        batch_examples = [examples[index] for index in batch]
+        try:
+            results = worker.records(batch_examples, [rows[index] for index in batch])
+        except InputError as error:
+            if len(batch) == 1:
+                return refuse(batch[0], error)
+            for index in batch:  # to name the bad one
+                compute([index])
+            return
+        for index, result in zip(batch, results, strict=True):
+            records[index] = {"place": places[index]} | result
+
+    for index, row in enumerate(rows):
+        try:
+            examples[index] = worker.example(row, places[index])
+        except InputError as error:
+            refuse(index, error)
+    progress.add(len(rows) - len(examples))
+    by_length = sorted(examples, key=lambda index: measure(rows[index].content))
+    for first in range(0, len(by_length), worker.batch_size):
+        batch = by_length[first : first + worker.batch_size]
+        compute(batch)
+        progress.add(len(batch))
+    return [records[index] for index in sorted(records)]
+
+
+def measure(content: Any) -> int:
+    """Return the characters of the texts of a row, and the bytes of its files."""
+    if isinstance(content, str | bytes):
+        return len(content)
+    if isinstance(content, Mapping):
+        content = list(content.values())
+    return sum(map(measure, content)) if isinstance(content, list) else 0
+
+
+def write_manifest(job: Job) -> dict[str, Any]:
+    """Write the manifest of a job whose parts are all there; return its totals."""
+    parts = []
+    for number, span in enumerate(job.spans):
+        data = job.part(number).read_bytes()
+        part = {
+            "name": job.part(number).name,
+            "input": span.path,
+            "first_line": span.lines + 1,
+            "rows": span.rows,
+            "written": data.count(b"\n"),
+            "sha256": hashlib.sha256(data).hexdigest(),
+        }
+        parts.append(part)
+    rows = job.count_rows(range(len(parts)))
+    written = sum(p["written"] for p in parts)
+    totals = {"rows in": rows, "rows out": written, "skipped": rows - written}
+    manifest = {"content": "batch prediction", **totals, "parts": parts}
+    path = job.folder / MANIFEST
+    atomic.write(path, (json.dumps(manifest, indent=1) + "\n").encode())
+    return totals | {"parts": len(parts), "manifest": str(path)}
