@@ -272,11 +272,6 @@ def split_tag(tag: str) -> tuple[str, str]:
     return (PREFIXES[prefix], label) if dash and prefix in PREFIXES else ("S", tag)
 
 
-def are_plain(tags: Iterable[str]) -> bool:
-    """Return whether no tag has the prefix of a scheme."""
-    return all(tag == OUTSIDE or split_tag(tag) == ("S", tag) for tag in tags)
-
-
 def find_entities(tags: Sequence[str]) -> list[Entity]:
     """Find the entities of tags in any scheme, by the rules of conlleval and seqeval.
 

@@ -1,7 +1,6 @@
 """Padded batches of tokens, bounded by their number of tokens."""
 
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -64,20 +63,6 @@ class Batch:
         }
         batch: Any = replace(self, **tensors)  # pyright: ignore[reportArgumentType]
         return batch
-
-
-class InputBatch(Batch, ABC):
-    """A batch of texts that has the arguments of a model."""
-
-    @property
-    @abstractmethod
-    def inputs(self) -> tuple[Tensor, ...]:
-        """The arguments of the model, in order."""
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """The number of tokens, without padding."""
 
 
 def pad_rows(

@@ -185,7 +185,6 @@ RELATIVE_POSITIONS = Registry(
 PositionsName = Annotated[str, RegisteredName(POSITIONS)]
 UnboundedPositionsName = Annotated[str, RegisteredName(POSITIONS, without=("learned",))]
 """Positions that have no table, for sequences of any length."""
-RelativeName = Annotated[str, RegisteredName(RELATIVE_POSITIONS)]
 
 
 def build_relative_positions(

@@ -55,12 +55,6 @@ def folder_of(root: Path, step: int) -> Path:
     return root / f"step-{step:08d}"
 
 
-def temporary_of(root: Path, step: int) -> Path:
-    """Return where the checkpoint of `step` is written."""
-    folder = folder_of(root, step)
-    return folder.with_name(folder.name + SUFFIX)
-
-
 def steps(root: Path) -> list[int]:
     """Return the steps of the checkpoints in a folder, ascending, by their names."""
     if not root.is_dir():
