@@ -75,7 +75,8 @@ def test_a_picture_on_a_full_disk(run: Path, tmp_path: Path, form: str):
     process = start_limited(2000, "show", str(run), "14 July 1989", "--out", str(old))
     code, _, errors = finish(process)
     assert code == 1
-    assert errors.startswith(f"regard: {old}: cannot be written: no space: ")
+    reason = "no space: the file would be larger than the limit for files; free some and start again"
+    assert errors == f"regard: {old}: cannot be written: {reason} (training: with --resume)\n"
     assert [each.name for each in tmp_path.iterdir()] == [old.name]
     assert old.read_text() == "old"
 

@@ -13,8 +13,5 @@ def read_table(path: str | Path, columns: Any, **options: Any) -> list[Row]:
 
 
 def read_pairs(path: str | Path, columns: Any = ("source", "target"), **options: Any) -> list[Pair]:
-    pairs = []
-    for row in stream_table(path, columns, **options):
-        source, target = row.fields
-        pairs.append(Pair(source, target, row.place, alternatives=row.alternatives))
-    return pairs
+    rows = stream_table(path, columns, **options)
+    return [Pair(row.fields[0], row.fields[1], row.place, alternatives=row.alternatives) for row in rows]

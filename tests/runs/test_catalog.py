@@ -28,12 +28,7 @@ from regard.tasks.task import LazyTask
 from regard.testing import check_decoder
 
 TRANSFORMER = "{name: transformer, layers: 1, width: 6, hidden: 5, heads: 2, shared: false, score: laplace}"
-MODELS = {
-    "ModelConfig": catalog.MODELS,
-    "CaptionerConfig": catalog.CAPTIONERS,
-    "LanguageModelConfig": catalog.LANGUAGE_MODELS,
-    "ClassifierConfig": catalog.CLASSIFIERS,
-}
+MODELS = (catalog.MODELS, catalog.CAPTIONERS, catalog.LANGUAGE_MODELS, catalog.CLASSIFIERS)
 
 
 def part(name: str, place: str) -> Any:
@@ -53,6 +48,14 @@ def test_tasks(name: str):
     assert get_type_hints(run.open)["config"] in (task.config, Any)
     assert get_type_hints(setup)["config"] is task.config
     assert task.package.removeprefix("regard.tasks.").replace("_", "-") == name
+
+
+@pytest.mark.parametrize("models", MODELS, ids=lambda models: models.group)
+def test_models(models: Registry):
+    for name in models:
+        config = models[name].config_class
+        assert get_args(get_type_hints(config)["name"]) == (name,)
+        assert get_type_hints(models[name].__init__)["config"] is config
 
 
 @pytest.mark.parametrize("registry", [SCORES, ALIGNS, POSITIONS], ids=lambda registry: registry.group)
